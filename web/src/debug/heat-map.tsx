@@ -1,5 +1,6 @@
 import { type PointerEvent, useEffect, useRef, useState } from 'react';
 import { useTheme } from '../ui/theme';
+import { wall } from '../ui/zone';
 import type { Paint, Values } from './heat';
 
 export interface Row {
@@ -130,7 +131,7 @@ export function HeatMap({ rows, at, paint, unit, label, marks, chosen, choose }:
           <h3>{seen.label}</h3>
           {over.column >= 0 && (
             <span className="dim">
-              {new Date(at[over.column]).toLocaleTimeString('en-GB')}:{' '}
+              {wall(at[over.column]).time}:{' '}
               {value === null || value === undefined
                 ? 'not told'
                 : `${value.toLocaleString('en', { maximumFractionDigits: 1 })} ${unit}`}

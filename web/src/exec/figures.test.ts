@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Figures, firstTime, percent, platform, success, waterfall } from './figures';
+import { type Figures, known, percent, RATES, waterfall } from './figures';
 
 const figures = (more: object = {}): Figures =>
   ({
@@ -47,10 +47,14 @@ test('what does not add up is shown, and nothing is made up', () => {
   expect(waterfall(figures({ inventory_gpu_seconds: null }))).toEqual([]);
 });
 
-test('success is of those that ended by themselves', () => {
-  expect(success(figures())).toBe(0.6);
-  expect(firstTime(figures())).toBe(0.3);
-  expect(platform(figures())).toBe(0.9);
+test('rates of jobs have one base: those that ended by themselves', () => {
+  expect(RATES.success.of(figures())).toBe(0.6);
+  expect(RATES.first.of(figures())).toBe(0.3);
+  expect(RATES.site.of(figures())).toBe(0.9);
+  for (const r of [RATES.success, RATES.first, RATES.site]) {
+    expect(r.formula).toContain('(jobs succeeded + failed)');
+    expect(r.formula).toContain('cancelled jobs are not counted');
+  }
   const none = figures({
     jobs: {
       succeeded: 0,
@@ -58,6 +62,25 @@ test('success is of those that ended by themselves', () => {
       failed: { application: 0, infrastructure: 0, platform: 0, unknown: 0 },
     },
   });
-  expect(success(none)).toBeNull();
-  expect(percent(success(none))).toBe('not known');
+  expect(RATES.success.of(none)).toBeNull();
+  expect(percent(RATES.success.of(none))).toBe('not known');
+});
+
+test('figures are known from when the log or telemetry begins, not from when the period does', () => {
+  const at = (text: string) => Date.parse(`2030-01-${text}Z`);
+  const report = {
+    from: '2030-01-24T00:00:00Z',
+    to: '2030-01-31T12:30:00Z',
+    since: '2030-01-30T10:00:00Z',
+    telemetry_since: '2030-01-31T12:06:00Z',
+  };
+  expect(known(report)).toEqual({
+    log: { from: at('30T10:00:00'), to: at('31T12:30:00') },
+    telemetry: { from: at('31T12:06:00'), to: at('31T12:30:00') },
+  });
+  const old = { ...report, since: '2030-01-01T00:00:00Z', telemetry_since: null };
+  expect(known(old)).toEqual({
+    log: { from: at('24T00:00:00'), to: at('31T12:30:00') },
+    telemetry: null,
+  });
 });

@@ -50,23 +50,78 @@ export function waterfall(f: Figures): Step[] {
 
 const total = (b: Schemas['FleetBlame']) => b.application + b.infrastructure + b.platform + b.unknown;
 
-/** Jobs that ended well, of those that ended by themselves. */
-export function success(f: Figures): number | null {
-  const ended = f.jobs.succeeded + total(f.jobs.failed);
-  return ended > 0 ? f.jobs.succeeded / ended : null;
+/** Jobs that ended by themselves: the one base of every rate of jobs. Who was cancelled did not. */
+const ended = (f: Pick<Figures, 'jobs'>) => f.jobs.succeeded + total(f.jobs.failed);
+
+/** One definition of a rate: its name and its formula. */
+export interface Rate {
+  name: string;
+  formula: string;
+  of: (f: Figures) => number | null | undefined;
 }
 
-/** Those that did at their first attempt. */
-export function firstTime(f: Figures): number | null {
-  const ended = f.jobs.succeeded + total(f.jobs.failed);
-  return ended > 0 ? f.jobs.succeeded_first / ended : null;
+const share = (part: number, whole: number) => (whole > 0 ? part / whole : null);
+
+/** Every rate of the page, defined once. */
+export const RATES = {
+  allocation: {
+    name: 'allocation',
+    formula: 'GPU-hours allocated to jobs / GPU-hours in service',
+    of: (f) => f.allocation,
+  },
+  utilisation: {
+    name: 'utilisation',
+    formula: 'mean share of time in which kernels ran, over GPUs that reported it',
+    of: (f) => f.utilisation,
+  },
+  goodput: {
+    name: 'goodput',
+    formula: 'productive GPU-hours / GPU-hours allocated to jobs',
+    of: (f) => f.goodput,
+  },
+  availability: {
+    name: 'availability',
+    formula: 'GPU-hours in service / GPU-hours of all GPUs',
+    of: (f) => f.availability,
+  },
+  success: {
+    name: 'success rate',
+    formula: 'jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted',
+    of: (f) => share(f.jobs.succeeded, ended(f)),
+  },
+  first: {
+    name: 'first-attempt success rate',
+    formula:
+      'jobs succeeded at their first attempt / (jobs succeeded + failed); cancelled jobs are not counted',
+    of: (f) => share(f.jobs.succeeded_first, ended(f)),
+  },
+  site: {
+    name: 'not failed by the site',
+    formula:
+      '1 - jobs failed by hardware or platform / (jobs succeeded + failed); cancelled jobs are not counted',
+    of: (f) => share(ended(f) - f.jobs.failed.infrastructure - f.jobs.failed.platform, ended(f)),
+  },
+} satisfies Record<string, Rate>;
+
+/** From when to when figures are known, in milliseconds. */
+export interface Known {
+  from: number;
+  to: number;
 }
 
-/** Jobs that did not fail by the site's doing. */
-export function platform(f: Figures): number | null {
-  const { failed, succeeded } = f.jobs;
-  const ended = succeeded + total(failed);
-  return ended > 0 ? 1 - (failed.infrastructure + failed.platform) / ended : null;
+/** From when to when a report knows what jobs and nodes did, and what GPUs reported. Null: nothing of it. */
+export function known(r: Pick<Report, 'from' | 'to' | 'since' | 'telemetry_since'>): {
+  log: Known | null;
+  telemetry: Known | null;
+} {
+  const to = Date.parse(r.to);
+  const span = (since: number): Known | null => {
+    const from = Math.max(Date.parse(r.from), since);
+    return from < to ? { from, to } : null;
+  };
+  const log = Date.parse(r.since);
+  const told = r.telemetry_since ? Date.parse(r.telemetry_since) : null;
+  return { log: span(log), telemetry: told === null ? null : span(Math.max(log, told)) };
 }
 
 export const percent = (v: number | null | undefined, digits = 1) =>
@@ -74,3 +129,7 @@ export const percent = (v: number | null | undefined, digits = 1) =>
 
 export const hours = (gpuSeconds: number) =>
   (gpuSeconds / 3600).toLocaleString('en', { maximumFractionDigits: gpuSeconds < 36_000 ? 1 : 0 });
+
+/** Where a row is drawn: days are those of UTC, and the middle of one has the same date in nearly every zone. */
+export const drawnAt = (step: Report['step'], row: Pick<Schemas['FleetRow'], 'from' | 'to'>) =>
+  step === 'day' ? Date.parse(row.from) + 43_200_000 : Date.parse(row.from);

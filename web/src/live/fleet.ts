@@ -50,8 +50,24 @@ export async function past(at: Date, signal: AbortSignal): Promise<Picture> {
   return picture;
 }
 
-/** How the connection stands. */
+/** How the connection stands. `away` until a frame comes again, also while that is tried. */
 export type Standing = 'connecting' | 'live' | 'away' | 'paused';
+
+/** A frame comes every second. A server that is silent for so long is away, though its connection stands. */
+const SILENCE = 20_000;
+
+/** The answer, or an error when it does not come in time. */
+export async function within<T>(answer: Promise<T>, ms: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, no) => {
+    timer = setTimeout(() => no(new Error(`the server said nothing for ${ms / 1000} s`)), ms);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 /** The fleet as it is now: one picture for the whole tab, kept by one stream. */
 export class Fleet implements Picture {
@@ -118,7 +134,7 @@ export class Fleet implements Picture {
     let lost = false;
     while (!signal.aborted) {
       try {
-        this.standing = 'connecting';
+        this.standing = lost ? 'away' : 'connecting';
         this.tell();
         await this.follow(signal, () => {
           pause = 500;
@@ -140,17 +156,24 @@ export class Fleet implements Picture {
   }
 
   private async follow(signal: AbortSignal, alive: () => void) {
-    const response = await stream('/v1/console/frames', { signal });
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    const cutter = new Cutter();
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      for (const frame of cutter.push(value)) await this.take(frame, signal);
-      this.standing = 'live';
-      this.error = null;
-      alive();
-      this.tell();
+    const given = new AbortController();
+    const until = AbortSignal.any([signal, given.signal]);
+    try {
+      const response = await within(stream('/v1/console/frames', { signal: until }), SILENCE);
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      const cutter = new Cutter();
+      for (;;) {
+        const { value, done } = await within(reader.read(), SILENCE);
+        if (done) return;
+        for (const frame of cutter.push(value)) await within(this.take(frame, until), SILENCE);
+        this.standing = 'live';
+        this.error = null;
+        alive();
+        this.tell();
+      }
+    } finally {
+      // A stream that is only silent would be held open beside the next.
+      given.abort();
     }
   }
 

@@ -1,10 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { NodeState } from '../ui/parts';
+import { hazardWords } from './colors';
 
 const FOUND = ['', 'a warning', 'degraded', 'critical'];
 
@@ -12,6 +14,7 @@ const FOUND = ['', 'a warning', 'degraded', 'critical'];
 export function Card({
   fleet,
   gpu,
+  avoided,
   x,
   y,
   width,
@@ -19,6 +22,8 @@ export function Card({
 }: {
   fleet: Picture;
   gpu: number;
+  /** Nodes that new work avoids, where that is known. */
+  avoided?: Avoided;
   x: number;
   y: number;
   width: number;
@@ -40,6 +45,8 @@ export function Card({
   const node = layout.nodes[n];
   const rack = layout.racks[node.rack];
   const flags = c.flags[gpu];
+  const state = layout.states[c.state[gpu]] ?? 'unknown';
+  const open = (flags & Flag.breaker) > 0;
   const figure = (v: number, none: number, unit: string) =>
     v === none ? <span className="dim">not told</span> : `${v} ${unit}`;
   const style = {
@@ -59,8 +66,9 @@ export function Card({
         <dd>
           <NodeState
             of={{
-              state: layout.states[c.state[gpu]] ?? 'unknown',
-              no_new_work: flags & Flag.breaker ? 'a breaker is open' : null,
+              state,
+              no_new_work: open ? 'a breaker is open' : null,
+              avoided: state === 'ready' && !open ? avoided?.get(node.name) : null,
             }}
           />
           {flags & Flag.spare ? ', spare' : ''}
@@ -75,10 +83,10 @@ export function Card({
         {(flags & Flag.waits) > 0 && (
           <>
             <dt>remedy</dt>
-            <dd>waits for a word</dd>
+            <dd>held back or pending approval</dd>
           </>
         )}
-        {(flags & Flag.breaker) > 0 && (
+        {open && (
           <>
             <dt>breaker</dt>
             <dd>open: work is kept away</dd>
@@ -113,7 +121,7 @@ export function Card({
         {whole && (
           <>
             <dt>hazard</dt>
-            <dd>{(c.hazard[gpu] / 10).toFixed(1)} % a month</dd>
+            <dd>{hazardWords(state, c.hazard[gpu], (flags & Flag.worst) === 3 ? 'critical' : null)}</dd>
           </>
         )}
       </dl>

@@ -1,6 +1,10 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
-import { CLASSES, classColor, classOf, css, ramp, type Theme } from './colors';
+import { CLASSES, classColor, classOf, css, hazardWords, painter, ramp, type Theme } from './colors';
+
+vi.stubGlobal('sessionStorage', { getItem: () => null });
+const { avoidedNodes } = await import('../live/avoided');
 
 /** How light a colour is to the eye, by the rule of the WCAG. */
 function light(hex: string): number {
@@ -26,6 +30,40 @@ test('a GPU behind an open breaker takes no new work: it is not called free', ()
   expect(classOf('ready', Flag.breaker)).toBe('away');
   expect(classOf('ready', Flag.breaker | Flag.held)).toBe(classOf('cordoned', Flag.held));
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');
+});
+
+const remedy = (node: string, step: 'proposed' | 'approval') => ({ node, step, finding: '12', kind: 'xid' });
+const avoided = avoidedNodes([remedy('n1', 'proposed'), remedy('n2', 'approval')]);
+
+/** Two nodes of two GPUs each; the first GPU of each is held. */
+const fleet = {
+  layout: { states: ['ready', 'missing'], nodes: [{ name: 'n1' }, { name: 'n2' }] },
+  first: new Uint32Array([0, 2, 4]),
+  nodeOf: new Uint32Array([0, 0, 1, 1]),
+  columns: {
+    state: new Uint8Array([0, 0, 0, 1]),
+    flags: new Uint8Array([Flag.held, 0, Flag.held, 0]),
+    hazard: new Uint16Array([10, 10, 10, 0]),
+  },
+} as unknown as Picture;
+
+test('free GPUs of a node that new work avoids are not counted as free', () => {
+  expect([...avoided]).toEqual([['n1', 'finding 12 (xid)']]);
+  expect(classOf('ready', 0, true)).toBe('avoided');
+  expect(classOf('ready', Flag.held, true)).toBe('held');
+  expect(classOf('ready', 3, true)).toBe('out');
+  expect(classOf('cordoned', 0, true)).toBe('away');
+  const counts = (names: typeof avoided) =>
+    Object.fromEntries(painter(fleet, 'state', 'dark', names)?.legend.map((l) => [l.label, l.count]) ?? []);
+  expect(counts(avoided)).toMatchObject({ free: 0, 'free, avoided by new work': 1, 'held by a job': 2 });
+  expect(counts(new Map())).toMatchObject({ free: 1, 'held by a job': 2 });
+});
+
+test('what has a fault has no hazard', () => {
+  expect(hazardWords('ready', 25, null)).toBe('2.5 % a month');
+  expect(hazardWords('missing', 0, null)).toBe('out of service');
+  expect(hazardWords('ready', 0, 'critical')).toBe('critical finding');
+  expect(painter(fleet, 'hazard', 'dark')?.legend).toMatchObject([{ label: 'out of service', count: 1 }]);
 });
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {

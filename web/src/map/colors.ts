@@ -1,3 +1,4 @@
+import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 
@@ -17,7 +18,17 @@ export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[
 ];
 
 /** What people tell apart on the map; several states of the server share one. */
-export const CLASSES = ['held', 'free', 'away', 'testing', 'suspect', 'out', 'lost', 'unknown'] as const;
+export const CLASSES = [
+  'held',
+  'free',
+  'avoided',
+  'away',
+  'testing',
+  'suspect',
+  'out',
+  'lost',
+  'unknown',
+] as const;
 export type Class = (typeof CLASSES)[number];
 const SUSPECT = CLASSES.indexOf('suspect');
 const LOST = CLASSES.indexOf('lost');
@@ -25,10 +36,11 @@ const LOST = CLASSES.indexOf('lost');
 export const CLASS_WORDS: Record<Class, string> = {
   held: 'held by a job',
   free: 'free',
+  avoided: 'free, avoided by new work',
   away: 'takes no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
-  out: 'out of service',
+  out: 'out of service or critical',
   lost: 'unreachable or missing',
   unknown: 'not known',
 };
@@ -38,6 +50,7 @@ const STATE: Record<Theme, Record<Class, string>> = {
   dark: {
     held: '#3d84c6',
     free: '#2b3a49',
+    avoided: '#5f6b3a',
     away: '#8a7a3c',
     testing: '#8c6bb8',
     suspect: '#e0a030',
@@ -48,6 +61,7 @@ const STATE: Record<Theme, Record<Class, string>> = {
   light: {
     held: '#4a90cc',
     free: '#c9d5df',
+    avoided: '#d9d2a0',
     away: '#b9a45a',
     testing: '#8e6fbd',
     suspect: '#d98f00',
@@ -143,8 +157,8 @@ const CLASS_OF: Record<string, Class> = {
   missing: 'lost',
 };
 
-/** What a GPU is, for the map: its state, whether it is held, and what was found there. */
-export function classOf(state: string, flags: number): Class {
+/** What a GPU is, for the map: its state, whether it is held, what was found there, and whether new work avoids it. */
+export function classOf(state: string, flags: number, avoided = false): Class {
   const own = CLASS_OF[state] ?? 'unknown';
   const worst = flags & Flag.worst;
   if (own === 'free' || own === 'away') {
@@ -152,9 +166,19 @@ export function classOf(state: string, flags: number): Class {
     if (worst === 2) return 'suspect';
     // As where a node is cordoned, held or not.
     if (own === 'free' && flags & Flag.breaker) return 'away';
-    if (own === 'free') return flags & Flag.held ? 'held' : 'free';
+    if (own === 'free') return flags & Flag.held ? 'held' : avoided ? 'avoided' : 'free';
   }
   return own;
+}
+
+/** States of what is out of service for a fault: how likely it is to fail says nothing any more. */
+const FAULTY = new Set(['suspect', 'quarantined', 'repairing', 'excluded', 'lost', 'missing']);
+
+/** How likely something is to fail, in words: no forecast of what has a fault. */
+export function hazardWords(state: string, thousandths: number, worst: string | null): string {
+  if (FAULTY.has(state)) return 'out of service';
+  if (worst === 'critical') return 'critical finding';
+  return `${(thousandths / 10).toFixed(1)} % a month`;
 }
 
 /** A steady hue for a job: neighbours in number are far apart in hue. */
@@ -177,32 +201,46 @@ export function classColor(c: Class, theme: Theme): string {
   return STATE[theme][c];
 }
 
-export function painter(fleet: Picture, mode: Mode, theme: Theme): Painter | null {
+/** One for each GPU of nodes that new work avoids. */
+function avoidedGpus(fleet: Picture, n: number, names: Avoided | undefined): Uint8Array {
+  const out = new Uint8Array(n);
+  if (names && names.size > 0)
+    fleet.layout?.nodes.forEach((node, i) => {
+      if (names.has(node.name)) out.fill(1, fleet.first[i], fleet.first[i + 1]);
+    });
+  return out;
+}
+
+export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoided): Painter | null {
   const { columns, layout } = fleet;
   if (!columns || !layout) return null;
   const n = columns.state.length;
   const blank = rgb(STATE[theme].unknown);
   const scale = SCALES[mode];
   if (mode === 'state') {
-    const table = new Uint32Array(layout.states.length * 256);
+    const size = layout.states.length * 256;
+    const table = new Uint32Array(2 * size);
     const kind = new Uint8Array(table.length);
     layout.states.forEach((word, s) => {
-      for (let f = 0; f < 256; f++) {
-        const c = classOf(word, f);
-        table[s * 256 + f] = rgb(STATE[theme][c]);
-        kind[s * 256 + f] = CLASSES.indexOf(c);
+      for (let f = 0; f < 512; f++) {
+        const c = classOf(word, f & 255, f > 255);
+        const at = (f > 255 ? size : 0) + s * 256 + (f & 255);
+        table[at] = rgb(STATE[theme][c]);
+        kind[at] = CLASSES.indexOf(c);
       }
     });
+    const avoided = avoidedGpus(fleet, n, names);
+    const entry = (i: number) => avoided[i] * size + columns.state[i] * 256 + columns.flags[i];
     const counts = new Array(CLASSES.length).fill(0);
     const strong = new Uint8Array(n);
     for (let i = 0; i < n; i++) {
-      const c = kind[columns.state[i] * 256 + columns.flags[i]];
+      const c = kind[entry(i)];
       counts[c]++;
       if (c >= SUSPECT && c <= LOST) strong[i] = 1;
     }
     return {
       paint(out) {
-        for (let i = 0; i < n; i++) out[i] = table[columns.state[i] * 256 + columns.flags[i]];
+        for (let i = 0; i < n; i++) out[i] = table[entry(i)];
       },
       legend: CLASSES.map((c, i) => ({
         label: CLASS_WORDS[c],
@@ -232,20 +270,23 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme): Painter | nul
     }
     const steps = new Uint32Array(64);
     for (let i = 0; i < 64; i++) steps[i] = ramp(i / 63, theme);
+    // What has a fault is past all forecast.
+    const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
+    const blanked = (i: number) => values[i] === none || (over[columns.state[i]] ?? false);
+    const label = over.length ? 'out of service' : 'not told';
     let unknown = 0;
-    for (let i = 0; i < n; i++) if (values[i] === none) unknown++;
+    for (let i = 0; i < n; i++) if (blanked(i)) unknown++;
     return {
       paint(out) {
         for (let i = 0; i < n; i++) {
-          const v = values[i];
-          if (v === none) out[i] = blank;
+          if (blanked(i)) out[i] = blank;
           else {
-            const share = (v * factor - scale.from) / (to - scale.from);
+            const share = (values[i] * factor - scale.from) / (to - scale.from);
             out[i] = steps[share <= 0 ? 0 : share >= 1 ? 63 : (share * 63) | 0];
           }
         }
       },
-      legend: unknown ? [{ label: 'not told', color: STATE[theme].unknown, count: unknown }] : [],
+      legend: unknown ? [{ label, color: STATE[theme].unknown, count: unknown }] : [],
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
   }

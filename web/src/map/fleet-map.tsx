@@ -1,5 +1,6 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
@@ -13,6 +14,8 @@ interface Props {
   fleet: Picture;
   paint: Painter;
   match: Uint8Array | null;
+  /** Nodes that new work avoids, where that is known. */
+  avoided?: Avoided;
   revision: number;
 }
 
@@ -28,7 +31,7 @@ function color(name: string): number {
   return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
-export function FleetMap({ fleet, paint, match, revision }: Props) {
+export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
   const theme = useTheme();
   const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
@@ -39,6 +42,9 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
   const view = useRef<View | null>(null);
   const asked = useRef(0);
   const marked = useRef(false);
+  /** Where the pointer rests, in the window. */
+  const rests = useRef<{ clientX: number; clientY: number } | null>(null);
+  const drag = useRef<{ x: number; y: number; moved: boolean } | null>(null);
   const image = useRef<{ data: ImageData; pixels: Uint32Array } | null>(null);
   const layout = fleet.layout;
 
@@ -115,11 +121,6 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
     if (asked.current === 0) asked.current = requestAnimationFrame(render);
   }, [render]);
 
-  useEffect(() => {
-    render();
-    return () => cancelAnimationFrame(asked.current);
-  }, [render]);
-
   // Another plan or window begins with all of it.
   // biome-ignore lint/correctness/useExhaustiveDependencies: only these make the old view senseless
   useLayoutEffect(() => {
@@ -144,6 +145,24 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
     const v = view.current;
     return v && finder ? finder.at((p.x - v.dx) / v.scale, (p.y - v.dy) / v.scale) : null;
   };
+  const spot = () => {
+    if (!rests.current || drag.current) return;
+    const p = point(rests.current);
+    const gpu = gpuAt(p);
+    over.current?.classList.toggle('pointing', gpu !== null);
+    const [x, y] = [p.x / size.ratio, p.y / size.ratio];
+    setHover((old) =>
+      gpu === null ? null : old?.gpu === gpu && old.x === x && old.y === y ? old : { gpu, x, y },
+    );
+  };
+
+  // The map may have moved under a pointer that rests: a line came above it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is under the pointer changes with what is drawn
+  useEffect(() => {
+    render();
+    spot();
+    return () => cancelAnimationFrame(asked.current);
+  }, [render]);
 
   // React listens to the wheel passively; this one must keep the page from scrolling.
   useEffect(() => {
@@ -154,6 +173,7 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
       if (!view.current) return;
       const r = c.getBoundingClientRect();
       const [x, y] = [(e.clientX - r.left) * size.ratio, (e.clientY - r.top) * size.ratio];
+      rests.current = null;
       setHover(null);
       move(zoom(view.current, Math.exp(-e.deltaY * 0.0016), x, y, least));
     };
@@ -161,7 +181,6 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
     return () => c.removeEventListener('wheel', wheel);
   }, [move, least, size.ratio]);
 
-  const drag = useRef<{ x: number; y: number; moved: boolean } | null>(null);
   const pinch = useRef(new Map<number, { x: number; y: number }>());
   const open = (gpu: number) => {
     const n = fleet.nodeOf[gpu];
@@ -222,15 +241,15 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
           if (d && v) {
             if (d.moved || Math.abs(p.x - d.x) + Math.abs(p.y - d.y) > 5) {
               e.currentTarget.classList.add('moving');
+              rests.current = null;
               setHover(null);
               move({ ...v, dx: v.dx + p.x - d.x, dy: v.dy + p.y - d.y });
               drag.current = { ...p, moved: true };
             }
             return;
           }
-          const gpu = gpuAt(p);
-          e.currentTarget.classList.toggle('pointing', gpu !== null);
-          setHover(gpu === null ? null : { gpu, x: p.x / size.ratio, y: p.y / size.ratio });
+          rests.current = { clientX: e.clientX, clientY: e.clientY };
+          spot();
         }}
         onPointerUp={(e) => {
           pinch.current.delete(e.pointerId);
@@ -243,12 +262,16 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
           pinch.current.delete(e.pointerId);
           drag.current = null;
         }}
-        onPointerLeave={() => setHover(null)}
+        onPointerLeave={() => {
+          rests.current = null;
+          setHover(null);
+        }}
       />
       {hover && hover.gpu < n && (
         <Card
           fleet={fleet}
           gpu={hover.gpu}
+          avoided={avoided}
           x={hover.x}
           y={hover.y}
           width={size.w / size.ratio}

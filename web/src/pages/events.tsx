@@ -114,7 +114,7 @@ export function EventsPage() {
             </p>
           </Empty>
         ) : (
-          <table>
+          <table className="cards">
             <thead>
               <tr>
                 <th>At</th>
@@ -143,7 +143,7 @@ export function EventsPage() {
                         {e.kind.replaceAll('_', ' ')}
                       </button>
                     </td>
-                    <td className="nowrap">
+                    <td className="nowrap" data-l={a.job && 'job'}>
                       {a.job && (
                         <Link to="/jobs/$id" params={{ id: a.job }}>
                           {a.job}
@@ -157,14 +157,16 @@ export function EventsPage() {
                         </Link>
                       )}
                     </td>
-                    <td>
+                    <td className="whole">
                       {open === e.cursor ? (
                         <pre className="log">{JSON.stringify(e.data, null, 2)}</pre>
                       ) : (
                         a.text
                       )}
                     </td>
-                    <td className="nowrap dim">{e.actor}</td>
+                    <td className="nowrap dim" data-l="by">
+                      {e.actor}
+                    </td>
                   </tr>
                 );
               })}

@@ -1,17 +1,40 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
-import { firstTime, hours, percent, platform, type Report, success, waterfall } from '../exec/figures';
+import {
+  drawnAt,
+  hours,
+  type Known,
+  known,
+  percent,
+  RATES,
+  type Rate,
+  type Report,
+  waterfall,
+} from '../exec/figures';
 import { fleetReport, slos } from '../queries';
 import { useBrand } from '../ui/brand';
 import { count, Empty, Loaded, Panel, Scroll, span, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
+import { dayWord, momentWord, wall } from '../ui/zone';
 import { Budget, NoObjectives, sloTone } from './slo-parts';
 
 const SPANS = [7, 30, 90] as const;
+/** Projects that are listed. */
+const SHOWN = 12;
 
-const date = (at: string) =>
-  new Date(at).toLocaleDateString('en', { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
+/** The forecast counts whole days of UTC, and so do its sentences. */
+const date = (at: string) => dayWord(at, true, 'UTC');
+
+/** From when to when figures are known: the page names the zone. */
+const spanned = (k: Known | null) =>
+  k ? `${momentWord(k.from)} to ${momentWord(k.to)}` : 'nothing known of this time';
+
+/** Is less known than was asked for? An hour is none. */
+function tooShort(r: Report, days: number): boolean {
+  const { log } = known(r);
+  return !log || log.to - log.from < days * 86_400_000 - 3_600_000;
+}
 
 /** What became of the fleet, for people who run the business; prints on two pages. */
 export function ExecutivePage() {
@@ -27,10 +50,9 @@ export function ExecutivePage() {
         </h1>
         {query.data && (
           <span className="dim">
-            {date(query.data.from)} to {date(query.data.to)}, days in UTC
+            {spanned(known(query.data).log)}, {wall(query.data.to).zone}
+            {!query.isPlaceholderData && tooShort(query.data, days) && `: less than ${days} days are known`}
             {!query.data.complete && '; the log is still being read, figures will grow'}
-            {Date.parse(query.data.since) > Date.parse(query.data.from) &&
-              `; known since ${date(query.data.since)}`}
           </span>
         )}
         <div className="actions">
@@ -56,18 +78,38 @@ export function ExecutivePage() {
   );
 }
 
-function Tile({ word, value, note }: { word: string; value: string; note?: string }) {
+function Tile({
+  word,
+  formula,
+  value,
+  note,
+  over,
+}: {
+  word: string;
+  formula: string;
+  value: string;
+  note?: string;
+  /** From when to when it is known. */
+  over: Known | null;
+}) {
   return (
-    <div className="tile">
+    <div className="tile" title={formula}>
       <span>{word}</span>
       <b className={value === 'not known' ? 'dim' : ''}>{value}</b>
       {note && <span>{note}</span>}
+      <span className="over">{spanned(over)}</span>
     </div>
   );
 }
 
+function RateTile({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
+  const value = percent(rate.of(r.total));
+  return <Tile word={rate.name} formula={rate.formula} value={value} note={note} over={over} />;
+}
+
 function Shown({ r }: { r: Report }) {
   const t = r.total;
+  const { log, telemetry } = known(r);
   const sites = r.inventory.reduce((n, s) => n + s.gpus, 0);
   if (r.rows.length === 0)
     return (
@@ -78,32 +120,39 @@ function Shown({ r }: { r: Report }) {
   return (
     <>
       <div className="tiles">
-        <Tile word="allocation" value={percent(t.allocation)} note="held of GPUs in service" />
-        <Tile word="utilisation" value={percent(t.utilisation)} note="as GPUs told" />
-        <Tile word="goodput" value={percent(t.goodput)} note="productive of held" />
-        <Tile word="availability" value={percent(t.availability)} note="in service of all" />
-        <Tile
-          word="jobs that succeed"
-          value={percent(success(t))}
-          note={`${percent(firstTime(t))} at the first attempt`}
+        <RateTile rate={RATES.allocation} r={r} over={log} note="allocated of GPUs in service" />
+        <RateTile rate={RATES.utilisation} r={r} over={telemetry} note="as GPUs reported it" />
+        <RateTile rate={RATES.goodput} r={r} over={log} note="productive of allocated" />
+        <RateTile rate={RATES.availability} r={r} over={log} note="in service of all" />
+        <RateTile
+          rate={RATES.success}
+          r={r}
+          over={log}
+          note={`${percent(RATES.first.of(t))} at the first attempt`}
         />
         <Tile
           word="between interruptions"
+          formula="time of jobs with all ranks up / attempts that a failure ended"
           value={t.mtbi_ms ? span(t.mtbi_ms) : 'not known'}
           note={t.recover_ms ? `${span(t.recover_ms)} to go on` : undefined}
+          over={log}
         />
       </div>
       <div className="columns">
-        <Panel title="Utilisation and allocation" note="of GPUs in service">
+        <Panel
+          title="Utilisation and allocation"
+          note={`utilisation known ${spanned(telemetry)}, the rest ${spanned(log)}`}
+        >
           <div className="body">
             <Plot
               title="Utilisation and allocation"
-              at={r.rows.map((x) => Date.parse(x.from))}
+              each={r.step}
+              at={r.rows.map((x) => drawnAt(r.step, x))}
               most={1}
               say={(v) => `${Math.round(v * 100)} %`}
               lines={[
                 { label: 'allocated', tone: '--accent', values: r.rows.map((x) => x.allocation ?? null) },
-                { label: 'at work', tone: '--ok', values: r.rows.map((x) => x.utilisation ?? null) },
+                { label: 'utilisation', tone: '--ok', values: r.rows.map((x) => x.utilisation ?? null) },
                 {
                   label: 'in service of all',
                   tone: '--dim',
@@ -114,7 +163,7 @@ function Shown({ r }: { r: Report }) {
             />
           </div>
         </Panel>
-        <Panel title="Where GPU time went" note="in GPU hours">
+        <Panel title="Where GPU-hours went" note={spanned(log)}>
           <Falls r={r} />
         </Panel>
         <Success r={r} />
@@ -125,7 +174,7 @@ function Shown({ r }: { r: Report }) {
         <Panel title="Money">
           <Empty title="Not metered yet">
             <p>
-              This site keeps no prices, so nothing is said of cost, revenue or margin. GPU hours by project
+              This site keeps no prices, so nothing is said of cost, revenue or margin. GPU-hours by project
               stand beside this: <code>muster report fleet</code> prints them too.
             </p>
           </Empty>
@@ -179,25 +228,21 @@ function Success({ r }: { r: Report }) {
   ];
   const hit = interruptions.infrastructure + interruptions.platform + interruptions.unknown;
   return (
-    <Panel title="Jobs" note={`${count(jobs.submitted, 'job')} came`}>
+    <Panel title="Jobs" note={`${count(jobs.submitted, 'job')} submitted; ${spanned(known(r).log)}`}>
       {jobs.submitted === 0 && jobs.succeeded === 0 ? (
         <Empty title="No job came or ended in this time" />
       ) : (
         <div className="body">
           <Plot
-            title="Jobs that succeed"
+            title="Success rate"
+            each={r.step}
             height={130}
-            at={r.rows.map((x) => Date.parse(x.from))}
+            at={r.rows.map((x) => drawnAt(r.step, x))}
             most={1}
             say={(v) => `${Math.round(v * 100)} %`}
             lines={[
-              { label: 'succeed', tone: '--accent', values: r.rows.map((x) => success(x)) },
-              {
-                label: 'at the first attempt',
-                tone: '--note',
-                dashed: true,
-                values: r.rows.map((x) => firstTime(x)),
-              },
+              { label: RATES.success.name, tone: '--accent', values: r.rows.map(RATES.success.of) },
+              { label: RATES.first.name, tone: '--note', dashed: true, values: r.rows.map(RATES.first.of) },
             ]}
           />
           <table>
@@ -211,12 +256,17 @@ function Success({ r }: { r: Report }) {
                     <td className="dim">{note}</td>
                   </tr>
                 ))}
+              {[RATES.success, RATES.first, RATES.site].map((rate) => (
+                <tr key={rate.name} title={rate.formula}>
+                  <td>{rate.name}</td>
+                  <td className="num">{percent(rate.of(r.total))}</td>
+                  <td className="dim">{rate.formula}</td>
+                </tr>
+              ))}
               <tr>
-                <td>not failed by the site</td>
-                <td className="num">{percent(platform(r.total))}</td>
-                <td className="dim">
-                  {count(hit, 'attempt')} interrupted by hardware or platform, most went on
-                </td>
+                <td>attempts interrupted</td>
+                <td className="num">{hit.toLocaleString('en')}</td>
+                <td className="dim">by hardware, platform or unknown; most of their jobs went on</td>
               </tr>
             </tbody>
           </table>
@@ -235,29 +285,37 @@ function Forecast({ r }: { r: Report }) {
       </Panel>
     );
   const rows = r.rows.map((x) => ({
-    at: Date.parse(x.from),
+    at: drawnAt(r.step, x),
     seconds: (Date.parse(x.to) - Date.parse(x.from)) / 1000,
     x,
   }));
   const gpus = (v: number | null | undefined, s: number) =>
     v === null || v === undefined || s <= 0 ? null : v / s;
   return (
-    <Panel title="Capacity" note={f.days > 0 ? `by a straight line through ${count(f.days, 'day')}` : ''}>
+    <Panel
+      title="Capacity"
+      note={
+        f.days > 0
+          ? `a straight line through the last ${count(f.days, 'whole day')} of UTC, whatever the period`
+          : ''
+      }
+    >
       <div className="body">
         <p>{tidy(f.summary)}</p>
         <Plot
           title="Demand and what is in service"
+          each={r.step}
           height={130}
           at={rows.map((w) => w.at)}
           say={(v) => v.toLocaleString('en', { maximumFractionDigits: 0 })}
           lines={[
             {
-              label: 'GPUs wanted',
+              label: 'GPUs wanted, mean',
               tone: '--accent',
               values: rows.map((w) => gpus(w.x.wanted_gpu_seconds, w.seconds)),
             },
             {
-              label: 'in service',
+              label: 'in service, mean',
               tone: '--dim',
               dashed: true,
               values: rows.map((w) => gpus(w.x.in_service_gpu_seconds, w.seconds)),
@@ -266,9 +324,16 @@ function Forecast({ r }: { r: Report }) {
         />
         {f.growth_gpus_per_day !== null && f.growth_gpus_per_day !== undefined && (
           <dl className="facts">
+            <dt>in service</dt>
+            <dd>{f.capacity_gpus.toFixed(0)} GPUs, mean of the last whole day of UTC</dd>
             <dt>growth</dt>
-            <dd>{f.growth_gpus_per_day.toFixed(1)} GPUs a day</dd>
-            <dt>meets capacity</dt>
+            <dd>
+              {f.growth_gpus_per_day.toFixed(1)} GPUs a day, from {count(f.days, 'day')}
+              {f.spread_gpus !== null &&
+                f.spread_gpus !== undefined &&
+                `; days lie ${f.spread_gpus.toFixed(1)} GPUs off that line`}
+            </dd>
+            <dt>meets capacity (UTC)</dt>
             <dd>
               {f.met
                 ? 'already'
@@ -285,7 +350,10 @@ function Forecast({ r }: { r: Report }) {
 
 function Inventory({ r, all }: { r: Report; all: number }) {
   return (
-    <Panel title="Inventory" note={r.inventory.length === 0 ? '' : `${count(all, 'GPU')} now`}>
+    <Panel
+      title="Inventory"
+      note={r.inventory.length === 0 ? '' : `${count(all, 'GPU')}, as of ${momentWord(r.to)}`}
+    >
       {r.inventory.length === 0 ? (
         <Empty title={r.project ? 'Not shown to this token' : 'No GPUs yet'} />
       ) : (
@@ -295,7 +363,7 @@ function Inventory({ r, all }: { r: Report; all: number }) {
               <tr>
                 <th>SKU</th>
                 <th className="num">GPUs</th>
-                <th className="num">In service</th>
+                <th className="num">In service now</th>
                 <th>&nbsp;</th>
                 <th>Not in service</th>
               </tr>
@@ -330,7 +398,11 @@ function Inventory({ r, all }: { r: Report; all: number }) {
 function Promises() {
   const query = useQuery(slos());
   return (
-    <Panel title="Promises" actions={<Link to="/slos">All of them</Link>}>
+    <Panel
+      title="Promises"
+      note="each over its own window, not over this period"
+      actions={<Link to="/slos">All of them</Link>}
+    >
       <Loaded query={query}>
         {(page) =>
           page.items.length === 0 ? (
@@ -344,6 +416,7 @@ function Promises() {
                     <th>State</th>
                     <th className="num">Good</th>
                     <th className="num">Target</th>
+                    <th>Window</th>
                     <th>Budget left</th>
                   </tr>
                 </thead>
@@ -356,8 +429,11 @@ function Promises() {
                         </Link>
                       </td>
                       <td>{sloTone(s)}</td>
-                      <td className="num">{s.good_text ?? '–'}</td>
+                      <td className="num" title={s.description}>
+                        {s.good_text ?? '–'}
+                      </td>
                       <td className="num">{s.target}</td>
+                      <td>{s.window}</td>
                       <td>
                         <Budget of={s} />
                       </td>
@@ -375,7 +451,7 @@ function Promises() {
 
 function Projects({ r }: { r: Report }) {
   return (
-    <Panel title="Projects" note="most GPU time first">
+    <Panel title="Projects" note={`most GPU-hours first; ${spanned(known(r).log)}`}>
       {r.projects.length === 0 ? (
         <Empty
           title={r.project ? `${r.project} held no GPUs in this time` : 'Nobody held GPUs in this time'}
@@ -386,24 +462,31 @@ function Projects({ r }: { r: Report }) {
             <thead>
               <tr>
                 <th>Project</th>
-                <th className="num">GPU hours</th>
-                <th className="num">Goodput</th>
-                <th className="num">Jobs done</th>
-                <th className="num">Succeed</th>
+                <th className="num">GPU-hours</th>
+                <th className="num" title={RATES.goodput.formula}>
+                  Goodput
+                </th>
+                <th className="num">Jobs succeeded</th>
+                <th className="num" title={RATES.success.formula}>
+                  Success rate
+                </th>
               </tr>
             </thead>
             <tbody>
-              {r.projects.slice(0, 12).map((p) => (
+              {r.projects.slice(0, SHOWN).map((p) => (
                 <tr key={p.name}>
                   <td>{p.name}</td>
                   <td className="num">{hours(p.allocated_gpu_seconds)}</td>
                   <td className="num">{percent(p.goodput)}</td>
                   <td className="num">{p.jobs.succeeded.toLocaleString('en')}</td>
-                  <td className="num">{percent(success(p))}</td>
+                  <td className="num">{percent(RATES.success.of(p))}</td>
                 </tr>
               ))}
             </tbody>
           </table>
+          {r.projects.length > SHOWN && (
+            <p className="state">and {count(r.projects.length - SHOWN, 'more project', 'more projects')}</p>
+          )}
         </Scroll>
       )}
     </Panel>

@@ -1,16 +1,35 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
-import { type Picture, past, useRevision } from '../live/fleet';
+import { type Picture, past, type Standing, useRevision } from '../live/fleet';
 import { MODES, painter } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { Empty, exact, Problem, span } from '../ui/parts';
+import { Empty, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
+import { wall } from '../ui/zone';
+
+/** Clocks differ a little: what is so close to now is now. */
+const NEAR = 60_000;
+
+/** Has this moment not come yet? `now`: by the server's clock, where that is known. */
+export function ahead(at: string, now: number): boolean {
+  return Date.parse(at) > Math.max(now, Date.now()) + NEAR;
+}
+
+const NOTHING: Picture = {
+  layout: null,
+  first: new Uint32Array(1),
+  nodeOf: new Uint32Array(0),
+  columns: null,
+  tenants: [],
+  versions: [],
+};
 
 export function FleetPage() {
   const live = useFleet();
@@ -20,19 +39,25 @@ export function FleetPage() {
   const navigate = useNavigate({ from: '/' });
   const mode = search.by ?? 'state';
   const at = search.at;
+  const future = at !== undefined && ahead(at, live.at);
   const then = useQuery({
     queryKey: ['past', at],
     queryFn: ({ signal }) => past(new Date(at ?? ''), signal),
-    enabled: at !== undefined,
+    enabled: at !== undefined && !future,
     placeholderData: keepPreviousData,
     gcTime: 10_000,
     retry: false,
   });
-  const fleet: Picture = at !== undefined ? (then.data ?? live) : live;
+  // Until the log is read the map stays, and the bar says of when it is. Of a moment that cannot be shown there is none.
+  const shown = mapOf(at, future, then, live);
+  const fleet = shown ?? NOTHING;
+  // What waited then is not told of a moment that has passed.
+  const avoided = useAvoided();
+  const now = fleet === live ? avoided : undefined;
   const box = useRef<HTMLInputElement>(null);
   const [words, setWords] = useState(search.find ?? '');
   // biome-ignore lint/correctness/useExhaustiveDependencies: the picture changes in place, with its revision
-  const paint = useMemo(() => painter(fleet, mode, theme), [fleet, mode, theme, revision]);
+  const paint = useMemo(() => painter(fleet, mode, theme, now), [fleet, mode, theme, now, revision]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above
   const found = useMemo(() => (words ? find(fleet, words) : null), [fleet, words, revision]);
 
@@ -109,12 +134,23 @@ export function FleetPage() {
       <div className="legend-bar">{paint && <Legend paint={paint} />}</div>
       <TimeBar
         at={at}
+        shown={shown !== undefined}
         busy={then.isFetching}
-        error={at !== undefined ? then.error : null}
+        other={then.isPlaceholderData ? 'another moment' : then.data ? null : 'now'}
+        standing={live.standing}
+        seen={live.at}
         go={(to) => void navigate({ search: { ...search, at: to }, replace: true })}
       />
-      {total > 0 && paint ? (
-        <FleetMap fleet={fleet} paint={paint} match={found?.match ?? null} revision={revision} />
+      {at !== undefined && shown === undefined ? (
+        <NoMoment error={future ? null : then.error} />
+      ) : total > 0 && paint ? (
+        <FleetMap
+          fleet={fleet}
+          paint={paint}
+          match={found?.match ?? null}
+          avoided={now}
+          revision={revision}
+        />
       ) : fleet.layout ? (
         <Empty title="No nodes yet">
           <p>
@@ -135,6 +171,28 @@ export function FleetPage() {
         </p>
       )}
     </main>
+  );
+}
+
+/** Which map is shown at a moment that is asked for: never that of now once it is known that there is none of then. */
+export function mapOf(
+  at: string | undefined,
+  future: boolean,
+  then: { data?: Picture; isError: boolean },
+  live: Picture,
+): Picture | undefined {
+  if (at === undefined) return live;
+  if (future) return undefined;
+  return then.data ?? (then.isError ? undefined : live);
+}
+
+/** Why there is no map of the moment that is asked for: null when it has not come yet. */
+function NoMoment({ error }: { error: Error | null }) {
+  return (
+    <Empty title={error ? 'There is no map of this moment' : 'This moment has not come yet'}>
+      {error && <p>{error.message}</p>}
+      <p>Press Live for the map of now.</p>
+    </Empty>
   );
 }
 
@@ -180,16 +238,33 @@ function Ramp({ stops }: { stops: string[] }) {
   return <canvas ref={canvas} width={140} height={10} aria-hidden="true" />;
 }
 
+/** The moment in words: never `now` when nothing comes, nor `ago` when it is ahead. */
+export function momentWords(wanted: number, now: number): string {
+  const { date, time } = wall(wanted);
+  const day = date === wall(now).date ? '' : `${date} `;
+  const far = wanted > now + NEAR ? `in ${span(wanted - now)}` : `${span(now - wanted)} ago`;
+  return `${day}${time}, ${far}`;
+}
+
 /** What did it look like at 03:12? */
 function TimeBar({
   at,
+  shown,
   busy,
-  error,
+  other,
+  standing,
+  seen,
   go,
 }: {
   at: string | undefined;
+  /** A map is shown. */
+  shown: boolean;
   busy: boolean;
-  error: Error | null;
+  /** The map that is shown meanwhile. */
+  other: string | null;
+  standing: Standing;
+  /** When the newest frame was made. */
+  seen: number;
   go: (to: string | undefined) => void;
 }) {
   const begin = useQuery(logBegins());
@@ -206,34 +281,37 @@ function TimeBar({
     }, 180);
     return () => clearTimeout(timer);
   }, [drawn, go]);
-  const d = new Date(wanted * 1000);
-  const today = d.toDateString() === new Date().toDateString();
-  const time = `${today ? '' : `${exact(d.getTime()).slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
   const past = at !== undefined || drawn !== null;
+  const stale = standing === 'away';
+  const words = past
+    ? momentWords(wanted * 1000, now * 1000)
+    : !stale
+      ? 'now'
+      : seen > 0
+        ? `not now: as of ${momentWords(seen, now * 1000)}`
+        : 'nothing read yet';
   return (
-    <div className={past ? 'time-bar past' : 'time-bar'}>
+    <div className={past ? 'time-bar past' : stale ? 'time-bar stale' : 'time-bar'}>
       <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
         Live
       </button>
       <input
         type="range"
         aria-label="Time"
-        aria-valuetext={past ? time : 'now'}
+        aria-valuetext={words}
         min={from}
         max={now}
         step={1}
         value={wanted}
         onChange={(e) => setDrawn(Number(e.target.value))}
       />
-      <output>{past ? `${time}, ${span((now - wanted) * 1000)} ago` : 'now'}</output>
+      <output>{words}</output>
       <span className="dim" role="status">
-        {error
-          ? error.message
-          : past
-            ? busy
-              ? 'reading the log'
-              : 'as the log has it; load, temperature and power only for the last ten minutes'
-            : ''}
+        {!past || !shown
+          ? ''
+          : busy
+            ? `reading the log${other ? `; the map still shows ${other}` : ''}`
+            : 'as the log has it; load, temperature and power only for the last ten minutes'}
       </span>
     </div>
   );

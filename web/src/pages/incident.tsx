@@ -47,7 +47,7 @@ function Story({ made }: { made: Made }) {
         <Empty title="The log tells nothing more" />
       ) : (
         <Scroll label="What happened" tall>
-          <table>
+          <table className="cards">
             <thead>
               <tr>
                 <th>When</th>
@@ -73,7 +73,7 @@ function Story({ made }: { made: Made }) {
                     )}
                   </td>
                   <td className="dim nowrap">{e.actor}</td>
-                  <td>{e.text}</td>
+                  <td className="whole">{e.text}</td>
                 </tr>
               ))}
             </tbody>

@@ -127,12 +127,7 @@ export function JobsPage() {
                 </>
               }
               row={(job) => (
-                <Link
-                  to="/jobs/$id"
-                  params={{ id: job.id }}
-                  className="grid-row"
-                  style={{ gridTemplateColumns: COLUMNS }}
-                >
+                <Link to="/jobs/$id" params={{ id: job.id }} className="grid-row">
                   <span>{job.id}</span>
                   <span className="cut">{job.name}</span>
                   <State word={job.state} />

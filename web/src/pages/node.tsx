@@ -4,7 +4,7 @@ import { api, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE } from '../live/frame';
-import { classColor, classOf } from '../map/colors';
+import { classColor, classOf, hazardWords } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -47,7 +47,7 @@ function Shown({ node: n }: { node: Node }) {
         {operates && <NodeButtons node={n} />}
       </div>
       {line && <p>{line}</p>}
-      <Gpus name={n.name} />
+      <Gpus name={n.name} avoided={!!n.avoided} />
       <div className="columns wide-left">
         <div>
           {n.remedy_detail && (
@@ -136,7 +136,7 @@ function Shown({ node: n }: { node: Node }) {
                   {n.role}, pool {n.pool || 'default'}
                   {n.inventory.simulated ? ', simulated' : ''}
                 </dd>
-                {whole && <Fact word="hazard" text={`${(n.hazard / 10).toFixed(1)} % a month`} />}
+                {whole && <Fact word="hazard" text={hazardWords(n.state, n.hazard, worstOf(n))} />}
                 {Object.entries(n.inventory.versions ?? {}).map(([what, version]) => (
                   <Fact key={what} word={what} text={String(version)} />
                 ))}
@@ -168,6 +168,9 @@ function Shown({ node: n }: { node: Node }) {
     </>
   );
 }
+
+/** How bad the worst open finding of a node is. */
+const worstOf = (n: Node) => (n.findings?.some((f) => f.severity === 'critical') ? 'critical' : null);
 
 /** No finding is shown: what that means depends on what the token is shown. */
 export function NoFindings() {
@@ -312,7 +315,7 @@ function NodeButtons({ node: n }: { node: Node }) {
 }
 
 /** The GPUs of a node, live. */
-function Gpus({ name }: { name: string }) {
+function Gpus({ name, avoided }: { name: string; avoided: boolean }) {
   const fleet = useFleet();
   useRevision(fleet);
   const theme = useTheme();
@@ -324,7 +327,7 @@ function Gpus({ name }: { name: string }) {
   for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++) {
     const g = i - fleet.first[n];
     const word = layout.states[c.state[i]] ?? 'unknown';
-    const color = classColor(classOf(word, c.flags[i]), theme);
+    const color = classColor(classOf(word, c.flags[i], avoided), theme);
     all.push(
       <Link
         key={g}

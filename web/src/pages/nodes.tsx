@@ -1,6 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback } from 'react';
+import { hazardWords } from '../map/colors';
 import { nodes } from '../queries';
 import { Empty, Loaded, NodeState } from '../ui/parts';
 import { Rows } from '../ui/virtual';
@@ -18,7 +19,7 @@ const STATES = [
   'qualifying',
   'lost',
 ];
-const COLUMNS = 'minmax(140px, 1fr) 160px 110px 90px minmax(200px, 1.4fr) 90px minmax(160px, 1.6fr)';
+const COLUMNS = 'minmax(140px, 1fr) 160px 110px 90px minmax(200px, 1.4fr) 110px minmax(160px, 1.6fr)';
 
 export function NodesPage() {
   const search = useSearch({ from: '/nodes' });
@@ -78,22 +79,17 @@ export function NodesPage() {
                 </>
               }
               row={(n) => (
-                <Link
-                  to="/nodes/$name"
-                  params={{ name: n.name }}
-                  className="grid-row"
-                  style={{ gridTemplateColumns: COLUMNS }}
-                >
+                <Link to="/nodes/$name" params={{ name: n.name }} className="grid-row">
                   <span className="cut">{n.name}</span>
                   <NodeState of={n} />
                   <span className="cut">
                     {n.gpus_total} {n.sku}
                   </span>
-                  <span>{n.gpus_used}</span>
+                  <span data-l="held">{n.gpus_used}</span>
                   <span className="cut dim">
                     {n.location.spine} / {n.location.leaf} / {n.location.rack}
                   </span>
-                  <span>{(n.hazard / 10).toFixed(1)} %</span>
+                  <span data-l="hazard">{hazardWords(n.state, n.hazard, null)}</span>
                   <span className="cut dim">{standing(n).why ?? n.stage_why ?? n.cordon ?? ''}</span>
                 </Link>
               )}

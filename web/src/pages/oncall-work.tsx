@@ -51,10 +51,24 @@ export function Pending() {
                 </div>
               ))
             )}
+            <More state="queued" left={all.length - SHOWN} open={!!page.cursor} />
           </Panel>
         );
       }}
     </Loaded>
+  );
+}
+
+/** How many jobs are not listed here, and where they are. */
+function More({ state, left, open }: { state: string; left: number; open: boolean }) {
+  if (left <= 0) return null;
+  return (
+    <p className="item">
+      <Link to="/jobs" search={{ state }}>
+        {left}
+        {open ? ' or more' : ''} more jobs
+      </Link>
+    </p>
   );
 }
 
@@ -85,6 +99,7 @@ export function Failing() {
                 </div>
               ))
             )}
+            <More state="failed" left={all.length - SHOWN} open={!!page.cursor} />
           </Panel>
         );
       }}
@@ -128,6 +143,13 @@ export function Hot() {
             </div>
           );
         })
+      )}
+      {all.length > SHOWN && (
+        <p className="item">
+          <Link to="/" search={{ by: 'temp' }}>
+            {all.length - SHOWN} more hot nodes
+          </Link>
+        </p>
       )}
     </Panel>
   );

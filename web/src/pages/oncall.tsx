@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import { api, once, type Schemas } from '../api/client';
-import { breakers, health, incidents, remedies } from '../queries';
+import { breakers, health, incidents, node as nodeQuery, remedies } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
@@ -20,11 +21,24 @@ const STEPS: Record<string, string> = {
   probation: 'on probation',
 };
 
+/** What happens at the end of a step's time. Approval is waited for however long it takes. */
+const ENDS: Partial<Record<Remedy['step'], [ahead: string, past: string]>> = {
+  approval: [
+    'It stays pending until somebody decides; on-call is paged',
+    'Undecided for too long, on-call was paged; it stays pending. The limit was',
+  ],
+  moving: ['What still runs there is moved', 'Work was to have left'],
+  probation: ['Probation ends', 'Probation was to end'],
+};
+
 /** A remedy that only watches waits for nobody. */
 const watches = (r: Remedy) => r.action === 'watch' && r.step === 'proposed';
 
 /** Findings and incidents by how bad they are, the worst first. */
 export const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
+
+/** So many nodes are asked for the jobs on them; the rest say it on their own page. */
+const ASKED = 20;
 
 export function OncallPage() {
   const site = useQuery(health());
@@ -176,7 +190,43 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
   );
 }
 
-export function RemedyItem({ remedy }: { remedy: Remedy }) {
+/** When the time of a step runs out, and what then. */
+function Until({ remedy: r }: { remedy: Remedy }) {
+  const words = ENDS[r.step];
+  if (!r.until || !words) return null;
+  return (
+    <p className="dim">
+      {words[Date.parse(r.until) > Date.now() ? 0 : 1]} <Ago at={r.until} />
+    </p>
+  );
+}
+
+/** Jobs that hold something where a remedy waits: what approving it would stop or move. */
+function Affected({ node: name, gpu }: { node: string; gpu?: number | null }) {
+  const query = useQuery(nodeQuery(name));
+  if (!query.data) return null;
+  const jobs = query.data.jobs;
+  return (
+    <p>
+      {jobs.length === 0 ? 'No job is on this node.' : 'Jobs on this node: '}
+      {jobs.map((j, i) => (
+        <span key={j.id + j.name}>
+          {i > 0 && ', '}
+          <Link to="/jobs/$id" params={{ id: j.id }}>
+            {j.id} {j.name}
+          </Link>
+          <span className="dim">
+            {' '}
+            {j.project}
+            {gpu !== null && gpu !== undefined && j.gpus.includes(gpu) && `, on GPU ${gpu}`}
+          </span>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+export function RemedyItem({ remedy, children }: { remedy: Remedy; children?: ReactNode }) {
   const { operates } = useRights();
   return (
     <div className="item">
@@ -194,6 +244,8 @@ export function RemedyItem({ remedy }: { remedy: Remedy }) {
       <p>
         {remedy.why} <span className="dim">{remedy.kind}</span>
       </p>
+      <Until remedy={remedy} />
+      {children}
       {operates && remedy.step !== 'ended' && <RemedyButtons remedy={remedy} />}
     </div>
   );
@@ -213,7 +265,11 @@ function Waiting() {
               </p>
             </Empty>
           ) : (
-            s.waiting.map((r) => <RemedyItem key={r.id} remedy={r} />)
+            s.waiting.map((r, i) => (
+              <RemedyItem key={r.id} remedy={r}>
+                {i < ASKED && <Affected node={r.node} gpu={r.gpu} />}
+              </RemedyItem>
+            ))
           )}
         </Panel>
       )}
@@ -361,6 +417,7 @@ function Automation() {
         const a = s.automation;
         if (!a) return null;
         const running = a.state === 'running';
+        const taken = count(a.taken.length, 'node');
         return (
           <Panel
             title="Automation"
@@ -410,8 +467,7 @@ function Automation() {
                 </dd>
                 <dt>taken this hour</dt>
                 <dd>
-                  <Limit value={a.taken.length} most={a.taken_at_most} /> {a.taken.length} of{' '}
-                  {a.taken_at_most}
+                  <Limit value={a.taken.length} most={a.taken_at_most} /> {taken}, {a.taken_at_most} at most
                 </dd>
                 <dt>spares</dt>
                 <dd>

@@ -5,6 +5,9 @@ import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 
 /** Thousandths as people say them. */
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
+const ENTITLED = 'its shares / the shares of all beside it';
+const RECEIVED = 'its GPU-hours that count / those of all beside it';
+const COUNTED = 'all GPU-hours it ever held, the older the less they count';
 const percent = (milli: number) => `${(milli / 10).toFixed(1)} %`;
 
 /** Projects in the order of their rank, each followed by its users. */
@@ -37,7 +40,7 @@ export function QuotasPage() {
                 </Empty>
               ) : (
                 <Scroll label="Quotas">
-                  <table>
+                  <table className="cards">
                     <thead>
                       <tr>
                         <th>Quota</th>
@@ -48,8 +51,12 @@ export function QuotasPage() {
                         <th>&nbsp;</th>
                         <th className="num">Borrows</th>
                         <th className="num">Shares</th>
-                        <th className="num">Entitled</th>
-                        <th className="num">Received</th>
+                        <th className="num" title={ENTITLED}>
+                          Entitled
+                        </th>
+                        <th className="num" title={RECEIVED}>
+                          Received
+                        </th>
                       </tr>
                     </thead>
                     <tbody>
@@ -57,16 +64,20 @@ export function QuotasPage() {
                         const limits = row.limits.length ? row.limits : [null];
                         return limits.map((l, i) => (
                           <tr key={`${row.name}${l?.sku ?? ''}${l?.tier ?? ''}`}>
-                            <td style={{ paddingLeft: 12 + row.depth * 16 }}>{i === 0 ? row.name : ''}</td>
-                            <td className="dim">{i === 0 ? row.projects.join(', ') : ''}</td>
-                            <td>{l ? (l.sku ?? 'any') : ''}</td>
-                            <td className="num">{l ? gpus(l.nominal_milli) : '–'}</td>
-                            <td className="num">{gpus(l ? l.used_milli : row.used_milli)}</td>
+                            <td className="whole" style={{ paddingLeft: 12 + row.depth * 16 }}>
+                              {i === 0 ? row.name : ''}
+                            </td>
+                            <td className="dim whole">{i === 0 ? row.projects.join(', ') : ''}</td>
+                            <td className="whole" data-l="SKU">
+                              {l ? (l.sku ?? 'any') : ''}
+                            </td>
+                            <Num word="owns">{l ? gpus(l.nominal_milli) : '–'}</Num>
+                            <Num word="uses">{gpus(l ? l.used_milli : row.used_milli)}</Num>
                             <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
-                            <td className="num">{l ? gpus(l.borrowed_milli) : '–'}</td>
-                            <td className="num">{i === 0 ? row.shares : ''}</td>
-                            <td className="num">{i === 0 ? percent(row.entitled_milli) : ''}</td>
-                            <td className="num">{i === 0 ? percent(row.received_milli) : ''}</td>
+                            <Num word="borrows">{l ? gpus(l.borrowed_milli) : '–'}</Num>
+                            <Num word="shares">{i === 0 ? String(row.shares) : ''}</Num>
+                            <Num word="entitled">{i === 0 ? percent(row.entitled_milli) : ''}</Num>
+                            <Num word="received">{i === 0 ? percent(row.received_milli) : ''}</Num>
                           </tr>
                         ));
                       })}
@@ -80,17 +91,23 @@ export function QuotasPage() {
                 <Empty title="Nobody has used anything yet" />
               ) : (
                 <Scroll label="Shares">
-                  <table>
+                  <table className="cards">
                     <thead>
                       <tr>
                         <th className="num">Rank</th>
                         <th>Project</th>
                         <th>User</th>
                         <th>Quota</th>
-                        <th className="num">Entitled</th>
-                        <th className="num">Received</th>
+                        <th className="num" title={ENTITLED}>
+                          Entitled
+                        </th>
+                        <th className="num" title={RECEIVED}>
+                          Received
+                        </th>
                         <th className="num">GPUs now</th>
-                        <th className="num">GPU hours</th>
+                        <th className="num" title={COUNTED}>
+                          GPU-hours that count
+                        </th>
                         <th className="num">Running</th>
                         <th className="num">Waiting</th>
                       </tr>
@@ -98,16 +115,18 @@ export function QuotasPage() {
                     <tbody>
                       {byRank(q.report.accounts).map((a) => (
                         <tr key={`${a.project}/${a.user}`}>
-                          <td className="num">{a.rank}</td>
+                          <Num word="rank">{String(a.rank)}</Num>
                           <td>{a.user ? '' : a.project}</td>
-                          <td>{a.user ?? ''}</td>
-                          <td className="dim">{a.quota ?? 'none'}</td>
-                          <td className="num">{percent(a.entitled_milli)}</td>
-                          <td className="num">{percent(a.received_milli)}</td>
-                          <td className="num">{gpus(a.used_milli)}</td>
-                          <td className="num">{(a.usage_gpu_s / 3600).toFixed(1)}</td>
-                          <td className="num">{a.running}</td>
-                          <td className="num">{a.waiting}</td>
+                          <td data-l={`user of ${a.project}:`}>{a.user ?? ''}</td>
+                          <td className="dim" data-l="quota">
+                            {a.quota ?? 'none'}
+                          </td>
+                          <Num word="entitled">{percent(a.entitled_milli)}</Num>
+                          <Num word="received">{percent(a.received_milli)}</Num>
+                          <Num word="GPUs now">{gpus(a.used_milli)}</Num>
+                          <Num word="GPU-hours">{(a.usage_gpu_s / 3600).toFixed(1)}</Num>
+                          <Num word="running">{String(a.running)}</Num>
+                          <Num word="waiting">{String(a.waiting)}</Num>
                         </tr>
                       ))}
                     </tbody>
@@ -119,6 +138,15 @@ export function QuotasPage() {
         )}
       </Loaded>
     </main>
+  );
+}
+
+/** A number; on a phone, where the header is away, with its word. */
+function Num({ word, children }: { word: string; children: string }) {
+  return (
+    <td className="num" data-l={word}>
+      {children}
+    </td>
   );
 }
 

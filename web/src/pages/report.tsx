@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
+import { RATES } from '../exec/figures';
 import { report } from '../queries';
 import { Loaded, Panel, span } from '../ui/parts';
 
@@ -31,7 +32,7 @@ export function Report({ id }: { id: string }) {
             <div className="body">
               <Split parts={r.time_ms} whole={r.wall_ms} />
               <dl className="facts">
-                <dt>goodput</dt>
+                <dt title={RATES.goodput.formula}>goodput</dt>
                 <dd>
                   {share(r.goodput)} <span className="dim">of the GPU time it held was work that counts</span>
                 </dd>
@@ -45,7 +46,7 @@ export function Report({ id }: { id: string }) {
                   {r.mtbi_ms ? `, ${span(r.mtbi_ms)} between them` : ''}
                   {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
                 </dd>
-                <dt>GPU hours</dt>
+                <dt>GPU-hours</dt>
                 <dd>{(r.held_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>
                 {e && (
                   <>

@@ -3,6 +3,7 @@ import type { Schemas } from '../api/client';
 import { reservations } from '../queries';
 import { useRights } from '../rights';
 import { Ago, Empty, exact, Loaded, Panel, Scroll, State } from '../ui/parts';
+import { dayBegins, dayWord } from '../ui/zone';
 
 const DAY = 86_400_000;
 const DAYS = 14;
@@ -84,19 +85,17 @@ export function ReservationsPage() {
 
 /** Two weeks, one line for each reservation. */
 function Calendar({ items }: { items: Schemas['Reservation'][] }) {
-  const from = new Date();
-  from.setHours(0, 0, 0, 0);
-  const start = from.getTime();
+  const start = dayBegins(Date.now());
   const x = (t: number) => `${Math.min(100, Math.max(0, ((t - start) / (DAYS * DAY)) * 100))}%`;
-  const days = Array.from({ length: DAYS }, (_, i) => new Date(start + i * DAY + DAY / 2));
+  const days = Array.from({ length: DAYS }, (_, i) => start + i * DAY + DAY / 2);
   return (
     <Panel title="The next two weeks">
       <div className="calendar">
         <span />
         <div className="days">
           {days.map((d) => (
-            <span key={d.getTime()} className="dim">
-              {d.getDate()}
+            <span key={d} className="dim">
+              {dayWord(d).split(' ')[0]}
             </span>
           ))}
         </div>

@@ -26,7 +26,8 @@ vi.mock('../ui/virtual', async () => {
       createElement('section', null, ...p.items.map(p.row)),
   };
 });
-vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => 'live' }));
+const connection = vi.hoisted(() => ({ standing: 'live' }));
+vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
 const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
@@ -34,8 +35,9 @@ const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
-const { RunbooksPage } = await import('./runbooks');
+const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
 const { JobPage, Times } = await import('./job');
+const { momentWord } = await import('../ui/zone');
 
 type Me = Schemas['WhoAmI'];
 const tenant: Me = { name: 'user:ann', role: 'user', project: 'team-a', site: 's' };
@@ -144,6 +146,54 @@ test('on-call tells an operator all, and offers a viewer nothing', () => {
   expect(show(OncallPage, viewer, site)).not.toContain('>Stop<');
 });
 
+test('what waits says when its time runs out and which jobs are on its node', () => {
+  const until = new Date(Date.now() + 3 * 3_600_000).toISOString();
+  const remedy = {
+    id: '5',
+    node: 'n1',
+    gpu: 3,
+    step: 'approval',
+    action: 'reset_gpu',
+    action_words: 'reset the GPU',
+    finding: '12',
+    kind: 'gpu-off-bus',
+    why: 'approval to reset the GPU',
+    since: '2030-01-31T00:00:00Z',
+    until,
+  };
+  const jobs = [{ id: '7', name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] }];
+  const of = (r: object, on: object[]) =>
+    show(OncallPage, operator, [
+      [['health', 'summary'], { ...health, waiting: [{ ...remedy, ...r }] }],
+      [['node', 'n1'], { ...node, jobs: on }],
+    ]);
+  const text = of({}, jobs);
+  expect(text).toContain('stays pending until somebody decides; on-call is paged');
+  expect(text).toMatch(/>in 3 h</);
+  expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
+  expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
+  expect(of({}, [])).toContain('No job is on this node.');
+});
+
+test('what is not listed is counted', () => {
+  const alert = { urgency: 'page', cause: 'site', summary: 's', kind: 'k', told: [], level: 0, count: 1 };
+  const items = Array.from({ length: 15 }, (_, i) => ({ ...alert, id: String(i), since: job.submitted_at }));
+  const text = show(OncallPage, operator, [[['slo', 'alerts'], { items, cursor: null }]]);
+  expect(text).toContain('7 more alerts');
+});
+
+test('while the server is away nothing can be pressed that would change something', () => {
+  const site: [unknown[], unknown][] = [[['health', 'summary'], { ...health, automation: running }]];
+  const stop = (text: string) => /<button[^>]*>Stop</.exec(text)?.[0] ?? '';
+  expect(stop(show(OncallPage, operator, site))).not.toContain('disabled');
+  connection.standing = 'away';
+  try {
+    expect(stop(show(OncallPage, operator, site))).toContain('disabled');
+  } finally {
+    connection.standing = 'live';
+  }
+});
+
 test('until it is known who asks, nobody is told that all is well', () => {
   const text = show(OncallPage, undefined);
   for (const clear of ['Nothing waits<', 'No incident', 'All closed', 'Not shown'])
@@ -176,6 +226,49 @@ test('a tenant is not told that nothing is promised, or that there are no GPUs',
   expect(executive).toContain('Not shown to this token');
   expect(executive).toContain('in UTC');
   expect(show(SlosPage, operator)).toContain('Nothing is promised');
+});
+
+test('every figure of the report says from when to when it is known, and each rate its one formula', () => {
+  const jobs = { submitted: 10, succeeded: 6, succeeded_first: 3, cancelled: 1 };
+  const failed = { application: 2, infrastructure: 1, platform: 0, unknown: 1 };
+  const total = {
+    jobs: { ...jobs, failed },
+    interruptions: { application: 0, infrastructure: 1, platform: 0, unknown: 0 },
+    gpu_seconds: {},
+    utilisation: 0.7,
+  };
+  const row = { ...total, from: '2030-01-31T12:00:00Z', to: '2030-01-31T12:30:00Z' };
+  const report = {
+    from: '2030-01-24T12:00:00Z',
+    to: '2030-01-31T12:30:00Z',
+    since: '2030-01-24T12:00:00Z',
+    telemetry_since: '2030-01-31T12:06:00Z',
+    complete: true,
+    step: 'hour',
+    rows: [row],
+    total,
+    inventory: [],
+    projects: [{ ...total, name: 'team-a', allocated_gpu_seconds: 7200 }],
+    forecast: null,
+  };
+  const text = show(ExecutivePage, operator, [[['report', 7], report]]);
+  const whole = `${momentWord(report.from)} to ${momentWord(report.to)}`;
+  const seen = `${momentWord(report.telemetry_since)} to ${momentWord(report.to)}`;
+  const tile = (word: string) => text.split('class="tile"').find((t) => t.includes(`<span>${word}</span>`));
+  expect(tile('utilisation')).toContain(seen);
+  expect(tile('utilisation')).not.toContain(whole);
+  for (const word of ['allocation', 'goodput', 'availability', 'success rate', 'between interruptions'])
+    expect(tile(word)).toContain(whole);
+  expect(tile('success rate')).toContain(
+    'title="jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted"',
+  );
+  // What stands beside the lines is of one hour, and says so.
+  expect(text).toContain('figures here are of the newest hour');
+  // The same rate has the same value wherever it stands.
+  expect(text.match(/60\.0 %/g)?.length).toBe(3);
+  expect(text).not.toContain('less than 7 days');
+  const young = { ...report, since: '2030-01-31T12:00:00Z' };
+  expect(show(ExecutivePage, operator, [[['report', 7], young]])).toContain('less than 7 days are known');
 });
 
 test("a tenant's page of a node leaves out what is hidden, and buttons that would be refused", () => {
@@ -217,6 +310,41 @@ test('runbooks are the whole site’s: a tenant is told so once', () => {
   const text = show(RunbooksPage, tenant);
   expect(text.match(/Not shown to this token/g)).toHaveLength(1);
   expect(text).not.toContain('Loading');
+});
+
+test('of a runbook nobody is offered what would be refused', () => {
+  const user: Me = { name: 'user:bo', role: 'user', project: null, site: 's' };
+  const book = {
+    name: 'n1',
+    title: 'b',
+    urgency: 'page',
+    modes: [],
+    topics: [],
+    steps: [],
+    needs: [],
+    takes: [],
+  };
+  const one: [unknown[], unknown][] = [[['runbooks', 'n1'], book]];
+  expect(show(RunbookPage, operator, one)).toContain('>Dry run<');
+  expect(show(RunbookPage, user, one)).toContain('>Step by step<');
+  expect(show(RunbookPage, user, one)).not.toContain('>Dry run<');
+  expect(show(RunbookPage, viewer, one)).not.toContain('>Step by step<');
+  const at = (kind: string, by: string, auto = false): [unknown[], unknown][] => {
+    const now = { no: 1, kind, title: 't', says: 's', choices: [], otherwise: '3' };
+    const run = { id: '7', book: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
+    return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
+  };
+  expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Do it now<');
+  expect(show(RunbookRunPage, user, at('act', 'user:ann'))).not.toContain('<button');
+  expect(show(RunbookRunPage, user, at('check', 'user:ann', true))).not.toContain('<button');
+  const check = show(RunbookRunPage, user, at('check', 'user:ann'));
+  expect(check).toContain('>Look now<');
+  expect(check).not.toContain('>Stop the run<');
+  const own = show(RunbookRunPage, user, at('act', 'user:bo'));
+  expect(own).toContain('>Done by hand<');
+  expect(own).toContain('>Stop the run<');
+  expect(own).not.toContain('>Do it now<');
+  expect(show(RunbookRunPage, viewer, at('check', 'user:ann'))).not.toContain('<button');
 });
 
 test('a job that has ended can be requeued by whoever may submit', () => {

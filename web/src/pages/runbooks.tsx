@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
-import { runbook, runbookRun, runbookRuns, runbooks } from '../queries';
+import { runbook, runbookRun, runbookRuns, runbooks, whoami } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
@@ -234,6 +234,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
     Object.fromEntries(names.map((n) => [n, given[n] ?? ''])),
   );
   const [plan, setPlan] = useState<Schemas['RunbookDryRun'] | null>(null);
+  const { operates } = useRights();
   const { act, busy } = useAct();
   const ask = useAsk();
   const navigate = useNavigate();
@@ -275,26 +276,28 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
           <button type="submit" className="main" disabled={busy}>
             Step by step
           </button>
-          <button
-            type="button"
-            disabled={busy}
-            onClick={() =>
-              void act(
-                async () =>
-                  setPlan(
-                    must(
-                      await api.POST('/v1/runbooks/{name}/dry-run', {
-                        params: { path, header: once() },
-                        body: body(false),
-                      }),
+          {operates && (
+            <button
+              type="button"
+              disabled={busy}
+              onClick={() =>
+                void act(
+                  async () =>
+                    setPlan(
+                      must(
+                        await api.POST('/v1/runbooks/{name}/dry-run', {
+                          params: { path, header: once() },
+                          body: body(false),
+                        }),
+                      ),
                     ),
-                  ),
-                'Nothing was done: this is what a run would do',
-              )
-            }
-          >
-            Dry run
-          </button>
+                  'Nothing was done: this is what a run would do',
+                )
+              }
+            >
+              Dry run
+            </button>
+          )}
           <button
             type="button"
             className="risky"
@@ -393,8 +396,18 @@ export function RunbookRunPage() {
   );
 }
 
+/**
+ * What somebody who is no operator may say at the step a run stands at: an answer takes the permissions of what it
+ * sets off, and the machine goes on to what follows.
+ */
+function mayAnswer(own: boolean, run: Pick<Run, 'auto'>, step: Pick<Step, 'kind'>): boolean {
+  return own || (!run.auto && step.kind !== 'act');
+}
+
 function Now({ run, step }: { run: Run; step: Step }) {
-  const { submits } = useRights();
+  const { submits, operates } = useRights();
+  const own = useQuery(whoami()).data?.name === run.by;
+  const answers = operates || (submits && mayAnswer(own, run, step));
   const { act, busy } = useAct();
   const params = { path: { id: run.id }, header: once() };
   const say = (word: Schemas['RunbookWord'], choose?: string) =>
@@ -414,7 +427,7 @@ function Now({ run, step }: { run: Run; step: Step }) {
             <Word tone="warn">waits for a person</Word> {run.waits}
           </p>
         )}
-        {submits && (
+        {answers && (
           <div className="actions">
             {step.choices.length > 0 ? (
               step.choices.map((c) => (
@@ -430,9 +443,11 @@ function Now({ run, step }: { run: Run; step: Step }) {
               ))
             ) : (
               <>
-                <button type="button" className="main" disabled={busy} onClick={() => say('go')}>
-                  {go}
-                </button>
+                {(operates || step.kind !== 'act') && (
+                  <button type="button" className="main" disabled={busy} onClick={() => say('go')}>
+                    {go}
+                  </button>
+                )}
                 <button type="button" disabled={busy} onClick={() => say('yes')}>
                   {step.kind === 'act' ? 'Done by hand' : 'It is so'}
                 </button>
@@ -444,20 +459,25 @@ function Now({ run, step }: { run: Run; step: Step }) {
             <button type="button" disabled={busy} onClick={() => say('skip')}>
               Skip
             </button>
-            <button
-              type="button"
-              className="risky"
-              disabled={busy}
-              onClick={() =>
-                void act(
-                  () =>
-                    api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
-                  'The run is stopped',
-                )
-              }
-            >
-              Stop the run
-            </button>
+            {(operates || own) && (
+              <button
+                type="button"
+                className="risky"
+                disabled={busy}
+                onClick={() =>
+                  void act(
+                    () =>
+                      api.POST('/v1/runbook-runs/{id}/stop', {
+                        params,
+                        body: { reason: 'from the console' },
+                      }),
+                    'The run is stopped',
+                  )
+                }
+              >
+                Stop the run
+              </button>
+            )}
           </div>
         )}
       </div>

@@ -63,6 +63,14 @@ export function Alerts({ short }: { short?: boolean }) {
             ) : (
               shown.map((a) => <AlertItem key={a.id} alert={a} />)
             )}
+            {shown.length < page.items.length && (
+              <p className="item">
+                <Link to="/slos">
+                  {page.items.length - shown.length}
+                  {page.cursor ? ' or more' : ''} more alerts
+                </Link>
+              </p>
+            )}
           </Panel>
         );
       }}

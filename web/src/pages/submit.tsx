@@ -5,6 +5,7 @@ import { ApiError, api, must, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { projects } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { Empty, Panel, Problem } from '../ui/parts';
 import { yaml } from '../yaml';
@@ -91,6 +92,7 @@ export function SubmitPage() {
   const known = useQuery(projects());
   const navigate = useNavigate();
   const { act, busy } = useAct();
+  const { whole, submits } = useRights();
   const body = useMemo(() => spec(form), [form]);
   const answer = useDryRun(body);
   const set = (key: keyof Form) => (e: { target: { value: string } }) =>
@@ -116,7 +118,7 @@ export function SubmitPage() {
             className="body fields"
             onSubmit={(e) => {
               e.preventDefault();
-              void submit();
+              if (submits) void submit();
             }}
           >
             <label>
@@ -195,13 +197,16 @@ export function SubmitPage() {
               </label>
             )}
             <div className="whole">
-              <button
-                type="submit"
-                className="main"
-                disabled={busy || !!answer?.error || answer?.explanation?.possible === false}
-              >
-                Submit
-              </button>
+              {submits && (
+                <button
+                  type="submit"
+                  className="main"
+                  disabled={busy || !!answer?.error || answer?.explanation?.possible === false}
+                >
+                  Submit
+                </button>
+              )}
+              {whole !== null && !submits && <p className="dim">This token may not submit jobs.</p>}
             </div>
           </form>
         </Panel>

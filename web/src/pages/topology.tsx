@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { ApiError, api, once, type Schemas } from '../api/client';
+import { type Avoided, useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { Flag } from '../live/frame';
@@ -66,15 +67,16 @@ function tree(fleet: Fleet): Spine[] {
   return out;
 }
 
-const ORDER: Class[] = ['lost', 'out', 'suspect', 'testing', 'away', 'held', 'free', 'unknown'];
+const ORDER: Class[] = ['lost', 'out', 'suspect', 'testing', 'away', 'avoided', 'held', 'free', 'unknown'];
 
 /** The worst that any GPU of a node is. */
-function worst(fleet: Fleet, n: number): Class {
+function worst(fleet: Fleet, n: number, names: Avoided): Class {
   const { columns: c, layout, first } = fleet;
   if (!c || !layout) return 'unknown';
+  const avoided = names.has(layout.nodes[n].name);
   let at = ORDER.length - 1;
   for (let i = first[n]; i < first[n + 1]; i++) {
-    at = Math.min(at, ORDER.indexOf(classOf(layout.states[c.state[i]], c.flags[i])));
+    at = Math.min(at, ORDER.indexOf(classOf(layout.states[c.state[i]], c.flags[i], avoided)));
   }
   return ORDER[at];
 }
@@ -92,6 +94,7 @@ export function TopologyPage() {
   const { only } = useSearch({ from: '/topology' });
   const { project } = useRights();
   const layout = fleet.layout;
+  const avoided = useAvoided();
   const tests = useQuery(fabric());
   const found = useQuery(linkFindings());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the tree follows the layout
@@ -105,8 +108,8 @@ export function TopologyPage() {
   }, [spines, layout, found.data, tests.data]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the picture changes in place, with its revision
   const kinds = useMemo(
-    () => (layout ? layout.nodes.map((_, n) => worst(fleet, n)) : []),
-    [layout, revision],
+    () => (layout ? layout.nodes.map((_, n) => worst(fleet, n, avoided)) : []),
+    [layout, avoided, revision],
   );
   if (!layout)
     return (
@@ -260,6 +263,7 @@ function Health({
   const { only } = useSearch({ from: '/topology' });
   const navigate = useNavigate({ from: '/topology' });
   const theme = useTheme();
+  const { operates } = useRights();
   const ask = useAsk();
   const { act, busy } = useAct();
   const newest = tests.data?.newest ?? null;
@@ -294,7 +298,7 @@ function Health({
             />
             only what is not well
           </label>
-          {!barred && (
+          {operates && !barred && (
             <button
               type="button"
               disabled={busy || !!tests.data?.going}

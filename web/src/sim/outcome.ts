@@ -170,7 +170,7 @@ export const FIGURES: Figure[] = [
   { name: 'ETTR', of: (o) => o.ettr, say: share, better: 'more' },
   { name: 'time between interruptions', of: (o) => o.mtbi_s, say: seconds, better: 'more' },
   {
-    name: 'lost GPU hours',
+    name: 'lost GPU-hours',
     of: (o) => (o.lost_gpu_seconds === null ? null : o.lost_gpu_seconds / 3600),
     say: whole,
     better: 'less',

@@ -42,9 +42,10 @@ export function Telling({ children }: { children: ReactNode }) {
   );
 }
 
-/** Does something on the server, says how it went, and reads again what it may have changed. */
+/** Does something on the server, says how it went, and reads again what it may have changed. `busy`: not now. */
 export function useAct() {
   const queries = useQueryClient();
+  const away = useStanding(useFleet()) === 'away';
   const tell = useContext(Context);
   const [busy, setBusy] = useState(false);
   const act = useCallback(
@@ -57,8 +58,8 @@ export function useAct() {
         setTimeout(() => tell((old) => (old === said ? null : old)), 6000);
       } catch (e) {
         const hint = e instanceof ApiError && e.hint ? ` (${e.hint})` : '';
-        const away = e instanceof ApiError && e.code === 'unreachable';
-        tell(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away }));
+        const unheard = e instanceof ApiError && e.code === 'unreachable';
+        tell(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away: unheard }));
       } finally {
         setBusy(false);
         void queries.invalidateQueries();
@@ -66,5 +67,5 @@ export function useAct() {
     },
     [queries, tell],
   );
-  return { act, busy };
+  return { act, busy: busy || away };
 }

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import { useTheme } from './theme';
+import { wall } from './zone';
 
 const HUES = ['#4ea5d9', '#e8a33d', '#33b08a', '#cc79a7', '#7f8fe0', '#e0703a', '#a9a23a', '#8d9aa6'];
 
@@ -40,7 +41,7 @@ interface Props {
   digits?: number;
 }
 
-const clock = (t: number) => new Date(t * 1000).toLocaleTimeString('en-GB').slice(0, 8);
+const clock = (t: number) => wall(t * 1000).time;
 
 /** Draws what happened behind the lines. */
 function marker(marks: { current: Mark[] }): uPlot.Plugin {

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { exact, NodeState, Problem } = await import('./parts');
+const { exact, NodeState, Problem, span } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -36,6 +36,11 @@ test('a node that new work stays away from is not shown as plainly ready', () =>
 });
 
 test('a moment carries its time zone', () => {
-  expect(exact('2026-11-16T23:42:45Z', 'America/Los_Angeles')).toBe('2026-11-16 15:42:45 GMT-8');
-  expect(exact('2026-11-16T20:00:00Z', 'Asia/Kolkata')).toBe('2026-11-17 01:30:00 GMT+5:30');
+  expect(exact('2026-11-16T23:42:45Z', 'America/Los_Angeles')).toBe('2026-11-16 15:42:45 UTC-8');
+  expect(exact('2026-11-16T20:00:00Z', 'Asia/Kolkata')).toBe('2026-11-17 01:30:00 UTC+5:30');
+});
+
+test('a length of time is never negative', () => {
+  expect(span(-30_217_498_000)).toBe('0 ms');
+  expect(span(250)).toBe('250 ms');
 });

@@ -2,6 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiError, type Schemas } from '../api/client';
 import { standing } from '../words';
+import { momentWord, wall } from './zone';
 
 /** What went wrong, and what to do about it. What a token may not see or do is no failure. */
 export function Problem({ error, again }: { error: unknown; again?: () => void }) {
@@ -144,7 +145,7 @@ export function NodeState({ of: n }: { of: Pick<Schemas['Node'], 'state' | 'avoi
 /** 90 s, 12 min, 3 h, 5 d. */
 export function span(ms: number): string {
   const s = Math.max(0, ms) / 1000;
-  if (s < 1) return `${Math.round(ms)} ms`;
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
   if (s < 100) return `${Math.round(s)} s`;
   if (s < 100 * 60) return `${Math.round(s / 60)} min`;
   if (s < 48 * 3600) return `${Math.round(s / 3600)} h`;
@@ -161,21 +162,10 @@ export function brief(length: string): string {
   );
 }
 
-/** A moment with its date, second and time zone: `2026-11-16 15:42:45 GMT-8`. */
-export function exact(at: string | number, timeZone?: string): string {
-  const parts = new Intl.DateTimeFormat('en', {
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-    timeZoneName: 'shortOffset',
-    timeZone,
-  }).formatToParts(new Date(at));
-  const of = (type: string) => parts.find((p) => p.type === type)?.value ?? '';
-  return `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')}:${of('second')} ${of('timeZoneName')}`;
+/** A moment with its date, second and time zone: `2026-11-16 15:42:45 UTC-8`. */
+export function exact(at: string | number, zone?: string): string {
+  const w = wall(at, zone);
+  return `${w.date} ${w.time} ${w.zone}`;
 }
 
 /** Renders again every so many milliseconds. */
@@ -208,12 +198,10 @@ export function Ago({ at }: { at: string | null | undefined }) {
 
 /** The time of day; the date when it is another day. */
 export function Clock({ at }: { at: string }) {
-  const d = new Date(at);
-  const today = new Date().toDateString() === d.toDateString();
-  const time = d.toLocaleTimeString('en-GB');
+  const { date, time } = wall(at);
   return (
     <time dateTime={at} title={exact(at)}>
-      {today ? time : `${exact(at).slice(5, 10)} ${time.slice(0, 5)}`}
+      {date === wall(Date.now()).date ? time : `${date.slice(5)} ${time.slice(0, 5)}`}
     </time>
   );
 }
@@ -232,10 +220,8 @@ export function bytes(n: number): string {
 /** Times in a sentence of the server's, as people say them: `2030-01-31T12:00:00.000Z` is `31 Jan 12:00`. */
 export function tidy(text: string): string {
   return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (iso) => {
-    const d = new Date(iso);
-    const time = d.toLocaleTimeString('en-GB').slice(0, 5);
-    if (d.toDateString() === new Date().toDateString()) return time;
-    return `${d.getDate()} ${d.toLocaleString('en', { month: 'short' })} ${time}`;
+    const { date, time } = wall(iso);
+    return date === wall(Date.now()).date ? time.slice(0, 5) : momentWord(iso);
   });
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { path, ticks } from './plot';
+import { margin, path, ticks } from './plot';
 
 test('scales have round steps', () => {
   expect(ticks(100)).toEqual([0, 25, 50, 75, 100]);
@@ -22,4 +22,9 @@ test('what is not known is a gap, not a zero', () => {
       (v) => v,
     ),
   ).toBe('');
+});
+
+test('a scale has space for its longest number', () => {
+  expect(margin(['0', '25 %'])).toBe(52);
+  expect(margin(['0', '1,000,000'])).toBeGreaterThanOrEqual(9 * 6.5);
 });

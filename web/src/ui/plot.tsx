@@ -1,3 +1,5 @@
+import { dayWord, wall } from './zone';
+
 /** Lines drawn as SVG: they print as sharp as they look. Figures stand in the title for those who hear it. */
 export interface PlotLine {
   label: string;
@@ -18,10 +20,19 @@ interface Props {
   height?: number;
   /** A line across, such as a target. */
   across?: { at: number; label: string };
+  /** What a value covers, `hour` or `day`: the figures beside the lines are of the newest. */
+  each?: string;
 }
 
 const W = 640;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 8, 20];
+/** How wide a digit of the scale is. */
+const DIGIT = 6.5;
+
+/** Space for the numbers of a scale, so that none is cut off. */
+export function margin(words: string[]): number {
+  return Math.max(LEFT, 12 + DIGIT * Math.max(0, ...words.map((w) => w.length)));
+}
 
 /** Round steps for a scale. */
 export function ticks(most: number, about = 4): number[] {
@@ -51,19 +62,16 @@ export function path(values: (number | null)[], x: (i: number) => number, y: (v:
   return out;
 }
 
-function day(ms: number, long: boolean): string {
-  const d = new Date(ms);
-  const date = `${d.getUTCDate()} ${d.toLocaleString('en', { month: 'short', timeZone: 'UTC' })}`;
-  return long ? date : d.toLocaleTimeString('en-GB', { timeZone: 'UTC' }).slice(0, 5);
-}
-
-export function Plot({ title, at, lines, most, say, height = 190, across }: Props) {
+export function Plot({ title, at, lines, most, say, height = 190, across, each }: Props) {
   const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
   const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
-  const x = (i: number) => LEFT + ((at[i] - first) / Math.max(1, last - first)) * (W - LEFT - RIGHT);
+  const scale = ticks(top);
+  const from = margin(scale.map(say));
+  const x = (i: number) => from + ((at[i] - first) / Math.max(1, last - first)) * (W - from - RIGHT);
   const y = (v: number) => height - BOTTOM - (Math.min(v, top) / top) * (height - TOP - BOTTOM);
   const long = last - first > 2 * 86_400_000;
+  const when = (ms: number) => (long ? dayWord(ms) : wall(ms).time.slice(0, 5));
   const marks = Math.min(7, at.length);
   const newest = lines.map((l) => {
     const v = l.values.findLast((v) => v !== null);
@@ -71,11 +79,15 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
   });
   return (
     <figure className="plot">
-      <svg viewBox={`0 0 ${W} ${height}`} role="img" aria-label={`${title}: ${newest.join(', ')}`}>
-        {ticks(top).map((v) => (
+      <svg
+        viewBox={`0 0 ${W} ${height}`}
+        role="img"
+        aria-label={`${title}${each ? `, newest ${each}` : ''}: ${newest.join(', ')}`}
+      >
+        {scale.map((v) => (
           <g key={v}>
-            <line x1={LEFT} x2={W - RIGHT} y1={y(v)} y2={y(v)} className="grid" />
-            <text x={LEFT - 6} y={y(v) + 4} textAnchor="end">
+            <line x1={from} x2={W - RIGHT} y1={y(v)} y2={y(v)} className="grid" />
+            <text x={from - 6} y={y(v) + 4} textAnchor="end">
               {say(v)}
             </text>
           </g>
@@ -85,13 +97,13 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
           const anchor = k === 0 ? 'start' : k === marks - 1 ? 'end' : 'middle';
           return (
             <text key={k} x={x(i)} y={height - 5} textAnchor={anchor}>
-              {at.length > 0 ? day(at[i], long) : ''}
+              {at.length > 0 ? when(at[i]) : ''}
             </text>
           );
         })}
         {across && (
           <>
-            <line x1={LEFT} x2={W - RIGHT} y1={y(across.at)} y2={y(across.at)} className="across" />
+            <line x1={from} x2={W - RIGHT} y1={y(across.at)} y2={y(across.at)} className="across" />
             <text x={W - RIGHT} y={y(across.at) - 4} textAnchor="end">
               {across.label}
             </text>
@@ -118,7 +130,10 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
               {newest[i]}
             </li>
           ))}
-          <li className="dim">{long ? 'days in UTC' : 'times in UTC'}</li>
+          <li className="dim">
+            {each && `figures here are of the newest ${each}; `}
+            {long ? 'days' : 'times'} in {wall(last).zone}
+          </li>
         </ul>
       </figcaption>
     </figure>

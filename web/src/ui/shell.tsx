@@ -9,12 +9,14 @@ import { rightsOf } from '../rights';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
 import { type Page, pagesFor, title } from './pages';
+import { exact } from './parts';
 import { choose, useTheme } from './theme';
+import { chooseUtc, useUtc, wall } from './zone';
 
 const WORDS = {
   connecting: 'connecting',
   live: 'live',
-  away: 'server away, trying again',
+  away: 'server away',
   paused: 'paused',
 };
 
@@ -52,6 +54,8 @@ export function Shell() {
   const fleet = useFleet();
   const standing = useStanding(fleet);
   const theme = useTheme();
+  const utc = useUtc();
+  const { zone } = wall(Date.now());
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
   const me = useQuery(whoami());
@@ -66,7 +70,7 @@ export function Shell() {
   const site = useQuery(health());
   const waiting = site.data?.waiting.length ?? 0;
   return (
-    <div className="shell">
+    <div className={standing === 'away' ? 'shell stale' : 'shell'}>
       <a className="skip" href="#page">
         Skip to the page
       </a>
@@ -96,11 +100,22 @@ export function Shell() {
           <i /> {WORDS[standing]}
         </span>
         {me.data && (
-          <span className="dim wide" title={`role ${me.data.role}, site ${me.data.site}`}>
+          <span className="dim wide cut who" title={`role ${me.data.role}, site ${me.data.site}`}>
             {me.data.name.replace(/^user:/, '')}
             {me.data.project ? `, ${me.data.project}` : ''}
           </span>
         )}
+        <button
+          type="button"
+          className="quiet"
+          aria-pressed={utc}
+          aria-label={`Times in ${zone}`}
+          title={`All times are in ${zone}. ${utc ? "Use the browser's zone" : 'Use UTC'}`}
+          onClick={() => chooseUtc(!utc)}
+        >
+          <span className="roomy">Times in </span>
+          {zone}
+        </button>
         <button
           type="button"
           className="quiet wide"
@@ -122,7 +137,8 @@ export function Shell() {
           Log out
         </button>
       </header>
-      <Outlet />
+      <div role="alert">{standing === 'away' && <Away at={fleet.at} />}</div>
+      <Outlet key={zone} />
       <dialog ref={help} aria-labelledby="help-title">
         <div className="stack">
           <h2 id="help-title">Keyboard</h2>
@@ -152,6 +168,19 @@ export function Shell() {
         </div>
       </dialog>
     </div>
+  );
+}
+
+/** What is shown is old, and how old. */
+export function Away({ at }: { at: number }) {
+  return (
+    <p className="away-bar">
+      The server is away.{' '}
+      {at > 0
+        ? `What is shown is from ${exact(at)}, and may have changed. `
+        : 'No live picture has come yet; what is shown may have changed. '}
+      Buttons that change something are off until it answers.
+    </p>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useRef } from 'react';
+import { type CSSProperties, type ReactNode, useEffect, useRef, useSyncExternalStore } from 'react';
 
 interface Props<T> {
   items: T[];
@@ -11,15 +11,29 @@ interface Props<T> {
   more?: () => void;
 }
 
+/** As the style sheet has it: a line, or a card where the window is narrow. */
+const [LINE, CARD] = [30, 92];
+const narrow = () => window.matchMedia('(max-width: 720px)');
+
+function subscribe(listener: () => void) {
+  const query = narrow();
+  query.addEventListener('change', listener);
+  return () => query.removeEventListener('change', listener);
+}
+
 /** A list of which only the rows in sight exist. */
 export function Rows<T>({ items, columns, header, row, label, more }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
+  const height = useSyncExternalStore(subscribe, () => narrow().matches) ? CARD : LINE;
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
-    estimateSize: () => 30,
+    estimateSize: () => height,
     overscan: 12,
   });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rows of another height are laid anew
+  useEffect(() => rows.measure(), [height]);
+  const style = { '--columns': columns } as CSSProperties;
   const shown = rows.getVirtualItems();
   const last = shown[shown.length - 1]?.index ?? 0;
   useEffect(() => {
@@ -27,10 +41,8 @@ export function Rows<T>({ items, columns, header, row, label, more }: Props<T>) 
   }, [more, last, items.length]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
-    <section className="virtual" ref={box} tabIndex={0} aria-label={label}>
-      <div className="grid-row header" style={{ gridTemplateColumns: columns }}>
-        {header}
-      </div>
+    <section className="virtual" ref={box} tabIndex={0} aria-label={label} style={style}>
+      <div className="grid-row header">{header}</div>
       <div style={{ height: rows.getTotalSize(), position: 'relative' }}>
         {shown.map((v) => (
           <div

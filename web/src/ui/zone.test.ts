@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { dayBegins, dayWord, momentWord, named, wall } from './zone';
+
+const LATE = '2026-11-16T23:42:45Z';
+
+test('date and time are of one zone, which is named', () => {
+  expect(wall(LATE, 'America/Los_Angeles')).toEqual({ date: '2026-11-16', time: '15:42:45', zone: 'UTC-8' });
+  expect(wall(LATE, 'Asia/Kolkata')).toEqual({ date: '2026-11-17', time: '05:12:45', zone: 'UTC+5:30' });
+  expect(wall(LATE, 'UTC')).toEqual({ date: '2026-11-16', time: '23:42:45', zone: 'UTC' });
+});
+
+test('no offset at all is UTC, however the browser writes it', () => {
+  for (const word of ['GMT', 'UTC', 'GMT+0', 'GMT-0', 'UTC+0', 'UTC-0', 'GMT+00:00'])
+    expect(named(word)).toBe('UTC');
+  expect(['GMT-8', 'GMT+5:30', 'GMT+0:30'].map(named)).toEqual(['UTC-8', 'UTC+5:30', 'UTC+0:30']);
+});
+
+test('words of a moment follow its zone, not UTC', () => {
+  expect(dayWord('2026-11-17T03:00:00Z', true, 'America/Los_Angeles')).toBe('16 Nov 2026');
+  expect(momentWord('2026-11-17T03:00:00Z', 'America/Los_Angeles')).toBe('16 Nov 19:00');
+  expect(momentWord('2026-11-17T03:00:00Z', 'UTC')).toBe('17 Nov 03:00');
+});
+
+test('a day begins at midnight of the zone', () => {
+  const at = Date.parse('2026-11-17T03:00:00.250Z');
+  expect(new Date(dayBegins(at, 'UTC')).toISOString()).toBe('2026-11-17T00:00:00.000Z');
+  expect(new Date(dayBegins(at, 'America/Los_Angeles')).toISOString()).toBe('2026-11-16T08:00:00.000Z');
+});
+
+test('what is no date is said, not thrown', () => {
+  expect(wall('nonsense').date).toBe('not a date');
+});

@@ -1,0 +1,111 @@
+// One zone for every time on every page: the browser's, or UTC by choice. The top of the page names it.
+import { useSyncExternalStore } from 'react';
+
+const KEY = 'muster.zone';
+const listeners = new Set<() => void>();
+
+function stored(): boolean {
+  try {
+    return localStorage.getItem(KEY) === 'utc';
+  } catch {
+    return false;
+  }
+}
+
+let utc = stored();
+
+/** The zone that times are shown in; undefined is the browser's. */
+export function timeZone(): string | undefined {
+  return utc ? 'UTC' : undefined;
+}
+
+export function chooseUtc(yes: boolean) {
+  utc = yes;
+  try {
+    localStorage.setItem(KEY, yes ? 'utc' : 'browser');
+  } catch {
+    // It holds for this page only.
+  }
+  for (const l of listeners) l();
+}
+
+function subscribe(listener: () => void) {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+  };
+}
+
+/** Are times shown in UTC by choice? */
+export function useUtc(): boolean {
+  return useSyncExternalStore(subscribe, () => utc);
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function format(zone: string | undefined): Intl.DateTimeFormat {
+  const key = zone ?? '';
+  let known = formats.get(key);
+  if (!known) {
+    known = new Intl.DateTimeFormat('en', {
+      year: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      hourCycle: 'h23',
+      timeZoneName: 'shortOffset',
+      timeZone: zone,
+    });
+    formats.set(key, known);
+  }
+  return known;
+}
+
+/** A moment as clocks of the zone show it. */
+export interface Wall {
+  /** `2026-11-16` */
+  date: string;
+  /** `15:42:45` */
+  time: string;
+  /** `UTC-8` */
+  zone: string;
+}
+
+/** `GMT-8` is `UTC-8`. Engines differ in how they name no offset at all. */
+export function named(offset: string): string {
+  return offset.replace('GMT', 'UTC').replace(/^UTC[+-]0+(:00)?$/, 'UTC');
+}
+
+export function wall(at: string | number, zone: string | undefined = timeZone()): Wall {
+  const moment = new Date(at);
+  if (Number.isNaN(moment.getTime())) return { date: 'not a date', time: '', zone: '' };
+  const parts = format(zone).formatToParts(moment);
+  const of = (type: string) => parts.find((p) => p.type === type)?.value ?? '';
+  return {
+    date: `${of('year')}-${of('month')}-${of('day')}`,
+    time: `${of('hour')}:${of('minute')}:${of('second')}`,
+    zone: named(of('timeZoneName')),
+  };
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** `16 Nov`; with the year `16 Nov 2026`. */
+export function dayWord(at: string | number, year = false, zone: string | undefined = timeZone()): string {
+  const [y, m, d] = wall(at, zone).date.split('-');
+  return `${Number(d)} ${MONTHS[Number(m) - 1] ?? '?'}${year ? ` ${y}` : ''}`;
+}
+
+/** `16 Nov 15:42`: without the zone, which the page names. */
+export function momentWord(at: string | number, zone: string | undefined = timeZone()): string {
+  return `${dayWord(at, false, zone)} ${wall(at, zone).time.slice(0, 5)}`;
+}
+
+/** When the day of a moment began, in milliseconds. */
+export function dayBegins(at: number, zone: string | undefined = timeZone()): number {
+  const { date, time } = wall(at, zone);
+  const second = Math.floor(at / 1000) * 1000;
+  return second - (Date.parse(`${date}T${time}Z`) - Date.parse(`${date}T00:00:00Z`));
+}
