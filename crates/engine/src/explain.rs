@@ -256,8 +256,10 @@ impl State {
             return Some(why);
         }
         // A reserved start says more.
-        let w = self.index.cluster.queue.get(job.id).filter(|_| job.promise.is_none())?;
-        rights.denies(w)
+        if job.state != JobState::Queued || job.promise.is_some() {
+            return None;
+        }
+        rights.denies(self.index.cluster.queue.get(job.id)?)
     }
 
     /// Is anybody being stopped for a job, or told that they will be?
