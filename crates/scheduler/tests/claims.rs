@@ -2,9 +2,10 @@
 
 use crate::common;
 
-use common::{Build, Life, closed, fleet, gang, nvl};
+use common::{Build, Life, Told, closed, fleet, gang, nvl};
 use muster_model::ids::JobId;
-use muster_model::job::Rank;
+use muster_model::job::{Basis, Rank};
+use muster_model::names::NodeName;
 use muster_model::policy::{OverBudget, SitePolicy};
 use muster_model::reservation::{Overrun, Reservation};
 use muster_model::spec::Tier;
@@ -207,6 +208,24 @@ fn quota_that_is_kept_is_free_again_when_its_job_is_gone() {
     life.told.remove(&claim);
     life.pass(Span::mins(1));
     assert!(lent.iter().all(|id| life.running(*id)), "those who were stopped go on");
+}
+
+#[test]
+fn a_job_whose_quota_was_taken_by_others_claims_again() {
+    let (mut life, lent) = all_lent(6, |b| b);
+    let claim = life.add(gang(2, 8).of("p0", "u0"));
+    // Room was made for it, and others took the quota: logs of before have such states.
+    let busy: Vec<String> = lent.iter().flat_map(|id| life.on(*id)).collect();
+    let free = life.nodes.keys().filter(|n| !busy.contains(&n.to_string()));
+    let nodes: Vec<NodeName> = free.cloned().collect();
+    let w = life.c.queue.get(claim).unwrap().clone();
+    let (at, basis) = (life.now, Basis::Preemption);
+    life.c.fleet.keep(claim, &w.demand, &nodes, (at, w.ends(at)), basis);
+    life.told.insert(claim, Told { at, nodes, basis });
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 2, "{p:?}");
+    life.pass(Span::mins(1));
+    assert!(life.running(claim));
 }
 
 #[test]
