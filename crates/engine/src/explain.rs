@@ -12,7 +12,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
-use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Work, explain};
+use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Rights, Work, explain};
 use std::sync::Arc;
 
 /// Puts what stops a job before everything else, whatever the fleet has.
@@ -240,6 +240,26 @@ impl State {
         let after = job.reason.as_deref().unwrap_or("a failure");
         (job.not_before > now)
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
+    }
+
+    /// What users may have as things are: made once for a whole list.
+    #[must_use]
+    pub fn rights(&self, now: Time) -> Rights<'_> {
+        Rights::new(&self.index.cluster, &self.policy, now)
+    }
+
+    /// Why a waiting job does not start, as far as that costs little to say: what bars it, or what
+    /// its owner may not have. The words of [`explain`](State::explain).
+    #[must_use]
+    pub fn stopped_by(&self, job: &Job, rights: &Rights<'_>, now: Time) -> Option<String> {
+        if let Some((_, why)) = self.barred(job, now) {
+            return Some(why);
+        }
+        // A reserved start says more.
+        if job.state != JobState::Queued || job.promise.is_some() {
+            return None;
+        }
+        rights.denies(self.index.cluster.queue.get(job.id)?)
     }
 
     /// Is anybody being stopped for a job, or told that they will be?

@@ -1,5 +1,6 @@
 //! All that the scheduler knows: the fleet, who waits, who runs, who may have how much.
 
+use crate::claims::Claims;
 use crate::fleet::Fleet;
 use crate::power::Meter;
 use crate::queue::Queue;
@@ -51,6 +52,11 @@ impl Running {
             .map(|g| group_milli(g, &self.sku))
             .sum()
     }
+
+    /// The same on so many of its nodes: elastic gangs have one group.
+    pub(crate) fn milli_on(&self, nodes: usize) -> u64 {
+        self.milli() / (self.slots().len() as u64).max(1) * nodes as u64
+    }
 }
 
 /// What a user holds.
@@ -80,6 +86,8 @@ pub struct Cluster {
     charged: u64,
     /// Running jobs that can shrink.
     elastic: u32,
+    /// The quotas as they will be, while a cycle looks who starts and who claims.
+    pub(crate) claims: Option<Claims>,
 }
 
 /// A limit of the site that stops a job.
@@ -117,7 +125,7 @@ impl Cluster {
 
     pub(crate) fn count(&mut self, r: &Running, up: bool) {
         let milli = r.milli();
-        self.ledger.charge(&r.work.project, &r.sku, r.work.tier, milli, up);
+        self.charge(r, up);
         let key = (r.work.project.clone(), r.work.user.clone());
         let held = self.users.entry(key.clone()).or_default();
         let rank = self.ranks.entry((r.work.tier, r.work.priority)).or_default();
@@ -134,6 +142,15 @@ impl Cluster {
             if held.jobs == 0 {
                 self.users.remove(&key);
             }
+        }
+    }
+
+    /// Counts in the quotas what a job holds, or no longer.
+    pub(crate) fn charge(&mut self, r: &Running, up: bool) {
+        let milli = r.milli();
+        self.ledger.charge(&r.work.project, &r.sku, r.work.tier, milli, up);
+        if let Some(claims) = &mut self.claims {
+            claims.charge(r, milli, up);
         }
     }
 
@@ -214,18 +231,6 @@ impl Cluster {
             return Some(UserLimit::Gpus(n));
         }
         None
-    }
-
-    /// SKUs of which the quota leaves enough for the whole demand, as a mask.
-    pub(crate) fn quota_skus(&self, w: &Work) -> u64 {
-        if self.ledger.is_empty() {
-            return u64::MAX;
-        }
-        // Nodes without GPUs count against no quota, and are of no use to those who want some.
-        let skus = self.fleet.skus.iter().enumerate().take(64);
-        let skus = skus.filter(|(_, s)| w.demand.gpus() == 0 || s.as_str() != "cpu");
-        skus.filter(|(_, s)| self.ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok())
-            .fold(0, |m, (i, _)| m | 1 << i)
     }
 
     /// Checks the counts against a fresh count. Returns what differs, in words.

@@ -1,11 +1,12 @@
 //! Why a job waits, from the predicates that decided it, and what would start it sooner.
 
-use crate::cluster::{Cluster, UserLimit};
+use crate::cluster::Cluster;
 use crate::fleet::Domain;
 use crate::never::{self, Unmet};
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};
 use crate::power::Added;
+use crate::rights::Rights;
 use crate::suggest;
 use crate::timeline::earliest;
 use crate::work::{FAR, Work};
@@ -122,6 +123,7 @@ struct Why<'a> {
     /// As it asks: what quotas and limits are held against.
     full: &'a Work,
     q: Query<'a>,
+    rights: Rights<'a>,
     wanted: String,
     out: Explanation,
 }
@@ -139,11 +141,12 @@ pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explana
     let (full, w) = (w, smallest.as_ref().unwrap_or(w));
     let q = Query::new(&c.fleet, w, now, policy.hazard.large_gang, u64::MAX);
     let wanted = wanted.join(" and ");
-    let mut why = Why { c, w, full, q, wanted, out: Explanation::default() };
+    let rights = Rights::new(c, policy, now);
+    let mut why = Why { c, w, full, q, rights, wanted, out: Explanation::default() };
     why.hardware()
         .and_then(|()| why.service())
         .and_then(|()| why.budgets())
-        .and_then(|()| why.rights(policy))
+        .and_then(|()| why.rights())
         .and_then(|()| why.room(policy))
         .unwrap_or(());
     why.out
@@ -322,6 +325,8 @@ impl Why<'_> {
         let left = self.count(serving, true);
         self.push("service", self.blocked_words(), left);
         if self.short(self.w.demand.widest(), serving) {
+            // Lists say what the site does not allow, and do not look at the fleet: so it goes first.
+            self.allowed()?;
             let (nodes, verb) = satisfying(n);
             let words = format!(
                 "asks for {}; {nodes} {verb} the per-node request, but only {} in service",
@@ -353,65 +358,31 @@ impl Why<'_> {
         by.iter().map(|(b, n)| format!("{n} {b}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// What the site allows this user: quotas and limits.
-    fn rights(&mut self, policy: &SitePolicy) -> Option<()> {
-        let left = self.out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
-        if let Some(limit) = self.c.user_limit(self.full, &policy.limits) {
-            let held = self.c.held(&self.full.project, &self.full.user);
-            let words = match limit {
-                UserLimit::Jobs(n) => {
-                    format!("{} already runs {} of {n} jobs", self.full.user, held.jobs)
-                }
-                UserLimit::Gpus(n) => format!(
-                    "{} already holds {} of {n} GPUs and asks for {} more",
-                    self.full.user,
-                    held.milli / 1000,
-                    self.full.demand.gpus()
-                ),
-            };
-            self.push("user limit", words.clone(), (0, 0));
-            return self.bind(words);
-        }
-        if self.c.ledger.is_empty() || self.full.demand.gpus() == 0 {
-            return Some(());
-        }
-        let skus = self.c.quota_skus(self.full);
-        for a in &mut self.q.asks {
-            a.skus &= skus;
-        }
-        let f = &self.c.fleet;
-        if self.q.asks.iter().all(|a| a.skus & ((1u64 << f.skus.len().min(63)) - 1) != 0) {
-            self.push("quota", format!("project {} is within its quota", self.full.project), left);
-            return Some(());
-        }
-        let sku = f.skus.iter().map(String::as_str).find(|s| {
-            let asks = self.full.demand.groups.iter();
-            asks.clone().all(|g| g.sku.as_ref().is_none_or(|n| n.split('|').any(|x| x == *s)))
-                && *s != "cpu"
-        });
-        let sku = sku.unwrap_or_default();
-        let milli = self.full.demand.milli(sku);
-        let Err(short) = self.c.ledger.check(&self.full.project, sku, self.full.tier, milli) else {
-            return Some(());
-        };
-        let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
-        let never =
-            self.c.ledger.emptied().check(&self.full.project, sku, self.full.tier, milli).is_err();
-        let words = format!(
-            "quota {} leaves {} of the {} GPUs{of} it asks for{}",
-            short.quota,
-            gpus(short.left),
-            gpus(milli),
-            if never { ", and never will: it may not borrow that many" } else { "" }
-        );
-        self.push("quota", words.clone(), (0, 0));
-        if short.left >= 1000 {
-            let n = short.left / 1000;
+    /// Nothing where a quota or a limit stops the job.
+    fn allowed(&mut self) -> Option<()> {
+        let Some(denied) = self.rights.denied(self.full) else { return Some(()) };
+        self.push(denied.name, denied.words.clone(), (0, 0));
+        if denied.left >= 1000 {
+            let n = denied.left / 1000;
             self.out
                 .suggestions
                 .push(format!("ask for at most {}: the quota leaves that", plural(n, "GPU")));
         }
-        self.bind(words)
+        self.bind(denied.words)
+    }
+
+    /// What the site allows this user: quotas and limits.
+    fn rights(&mut self) -> Option<()> {
+        let left = self.out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
+        self.allowed()?;
+        if !self.c.ledger.is_empty() && self.full.demand.gpus() > 0 {
+            let skus = self.rights.skus(self.full);
+            for a in &mut self.q.asks {
+                a.skus &= skus;
+            }
+            self.push("quota", format!("project {} is within its quota", self.full.project), left);
+        }
+        Some(())
     }
 
     /// Room, in space and in time.
@@ -427,7 +398,13 @@ impl Why<'_> {
             self.out.would_go = Some(would_go(&p));
             return None;
         }
-        self.out.suggestions.extend(suggest::smaller(self.c, self.w, policy, now));
+        self.out.suggestions.extend(suggest::smaller(
+            self.c,
+            self.w,
+            policy,
+            now,
+            self.rights.skus(self.w),
+        ));
         self.out.estimate = self.estimate();
         let free_gpus: u64 =
             self.c.fleet.entries().filter(|e| e.open()).map(|e| u64::from(e.free_gpus())).sum();
@@ -545,14 +522,6 @@ impl Why<'_> {
                     free capacity"
                 .into(),
         })
-    }
-}
-
-fn gpus(milli: u64) -> String {
-    if milli.is_multiple_of(1000) {
-        (milli / 1000).to_string()
-    } else {
-        format!("{}.{:03}", milli / 1000, milli % 1000)
     }
 }
 

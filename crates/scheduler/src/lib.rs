@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod claims;
 pub mod cluster;
 pub mod defrag;
 pub mod explain;
@@ -28,6 +29,7 @@ mod preempt;
 mod promise;
 pub mod queue;
 pub mod quota;
+mod rights;
 mod scores;
 mod suggest;
 mod timeline;
@@ -44,5 +46,6 @@ pub use plan::{Plan, Promised, Resize, Start, Victim, plan};
 pub use power::rated as rated_watts;
 pub use promise::replacements;
 pub use queue::Queue;
+pub use rights::Rights;
 pub use windows::Closed;
 pub use work::{Demand, FAR, Work};

@@ -1,5 +1,6 @@
 //! One cycle: who starts now, who is promised a start, who must make room.
 
+use crate::claims::Claims;
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Kept;
 use crate::memo::{Memo, alike};
@@ -152,8 +153,10 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         cycle.again(edge);
     }
     cycle.give_way();
+    cycle.c.claims = Claims::if_made(cycle.c, now);
     cycle.gather();
     cycle.starts();
+    cycle.start_held();
     if !cycle.out.more {
         cycle.scatter();
         cycle.preempt();
@@ -161,6 +164,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     }
     let started = &cycle.started;
     cycle.out.promises.retain(|p| !started.contains(&p.job));
+    cycle.c.claims = None;
     cycle.undo();
     // What they gave up is free once their new promise is in the log.
     let gave_way = cycle.out.promises.iter().any(|p| cycle.gave_way.contains(&p.job));
@@ -396,8 +400,14 @@ impl Cycle<'_> {
         }
     }
 
-    fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.out.starts.len() >= MAX_STARTS
+    }
+
+    /// How far what users and quotas hold is known to whoever fails now. What is kept for others may
+    /// be given up without a trace: then quotas are looked at again in any case.
+    fn charged(&self) -> u64 {
+        if self.c.claims.is_some() { u64::MAX } else { self.c.charged() }
     }
 
     /// Remembers that jobs like this one did not fit.
@@ -406,8 +416,8 @@ impl Cycle<'_> {
             return;
         }
         let Some(work) = self.c.queue.bucket(t.bucket()).map(|b| b.work.clone()) else { return };
-        let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
-        let (skus, gated) = (self.skus_left(t, &work), self.gated(&work));
+        let (freed, charged) = (self.c.fleet.freed(), self.charged());
+        let (skus, gated) = (self.skus_like(t, &work), self.gated(&work));
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.failed = Some(Failed { freed, charged, skus, gated });
         }
@@ -437,23 +447,31 @@ impl Cycle<'_> {
         Some(Reverse(((Reverse(b.work.priority), Reverse(gain)), t)))
     }
 
-    /// SKUs of which the quota leaves enough, asked once for each user and demand until
-    /// somebody starts.
+    /// SKUs of which the quota leaves enough.
     fn skus_left(&mut self, t: Turn, w: &Work) -> u64 {
-        let Some(b) = self.c.queue.bucket(t.bucket()) else { return self.c.quota_skus(w) };
+        if self.c.claims.as_ref().is_some_and(|c| c.holds(w.job)) {
+            return self.c.quota_skus(w);
+        }
+        self.skus_like(t, w)
+    }
+
+    /// The same for all like it for whom nothing is kept, asked once for each user and demand until
+    /// somebody starts.
+    fn skus_like(&mut self, t: Turn, w: &Work) -> u64 {
+        let Some(b) = self.c.queue.bucket(t.bucket()) else { return self.c.quota_skus_like(w) };
         if self.c.ledger.is_empty() {
             return u64::MAX;
         }
         let key = (b.account, b.shape, w.tier);
         let starts = self.out.starts.len();
         self.memo.skus(starts, key).unwrap_or_else(|| {
-            let skus = self.c.quota_skus(w);
+            let skus = self.c.quota_skus_like(w);
             self.memo.note_skus(key, skus);
             skus
         })
     }
 
-    fn start_on_kept(&mut self, job: JobId) {
+    pub(crate) fn start_on_kept(&mut self, job: JobId) {
         let Some(work) = self.c.queue.get(job).cloned() else { return };
         let skus = self.c.quota_skus(&work);
         if self.gated(&work) || (skus == 0 && work.demand.gpus() > 0) || self.staggered(&work) {
@@ -485,7 +503,7 @@ impl Cycle<'_> {
         let all = (1u64 << self.c.fleet.skus.len().min(63)) - 1;
         if all & !failed.skus != 0 && failed.charged != self.c.charged() {
             // The quota kept it from some kinds of GPU then.
-            let skus = self.c.quota_skus(&b.work);
+            let skus = self.c.quota_skus_like(&b.work);
             if skus & !failed.skus != 0 {
                 return false;
             }
@@ -508,7 +526,7 @@ impl Cycle<'_> {
         if helps {
             return false;
         }
-        let (freed, charged) = (f.freed(), self.c.charged());
+        let (freed, charged) = (f.freed(), self.charged());
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.failed = Some(Failed { freed, charged, ..failed });
         }
@@ -516,7 +534,7 @@ impl Cycle<'_> {
     }
 
     /// Asks for one job: starts it if it may and if there is room.
-    fn ask(&mut self, turn: Turn) -> Asked {
+    pub(crate) fn ask(&mut self, turn: Turn) -> Asked {
         if self.started.contains(&turn.job) {
             return Asked::Started;
         }
@@ -637,6 +655,9 @@ impl Cycle<'_> {
             stopping: false,
             sku,
         };
+        // It takes less than was kept for it, or other: others may have that now.
+        let held = self.c.claims.as_mut().and_then(|c| c.release(&r.work));
+        self.let_go |= held.is_some_and(|(sku, milli)| sku != r.sku || milli != r.milli());
         self.recent = self.recent.map(|m| m + r.milli());
         self.c.run(r, |_| true);
         self.started.insert(job);

@@ -5,12 +5,13 @@ use crate::cluster::{Cluster, Running};
 use crate::fleet::Fleet;
 use crate::node::{Ask, Entry, Pos};
 use crate::place::{Query, place_on};
+use crate::quota::Ledger;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Rank;
 use muster_model::names::ProjectName;
 use muster_model::policy::SitePolicy;
-use muster_model::spec::Tier;
+use muster_model::spec::{Priority, Tier};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use std::cmp::Reverse;
@@ -70,17 +71,14 @@ impl<'a> Above<'a> {
         if w.priority > r.work.priority {
             return Some(Rank::Priority);
         }
-        let (sku, ledger) = (r.sku.as_str(), &self.c.ledger);
-        let claimant = *self
-            .claimants
-            .entry(sku)
-            .or_insert_with(|| ledger.entitled(&w.project, sku, w.tier, w.demand.milli(sku)));
+        let (sku, c) = (r.sku.as_str(), self.c);
+        let claimant = *self.claimants.entry(sku).or_insert_with(|| c.claimant(w, sku));
         let claimant = claimant?;
         let key = (&r.work.project, sku, r.work.tier);
         let borrows = *self
             .borrows
             .entry(key)
-            .or_insert_with(|| ledger.borrows_from(key.0, claimant, sku, key.2));
+            .or_insert_with(|| c.settled().borrows_from(key.0, claimant, sku, key.2));
         borrows.then_some(Rank::Quota)
     }
 }
@@ -250,7 +248,7 @@ fn cheapest(
 
 /// Victims of a claim that would not be borrowers any more once those before them are gone.
 fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
-    let mut ledger = c.ledger.clone();
+    let mut ledger = c.settled().clone();
     let mut out = BTreeSet::new();
     // Whose claim it is does not change while it is met.
     let mut claimants: BTreeMap<&str, Option<usize>> = BTreeMap::new();
@@ -258,9 +256,7 @@ fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
         let Some(r) = c.running.get(j) else { continue };
         let sku = r.sku.as_str();
         if *rank == Rank::Quota {
-            let claimant = *claimants
-                .entry(sku)
-                .or_insert_with(|| c.ledger.entitled(&w.project, sku, w.tier, w.demand.milli(sku)));
+            let claimant = *claimants.entry(sku).or_insert_with(|| c.claimant(w, sku));
             let good =
                 claimant.is_some_and(|i| ledger.borrows_from(&r.work.project, i, sku, r.work.tier));
             if !good {
@@ -506,7 +502,9 @@ fn finish(
     MadeRoom { victims, shrinks, nodes, cost }
 }
 
-/// A claim may also need quota back that borrowers hold elsewhere.
+/// A claim may also need quota back that borrowers hold elsewhere, whatever else ranks them lower:
+/// nodes may be free where only the quota is missing. Spot work goes first, then the lowest class,
+/// then what loses least.
 fn quota_too(
     c: &Cluster,
     w: &Work,
@@ -520,40 +518,61 @@ fn quota_too(
     }
     let sku = room.nodes.first().map_or("", |ix| c.fleet.entry(*ix).facts.sku.as_str());
     let milli = w.demand.milli(sku);
-    let mut ledger = c.ledger.clone();
-    let back = |l: &mut crate::quota::Ledger, r: &Running| {
-        l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
+    let back = |l: &mut Ledger, r: &Running, milli: u64| {
+        l.charge(&r.work.project, &r.sku, r.work.tier, milli, false);
     };
-    for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
-        back(&mut ledger, r);
-    }
-    for (j, given) in &room.shrinks {
-        if let Some(r) = c.running.get(j) {
-            let per = r.milli() / (r.slots().len() as u64).max(1);
-            let less = per * given.len() as u64;
-            ledger.charge(&r.work.project, &r.sku, r.work.tier, less, false);
+    let given = |l: &Ledger| {
+        let mut l = l.clone();
+        for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
+            back(&mut l, r, r.milli());
         }
+        for (j, nodes) in &room.shrinks {
+            if let Some(r) = c.running.get(j) {
+                back(&mut l, r, r.milli_on(nodes.len()));
+            }
+        }
+        l
+    };
+    let short = |l: &Ledger| l.check(&w.project, sku, w.tier, milli).is_err();
+    let (mut settled, mut then) = (given(c.settled()), given(c.then()));
+    if !short(&then) {
+        return true;
     }
-    let mut more: Vec<(u128, JobId)> = able
+    let Some(claimant) = c.claimant(w, sku) else { return false };
+    let mut more: Vec<(bool, Priority, u128, &Running)> = able
         .iter()
-        .filter(|(j, cand)| {
-            cand.rank == Some(Rank::Quota) && !room.victims.iter().any(|v| v.0 == **j)
-        })
-        .map(|(j, cand)| (cand.cost, *j))
+        .filter(|(j, cand)| cand.rank.is_some() && !room.victims.iter().any(|v| v.0 == **j))
+        .filter_map(|(j, cand)| Some((cand.cost, c.running.get(j)?)))
+        .map(|(cost, r)| (r.work.tier != Tier::Spot, r.work.priority, cost, r))
         .collect();
-    more.sort_unstable();
-    let mut more = more.into_iter();
-    while ledger.check(&w.project, sku, w.tier, milli).is_err() {
-        let Some((_, j)) = more.next() else { return false };
-        let Some(r) = c.running.get(&j) else { continue };
-        let claimant = ledger.entitled(&w.project, sku, w.tier, milli);
-        let still = claimant
-            .is_some_and(|i| ledger.borrows_from(&r.work.project, i, r.sku.as_str(), r.work.tier));
-        if still {
-            back(&mut ledger, r);
-            room.cost += loss(r, policy, now);
-            room.victims.push((j, Rank::Quota));
+    more.sort_by_key(|(kind, priority, cost, r)| (*kind, *priority, *cost, r.work.job));
+    let mut give: Vec<&Running> = Vec::new();
+    for (.., r) in more {
+        if !short(&then) {
+            break;
         }
+        if settled.borrows_from(&r.work.project, claimant, &r.sku, r.work.tier) {
+            back(&mut settled, r, r.milli());
+            back(&mut then, r, r.milli());
+            give.push(r);
+        }
+    }
+    if short(&then) {
+        return false;
+    }
+    // Nobody leaves for nothing: the last gave back enough, and those before may not be needed.
+    for i in (0..give.len().saturating_sub(1)).rev() {
+        let r = give[i];
+        then.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), true);
+        if short(&then) {
+            back(&mut then, r, r.milli());
+        } else {
+            give.remove(i);
+        }
+    }
+    for r in give {
+        room.cost += loss(r, policy, now);
+        room.victims.push((r.work.job, Rank::Quota));
     }
     true
 }

@@ -1,6 +1,7 @@
 //! Promised starts: when the first waiting gangs start at the latest, and who makes room for
 //! them if nothing else does.
 
+use crate::claims::Claims;
 use crate::fleet::{Fleet, Kept};
 use crate::node::Entry;
 use crate::place::{Query, place};
@@ -13,6 +14,7 @@ use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::names::NodeName;
 use muster_model::policy::BackfillMode;
+use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,12 +151,17 @@ impl Cycle<'_> {
             }
             let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
             let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
+            // Room that was made is of no use without the quota: it may claim again then.
+            let made = made && !self.c.claims.as_ref().is_some_and(|c| c.robbed(t.job));
             if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
                 continue;
             }
             claims += 1;
             if claims > CLAIMS {
                 break;
+            }
+            if self.c.claims.is_none() {
+                self.c.claims = Claims::of(self.c, self.now);
             }
             let mut q =
                 Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
@@ -206,6 +213,7 @@ impl Cycle<'_> {
             let nodes = u32::try_from(on.len()).unwrap_or(u32::MAX);
             self.out.resizes.push(Resize { job: *job, nodes, by: Some(by), on });
         }
+        self.keep_quota(w, &room);
         let at = self.now + self.policy.preemption.notice;
         let nodes = self.names(&room.nodes);
         let basis = Basis::Preemption;
@@ -213,6 +221,24 @@ impl Cycle<'_> {
         self.keep(w, kept);
         self.out.promises.retain(|p| p.job != by);
         self.out.promises.push(Promised { job: by, at, nodes, basis, moved: None });
+    }
+
+    /// What others give back for a job is its own from now on.
+    fn keep_quota(&mut self, w: &Work, room: &crate::preempt::MadeRoom) {
+        let Some(claims) = &mut self.c.claims else { return };
+        let running = &self.c.running;
+        for r in room.victims.iter().filter_map(|(job, _)| running.get(job)) {
+            claims.charge(r, r.milli(), false);
+        }
+        for (job, given) in &room.shrinks {
+            if let Some(r) = running.get(job) {
+                claims.charge(r, r.milli_on(given.len()), false);
+            }
+        }
+        let first = room.nodes.first().and_then(|ix| self.c.fleet.present(*ix));
+        if let Some(e) = first.filter(|_| w.tier != Tier::Reserved) {
+            claims.hold(w, &e.facts.sku);
+        }
     }
 
     /// Elastic gangs grow into what nobody waits for.
@@ -254,10 +280,7 @@ impl Cycle<'_> {
         let have = u32::try_from(r.slots().len()).ok()?;
         let f = &mut self.c.fleet;
         let held: Vec<_> = r.slots().iter().filter(|s| f.untake(r.work.job, s)).collect();
-        let own = |l: &mut crate::quota::Ledger, up: bool| {
-            l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), up);
-        };
-        own(&mut self.c.ledger, false);
+        self.c.charge(r, false);
         let mut best = None;
         let (mut low, mut high) = (have, max + 1);
         while high - low > 1 {
@@ -273,7 +296,7 @@ impl Cycle<'_> {
                 _ => high = mid,
             }
         }
-        own(&mut self.c.ledger, true);
+        self.c.charge(r, true);
         for s in &held {
             self.c.fleet.take(r.work.job, s, r.until);
         }

@@ -62,6 +62,17 @@ pub struct Short {
     pub nominal: u64,
 }
 
+/// What a quota uses of a kind, and others of its tree beside it; in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct UsedBeside {
+    /// By the quota and all below it.
+    pub(crate) own: u64,
+    /// By its whole tree.
+    pub(crate) tree: u64,
+    /// By others of the tree beyond what they own.
+    pub(crate) borrowed: u64,
+}
+
 /// Quotas and what is used of them; GPUs in thousandths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -362,6 +373,23 @@ impl Ledger {
                 (self.kinds[k].clone(), used, used.saturating_sub(self.owned(i, k)))
             })
             .collect()
+    }
+
+    /// What the quota of a project uses of a kind, and what others of its tree do.
+    pub(crate) fn used_beside(&self, project: &ProjectName, kind: &Kind) -> UsedBeside {
+        let leaf = self.leaf.get(project).copied();
+        let (Some(leaf), Some(k)) = (leaf, self.kinds.iter().position(|x| x == kind)) else {
+            return UsedBeside::default();
+        };
+        let path = self.path(leaf);
+        let beside = self.nodes.iter().enumerate().filter(|(i, n)| {
+            !path.contains(i) && n.parent.is_some_and(|p| p != leaf && path.contains(&p))
+        });
+        UsedBeside {
+            own: self.nodes[leaf].gross[k],
+            tree: path.last().map_or(0, |root| self.nodes[*root].gross[k]),
+            borrowed: beside.map(|(_, n)| n.gross[k].saturating_sub(n.owned[k])).sum(),
+        }
     }
 
     /// What must hold whatever was charged: nobody beyond what it may borrow. Returns the first

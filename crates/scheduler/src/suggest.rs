@@ -20,9 +20,14 @@ pub(crate) fn fewer_nodes(d: &Demand, have: u32) -> Option<String> {
         .then(|| format!("ask for at most {} of this kind", plural(have.into(), "node")))
 }
 
-/// Changes that would start the job now.
-pub(crate) fn smaller(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Vec<String> {
-    let skus = c.quota_skus(w);
+/// Changes that would start the job now, on the SKUs that its quota leaves it.
+pub(crate) fn smaller(
+    c: &Cluster,
+    w: &Work,
+    policy: &SitePolicy,
+    now: Time,
+    skus: u64,
+) -> Vec<String> {
     let try_it = |w: &Work| -> Option<Placed> {
         let q = Query::new(&c.fleet, w, now, policy.hazard.large_gang, skus);
         place(&c.fleet, &q).ok()

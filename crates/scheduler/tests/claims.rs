@@ -2,9 +2,10 @@
 
 use crate::common;
 
-use common::{Life, closed, fleet, gang, nvl};
+use common::{Build, Life, Told, closed, fleet, gang, nvl};
 use muster_model::ids::JobId;
-use muster_model::job::Rank;
+use muster_model::job::{Basis, Rank};
+use muster_model::names::NodeName;
 use muster_model::policy::{OverBudget, SitePolicy};
 use muster_model::reservation::{Overrun, Reservation};
 use muster_model::spec::Tier;
@@ -132,6 +133,110 @@ fn a_claim_takes_from_borrowers_only_and_only_what_they_borrowed() {
     let beyond = life.submit(gang(1, 8).of("p0", "u0"));
     life.pass(Span::mins(10));
     assert!(life.waits(beyond), "beyond its own it claims nothing");
+}
+
+/// So many nodes, quotas for four of them, and all of it lent to one project.
+fn all_lent(nodes: u32, kind: impl Fn(Build) -> Build) -> (Life, Vec<JobId>) {
+    let mut life = Life::new(fleet(1, nodes, 8)).with_quotas(LENT);
+    let lent: Vec<JobId> = (0..4).map(|_| life.submit(kind(gang(1, 8).of("p1", "u1")))).collect();
+    assert!(lent.iter().all(|id| life.running(*id)), "idle quota is lent");
+    life.pass(Span::mins(10));
+    (life, lent)
+}
+
+fn why(life: &Life, id: JobId) -> String {
+    let w = life.c.queue.get(id).unwrap();
+    muster_scheduler::explain(&life.c, w, &life.policy, life.now).summary
+}
+
+#[test]
+fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
+    let (mut life, lent) = all_lent(6, |b| b.low().spot());
+    let claim = life.add(gang(1, 8).of("p0", "u0"));
+    let short = "quota a leaves 0 of the 8 GPUs it asks for: 16 nominal, 0 used";
+    assert_eq!(why(&life, claim), format!("{short}; others have borrowed 24"));
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 1, "two nodes are free, but all quota is lent: {p:?}");
+    assert_eq!((p.victims[0].by, p.victims[0].rank), (claim, Rank::Quota));
+    life.pass(Span::mins(1));
+    assert!(life.running(claim));
+    assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 3);
+    let beyond = life.submit(gang(2, 8).of("p0", "u0"));
+    life.pass(Span::mins(10));
+    assert!(life.waits(beyond), "beyond its own it claims nothing");
+}
+
+#[test]
+fn quota_is_claimed_back_behind_a_job_that_was_promised_a_start() {
+    let (mut life, lent) = all_lent(8, |b| b.limit(120).spot());
+    let ahead = life.submit(gang(6, 8).limit(60).spot().of("p9", "u9"));
+    let promised = life.told[&ahead].at;
+    let claim = life.submit(gang(1, 8).limit(10).of("p0", "u0"));
+    life.pass(Span::mins(1));
+    assert!(life.running(claim), "{}", why(&life, claim));
+    assert!(life.waits(ahead) && life.told[&ahead].at <= promised);
+    assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 3);
+}
+
+#[test]
+fn quota_that_is_given_back_for_a_job_is_taken_by_nobody_else() {
+    let (mut life, _) = all_lent(6, |b| b);
+    let claim = life.add(gang(2, 8).of("p0", "u0"));
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 2, "{p:?}");
+    // One leaves long before the other; somebody else would take what it gives back.
+    let late = p.victims[1].job;
+    life.stops.get_mut(&late).unwrap().0 = life.now + Span::mins(2);
+    let greedy = life.submit(gang(1, 8).of("p1", "u2"));
+    life.pass(Span::mins(1));
+    assert!(life.waits(greedy) && life.waits(claim), "it is kept");
+    assert!(life.waits(p.victims[0].job), "who gave it back does not take it again");
+    let short = "quota b leaves 0 of the 8 GPUs it asks for: 8 nominal, 24 used";
+    let kept = "16 kept for jobs that others make room for";
+    assert_eq!(why(&life, greedy), format!("{short}, {kept}"));
+    life.pass(Span::mins(2));
+    assert!(life.running(claim) && life.waits(greedy));
+}
+
+#[test]
+fn quota_that_is_kept_is_free_again_when_its_job_is_gone() {
+    let (mut life, lent) = all_lent(6, |b| b);
+    let claim = life.add(gang(2, 8).of("p0", "u0"));
+    life.cycle();
+    life.c.queue.remove(claim);
+    life.c.fleet.unkeep(claim);
+    life.told.remove(&claim);
+    life.pass(Span::mins(1));
+    assert!(lent.iter().all(|id| life.running(*id)), "those who were stopped go on");
+}
+
+#[test]
+fn a_job_whose_quota_was_taken_by_others_claims_again() {
+    let (mut life, lent) = all_lent(6, |b| b);
+    let claim = life.add(gang(2, 8).of("p0", "u0"));
+    // Room was made for it, and others took the quota: logs of before have such states.
+    let busy: Vec<String> = lent.iter().flat_map(|id| life.on(*id)).collect();
+    let free = life.nodes.keys().filter(|n| !busy.contains(&n.to_string()));
+    let nodes: Vec<NodeName> = free.cloned().collect();
+    let w = life.c.queue.get(claim).unwrap().clone();
+    let (at, basis) = (life.now, Basis::Preemption);
+    life.c.fleet.keep(claim, &w.demand, &nodes, (at, w.ends(at)), basis);
+    life.told.insert(claim, Told { at, nodes, basis });
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 2, "{p:?}");
+    life.pass(Span::mins(1));
+    assert!(life.running(claim));
+}
+
+#[test]
+fn claims_count_those_before_them() {
+    let (mut life, lent) = all_lent(4, |b| b);
+    let claims: Vec<JobId> = (0..4).map(|_| life.add(gang(1, 8).of("p0", "u0"))).collect();
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 2, "only two of them are within their own: {p:?}");
+    life.pass(Span::mins(1));
+    assert_eq!(claims.iter().filter(|id| life.running(**id)).count(), 2);
+    assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 2);
 }
 
 #[test]

@@ -265,7 +265,12 @@ fn who_loses_least_is_stopped() {
 
 /// Two projects with eight GPUs each, of sixteen.
 fn two_tenants() -> World {
-    let mut w = World::new(2, 8);
+    tenants_on(2)
+}
+
+/// The same on so many nodes of eight.
+fn tenants_on(nodes: usize) -> World {
+    let mut w = World::new(nodes, 8);
     w.project("blue");
     w.project("red");
     w.quotas(&json!([
@@ -302,6 +307,27 @@ fn what_is_idle_is_lent_and_reclaimed_from_borrowers_alone() {
     assert!(!w.since(n).any(|e| matches!(e, Event::StopOrdered { .. })), "blue holds its own");
     assert_eq!(w.job(more).state, JobState::Queued);
     assert_eq!(w.job(stopped[0]).state, JobState::Queued);
+}
+
+#[test]
+fn quota_that_spot_work_borrowed_is_reclaimed_although_nodes_are_free() {
+    let mut w = tenants_on(4);
+    let cheap = [0, 1].map(|_| w.run(spot(of(Priority::Low, by("blue", gang(1, 8))))));
+    let claim = w.submit(by("red", gang(1, 8)));
+    let stopped: Vec<JobId> = cheap.into_iter().filter(|j| stopped_for(&w, *j).is_some()).collect();
+    assert_eq!(stopped.len(), 1, "two nodes are free, and blue holds all quota");
+    assert_eq!(stopped_for(&w, stopped[0]), Some((claim, Rank::Quota)));
+    let more = w.submit(by("blue", gang(1, 8)));
+    let why = w.explain(more).summary;
+    let short = "quota blue leaves 0 of the 8 GPUs it asks for: 8 nominal, 16 used";
+    assert_eq!(why, format!("{short}, 8 kept for jobs that others make room for"));
+    let state = w.engine.state();
+    let listed = state.stopped_by(w.job(more), &state.rights(w.now), w.now);
+    assert_eq!(listed, Some(why), "a list gives the reason that explain gives");
+    w.stopped(stopped[0]);
+    assert_eq!(w.job(claim).state, JobState::Starting);
+    assert_eq!(w.job(stopped[0]).state, JobState::Queued, "it does not take its quota back");
+    assert_eq!(w.job(more).state, JobState::Queued);
 }
 
 #[test]

@@ -265,3 +265,24 @@ async fn a_start_is_a_range_once_enough_jobs_have_ended_and_a_bound_before() {
     let e = s.get(&s.user, &path).await.json();
     assert!(e["estimated_start"]["earliest"].is_string(), "{e}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
+    let s = site().await;
+    let quota = json!({"name": "a", "projects": ["alpha"], "gpus": [{"nominal": 4}]});
+    let got = put(&s, &s.admin, "/v1/quotas", &json!({"quotas": {"tree": [quota]}})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let spec = |gpus: u32| json!({"gang": {"gpus": gpus}, "run": {"command": ["true"]}});
+    let first = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();
+    when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+    let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
+    let path = format!("/v1/jobs/{}", second["id"].as_str().unwrap());
+    let why = json!("quota a leaves 0 of the 2 GPUs it asks for: 4 nominal, 4 used");
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == second["id"]).unwrap();
+    assert_eq!(row["waiting"], why, "{row}");
+    assert_eq!(s.get(&s.user, &path).await.json()["waiting"], why);
+    assert_eq!(s.get(&s.user, &format!("{path}/explain")).await.json()["summary"], why);
+    let would = s.post(&s.user, "/v1/jobs?dry_run=true", &spec(2)).await.json();
+    assert_eq!(would["summary"], why, "{would}");
+}

@@ -42,9 +42,12 @@ pub fn plan(life: &Life, p: &Plan) {
                 r.work.tier == Tier::Spot && by.tier != Tier::Spot && r.work.priority <= by.priority
             }
             Rank::Quota => {
+                // Projects of one quota share what is theirs.
+                let quota =
+                    |p: &ProjectName| life.quotas.tree.iter().position(|q| q.projects.contains(p));
                 let held = |p: &ProjectName| -> u64 {
                     let all = life.c.running.iter();
-                    all.filter(|(id, r)| r.work.project == *p && !going.contains(id))
+                    all.filter(|(id, r)| quota(&r.work.project) == quota(p) && !going.contains(id))
                         .map(|(_, r)| r.milli())
                         .sum()
                 };

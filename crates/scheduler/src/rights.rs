@@ -1,0 +1,104 @@
+//! What the site allows a user, quotas and limits, and in which words it says so: the same for a
+//! list and for an explanation.
+
+use crate::claims::Claims;
+use crate::cluster::{Cluster, UserLimit};
+use crate::work::Work;
+use muster_model::policy::SitePolicy;
+use muster_model::units::Time;
+
+/// What users may have as things are. Made once for many jobs.
+#[derive(Debug)]
+pub struct Rights<'a> {
+    c: &'a Cluster,
+    policy: &'a SitePolicy,
+    claims: Option<Claims>,
+}
+
+/// What a job may not have.
+pub(crate) struct Denied {
+    /// Short name of the constraint.
+    pub(crate) name: &'static str,
+    pub(crate) words: String,
+    /// GPUs that the quota leaves, in thousandths.
+    pub(crate) left: u64,
+}
+
+impl<'a> Rights<'a> {
+    /// As the cluster is now.
+    #[must_use]
+    pub fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> Rights<'a> {
+        Rights { c, policy, claims: Claims::if_made(c, now) }
+    }
+
+    /// Why a quota or a limit on users keeps a job from starting, if one does.
+    #[must_use]
+    pub fn denies(&self, w: &Work) -> Option<String> {
+        self.denied(w).map(|d| d.words)
+    }
+
+    /// SKUs of which the quota leaves enough, as a mask.
+    pub(crate) fn skus(&self, w: &Work) -> u64 {
+        self.c.skus_by(w, |sku| self.c.quota_left(w, sku, self.claims.as_ref()))
+    }
+
+    pub(crate) fn denied(&self, w: &Work) -> Option<Denied> {
+        if let Some(limit) = self.c.user_limit(w, &self.policy.limits) {
+            let held = self.c.held(&w.project, &w.user);
+            let words = match limit {
+                UserLimit::Jobs(n) => format!("{} already runs {} of {n} jobs", w.user, held.jobs),
+                UserLimit::Gpus(n) => format!(
+                    "{} already holds {} of {n} GPUs and asks for {} more",
+                    w.user,
+                    held.milli / 1000,
+                    w.demand.gpus()
+                ),
+            };
+            return Some(Denied { name: "user limit", words, left: 0 });
+        }
+        if self.c.ledger.is_empty() || w.demand.gpus() == 0 {
+            return None;
+        }
+        let f = &self.c.fleet;
+        let skus = self.skus(w) & ((1u64 << f.skus.len().min(63)) - 1);
+        if f.asks(&w.demand, f.lemon_will_do(w)).iter().all(|a| a.skus & skus != 0) {
+            return None;
+        }
+        let sku = f.skus.iter().map(String::as_str).find(|s| {
+            let named = |n: &String| n.split('|').any(|x| x == *s);
+            w.demand.groups.iter().all(|g| g.sku.as_ref().is_none_or(named)) && *s != "cpu"
+        });
+        let sku = sku.unwrap_or_default();
+        let milli = w.demand.milli(sku);
+        let short = self.c.quota_left(w, sku, self.claims.as_ref()).err()?;
+        let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
+        let mut words = format!(
+            "quota {} leaves {} of the {} GPUs{of} it asks for",
+            short.quota,
+            gpus(short.left),
+            gpus(milli)
+        );
+        if self.c.ledger.emptied().check(&w.project, sku, w.tier, milli).is_err() {
+            words += ", and never will: it may not borrow that many";
+        } else {
+            let used = self.c.ledger.used_beside(&w.project, &short.kind);
+            words += &format!(": {} nominal, {} used", gpus(short.nominal), gpus(used.own));
+            let kept = self.claims.as_ref().map_or(0, |c| c.kept_beside(w, &short.kind));
+            if kept > 0 {
+                words += &format!(", {} kept for jobs that others make room for", gpus(kept));
+            }
+            if used.borrowed > 0 {
+                words += &format!("; others have borrowed {}", gpus(used.borrowed));
+            }
+        }
+        Some(Denied { name: "quota", words, left: short.left })
+    }
+}
+
+fn gpus(milli: u64) -> String {
+    if milli.is_multiple_of(1000) {
+        (milli / 1000).to_string()
+    } else {
+        format!("{}.{:03}", milli / 1000, milli % 1000)
+    }
+}
