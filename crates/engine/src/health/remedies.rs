@@ -36,9 +36,7 @@ impl Engine {
         }
         let proof = self.proof(f);
         let choice = self.choice(f, &n, proof);
-        if let Proof::Refuted(job) = proof {
-            self.attribute_to_job(f, job, &choice.why);
-        }
+        self.attribute_to_job(f, proof);
         let gpu = f.seen.entity.gpu();
         // Something at least as heavy is under way already.
         let covered = |r: &&Arc<Remedy>| {

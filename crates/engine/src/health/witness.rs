@@ -254,8 +254,9 @@ impl Engine {
         }
     }
 
-    /// What a job says of nodes does not hold: that is a finding about the job.
-    pub(super) fn attribute_to_job(&mut self, f: &Finding, job: JobId, why: &str) {
+    /// What a job says of nodes was refuted: that is a finding about the job.
+    pub(super) fn attribute_to_job(&mut self, f: &Finding, proof: Proof) {
+        let (Proof::Refuted(job), Some((_, why))) = (proof, proof.most()) else { return };
         let (kind, entity) = (FailureMode::JOB_SLOW.code(), Entity::Job(job));
         if self.state.health.open_of(&entity, kind).is_some() {
             return;
