@@ -21,6 +21,8 @@ mod rehearse;
 mod repeats;
 #[path = "health/story.rs"]
 mod story;
+#[path = "health/witness.rs"]
+mod witness;
 #[path = "health/words.rs"]
 mod words;
 #[path = "health/work.rs"]

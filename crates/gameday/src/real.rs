@@ -371,7 +371,8 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
 /// Real ranks get little of a processor: one of them, or all.
 async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outcome, Fail> {
     ready(client, 8).await?;
-    let actor = started(client, &gang(TRAINS, mark, 4, 1), mark, 4).await?;
+    // Whole nodes: what ranks say of themselves takes no node out on which others may work.
+    let actor = started(client, &gang(TRAINS, mark, 4, 8), mark, 4).await?;
     let ids = |all: bool| {
         let ranks = hands::ranks(mark).into_iter().filter(move |(r, _)| all || *r == 1);
         ranks.map(|(_, id)| id).collect::<Vec<u32>>()

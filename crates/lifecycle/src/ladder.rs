@@ -21,6 +21,8 @@ pub struct Asked<'a> {
     pub sku: &'a str,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
+    /// The heaviest that what it rests on carries, and why no more; none: anything.
+    pub most: Option<(Action, &'a str)>,
 }
 
 /// A remedy that was chosen before for the same node.
@@ -92,6 +94,11 @@ pub fn choose(policy: &Remedies, asked: &Asked<'_>, before: &[Before<'_>], now: 
         rung = light.unwrap_or(0);
         action = ladder.get(rung).copied().unwrap_or(Action::Watch);
     }
+    if let Some((most, because)) = asked.most.filter(|(most, _)| action > *most) {
+        rung = ladder.iter().take(rung + 1).rposition(|a| *a <= most).unwrap_or(0);
+        action = ladder.get(rung).copied().filter(|a| *a <= most).unwrap_or(Action::Watch);
+        because.clone_into(&mut why);
+    }
     let leave = rule.and_then(|r| r.leave).or(mode.map(|m| m.leave)).unwrap_or_default();
     let mode = rule.and_then(|r| r.mode).unwrap_or_else(|| policy.mode(action));
     Choice { action, rung: u32::try_from(rung).unwrap_or(u32::MAX), mode, leave, why }
@@ -136,7 +143,8 @@ mod tests {
     use muster_model::remedy::Rule;
 
     fn asked(kind: &str, severity: Severity) -> Asked<'_> {
-        Asked { kind, severity, confidence: 1000, pool: "default", sku: "h100-sxm", gpu: Some(3) }
+        let (pool, sku) = ("default", "h100-sxm");
+        Asked { kind, severity, confidence: 1000, pool, sku, gpu: Some(3), most: None }
     }
 
     fn done(kind: &str, action: Action, at: u64) -> Before<'_> {
@@ -185,6 +193,34 @@ mod tests {
         a.confidence = 400;
         let c = choose(&p, &a, &[], at(1));
         assert_eq!((c.action, c.mode), (Action::Drain, Mode::Automatic));
+    }
+
+    #[test]
+    fn no_more_is_done_than_the_evidence_carries() {
+        let p = Remedies::default();
+        let of = |most| Asked {
+            most: Some((most, "only a job says so")),
+            ..asked("straggler", Severity::Degraded)
+        };
+        let c = choose(&p, &of(Action::RestartJob), &[], at(1));
+        assert_eq!((c.action, &c.why[..]), (Action::Watch, "only a job says so"));
+        let drained = [done("straggler", Action::Drain, 0)];
+        assert_eq!(choose(&p, &of(Action::Drain), &[], at(1)).action, Action::Drain);
+        assert_eq!(choose(&p, &of(Action::Drain), &drained, at(1)).action, Action::Drain);
+        let shown = asked("straggler", Severity::Degraded);
+        assert_eq!(choose(&p, &shown, &drained, at(1)).action, Action::Replace);
+        let rule = Rule {
+            kind: Some("straggler".into()),
+            pool: None,
+            sku: None,
+            ladder: vec![Action::RestartJob, Action::Replace],
+            mode: None,
+            leave: None,
+        };
+        let p = Remedies { rules: vec![rule], ..Remedies::default() };
+        let again = [done("straggler", Action::RestartJob, 0)];
+        let c = choose(&p, &of(Action::RestartJob), &again, at(1));
+        assert_eq!(c.action, Action::RestartJob, "its own gang is all that it may touch");
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl Engine {
             .values()
             .rev()
             .take_while(|f| now.since(f.opened_at) < WINDOW)
+            .filter(|f| self.is_shown(f))
             .take(MOST)
             .cloned()
             .collect();

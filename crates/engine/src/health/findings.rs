@@ -75,12 +75,13 @@ impl Engine {
             Some(f) if seen.over && f.inferred && !decided => {}
             Some(f) if seen.over => self.close_finding(f.id, "not seen any more", decided),
             None if seen.over => {}
+            Some(f) if self.seen_by_another(&f, &seen) => self.second_word(&f, seen, decided),
             Some(f) => self.seen_again(&f, seen, decided),
             None => self.open_finding(seen, decided),
         }
     }
 
-    fn open_finding(&mut self, seen: SeenFinding, decided: bool) {
+    pub(super) fn open_finding(&mut self, seen: SeenFinding, decided: bool) {
         let crowded = |n: &NodeName| self.state.health.open_on(n).count() >= OPEN_PER_NODE;
         if self.state.health.open_count() >= OPEN_MAX || seen.entity.node().is_some_and(crowded) {
             return;
@@ -104,7 +105,7 @@ impl Engine {
 
     /// A finding that is open was seen again. What changes something is written down at once; what
     /// only repeats is added up, and written down when its time has come or something rests on it.
-    fn seen_again(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
+    pub(super) fn seen_again(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
         let was = &f.seen;
         let mut known = self.work.repeats.get(&f.id).map_or(was, |r| &r.seen).clone();
         // What was said about one tenant's program is not for the next one to read.
@@ -135,6 +136,7 @@ impl Engine {
             self.follow(f.id);
         } else {
             self.attribute_late(&latest, true);
+            self.proven_since(f.id);
         }
     }
 
@@ -175,6 +177,7 @@ impl Engine {
         self.write_repeats(&[id]);
         let project = self.project_of(f.seen.attempt);
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
+        self.word_is_over(&f.seen);
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
             if f.seen.kind == FailureMode::LEMON {
@@ -218,7 +221,7 @@ impl Engine {
     }
 
     /// The project that may see a finding.
-    fn project_of(&self, attempt: Option<AttemptKey>) -> Option<ProjectName> {
+    pub(super) fn project_of(&self, attempt: Option<AttemptKey>) -> Option<ProjectName> {
         attempt.and_then(|k| self.state.jobs.get(&k.job)).map(|j| j.project.clone())
     }
 

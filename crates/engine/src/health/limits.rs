@@ -25,7 +25,7 @@ impl Engine {
         if r.approved.is_some() {
             return None;
         }
-        self.machine_held(n)
+        self.unproven(r).or_else(|| self.machine_held(n))
     }
 
     /// Why the machine may not take a node by itself now, whatever for; none: it may.

@@ -21,6 +21,7 @@ mod recovery;
 mod rehearse;
 mod remedies;
 mod timers;
+mod witness;
 mod work;
 
 pub use allocation::StaysAway;

@@ -2,6 +2,7 @@
 //! record first, so that a server that starts anew goes on where the last one stopped.
 
 use super::findings::of_hardware;
+use super::witness::Proof;
 use crate::Engine;
 use crate::qualify::{self, CAN};
 use muster_lifecycle::ladder::{self, Asked, Before};
@@ -33,7 +34,9 @@ impl Engine {
         if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
             return;
         }
-        let choice = self.choice(f, &n);
+        let proof = self.proof(f);
+        let choice = self.choice(f, &n, proof);
+        self.attribute_to_job(f, proof);
         let gpu = f.seen.entity.gpu();
         // Something at least as heavy is under way already.
         let covered = |r: &&Arc<Remedy>| {
@@ -99,7 +102,8 @@ impl Engine {
             && self.state.policy.remedies.mode(action.min(Action::Drain)) == Mode::DetectOnly
     }
 
-    fn choice(&self, f: &Finding, n: &Node) -> ladder::Choice {
+    pub(super) fn choice(&self, f: &Finding, n: &Node, proof: Proof) -> ladder::Choice {
+        let most = proof.most();
         let asked = Asked {
             kind: &f.seen.kind,
             severity: f.seen.severity,
@@ -107,6 +111,7 @@ impl Engine {
             pool: n.pool(),
             sku: n.sku(),
             gpu: f.seen.entity.gpu(),
+            most: most.as_ref().map(|(action, why)| (*action, why.as_str())),
         };
         let before: Vec<Before<'_>> = self
             .state
@@ -167,7 +172,7 @@ impl Engine {
             until: r.until,
             approved: r.approved.is_some(),
             open: finding.is_some_and(|f| f.closed.is_none()),
-            grave: finding.is_some_and(|f| f.seen.severity >= Severity::Degraded),
+            grave: finding.is_some_and(|f| self.is_grave(f)),
             held,
             busy: self.busy(&r, &n),
             reachable: n.reachable,
@@ -178,6 +183,12 @@ impl Engine {
             now: self.state.now,
         });
         self.carry(&r, &n, answer)
+    }
+
+    /// Is a finding bad enough, and proven enough, to go on when watching did not help?
+    fn is_grave(&self, f: &Finding) -> bool {
+        let may_test = self.proof(f).most().is_none_or(|(most, _)| most >= Action::Drain);
+        f.seen.severity >= Severity::Degraded && may_test
     }
 
     fn busy(&self, r: &Remedy, n: &Node) -> bool {

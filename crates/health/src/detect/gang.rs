@@ -85,7 +85,7 @@ impl Beside<'_> {
 /// Which ranks stand out in a window. Each is compared with its own past where it has one, so
 /// that ranks with other parts of the work are not taken for slow, and with the others.
 ///
-/// A false alarm costs one quick test, and the gang restarts once.
+/// These are the ranks' own words: what they may lead to is limited where remedies are chosen.
 #[must_use]
 pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
     let mut out = Window::default();

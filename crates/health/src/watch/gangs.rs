@@ -214,7 +214,10 @@ impl Attempt {
             };
             let ratio = s.ratio;
             let why = format!("rank {}: {ratio:.2} times the others, {what} ({ranks})", s.rank);
-            let say = Say::bad(Severity::Degraded, sure, why).since(since);
+            // Ranks without GPUs say nothing of the node's: at most its processors are busy.
+            let none = self.member(s.rank).is_none_or(|m| m.gpus.is_empty());
+            let severity = if none { Severity::Info } else { Severity::Degraded };
+            let say = Say::bad(severity, sure, why).since(since);
             let hit = self.hit(Some(s.rank));
             let when = (at, ms(c.over_after));
             self.findings.settle(view.news, FailureMode::STRAGGLER, || entity, say, when, hit);

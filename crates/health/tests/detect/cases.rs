@@ -5,6 +5,7 @@ use muster_health::watch::{Signals, Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::names::NodeName;
+use muster_model::placement::GpuSet;
 use muster_model::units::Time;
 use std::collections::BTreeSet;
 
@@ -117,6 +118,19 @@ fn a_whole_node_is_one_finding() {
         f.troubles.push(Trouble { what: What::Slow(1.25), node: 3, gpu, from: 12 * MIN });
     }
     assert_eq!(kinds(&f.run(30 * MIN)), [("straggler".to_owned(), "node:n3".to_owned())]);
+}
+
+#[test]
+fn a_gang_without_gpus_says_nothing_of_a_nodes_gpus() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
+    for r in &mut std::sync::Arc::get_mut(&mut f.running[0]).unwrap().ranks {
+        r.gpus = GpuSet(0);
+    }
+    f.troubles.push(Trouble { what: What::Slow(1.4), node: 1, gpu: 5, from: 12 * MIN });
+    let mut found = f.run(40 * MIN);
+    found.retain(|f| f.kind == "straggler");
+    assert_eq!(kinds(&found), [("straggler".to_owned(), "node:n1".to_owned())]);
+    assert!(found.iter().all(|f| f.severity == Severity::Info), "{found:?}");
 }
 
 #[test]
