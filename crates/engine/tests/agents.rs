@@ -109,6 +109,32 @@ fn a_name_belongs_to_the_key_that_it_was_enrolled_with() {
 }
 
 #[test]
+fn a_name_that_differs_from_a_nodes_in_capital_letters_alone_is_refused() {
+    let mut w = World::new(2, 8);
+    let join = |w: &mut World, name: &str| {
+        let (node, machine, key) = (name.parse().unwrap(), format!("m-{name}"), "k".to_owned());
+        let token = "t".to_owned();
+        w.send(Command::Enroll { node, machine, token, key: Some(key) })
+    };
+    let before = w.log.len();
+    let no = join(&mut w, "N001").unwrap_err();
+    assert_eq!(no.code, RefusalCode::Conflict);
+    assert!(no.message.contains("N001") && no.message.contains("n001"), "{no:?}");
+    assert!(no.hint.is_some_and(|h| h.contains("node retire n001")));
+    assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+    for other in ["N00", "N0011", "m001", "Rack-A.1"] {
+        join(&mut w, other).unwrap();
+    }
+    assert!(join(&mut w, "rack-a.1").is_err() && join(&mut w, "RACK-a.1").is_err());
+    // The name of a retired node is free, and its own cannot come back beside the new one.
+    w.ok(Command::Drain { node: node(1), reason: "old".into(), stop: true });
+    w.ok(Command::Retire { node: node(1) });
+    join(&mut w, "N001").unwrap();
+    assert!(join(&mut w, "n001").unwrap_err().message.contains("N001"));
+    assert_eq!(common::replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
     let text = "[[fault]]\ncode = \"xid-63\"\naction = \"watch\"\n\n\
                 [[fault]]\ncode = \"xid-94\"\nsku = \"h100-sxm\"\naction = \"inspect\"\n";

@@ -13,8 +13,9 @@ use muster_api::{
 };
 use muster_link::token::{self, ApiToken, JoinToken};
 use muster_model::names::{Label, NameError, ProjectName};
+use muster_model::resolve::some_lines;
 use muster_model::tenant::{Role, TokenUse};
-use muster_model::{Command, Span};
+use muster_model::{Command, Refusal, Span};
 use muster_server::brain::Attach;
 
 /// How long a join token works when nothing is said.
@@ -48,6 +49,7 @@ pub(crate) async fn create_project(
     JsonBody { value, raw }: JsonBody<CreateProject>,
 ) -> Reply {
     let name: ProjectName = name_of(&value.name, "name")?;
+    some_lines("description", &value.description).map_err(Refusal::from)?;
     if value.description.chars().count() > 1000 {
         return Err(
             Failure::senseless("a description has 1000 characters at most").field("description")

@@ -246,10 +246,7 @@ async fn steer(
 }
 
 fn reason(given: String) -> Reply<String> {
-    if given.chars().count() > 1000 {
-        return Err(Failure::senseless("a reason has 1000 characters at most").field("reason"));
-    }
-    Ok(given)
+    health::reason(given, false)
 }
 
 macro_rules! steering {

@@ -9,6 +9,7 @@ pub use route::{Channel, Escalation, GroupBy, Receiver, Route, Routing};
 use crate::entity::Entity;
 use crate::ids::JobId;
 use crate::names::{Label, ProjectName};
+use crate::resolve::some_lines;
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -452,6 +453,7 @@ impl Silence {
         if self.why.len() > TEXT_MAX {
             return Err(problem("why", "it is too long", format!("at most {TEXT_MAX} bytes")));
         }
+        some_lines("why", &self.why)?;
         self.matcher.check("match")
     }
 }

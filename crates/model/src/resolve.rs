@@ -12,6 +12,7 @@ pub use run::{check_run, signal_number};
 pub use secrets::{check_secret, check_secrets, secret_variable};
 
 use crate::job::Condition;
+use crate::names::turns_text;
 use crate::spec::{Group, JobSpec, OnPartition, SpecProblem, problem};
 use crate::units::Span;
 
@@ -213,7 +214,7 @@ fn count(field: &str, n: usize) -> Result<(), SpecProblem> {
 }
 
 fn absolute(field: &str, path: &str) -> Result<(), SpecProblem> {
-    no_nul(field, path)?;
+    one_line(field, path)?;
     if !path.starts_with('/') {
         return Err(problem(
             field,
@@ -232,6 +233,41 @@ fn absolute(field: &str, path: &str) -> Result<(), SpecProblem> {
         return Err(problem(field, format!("the path is over {MAX_PATH} bytes"), "shorten it"));
     }
     Ok(())
+}
+
+/// One line of text that ends in messages and tables: without control characters, and without those
+/// that change the direction of text.
+///
+/// # Errors
+/// Which character is in the way, with the field.
+pub fn one_line(field: &str, text: &str) -> Result<(), SpecProblem> {
+    plain(field, text, |_| false)
+}
+
+/// The same for text of several lines: new lines and tabs may be in it.
+///
+/// # Errors
+/// Which character is in the way, with the field.
+pub fn some_lines(field: &str, text: &str) -> Result<(), SpecProblem> {
+    plain(field, text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// What is shown to others must not be obeyed by their terminal. Asked where text comes in, never
+/// of what is in the log already.
+fn plain(field: &str, text: &str, passes: fn(char) -> bool) -> Result<(), SpecProblem> {
+    match text.chars().find(|c| turns_text(*c) || (c.is_control() && !passes(*c))) {
+        None => Ok(()),
+        Some(c) if c.is_control() => Err(problem(
+            field,
+            format!("it holds a control character (U+{:04X})", u32::from(c)),
+            "remove it: a terminal would obey it instead of showing it",
+        )),
+        Some(_) => Err(problem(
+            field,
+            "it holds a character that changes the direction of text",
+            "remove it: it is not seen, but what is",
+        )),
+    }
 }
 
 fn no_nul(field: &str, text: &str) -> Result<(), SpecProblem> {

@@ -50,11 +50,11 @@ impl Ctx {
     ) -> Result<(), Fail> {
         match self.global.output {
             Format::Table => output::print(&table(value)),
-            Format::Json => output::print(&format!("{}\n", document::indented(&json(value)?))),
+            Format::Json => output::print_json(&format!("{}\n", document::indented(&json(value)?))),
             Format::Yaml => {
                 let text = document::yaml(&json(value)?)
                     .map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
-                output::print(&format!("{}\n", text.trim_end_matches('\n')))
+                output::print_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use muster_client::ClientError;
 use muster_model::spec::SpecProblem;
+use std::borrow::Cow;
 use std::error::Error as _;
 use std::fmt::Display;
 
@@ -59,16 +60,9 @@ impl Fail {
     }
 }
 
-/// Messages may quote what a server or a file said: control characters are made visible.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' => c.to_string(),
-            c if crate::output::clean::unseen(c) => c.escape_unicode().to_string(),
-            c if c.is_control() => c.escape_debug().to_string(),
-            c => c.to_string(),
-        })
-        .collect()
+/// Messages may quote what a server or a file said.
+fn visible(text: &str) -> Cow<'_, str> {
+    crate::output::clean::harmless(text, false)
 }
 
 impl From<ClientError> for Fail {

@@ -18,10 +18,11 @@ const NOT_PERMITTED: u32 = REFUSE | libc::EPERM.cast_unsigned();
 /// Makes a C library fall back to calls that can be looked into.
 const UNKNOWN: u32 = REFUSE | libc::ENOSYS.cast_unsigned();
 
-/// Where the number of the call, its architecture and its first argument are.
+/// Where the number of the call, its architecture, its first and its third argument are.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
+const THIRD_ARGUMENT: u32 = 32;
 /// Namespaces of every kind that `clone` and `unshare` make.
 const NEW_NAMESPACE: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -31,6 +32,15 @@ const NEW_NAMESPACE: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET)
     .cast_unsigned();
+/// Families of sockets that a rank has a use for. All others are refused: `AF_VSOCK` speaks to the
+/// hypervisor, and the rest is code of the kernel that nobody here needs. Of netlink only addresses
+/// and routes (C libraries, NCCL) and the names of RDMA devices (libibverbs, librdmacm).
+const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
+const INET: u32 = libc::AF_INET.cast_unsigned();
+const INET6: u32 = libc::AF_INET6.cast_unsigned();
+const NETLINK: u32 = libc::AF_NETLINK.cast_unsigned();
+const NETLINK_ROUTE: u32 = 0;
+const NETLINK_RDMA: u32 = 20;
 /// Since Linux 6.15; the same number on every architecture.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 
@@ -98,7 +108,7 @@ const REFUSED: [libc::c_long; 43] = [
 ];
 
 /// The steps before and after those that look for what is refused.
-const AROUND: usize = 12;
+const AROUND: usize = 22;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
@@ -122,18 +132,30 @@ const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
         i += 1;
     }
     let at = 5 + N;
-    all[at] = step(IF_EQUAL, 1, 0, number(libc::SYS_clone));
-    all[at + 1] = step(IF_EQUAL, 0, 2, number(libc::SYS_unshare));
-    all[at + 2] = step(LOAD, 0, 0, FIRST_ARGUMENT);
-    all[at + 3] = step(IF_ANY_BIT, 1, 0, NEW_NAMESPACE);
-    all[at + 4] = step(ANSWER, 0, 0, ALLOW);
+    let (namespaces, families, allow) = (at + 4, at + 6, refuse - 1);
+    all[at] = step(IF_EQUAL, far(at, namespaces), 0, number(libc::SYS_clone));
+    all[at + 1] = step(IF_EQUAL, far(at + 1, namespaces), 0, number(libc::SYS_unshare));
+    all[at + 2] = step(IF_EQUAL, far(at + 2, families), 0, number(libc::SYS_socket));
+    let (pair, no) = (number(libc::SYS_socketpair), far(at + 3, allow));
+    all[at + 3] = step(IF_EQUAL, far(at + 3, families), no, pair);
+    all[at + 4] = step(LOAD, 0, 0, FIRST_ARGUMENT);
+    all[at + 5] = step(IF_ANY_BIT, far(at + 5, refuse), far(at + 5, allow), NEW_NAMESPACE);
+    all[at + 6] = step(LOAD, 0, 0, FIRST_ARGUMENT);
+    all[at + 7] = step(IF_EQUAL, far(at + 7, allow), 0, UNIX);
+    all[at + 8] = step(IF_EQUAL, far(at + 8, allow), 0, INET);
+    all[at + 9] = step(IF_EQUAL, far(at + 9, allow), 0, INET6);
+    all[at + 10] = step(IF_EQUAL, 0, far(at + 10, refuse), NETLINK);
+    all[at + 11] = step(LOAD, 0, 0, THIRD_ARGUMENT);
+    all[at + 12] = step(IF_EQUAL, far(at + 12, allow), 0, NETLINK_ROUTE);
+    all[at + 13] = step(IF_EQUAL, far(at + 13, allow), far(at + 13, refuse), NETLINK_RDMA);
+    all[allow] = step(ANSWER, 0, 0, ALLOW);
     all[refuse] = step(ANSWER, 0, 0, NOT_PERMITTED);
     all[unknown] = step(ANSWER, 0, 0, UNKNOWN);
     all
 }
 
-/// Refuses new namespaces, what only root may do, and calls in the manner of another
-/// architecture.
+/// Refuses new namespaces, what only root may do, sockets of other families, and calls in the manner
+/// of another architecture.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static FILTER: [libc::sock_filter; REFUSED.len() + AROUND] = program();
 
@@ -174,7 +196,7 @@ mod tests {
     use super::*;
 
     /// What the kernel would answer.
-    fn ask(architecture: u32, call: u32, argument: u32) -> u32 {
+    fn ask(architecture: u32, call: u32, first: u32, third: u32) -> u32 {
         let (mut at, mut word) = (0, 0);
         loop {
             let s = &FILTER[at];
@@ -185,7 +207,8 @@ mod tests {
                     word = match s.k {
                         NUMBER => call,
                         ARCHITECTURE => architecture,
-                        FIRST_ARGUMENT => argument,
+                        FIRST_ARGUMENT => first,
+                        THIRD_ARGUMENT => third,
                         other => panic!("{other}"),
                     }
                 }
@@ -200,7 +223,7 @@ mod tests {
 
     #[test]
     fn namespaces_and_what_is_for_root_are_refused() {
-        let call = |c: libc::c_long, a: i32| ask(NATIVE, number(c), a.cast_unsigned());
+        let call = |c: libc::c_long, a: i32| ask(NATIVE, number(c), a.cast_unsigned(), 0);
         assert_eq!(call(libc::SYS_read, 0), ALLOW);
         assert_eq!(call(libc::SYS_read, libc::CLONE_NEWUSER), ALLOW);
         assert_eq!(call(libc::SYS_clone, libc::SIGCHLD), ALLOW);
@@ -227,7 +250,31 @@ mod tests {
             assert_eq!(call(used, 0), ALLOW, "{used}");
         }
         assert_eq!(call(libc::SYS_clone3, 0), UNKNOWN);
-        assert_eq!(ask(NATIVE, number(libc::SYS_unshare) | 0x4000_0000, 0), UNKNOWN);
-        assert_eq!(ask(0x4000_0003, number(libc::SYS_read), 0), UNKNOWN, "32 bits");
+        assert_eq!(ask(NATIVE, number(libc::SYS_unshare) | 0x4000_0000, 0, 0), UNKNOWN);
+        assert_eq!(ask(0x4000_0003, number(libc::SYS_read), 0, 0), UNKNOWN, "32 bits");
+    }
+
+    #[test]
+    fn only_sockets_that_a_rank_has_a_use_for_are_made() {
+        let made = |family: i32, protocol: u32| {
+            ask(NATIVE, number(libc::SYS_socket), family.cast_unsigned(), protocol)
+        };
+        for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
+            assert_eq!(made(family, 6), ALLOW, "{family}");
+        }
+        let pair =
+            |family: i32| ask(NATIVE, number(libc::SYS_socketpair), family.cast_unsigned(), 0);
+        assert_eq!(pair(libc::AF_UNIX), ALLOW);
+        assert_eq!(pair(libc::AF_TIPC), NOT_PERMITTED);
+        let asked_for = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+        for family in (0..64).filter(|f| !asked_for.contains(f)) {
+            assert_eq!(made(family, 0), NOT_PERMITTED, "{family}");
+        }
+        for protocol in 0..32 {
+            let used = matches!(protocol, NETLINK_ROUTE | NETLINK_RDMA);
+            let answer = if used { ALLOW } else { NOT_PERMITTED };
+            assert_eq!(made(libc::AF_NETLINK, protocol), answer, "{protocol}");
+        }
+        assert_eq!(ask(NATIVE, number(libc::SYS_connect), 40, 9), ALLOW);
     }
 }

@@ -121,6 +121,7 @@ fn all(program: &str, config: &str) {
     groups();
     core_dumps(program);
     kernel();
+    sockets();
 }
 
 fn files_of_the_node() {
@@ -395,6 +396,26 @@ fn kernel() {
     // Numbers that mean nothing: it must be refused before they are looked at.
     call_refused("reboot", libc::SYS_reboot, [1, 1, 1, 0, 0]);
     call_refused("fanotify_init", libc::SYS_fanotify_init, [0; 5]);
+}
+
+/// Sockets of families that no rank needs; those that programs need are there.
+fn sockets() {
+    let (stream, raw) = (libc::SOCK_STREAM as usize, libc::SOCK_RAW as usize);
+    for (what, family, kind, protocol) in [
+        ("a socket to the hypervisor", libc::AF_VSOCK, stream, 0),
+        ("a socket of the kernel's ciphers", libc::AF_ALG, libc::SOCK_SEQPACKET as usize, 0),
+        ("a socket for packets", libc::AF_PACKET, raw, 0),
+        ("netlink: audit", libc::AF_NETLINK, raw, 9),
+        ("netlink: devices of the node", libc::AF_NETLINK, raw, 15),
+    ] {
+        call_refused(what, libc::SYS_socket, [family as usize, kind, protocol, 0, 0]);
+    }
+    UnixStream::pair().expect("a pair of sockets");
+    std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    #[expect(unsafe_code, reason = "there is no safe interface")]
+    // SAFETY: no memory is involved.
+    let routes = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0) };
+    assert!(routes >= 0, "addresses and routes: {}", io::Error::last_os_error());
 }
 
 /// Shared memory of System V that somebody else made.

@@ -60,7 +60,7 @@ impl Events {
             } else {
                 let text = serde_json::to_string(&event)
                     .map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
-                output::print(&format!("{text}\n"))?;
+                output::print_json(&format!("{text}\n"))?;
             }
         }
         Ok(0)

@@ -7,6 +7,7 @@ use muster_api::{Estimate, Explanation};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
+use muster_terminal::output::clean::line;
 use muster_terminal::output::colour::{self, Style, paint};
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time;
@@ -100,11 +101,11 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
     let word = if job.is_some() { format!("is {state}") } else { state.clone() };
     text.push_str(&format!("{what} {}\n", paint(&word, colour::of_state(state), on)));
     if !summary.is_empty() {
-        text.push_str(&format!("  {summary}\n"));
+        text.push_str(&format!("  {}\n", line(summary)));
     }
     if !possible {
-        let line = "  It can never start on this fleet as it is.";
-        text.push_str(&format!("{}\n", paint(line, Style::Bad, on)));
+        let never = "  It can never start on this fleet as it is.";
+        text.push_str(&format!("{}\n", paint(never, Style::Bad, on)));
     }
     if !constraints.is_empty() {
         let mut table = Table::new(&["", "CONSTRAINT", "NODES LEFT", "GPUS LEFT", "DETAIL"]);
@@ -125,7 +126,7 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
         text.push_str(&format!("\n{}\n", paint(&format!("Ahead: {ahead_count}"), Style::Bold, on)));
         for a in ahead {
             let name = a.name.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
-            text.push_str(&format!("  {}{name}: {}\n", a.id, a.why));
+            text.push_str(&format!("  {}{name}: {}\n", a.id, line(&a.why)));
         }
         let rest = ahead_count.saturating_sub(ahead.len() as u64);
         if rest > 0 {
@@ -133,15 +134,15 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
         }
     }
     if let Some(place) = would_go {
-        text.push_str(&format!("\nWould go to: {place}\n"));
+        text.push_str(&format!("\nWould go to: {}\n", line(place)));
     }
     if let Some(estimate) = estimated_start {
-        text.push_str(&format!("\n{}: {}\n", starts(estimate, now), estimate.basis));
+        text.push_str(&format!("\n{}: {}\n", starts(estimate, now), line(&estimate.basis)));
     }
     if !suggestions.is_empty() {
         text.push_str(&format!("\n{}\n", paint("Sooner if:", Style::Bold, on)));
         for s in suggestions {
-            text.push_str(&format!("  - {s}\n"));
+            text.push_str(&format!("  - {}\n", line(s)));
         }
     }
     text
@@ -160,6 +161,31 @@ fn starts(e: &Estimate, now: Time) -> String {
 mod tests {
     use super::*;
     use muster_api::{Ahead, Constraint, Kind, Timestamp};
+
+    #[test]
+    fn what_a_job_wrote_does_not_reach_the_terminal_as_it_is() {
+        let evil = || "dir `/mnt/\x1b[2J\u{9b}1mx\nJob 1 is fine`".to_owned();
+        let e = Explanation {
+            kind: Kind::Explanation,
+            job: Some("42".into()),
+            state: "failed".into(),
+            possible: true,
+            summary: evil(),
+            constraints: Vec::new(),
+            ahead: vec![Ahead { id: "41".into(), name: None, why: evil() }],
+            ahead_count: 1,
+            estimated_start: Some(Estimate {
+                earliest: None,
+                at: Timestamp(Time(60_000)),
+                basis: evil(),
+            }),
+            suggestions: vec![evil()],
+            would_go: Some(evil()),
+        };
+        let text = text_for(&e, Time(0), None, false);
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(text.matches("dir `/mnt/\\u{1b}[2J\\u{9b}1mx\\nJob 1 is fine`").count(), 5);
+    }
 
     #[test]
     fn an_explanation_marks_what_binds_and_counts_what_is_ahead() {

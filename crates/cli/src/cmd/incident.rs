@@ -73,7 +73,7 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
             return Ok(0);
         }
         Verb::Report { id } => {
-            output::print_bytes(&client.incident_report(&id).await?)?;
+            output::print(&String::from_utf8_lossy(&client.incident_report(&id).await?))?;
             return Ok(0);
         }
     };

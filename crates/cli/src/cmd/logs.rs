@@ -56,7 +56,7 @@ impl Logs {
                     "text": String::from_utf8_lossy(&piece.bytes),
                     "note": piece.note,
                 });
-                output::print(&format!("{text}\n"))?;
+                output::print_json(&format!("{text}\n"))?;
             }
         }
         printer.finish()?;

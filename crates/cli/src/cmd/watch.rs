@@ -26,8 +26,8 @@ where
         let text = draw().await?;
         if terminal {
             // Home, then clear to the end of each line and of the screen: no flicker.
-            let text = text.replace('\n', "\x1b[K\n");
-            output::print(&format!("\x1b[H{text}\x1b[J"))?;
+            let text = output::harmless(&text).replace('\n', "\x1b[K\n");
+            output::print_bytes(format!("\x1b[H{text}\x1b[J").as_bytes())?;
         } else {
             output::print(&format!("{text}\n"))?;
         }

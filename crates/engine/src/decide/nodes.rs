@@ -18,6 +18,7 @@ use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 pub(super) fn enroll(
@@ -39,7 +40,17 @@ pub(super) fn enroll(
         )
         .hint("make a new one with `muster token create --join`"));
     }
-    if let Some(n) = e.state.nodes.get(node).cloned() {
+    let known = e.state.nodes.get(node).cloned();
+    // Who is in already keeps its name, also beside one that an older server let in.
+    let is_new = known.as_ref().is_none_or(|n| n.stage == Stage::Retired);
+    if is_new && let Some(n) = named_alike(&e.state.nodes, &mut String::new(), node.as_str()) {
+        let other = &n.name;
+        let message =
+            format!("the name {node} differs from that of node {other} in capital letters alone");
+        let hint = format!("choose another name, or `muster node retire {other}` first");
+        return Err(Refusal::new(RefusalCode::Conflict, message).hint(hint));
+    }
+    if let Some(n) = known {
         may_enroll_again(&n, machine, key)?;
         // An older server left what it knew of the machine before.
         if n.stage == Stage::Retired {
@@ -57,6 +68,39 @@ pub(super) fn enroll(
     };
     e.emit(None, event);
     Ok(Answer::Done)
+}
+
+/// A node in use whose name is another one and the same but for capital letters. `begun` is the part
+/// of the name that was looked at. Names are in order, so each letter costs two looks and not one at
+/// every node: a whole site may join at once.
+fn named_alike<'a>(
+    nodes: &'a BTreeMap<NodeName, Arc<Node>>,
+    begun: &mut String,
+    name: &str,
+) -> Option<&'a Arc<Node>> {
+    let at = begun.len();
+    let Some(next) = name.as_bytes().get(at) else {
+        let same = nodes.get(begun.as_str());
+        return same.filter(|n| n.name.as_str() != name && n.stage != Stage::Retired);
+    };
+    let cases = [next.to_ascii_lowercase(), next.to_ascii_uppercase()];
+    let differ = usize::from(cases[0] != cases[1]);
+    for c in &cases[..=differ] {
+        begun.push(char::from(*c));
+        let from = (Bound::Included(begun.as_str()), Bound::Unbounded);
+        let first = nodes.range::<str, _>(from).next();
+        let found = match first {
+            Some((n, _)) if n.as_str().starts_with(begun.as_str()) => {
+                named_alike(nodes, begun, name)
+            }
+            _ => None,
+        };
+        begun.truncate(at);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 /// Whether an agent may join under a name that is known. A join token is not enough to take a

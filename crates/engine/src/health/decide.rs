@@ -15,6 +15,7 @@ use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::resolve::{one_line, some_lines};
 use muster_model::units::Span;
 use std::sync::Arc;
 
@@ -78,6 +79,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::NoteIncident { id, text } => {
             known(e, *id)?;
             let text = text.trim();
+            some_lines("text", text)?;
             if text.is_empty() || text.chars().count() > NOTE_MAX {
                 let message = format!("a note has 1 to {NOTE_MAX} characters");
                 return Err(Refusal::new(RefusalCode::Invalid, message).field("text"));
@@ -86,6 +88,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         }
         Command::OwnIncident { id, owner } => {
             let old = known(e, *id)?.owner.as_ref().map(|o| o.who.clone());
+            one_line("owner", owner.as_deref().unwrap_or_default())?;
             if owner.as_ref().is_some_and(|o| o.trim().is_empty() || o.chars().count() > 128) {
                 let message = "an owner has 1 to 128 characters";
                 return Err(Refusal::new(RefusalCode::Invalid, message).field("owner"));

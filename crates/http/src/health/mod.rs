@@ -20,8 +20,9 @@ use muster_health::modes;
 use muster_model::entity::Entity;
 use muster_model::finding::Finding;
 use muster_model::names::{NameError, NodeName};
+use muster_model::resolve::some_lines;
 use muster_model::tenant::Role;
-use muster_model::{Command, JobId, Seq};
+use muster_model::{Command, JobId, Refusal, Seq};
 use muster_server::brain::Attach;
 
 use super::auth::Caller;
@@ -64,8 +65,9 @@ fn node_name(text: Option<&str>) -> Reply<Option<NodeName>> {
     parsed.map_err(|e: NameError| Failure::bad(e.to_string()).field("node"))
 }
 
-/// A reason that is not too long; where one is needed, it is there.
+/// A reason that is not too long and can be shown; where one is needed, it is there.
 pub(crate) fn reason(given: String, needed: bool) -> Reply<String> {
+    some_lines("reason", &given).map_err(Refusal::from)?;
     if given.chars().count() > 1000 {
         return Err(Failure::senseless("a reason has 1000 characters at most").field("reason"));
     }

@@ -33,6 +33,35 @@ async fn an_array_of_many_overlapping_ranges_is_refused_and_makes_nothing() {
     assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (400, &json!("state")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_terminal_would_obey_is_refused_with_the_field() {
+    let s = site().await;
+    let evil = "/mnt/\x1b[2J\u{9b}x";
+    for (field, part) in [
+        ("tags.team", json!({"tags": {"team": evil}})),
+        ("checkpoint.dir", json!({"checkpoint": {"dir": evil}})),
+        ("volumes[0].from", json!({"volumes": [{"from": evil, "at": "/data"}]})),
+        ("volumes[0].at", json!({"volumes": [{"from": "/data", "at": evil}]})),
+        ("run.workdir", json!({"run": {"command": ["true"], "workdir": evil}})),
+        ("run.image", json!({"run": {"command": ["true"], "image": evil}})),
+        ("run.command[0]", json!({"run": {"command": [evil]}})),
+    ] {
+        let mut spec = held("evil");
+        for (k, v) in part.as_object().unwrap() {
+            spec[k] = v.clone();
+        }
+        let got = s.post(&s.user, "/v1/jobs", &spec).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["field"]), (422, &json!(field)), "{error}");
+        assert!(!error.to_string().contains("\\u001b"), "{error}");
+    }
+    assert!(items(&s.get(&s.user, "/v1/jobs").await.json()).is_empty());
+    let got = s.post(&s.operator, "/v1/automation/stop", &json!({"reason": evil})).await;
+    assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("reason")));
+    let got = s.post(&s.admin, "/v1/projects", &json!({"name": "p", "description": "a\x07"})).await;
+    assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("description")));
+}
+
 /// A job with nearly as much text as one may have.
 fn wordy(name: &str) -> Value {
     let path = |n: usize| format!("/{n:02}{}", "x".repeat(1000));

@@ -1,8 +1,8 @@
 //! Lists in a spec: volumes, tags, the indices of an array, the jobs that must end first.
 
-use super::{AfterRef, MAX_ARRAY_PARTS, MAX_ARRAY_TEXT, MAX_TAG, absolute, count, no_nul, shown};
+use super::{AfterRef, MAX_ARRAY_PARTS, MAX_ARRAY_TEXT, MAX_TAG, absolute, count, one_line, shown};
 use crate::job::Condition;
-use crate::names::{Label, turns_text};
+use crate::names::Label;
 use crate::spec::{MAX_ARRAY, SpecProblem, Volume, problem};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,11 +40,7 @@ pub(super) fn tags(tags: &BTreeMap<String, String>) -> Result<(), SpecProblem> {
             return Err(problem("tags", "a tag has an empty name", "name it"));
         }
         for text in [k, v] {
-            no_nul(&field, text)?;
-            if text.contains(turns_text) {
-                let message = "it holds a character that changes the direction of text";
-                return Err(problem(&field, message, "remove it: it is not seen, but what is"));
-            }
+            one_line(&field, text)?;
             let chars = text.chars().count();
             if chars > MAX_TAG {
                 let message = format!("{chars} characters are more than {MAX_TAG}");

@@ -1,6 +1,7 @@
 //! What a job runs, and how a rank is asked for a checkpoint.
 
-use super::{MAX_SCRIPT, MAX_TAG, MAX_WORD, MAX_WORDS, absolute, no_nul, shown};
+use super::{MAX_SCRIPT, MAX_TAG, MAX_WORD, MAX_WORDS, absolute, no_nul, one_line, shown};
+use crate::names::turns_text;
 use crate::spec::{RunSpec, SpecProblem, problem};
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
     if let Some(image) = &run.image {
         // It becomes a word of the runtime's command line; which image it is, the runtime knows.
-        let odd = |c: char| c.is_whitespace() || c.is_control();
+        let odd = |c: char| c.is_whitespace() || c.is_control() || turns_text(c);
         if image.is_empty() || image.starts_with('-') || image.contains(odd) || image.len() > 512 {
             return Err(problem(
                 "run.image",
@@ -62,8 +63,12 @@ pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
             return Err(problem(&field, message, "pass long text in a file"));
         }
     }
-    if run.command.first().is_some_and(|c| c.trim().is_empty()) {
-        return Err(problem("run.command[0]", "the program's name is empty", "name a program"));
+    if let Some(program) = run.command.first() {
+        if program.trim().is_empty() {
+            return Err(problem("run.command[0]", "the program's name is empty", "name a program"));
+        }
+        // Unlike its arguments, which are data, it is named where it cannot be started.
+        one_line("run.command[0]", program)?;
     }
     env(&run.env)?;
     match &run.workdir {

@@ -306,13 +306,48 @@ fn what_is_not_there_yet_says_so_plainly() {
 }
 
 #[test]
+fn what_a_terminal_would_obey_is_refused_with_the_field() {
+    let volume =
+        |from: &str, at: &str| Volume { from: from.into(), at: at.into(), read_only: false };
+    for bad in ["\x1b[2J", "\n", "\t", "\r", "\0", "\x7f", "\u{9b}2J", "\u{202e}", "\u{200f}"] {
+        let path = format!("/mnt/{bad}x");
+        let fields = [
+            refused(|s| s.tags = [("team".into(), format!("a{bad}"))].into()).field,
+            refused(|s| s.volumes = vec![volume(&path, "/data")]).field,
+            refused(|s| s.volumes = vec![volume("/data", &path)]).field,
+            refused(|s| {
+                let request = CheckpointRequest::default();
+                let dir = path.clone();
+                s.checkpoint = Some(CheckpointSpec { dir, request, grace: None, interval: None });
+            })
+            .field,
+        ];
+        let want = ["tags.team", "volumes[0].from", "volumes[0].at", "checkpoint.dir"];
+        assert_eq!(fields, want, "{bad:?}");
+        let e = refused(|s| s.tags = [(format!("a{bad}"), String::new())].into());
+        assert!(!e.to_string().contains(char::is_control), "{e:?}");
+        let command = vec!["true".to_owned(), format!("a{}", bad.replace('\0', " "))];
+        let mut run = RunSpec { command, workdir: Some(path), ..RunSpec::default() };
+        assert_eq!(check_run(&run, false).unwrap_err().field, "run.workdir");
+        run.workdir = None;
+        check_run(&run, false).expect("arguments are data");
+        run.command[0] = format!("/bin/{bad}true");
+        assert_eq!(check_run(&run, false).unwrap_err().field, "run.command[0]");
+    }
+    let lines = "replaced:\n\tthe fan";
+    assert!(some_lines("reason", lines).is_ok() && one_line("reason", lines).is_err());
+    assert!(some_lines("reason", "a\x1bb").unwrap_err().message.contains("U+001B"));
+    assert!(one_line("reason", "zażółć 火").is_ok());
+}
+
+#[test]
 fn an_image_is_a_name_and_not_an_option() {
     let with = |image: &str| {
         let command = vec!["true".to_owned()];
         check_run(&RunSpec { image: Some(image.into()), command, ..RunSpec::default() }, false)
     };
     assert!(with("docker.io/library/python:3.12@sha256:00ff").is_ok());
-    for bad in ["", "--privileged", "a b", "a\nb", &"x".repeat(600)] {
+    for bad in ["", "--privileged", "a b", "a\nb", "a\u{202e}b", &"x".repeat(600)] {
         assert!(with(bad).unwrap_err().message.ends_with("is not the name of an image"), "{bad}");
     }
 }

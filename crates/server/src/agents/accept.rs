@@ -1,6 +1,7 @@
 //! The door: TCP, TLS, and the first message.
 
 use super::conn::{Conn, PATIENCE, slow};
+use super::newcomers::Place;
 use super::{Inner, hello, join, refused, session};
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
@@ -11,19 +12,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 
 /// How long a handshake may take, from its first word on. Shorter: others wait for its place.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// Newcomers who are not known yet, at a time. Agents that are sent away come again.
-const NEWCOMERS: usize = 1024;
 /// Bytes of the first message of somebody who shows no certificate: it can only be a join.
 const MAX_JOIN: usize = 64 << 10;
 
 pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
-    let newcomers = Arc::new(Semaphore::new(NEWCOMERS));
     loop {
         let accepted = tokio::select! {
             a = listener.accept() => a,
@@ -31,17 +28,22 @@ pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
         };
         match accepted {
             Ok((tcp, addr)) => {
-                let Ok(place) = newcomers.clone().try_acquire_owned() else {
+                // Agents that are sent away come again.
+                let Some(place) = inner.newcomers.admit(addr.ip()) else {
                     tracing::debug!(%addr, "too many newcomers: sent away");
                     continue;
                 };
                 let inner = inner.clone();
                 tokio::spawn(async move {
                     // Until it is let in, which goes on in a task of its own, or is not.
-                    let _place = place;
-                    if let Err(e) = greet(inner, tcp, addr).await {
-                        let cause = std::error::Error::source(&e).map(ToString::to_string);
-                        tracing::debug!(%addr, error = %e, cause, "an agent was not let in");
+                    tokio::select! {
+                        greeted = greet(inner, tcp, addr, &place) => if let Err(e) = greeted {
+                            let cause = std::error::Error::source(&e).map(ToString::to_string);
+                            tracing::debug!(%addr, error = %e, cause, "an agent was not let in");
+                        },
+                        () = place.dropped.cancelled() => {
+                            tracing::debug!(%addr, "its place was needed: sent away");
+                        }
                     }
                 });
             }
@@ -54,19 +56,23 @@ pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
     }
 }
 
-async fn greet(inner: Arc<Inner>, tcp: TcpStream, addr: SocketAddr) -> Result<(), LinkError> {
+async fn greet(
+    inner: Arc<Inner>,
+    tcp: TcpStream,
+    addr: SocketAddr,
+    place: &Place,
+) -> Result<(), LinkError> {
     tls::tune(&tcp)?;
-    // Whoever says nothing takes no place among the handshakes.
+    // Whoever says nothing takes no turn of a handshake.
     let start = timeout(PATIENCE, LazyConfigAcceptor::new(Acceptor::default(), tcp))
         .await
         .map_err(|_| slow("the first word", PATIENCE))??;
-    let stream = {
-        let Ok(_place) = inner.handshakes.acquire().await else { return Ok(()) };
-        timeout(HANDSHAKE, start.into_stream(inner.tls.clone()))
-            .await
-            .map_err(|_| slow("the handshake", HANDSHAKE))??
-    };
+    place.turn().await;
+    let stream = timeout(HANDSHAKE, start.into_stream(inner.tls.clone()))
+        .await
+        .map_err(|_| slow("the handshake", HANDSHAKE))??;
     let peer = tls::peer(stream.get_ref().1)?;
+    place.settle(peer.is_some());
     let (r, w) = tokio::io::split(stream);
     let most = if peer.is_some() { MAX_FROM_AGENT } else { MAX_JOIN };
     let mut conn = Conn { r: FrameReader::new(r, most), w: FrameWriter::new(w) };
@@ -75,14 +81,20 @@ async fn greet(inner: Arc<Inner>, tcp: TcpStream, addr: SocketAddr) -> Result<()
         .map_err(|_| slow("the first message", PATIENCE))??;
     match (peer, first) {
         (_, None) => Ok(()),
-        (_, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {
+        (peer, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {
             let asked = join::Asked { protocol, token, node, machine, csr };
+            // A join that was begun is answered: it may have used its token up.
+            if !place.settle(true) {
+                return Ok(());
+            }
             let answer = join::join(&inner, asked).await?;
+            place.settle(peer.is_some() || matches!(answer, FromServer::Joined { .. }));
             conn.part(&answer).await
         }
         (Some(peer), Some(Frame::Message(FromAgent::Hello(hello)))) => {
             match hello::enter(&inner, &peer, &hello, addr).await? {
                 Ok(entered) => {
+                    inner.newcomers.heard(&hello.node, addr.ip());
                     // A task of its own: this one has the size of a handshake.
                     tokio::spawn(session::run(inner, conn, entered));
                     Ok(())

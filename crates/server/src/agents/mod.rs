@@ -9,6 +9,7 @@ mod faults;
 mod hello;
 mod idle;
 mod join;
+mod newcomers;
 mod orders;
 mod seat;
 mod session;
@@ -34,6 +35,7 @@ use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::names::NodeName;
+use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
 use seat::{Seat, Session};
 use std::collections::HashMap;
@@ -41,7 +43,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// How long an injected fault may take to be answered.
@@ -60,9 +62,13 @@ pub struct AgentsConfig {
     pub watch: Span,
     /// How long a node's certificate works; agents renew theirs well before.
     pub certificate: Span,
-    /// Handshakes under way at once. Few enough that the API's requests find their turn
-    /// between them when a whole site comes back, and enough to fill the processors.
+    /// Handshakes under way at once, half as many of addresses that no node was heard from. Few
+    /// enough that the API's requests find their turn between them when a whole site comes back, and
+    /// enough to fill the processors.
     pub handshakes: usize,
+    /// Connections at once whose agent is not let in yet, of known addresses and of others each; half
+    /// as many of one address (one /64 of IPv6).
+    pub newcomers: usize,
     /// Names and addresses of this server, for its certificate.
     pub names: Vec<String>,
     /// Where the figures of the fleet are written down, so that a start need not read the whole
@@ -79,6 +85,7 @@ impl Default for AgentsConfig {
             watch: Span::secs(1),
             certificate: Span::secs(30 * 24 * 3600),
             handshakes: 32,
+            newcomers: 1024,
             names: Vec::new(),
             figures_file: None,
         }
@@ -103,7 +110,7 @@ struct Inner {
     keeper: LogKeeper,
     config: AgentsConfig,
     tls: Arc<rustls::ServerConfig>,
-    handshakes: Semaphore,
+    newcomers: newcomers::Newcomers,
     /// One for each node that was heard since the start.
     seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
     steps: Mutex<steps::Steps>,
@@ -186,9 +193,18 @@ pub fn serve(
     let stop = CancellationToken::new();
     let health =
         Health::start(brain.clone(), config.watch.to_std(), stop.clone()).map_err(LinkError::Io)?;
+    let newcomers = newcomers::Newcomers::new(config.newcomers, config.handshakes);
+    // Before anybody was heard: what the nodes said of themselves.
+    brain.read(|s| {
+        for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
+            if let Ok(address) = n.address.parse::<std::net::IpAddr>() {
+                newcomers.heard(&n.name, address);
+            }
+        }
+    });
     let inner = Arc::new(Inner {
         tls: tls::server_config(&authority, &identity)?,
-        handshakes: Semaphore::new(config.handshakes.max(1)),
+        newcomers,
         seats: RwLock::default(),
         steps: Mutex::default(),
         columns: Mutex::default(),

@@ -1,6 +1,8 @@
 //! Output of jobs, made harmless for a terminal: colours pass, everything that could move the
 //! cursor, change the title or answer back is made visible.
 
+use std::borrow::Cow;
+
 /// Takes the bytes of one stream in pieces.
 #[derive(Debug, Default)]
 pub struct Cleaner {
@@ -131,8 +133,43 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// Text from outside for one line of a terminal: whatever is not plainly seen is written out.
+pub fn line(text: &str) -> Cow<'_, str> {
+    written_out(text, |_| false, false)
+}
+
+/// Text of several lines for a terminal, with what came from outside in it: whatever could move the
+/// cursor, change the title or turn text around is written out. Colours pass where this process
+/// paints.
+pub(crate) fn harmless(text: &str, colours: bool) -> Cow<'_, str> {
+    written_out(text, |c| matches!(c, '\n' | '\t'), colours)
+}
+
+fn written_out(text: &str, passes: impl Fn(char) -> bool, colours: bool) -> Cow<'_, str> {
+    let plain = |c: char| passes(c) || !(c.is_control() || unseen(c));
+    if text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        match sequence(rest.as_bytes()) {
+            Sequence::Colour(n) if colours && c == '\x1b' => {
+                out.push_str(&rest[..n]);
+                taken = n;
+            }
+            _ if plain(c) => out.push(c),
+            _ if unseen(c) => out.extend(c.escape_unicode()),
+            _ => out.extend(c.escape_debug()),
+        }
+        rest = &rest[taken..];
+    }
+    Cow::Owned(out)
+}
+
 /// Marks of direction and other characters that are not seen but change what is.
-pub(crate) fn unseen(c: char) -> bool {
+fn unseen(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}' | '\u{61c}')
 }
 
@@ -187,5 +224,15 @@ mod tests {
         assert_eq!(clean(b"\x08\x7f"), "^H^?");
         assert_eq!(clean("\u{9b}2J".as_bytes()), "<9b>2J");
         assert_eq!(clean(b"\x1b"), "␛");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        let text = "a\x1b[2J\u{9b}2J\x7f\r\u{202e}b\n\tc\x1b[1mé\x1b[0m";
+        let all = "a\\u{1b}[2J\\u{9b}2J\\u{7f}\\r\\u{202e}b";
+        assert_eq!(harmless(text, true), format!("{all}\n\tc\x1b[1mé\x1b[0m"));
+        assert_eq!(harmless(text, false), format!("{all}\n\tc\\u{{1b}}[1mé\\u{{1b}}[0m"));
+        assert_eq!(line(text), format!("{all}\\n\\tc\\u{{1b}}[1mé\\u{{1b}}[0m"));
+        assert!(matches!(harmless("plain\n", false), Cow::Borrowed(_)));
     }
 }

@@ -3,6 +3,7 @@
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A compact JSON text, indented by two spaces. Numbers and strings stay as they are written.
@@ -52,6 +53,24 @@ pub fn indented(json: &str) -> String {
         }
     }
     out
+}
+
+/// The same JSON text without control characters. Those below the blank are written out already;
+/// the others stand in strings alone, where an escape means the same.
+pub(super) fn harmless(json: &str) -> Cow<'_, str> {
+    let control = |c: char| c.is_control() && c != '\n';
+    if !json.contains(control) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if control(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// A JSON text as YAML, in the same order.
@@ -174,5 +193,15 @@ mod tests {
         assert!(text.find("b:").unwrap() < text.find("a:").unwrap(), "{text}");
         let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(back, serde_json::from_str::<serde_json::Value>(TEXT).unwrap(), "{text}");
+    }
+
+    #[test]
+    fn a_document_for_a_terminal_says_the_same() {
+        let json = serde_json::json!({ "t": "a\x1b\x7f\u{9b}2Jé\n" }).to_string();
+        let text = harmless(&json);
+        assert!(!text.contains(char::is_control), "{text:?}");
+        let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(same(&text), same(&json));
+        assert!(matches!(harmless("{}\n"), Cow::Borrowed(_)));
     }
 }

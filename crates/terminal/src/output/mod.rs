@@ -9,14 +9,26 @@ pub mod table;
 pub mod time;
 
 use crate::fail::Fail;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
-/// Writes to stdout. A reader that went away (`| head`) is no failure.
+/// Writes text for people to stdout, made harmless for their terminal. A reader that went away
+/// (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Fail> {
-    print_bytes(text.as_bytes())
+    print_bytes(harmless(text).as_bytes())
 }
 
-/// The same for bytes.
+/// Text for people, with whatever a terminal would obey written out but for this process's colours.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    clean::harmless(text, colour::on())
+}
+
+/// Writes JSON to stdout: the same document for programs, and harmless for a terminal too.
+pub fn print_json(json: &str) -> Result<(), Fail> {
+    print_bytes(document::harmless(json).as_bytes())
+}
+
+/// The same for bytes, as they are.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -28,6 +40,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Fail> {
 
 /// A word beside the output; failures to say it do not matter.
 pub fn note(text: &str) {
+    let text = clean::harmless(text, colour::on() || is_terminal_err());
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 

@@ -1,6 +1,6 @@
 //! Tables that fit the terminal.
 
-use super::clean::unseen;
+use super::clean::line;
 use super::colour::{Style, paint};
 
 /// One cell.
@@ -14,22 +14,7 @@ pub struct Cell {
 /// A cell of text. Control characters, and those that turn text around or are not seen, are made
 /// visible, and it is always one line.
 pub fn cell(text: impl ToString) -> Cell {
-    let text = text.to_string();
-    let hidden = |c: char| c.is_control() || unseen(c);
-    let text = if text.chars().any(hidden) {
-        text.chars()
-            .flat_map(|c| {
-                let shown: String = match c {
-                    c if unseen(c) => c.escape_unicode().collect(),
-                    c if c.is_control() => c.escape_debug().collect(),
-                    c => c.into(),
-                };
-                shown.chars().collect::<Vec<_>>()
-            })
-            .collect()
-    } else {
-        text
-    };
+    let text = line(&text.to_string()).into_owned();
     Cell { text, ..Cell::default() }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn node(name: &str) -> NodeName {
 /// Agents here say nothing by themselves: no test lasts so long that one is lost for that.
 const LOST_AFTER: Span = Span::mins(60);
 /// How long something may take that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A brain over the log in this directory.
 async fn lead(dir: &Path) -> Brain {
@@ -67,8 +67,13 @@ async fn lead(dir: &Path) -> Brain {
 }
 
 /// Lets agents in; where they find it.
-async fn listen(brain: &Brain, authority: &Arc<Authority>, keeper: &LogKeeper) -> (Agents, String) {
-    let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
+async fn listen(
+    brain: &Brain,
+    authority: &Arc<Authority>,
+    keeper: &LogKeeper,
+    newcomers: usize,
+) -> (Agents, String) {
+    let config = AgentsConfig { lost_after: LOST_AFTER, newcomers, ..AgentsConfig::default() };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let agents = serve(listener, brain.clone(), authority.clone(), keeper.clone(), config).unwrap();
@@ -76,6 +81,11 @@ async fn listen(brain: &Brain, authority: &Arc<Authority>, keeper: &LogKeeper) -
 }
 
 pub(super) async fn site() -> Site {
+    site_with(AgentsConfig::default().newcomers).await
+}
+
+/// A site with places for so many newcomers.
+pub(super) async fn site_with(newcomers: usize) -> Site {
     let dir = tempfile::tempdir().unwrap();
     let brain = lead(dir.path()).await;
     brain.system(Command::CreateSite { site: "site-1".into() }).await.unwrap();
@@ -86,7 +96,7 @@ pub(super) async fn site() -> Site {
     let keeper =
         LogKeeper::open(&dir.path().join("logs"), LogConfig::default(), Arc::new(|_| true))
             .unwrap();
-    let (agents, addr) = listen(&brain, &authority, &keeper).await;
+    let (agents, addr) = listen(&brain, &authority, &keeper, newcomers).await;
     Site { brain, agents, keeper, authority, addr, dir }
 }
 
@@ -97,7 +107,9 @@ impl Site {
         self.brain.stop();
         self.brain.closed().await;
         self.brain = lead(self.dir.path()).await;
-        (self.agents, self.addr) = listen(&self.brain, &self.authority, &self.keeper).await;
+        let newcomers = AgentsConfig::default().newcomers;
+        (self.agents, self.addr) =
+            listen(&self.brain, &self.authority, &self.keeper, newcomers).await;
     }
 
     pub(super) async fn token(&self, uses: Option<u32>, ttl: Option<Span>) -> JoinToken {
