@@ -148,14 +148,15 @@ impl Fleet {
     fn apply_job(&mut self, r: &Record, heard: Ear<'_>) {
         let (at, c) = (r.at, &mut self.calendar);
         match &r.event {
-            Event::JobSubmitted { id, project, groups, depends, array, held, .. } => {
+            Event::JobSubmitted { id, project, spec, groups, depends, array, held, .. } => {
                 let tasks = array.len().max(1) as u64;
                 let unit = match &**groups {
                     [g] => Some(node_milli(g)),
                     _ => None,
                 };
                 let one = Going::new(project.to_string(), gang_milli(groups), unit, at)
-                    .barred(*held, !depends.is_empty());
+                    .barred(*held, !depends.is_empty())
+                    .serving(spec.is_service());
                 c.at(at, |b| b.work(&one.project).submitted += tasks);
                 for n in 0..tasks {
                     self.jobs.insert(JobId(id.0.saturating_add(n)), one.clone());

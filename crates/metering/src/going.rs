@@ -69,6 +69,9 @@ pub(crate) struct Going {
     /// It had ended, and waits since somebody had it run again: no failure brings it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     anew: bool,
+    /// It is a service: what it did counts, however an attempt ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    serves: bool,
 }
 
 impl Going {
@@ -86,7 +89,13 @@ impl Going {
             attempt: None,
             leaving: None,
             anew: false,
+            serves: false,
         }
+    }
+
+    pub(crate) fn serving(mut self, serves: bool) -> Going {
+        self.serves = serves;
+        self
     }
 
     pub(crate) fn barred(mut self, held: bool, depends: bool) -> Going {
@@ -101,7 +110,8 @@ impl Going {
             _ => None,
         };
         let mut out = Going::new(job.project.to_string(), wanted_milli(job), unit, at)
-            .barred(job.held.is_some(), !job.depends.is_empty());
+            .barred(job.held.is_some(), !job.depends.is_empty())
+            .serving(job.spec.is_service());
         out.attempts = job.attempts;
         let last = job.past.last();
         out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
@@ -293,7 +303,7 @@ impl Going {
             self.begin_work(c, work.max(started).min(stop));
             worked = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
-            let kept = runs || verdict == Some(Verdict::Success);
+            let kept = runs || self.serves || verdict == Some(Verdict::Success);
             let part = if kept { Part::Productive } else { Part::Lost };
             self.work(c, stop, &a.held, part, heard);
             c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);

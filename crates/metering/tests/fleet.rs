@@ -204,6 +204,42 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));
 }
 
+/// A service, as the tag says.
+fn service(mut j: Job) -> Job {
+    let mut spec = (*j.spec).clone();
+    spec.tags.insert("work".into(), "service".into());
+    j.spec = spec.into();
+    j
+}
+
+#[test]
+fn what_a_service_served_is_not_lost_when_it_is_started_anew() {
+    for (j, part) in [(job(JOB, 4), Part::Lost), (service(job(JOB, 4)), Part::Productive)] {
+        let (mut log, mut j) = (Log::default(), j);
+        let at = |min: u64| ZERO + Span::mins(min);
+        j.submitted_at = at(0);
+        log.tell(at(0), submitted(&j));
+        log.tell(at(0), placed(key(1), 4));
+        log.tell(at(0), started(1));
+        log.tell(at(300), stopped(1, false));
+        log.tell(at(300), ended(1, Verdict::Infrastructure));
+        log.tell(at(300), requeued());
+        log.tell(at(310), placed(key(2), 4));
+        log.tell(at(310), started(2));
+        let all = 4000 * 300 * 60_000;
+        let ran = 4000 * 10 * 60_000;
+        let w = sum(&log.report(at(320), Step::Hour));
+        let served = if part == Part::Lost { ran } else { all + ran };
+        assert_eq!(w.held.get(Part::Productive), served);
+        assert_eq!(w.held.get(Part::Lost), all + ran - served);
+        (j.attempts, j.state) = (2, JobState::Running);
+        let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(320));
+        assert_eq!(g.gpu.get(Part::Productive), served, "and its own report says the same");
+        assert_eq!(g.estimated, part == Part::Lost);
+        assert_eq!(g.unsaved == Span(0), part == Part::Productive, "nothing is at risk");
+    }
+}
+
 #[test]
 fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));

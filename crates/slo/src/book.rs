@@ -380,18 +380,19 @@ fn work(
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
-    let (kept, lost) = match verdict {
-        Verdict::Success | Verdict::Operator => (to, Cause::Lost),
-        v => {
-            let cause = match v {
-                Verdict::Infrastructure => Cause::Hardware,
-                Verdict::Platform => Cause::Platform,
-                Verdict::Application => Cause::Application,
-                Verdict::Scheduler => Cause::Scheduler,
-                _ => Cause::Unknown,
-            };
-            (saved.unwrap_or(began).clamp(began, to), cause)
-        }
+    let lost = match verdict {
+        Verdict::Success | Verdict::Operator => Cause::Lost,
+        Verdict::Infrastructure => Cause::Hardware,
+        Verdict::Platform => Cause::Platform,
+        Verdict::Application => Cause::Application,
+        Verdict::Scheduler => Cause::Scheduler,
+        Verdict::Unknown => Cause::Unknown,
+    };
+    let kept = match verdict {
+        Verdict::Success | Verdict::Operator => to,
+        // What a service served is done.
+        _ if job.spec.is_service() => to,
+        _ => saved.unwrap_or(began).clamp(began, to),
     };
     let held = gpus(&a.placement);
     for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {

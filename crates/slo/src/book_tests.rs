@@ -447,6 +447,23 @@ fn work_that_was_lost_is_no_goodput() {
 }
 
 #[test]
+fn what_a_service_served_is_goodput_however_its_attempt_ends() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}"), (r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    let mut spec = (*j.spec).clone();
+    spec.tags.insert("work".into(), "service".into());
+    j.spec = spec.into();
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(100)));
+    w.jobs.insert(JobId(1), j);
+    b.before(&record(3600, ended(1, 1, Verdict::Infrastructure)), &w);
+    assert_eq!(count(&b, &s[0], 3600), (8 * 3_500_000, 8 * 3_600_000));
+    let causes = b.ledger.causes(&s[1], Reach::Last(Span::hours(24)), at(3600));
+    assert_eq!(causes, BTreeMap::from([(Cause::Hardware, 900_000)]), "it was interrupted");
+}
+
+#[test]
 fn what_is_told_from_outside_counts_where_it_was_asked_for() {
     let (mut b, s) = book(&[(r#"{"api_latency":{"under":"1s"}}"#, "{}")]);
     let told = |text: &str| serde_json::from_str::<Counted>(text).unwrap();
