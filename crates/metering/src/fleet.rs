@@ -11,6 +11,7 @@ use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Job, Verdict};
 use muster_model::node::Node;
+use muster_model::slo::final_before;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -140,9 +141,22 @@ impl Fleet {
         if self.since == Time(0) {
             self.since = r.at;
         }
+        self.finish_days(r.at, heard);
         (self.seq, self.at) = (r.seq, self.at.max(r.at));
         self.nodes.apply(r, &mut self.calendar);
         self.apply_job(r, heard);
+    }
+
+    /// Tells open jobs' time in days that become final, before anything can change it.
+    fn finish_days(&mut self, now: Time, heard: Ear<'_>) {
+        let before = final_before(now);
+        if before <= final_before(self.at) {
+            return;
+        }
+        for (id, g) in &mut self.jobs {
+            let key = g.attempt.as_ref().map(|a| AttemptKey { job: *id, attempt: a.no });
+            g.finish(&mut self.calendar, before, key.and_then(heard).as_ref());
+        }
     }
 
     fn apply_job(&mut self, r: &Record, heard: Ear<'_>) {
@@ -189,7 +203,7 @@ impl Fleet {
                 let heard = heard(*key);
                 self.on_attempt(*key, |g, c| g.end(c, at, Some(*verdict), heard.as_ref()));
             }
-            Event::AttemptAttributed { key, verdict, .. } => self.judged(*key, *verdict),
+            Event::AttemptAttributed { key, verdict, .. } => self.judged(*key, *verdict, at),
             Event::JobRequeued { job, .. } => self.requeued(*job, at),
             Event::JobSucceeded { job } => self.ended(*job, at, Verdict::Success),
             Event::JobFailed { job, .. } => {
@@ -257,7 +271,7 @@ impl Fleet {
     }
 
     /// An attempt was judged anew; with it the job that it ended.
-    fn judged(&mut self, key: AttemptKey, now: Verdict) {
+    fn judged(&mut self, key: AttemptKey, now: Verdict, told: Time) {
         let c = &mut self.calendar;
         let (going, over) = match self.over.get_mut(&key.job) {
             Some(o) => (&mut o.going, Some((o.at, &mut o.failed))),
@@ -270,9 +284,13 @@ impl Fleet {
         if was == now {
             return;
         }
-        shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
+        let open = |at: Time| at >= final_before(told);
+        if open(at) {
+            shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
+        }
         if let Some((at, failed)) = over
             && *failed == Some(was)
+            && open(at)
         {
             shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);

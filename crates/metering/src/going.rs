@@ -351,6 +351,28 @@ impl Going {
         (self.hit, self.anew) = (None, true);
     }
 
+    /// Days before a moment are final: what was told of them as it looked stays so.
+    pub(crate) fn finish(&mut self, c: &mut Calendar, before: Time, heard: Option<&Heard>) {
+        if before <= self.at || self.leaving.is_some() {
+            return;
+        }
+        let starts = self.starts();
+        let Some(a) = self.attempt.clone() else {
+            self.waits(c, before, self.wanted);
+            return;
+        };
+        match (a.started_at, a.stop_at) {
+            // It was told as lost since then, and its end will say the same.
+            (_, Some(_)) => {}
+            (None, None) => self.give(c, before, &a.held, starts),
+            (Some(started), None) => {
+                let work = heard.and_then(|h| h.working_at).unwrap_or(started);
+                self.begin_work(c, work.max(started).min(before));
+                self.work(c, before, &a.held, Part::Productive, heard);
+            }
+        }
+    }
+
     /// The same as far as it is now, with what may still change told as it looks now.
     pub(crate) fn until_now(&self, c: &mut Calendar, now: Time, heard: Option<&Heard>) {
         let mut g = self.clone();

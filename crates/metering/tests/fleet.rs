@@ -241,6 +241,36 @@ fn what_a_service_served_is_not_lost_when_it_is_started_anew() {
 }
 
 #[test]
+fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
+    let (mut log, job) = (Log::default(), job(JOB, 4));
+    let at = |h: u64| ZERO + Span::hours(h);
+    log.tell(at(0), submitted(&job));
+    log.tell(at(0), placed(key(1), 4));
+    log.tell(at(0), started(1));
+    // Nine and a half days without a checkpoint, and all of it in vain.
+    let before = log.report(at(9 * 24 + 11), Step::Day).rows;
+    log.tell(at(9 * 24 + 12), stopped(1, false));
+    log.tell(at(9 * 24 + 12), ended(1, Verdict::Infrastructure));
+    log.tell(at(9 * 24 + 12), failed(JOB));
+    let after = log.report(at(10 * 24), Step::Day).rows;
+    assert_eq!(before[..8], after[..8], "a day is final 24 hours after its end");
+    let lost = |n: usize| after[n].work.held.get(Part::Lost);
+    let hour = 4000 * HOUR as u128;
+    assert_eq!([lost(7), lost(8), lost(9)], [0, 24 * hour, 12 * hour]);
+    // Nor does who is to blame for the end, when that is found out days later.
+    let event = Event::AttemptAttributed {
+        key: key(1),
+        verdict: Verdict::Application,
+        findings: vec![3],
+        reason: String::new(),
+    };
+    log.tell(at(13 * 24), event);
+    let later = log.report(at(13 * 24), Step::Day).rows;
+    assert_eq!(after[..10], later[..10]);
+    assert_eq!(later[9].work.failed.infrastructure, 1);
+}
+
+#[test]
 fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
     let at = |min: u64| ZERO + Span::mins(min);

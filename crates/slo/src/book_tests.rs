@@ -464,6 +464,24 @@ fn what_a_service_served_is_goodput_however_its_attempt_ends() {
 }
 
 #[test]
+fn work_of_days_that_are_final_is_not_taken_back() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(0)));
+    w.jobs.insert(JobId(1), j);
+    let (day, hour) = (24 * 3600, 8 * 3_600_000);
+    let tail = b.tail(at(10 * day), &w);
+    b.before(&record(10 * day, ended(1, 1, Verdict::Infrastructure)), &w);
+    // It began at 16:00 and ended ten days later: the day that ended 40 hours before is final.
+    assert_eq!(count(&b, &s[0], 10 * day), (200 * hour, 240 * hour));
+    let week = Reach::Between(at(0), at(8 * day));
+    let counted = |l: &Ledger| l.count(&s[0], week, at(10 * day));
+    assert_eq!(counted(&b.ledger), counted(&tail), "a verdict on those days stays as it was");
+}
+
+#[test]
 fn what_is_told_from_outside_counts_where_it_was_asked_for() {
     let (mut b, s) = book(&[(r#"{"api_latency":{"under":"1s"}}"#, "{}")]);
     let told = |text: &str| serde_json::from_str::<Counted>(text).unwrap();

@@ -3,6 +3,7 @@
 use super::fleet::{hours, percent};
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
+use muster_model::slo::FINAL_AFTER;
 use muster_model::units::Span;
 use muster_terminal::output::colour::{Style, paint};
 use muster_terminal::output::facts::Facts;
@@ -99,6 +100,10 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
     f.0.push_str(&format!("{}\n", paint(&format!("{what} {}", r.name), Style::Bold, on)));
     let so_far = if r.over { "" } else { ", and still going on" };
     f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
+    if r.over {
+        let at = muster_api::Timestamp(r.to.0 + FINAL_AFTER);
+        f.0.push_str(&format!("  final from {at} on; what is found out until then corrects it\n"));
+    }
     if r.since > r.from {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
