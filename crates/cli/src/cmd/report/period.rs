@@ -186,7 +186,7 @@ fn listed(pairs: impl Iterator<Item = (String, u64)>) -> String {
 
 fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
     f.section("What failed", on);
-    let kinds = listed(r.findings.iter().take(8).map(|k| (k.kind.clone(), k.count)));
+    let kinds = listed(r.findings.iter().map(|k| (k.kind.clone(), k.count)));
     f.text(&format!("findings: {}", if kinds.is_empty() { "none".into() } else { kinds }));
     let nodes = listed(r.nodes.iter().take(8).map(|n| (n.node.clone(), n.count)));
     if !nodes.is_empty() {
