@@ -9,7 +9,7 @@ use muster_metering::{Fleet, Lives, Part, Parts, Report, Seen, Step, Work, deaf,
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Checkpoint, Job, JobState, SlotEnd, StopReason, Verdict};
-use muster_model::node::{Gpu, Inventory};
+use muster_model::node::{Gpu, Inventory, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::slo::Cause;
 use muster_model::topology::Location;
@@ -449,6 +449,49 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
     assert_eq!(day.rows[0].supply["h100-sxm"].total(), 48_000 * HOUR as u128);
     assert!(log.fleet.supply().is_empty());
     assert_eq!(day.rows[0].supply["h100-sxm"].out[&Cause::Operator], 7_000 * HOUR as u128);
+}
+
+#[test]
+fn gpus_that_a_remediation_drains_are_not_the_operators() {
+    let mut log = Log::default();
+    let at = |h: u64| ZERO + Span::hours(h);
+    let node = || "n1".parse().unwrap();
+    let staged = |stage| Event::NodeStaged {
+        node: node(),
+        stage,
+        reason: String::new(),
+        until: None,
+        word: false,
+    };
+    let ready = || Event::NodeReady { node: node(), reason: String::new() };
+    let enrolled = Event::NodeEnrolled {
+        node: node(),
+        machine: "m".into(),
+        token: "t".into(),
+        location: Location::unplaced(&node()),
+        key: None,
+    };
+    let back = Event::NodeBack {
+        node: node(),
+        boot: "b".into(),
+        address: String::new(),
+        host: String::new(),
+        orphans: Default::default(),
+        protected: false,
+    };
+    let inventoried = Event::NodeInventoried { node: node(), inventory: gpus(8) };
+    for event in [enrolled, inventoried, back, ready()] {
+        log.tell(at(0), event);
+    }
+    log.tell(at(1), staged(Stage::Draining));
+    log.tell(at(2), Event::NodeDrained { node: node() });
+    log.tell(at(3), ready());
+    // The next drain is an operator's.
+    log.tell(at(3), Event::DrainStarted { node: node(), reason: String::new() });
+    log.tell(at(4), Event::NodeDrained { node: node() });
+    let all = |how: &'static str| BTreeMap::from([(how, 8u128)]);
+    let want = ["in", "quarantine", "quarantine", "operator", "operator"].map(all);
+    assert_eq!(hours(&log.report(at(5), Step::Hour)), want);
 }
 
 #[test]

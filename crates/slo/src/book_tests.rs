@@ -402,6 +402,14 @@ fn a_node_is_out_for_one_reason() {
     assert_eq!(with(&|_| {}), Some(Ok(())));
     assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
+    // What automation takes out is not the operator's.
+    let by_remedy = |n: &mut Node| (n.stage, n.drained_by_remedy) = (Stage::Draining, true);
+    assert_eq!(with(&by_remedy), Some(Err(Cause::Quarantine)));
+    let failed = |n: &mut Node| {
+        let by = muster_model::cordon::CordonedBy::FailedTest;
+        n.cordon = Some(muster_model::cordon::Cordon { by, ..by_hand() });
+    };
+    assert_eq!(with(&failed), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.stage = Stage::Quarantined), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.role = NodeRole::Suspect), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.role = NodeRole::Spare), Some(Ok(())));
