@@ -111,7 +111,7 @@ fn kept(
         good: count.good,
         total: count.total,
         kept_text: budget::sli(count).map(|r| percent(r, &target)),
-        kept: budget::burn(count, o.target).map(|spent| spent <= muster_slo::Ratio::ONE),
+        kept: budget::meets(count, o.target),
         target,
         causes,
     }

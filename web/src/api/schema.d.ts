@@ -7173,7 +7173,7 @@ export interface components {
              * @description The share that is spent; more than 1 when the promise is broken.
              */
             budget_spent?: number | null;
-            /** @description How fast it is spent, over each window that a rule looks at. */
+            /** @description How fast it is spent, over the last hour and each window that a rule looks at. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
             causes: components["schemas"]["CauseCount"][];
@@ -7215,7 +7215,7 @@ export interface components {
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
             spent_in?: components["schemas"]["Span"] | null;
-            /** @description `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`. */
+            /** @description `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`. */
             state: string;
             /** @description At least so much of it is good: `99.9%`. */
             target: string;
