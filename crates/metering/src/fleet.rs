@@ -6,6 +6,7 @@ use crate::days::{Bucket, Calendar, Seen, Step, Supply, Work};
 use crate::going::Going;
 use crate::goodput::Heard;
 use crate::life::{ends_job, gang_milli, node_milli};
+use crate::signs::Signs;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -52,6 +53,8 @@ pub struct Fleet {
     jobs: BTreeMap<JobId, Going>,
     over: BTreeMap<JobId, Over>,
     nodes: Nodes,
+    #[serde(default)]
+    signs: Signs,
 }
 
 /// One hour or day of a report.
@@ -144,6 +147,7 @@ impl Fleet {
         self.finish_days(r.at, heard);
         (self.seq, self.at) = (r.seq, self.at.max(r.at));
         self.nodes.apply(r, &mut self.calendar);
+        self.signs.apply(r);
         self.apply_job(r, heard);
     }
 
@@ -197,13 +201,17 @@ impl Fleet {
                 self.on_attempt(key, |g, c| g.save(c, checkpoint, heard.as_ref()));
             }
             Event::StopOrdered { key, reason, .. } => {
-                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason)));
+                let sign = self.signs.behind(reason);
+                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason), sign));
             }
             Event::AttemptEnded { key, verdict, .. } => {
                 let heard = heard(*key);
                 self.on_attempt(*key, |g, c| g.end(c, at, Some(*verdict), heard.as_ref()));
             }
-            Event::AttemptAttributed { key, verdict, .. } => self.judged(*key, *verdict, at),
+            Event::AttemptAttributed { key, verdict, findings, .. } => {
+                let sign = self.signs.explained(*verdict, findings);
+                self.judged(*key, *verdict, sign, at);
+            }
             Event::JobRequeued { job, .. } => self.requeued(*job, at),
             Event::JobSucceeded { job } => self.ended(*job, at, Verdict::Success),
             Event::JobFailed { job, .. } => {
@@ -271,7 +279,7 @@ impl Fleet {
     }
 
     /// An attempt was judged anew; with it the job that it ended.
-    fn judged(&mut self, key: AttemptKey, now: Verdict, told: Time) {
+    fn judged(&mut self, key: AttemptKey, now: Verdict, sign: Option<Time>, told: Time) {
         let c = &mut self.calendar;
         let (going, over) = match self.over.get_mut(&key.job) {
             Some(o) => (&mut o.going, Some((o.at, &mut o.failed))),
@@ -282,6 +290,7 @@ impl Fleet {
         };
         let Some((no, was, at)) = going.last.filter(|l| l.0 == key.attempt) else { return };
         if was == now {
+            going.judge(no, now, sign);
             return;
         }
         let open = |at: Time| at >= final_before(told);
@@ -295,7 +304,7 @@ impl Fleet {
             shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);
         }
-        going.judge(no, now);
+        going.judge(no, now, sign);
     }
 
     /// What became of all GPUs between two moments, in whole hours or days, up to now.

@@ -32,6 +32,9 @@ pub(crate) struct Attempt {
     saved_at: Option<Time>,
     /// Time that checkpoints took and that found no room yet.
     owed: u64,
+    /// The first sign of what it is stopped for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sign_at: Option<Time>,
     stop_at: Option<Time>,
     stops_job: bool,
 }
@@ -64,6 +67,9 @@ pub(crate) struct Going {
     pub(crate) attempts: u32,
     /// How its last attempt ended, and when.
     pub(crate) last: Option<(u32, Verdict, Time)>,
+    /// When that was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_placed: Option<Time>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
     /// It had ended, and waits since somebody had it run again: no failure brings it back.
@@ -86,6 +92,7 @@ impl Going {
             depends: false,
             attempts: 0,
             last: None,
+            last_placed: None,
             attempt: None,
             leaving: None,
             anew: false,
@@ -115,7 +122,10 @@ impl Going {
         out.attempts = job.attempts;
         let last = job.past.last();
         out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
-        out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.freed());
+        out.last_placed = last.map(|p| p.placed_at);
+        let sign = |no: u32| job.recovery.filter(|r| r.attempt == no).map(|r| r.fault_at);
+        let hit = last.filter(|p| failed(Some(p.verdict)));
+        out.hit = hit.map(|p| sign(p.no).unwrap_or_else(|| p.freed()));
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
             held: Allocated::left(a),
@@ -124,6 +134,7 @@ impl Going {
             works: a.started_at.is_some(),
             saved_at: job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at),
             owed: 0,
+            sign_at: sign(a.no),
             stop_at: a.stop.as_ref().map(|s| s.at),
             stops_job: a.stop.as_ref().is_some_and(|s| crate::life::ends_job(&s.reason)),
         });
@@ -220,6 +231,7 @@ impl Going {
             works: false,
             saved_at: None,
             owed: 0,
+            sign_at: None,
             stop_at: None,
             stops_job: false,
         });
@@ -277,9 +289,13 @@ impl Going {
         self.give(c, to, &held, Part::Checkpointing);
     }
 
-    pub(crate) fn stop(&mut self, at: Time, ends_job: bool) {
+    pub(crate) fn stop(&mut self, at: Time, ends_job: bool, sign: Option<Time>) {
         if let Some(a) = &mut self.attempt {
-            a.stop_at.get_or_insert(at);
+            if a.stop_at.is_none() {
+                a.stop_at = Some(at);
+                // What was wrong before it was placed did not hit it yet.
+                a.sign_at = sign.map(|t| t.max(a.placed_at).min(at));
+            }
             a.stops_job |= ends_job;
         }
     }
@@ -314,9 +330,10 @@ impl Going {
         self.leaving = Some(Leaving { until: at, held: a.held, stops_job: a.stops_job });
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
+        self.last_placed = Some(a.placed_at);
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.stop_at).or(Some(freed)),
+            true => self.hit.filter(|_| !worked).or(a.sign_at).or(a.stop_at).or(Some(freed)),
             false => None,
         };
         c.at(at, |b| {
@@ -385,11 +402,13 @@ impl Going {
     }
 
     /// An attempt was judged anew.
-    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict) {
+    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
             if self.attempt.is_none() && !self.anew {
-                self.hit = failed(Some(verdict)).then(|| self.hit.unwrap_or(last.2));
+                let hit = self.hit.unwrap_or(last.2);
+                let sign = sign.map_or(hit, |t| self.last_placed.map_or(t, |p| t.max(p)));
+                self.hit = failed(Some(verdict)).then(|| hit.min(sign));
             }
         }
     }

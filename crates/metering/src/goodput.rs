@@ -63,7 +63,7 @@ pub struct Goodput {
     pub interruptions: u32,
     /// Mean time between them, with all ranks up.
     pub mtbi: Option<Span>,
-    /// Mean time from the order to stop after a failure until the work went on again.
+    /// Mean time from the first sign of a failure until the work went on again.
     pub recover: Option<Span>,
     /// Attempts by whose doing their end was.
     pub verdicts: BTreeMap<&'static str, u32>,
@@ -233,7 +233,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         out.push(purse.now.clone());
         // One that never came up is part of the way back from what was before it.
         hit = match failed(a.verdict) {
-            true => hit.filter(|_| ran.works.is_none()).or(a.stop_at).or(a.freed_at).or(a.ended_at),
+            true => hit.filter(|_| ran.works.is_none()).or(a.hit_at()),
             false => None,
         };
     }

@@ -241,6 +241,54 @@ fn what_a_service_served_is_not_lost_when_it_is_started_anew() {
 }
 
 #[test]
+fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
+    let (mut log, mut j) = (Log::default(), job(JOB, 4));
+    let at = |s: u64| ZERO + Span::secs(s);
+    j.submitted_at = at(0);
+    log.tell(at(0), submitted(&j));
+    log.tell(at(0), placed(key(1), 4));
+    log.tell(at(0), started(1));
+    // Its node is silent for 30 s before that is noticed; it is up elsewhere in a second.
+    log.tell(at(130), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(100) });
+    log.tell(at(130), stopped(1, false));
+    log.tell(at(130), ended(1, Verdict::Infrastructure));
+    log.tell(at(130), requeued());
+    log.tell(at(130), placed(key(2), 4));
+    // While nothing works again there is no recovery.
+    j.attempts = 2;
+    let both = |log: &Log, j: &Job, now| {
+        let g = goodput(j, log.lives.get(JOB), &BTreeMap::new(), now);
+        (sum(&log.report(now, Step::Hour)).recover(), g.recover)
+    };
+    assert_eq!(both(&log, &j, at(131)), (None, None));
+    log.tell(at(131), started(2));
+    let took = Some(Span::secs(31));
+    assert_eq!(both(&log, &j, at(140)), (took, took));
+    // And so when only the state knows when it began.
+    j.recovery = Some(muster_model::job::Recovery {
+        attempt: 1,
+        finding: None,
+        fault_at: at(100),
+        found_at: at(130),
+        decided_at: at(130),
+        drained_at: Some(at(130)),
+        placed_at: Some(at(130)),
+        started_at: Some(at(131)),
+        working_at: None,
+    });
+    assert_eq!(both(&log, &j, at(140)), (took, took));
+    // A sign from before an attempt was placed did not hit it.
+    log.tell(at(200), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(50) });
+    log.tell(at(200), stopped(2, false));
+    log.tell(at(200), ended(2, Verdict::Infrastructure));
+    log.tell(at(200), requeued());
+    log.tell(at(210), placed(key(3), 4));
+    log.tell(at(211), started(3));
+    let mean = Some(Span::secs((31 + 81) / 2));
+    assert_eq!(both(&log, &j, at(220)), (mean, mean));
+}
+
+#[test]
 fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
     let (mut log, job) = (Log::default(), job(JOB, 4));
     let at = |h: u64| ZERO + Span::hours(h);

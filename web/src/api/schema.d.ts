@@ -4495,7 +4495,7 @@ export interface components {
             project: string;
             /**
              * Format: int64
-             * @description Mean time from the order to stop after a failure until the work went on, in milliseconds.
+             * @description Mean time from the first sign of a failure until the work went on, in milliseconds.
              */
             recover_ms?: number | null;
             /** @description The figures begin here. */
