@@ -32,6 +32,9 @@ pub(crate) struct Attempt {
     saved_at: Option<Time>,
     /// Time that checkpoints took and that found no room yet.
     owed: u64,
+    /// Work in no checkpoint yet that was told of days that are final.
+    #[serde(default)]
+    settled: u128,
     /// The first sign of what it is stopped for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sign_at: Option<Time>,
@@ -134,6 +137,7 @@ impl Going {
             works: a.started_at.is_some(),
             saved_at: job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at),
             owed: 0,
+            settled: 0,
             sign_at: sign(a.no),
             stop_at: a.stop.as_ref().map(|s| s.at),
             stops_job: a.stop.as_ref().is_some_and(|s| crate::life::ends_job(&s.reason)),
@@ -231,6 +235,7 @@ impl Going {
             works: false,
             saved_at: None,
             owed: 0,
+            settled: 0,
             sign_at: None,
             stop_at: None,
             stops_job: false,
@@ -281,6 +286,7 @@ impl Going {
         let most = k.at.since(a.saved_at.unwrap_or(started)).0;
         a.owed = a.owed.saturating_add(k.blocked_ms.unwrap_or(0).min(most));
         a.saved_at = Some(a.saved_at.map_or(k.at, |t| t.max(k.at)));
+        a.settled = 0;
         let blocked = a.owed.min(k.at.since(self.at).0);
         a.owed -= blocked;
         let held = a.held.clone();
@@ -322,6 +328,9 @@ impl Going {
             let kept = runs || self.serves || verdict == Some(Verdict::Success);
             let part = if kept { Part::Productive } else { Part::Lost };
             self.work(c, stop, &a.held, part, heard);
+            if !kept && a.settled > 0 {
+                c.at(stop, |b| b.work(&self.project).lost_before += a.settled);
+            }
             c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);
         } else {
             self.give(c, stop, &a.held, starts);
@@ -385,7 +394,15 @@ impl Going {
             (Some(started), None) => {
                 let work = heard.and_then(|h| h.working_at).unwrap_or(started);
                 self.begin_work(c, work.max(started).min(before));
+                let from = self.at;
                 self.work(c, before, &a.held, Part::Productive, heard);
+                let idle = heard.map_or(&[][..], |h| &h.idle);
+                let idle =
+                    idle.iter().map(|(f, t)| a.held.gpu_time((*f).max(from), (*t).min(before)));
+                let worked = a.held.gpu_time(from, before).saturating_sub(idle.sum());
+                if let Some(a) = &mut self.attempt {
+                    a.settled += worked;
+                }
             }
         }
     }

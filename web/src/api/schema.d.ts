@@ -3332,6 +3332,11 @@ export interface components {
             /** @description Jobs that came and ended. */
             jobs: components["schemas"]["FleetJobs"];
             /**
+             * Format: double
+             * @description Work of days that were final by then that was lost in this time; null when none was.
+             */
+            lost_before_gpu_seconds?: number | null;
+            /**
              * Format: int64
              * @description Mean time between them of a job with all ranks up, in milliseconds.
              */

@@ -67,6 +67,7 @@ fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
         line("ETTR", &|f| percent(f.ettr), fell(&|f| f.ettr)),
         line("GPU-hours held", &|f| hours(f.allocated_gpu_seconds), false),
         line("GPU-hours lost", &|f| hours(f.gpu_seconds.lost), false),
+        line("lost of final days", &|f| hours(f.lost_before_gpu_seconds.unwrap_or(0.0)), false),
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
         line("failed by their own", &|f| f.jobs.failed.application.to_string(), false),
