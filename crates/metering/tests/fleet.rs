@@ -306,7 +306,11 @@ fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
     let hour = 4000 * HOUR as u128;
     assert_eq!([lost(7), lost(8), lost(9)], [0, 24 * hour, 12 * hour]);
     let before = |n: usize| after[n].work.lost_before;
-    assert_eq!([before(7), before(8), before(9)], [0, 0, 8 * 24 * hour], "the day it was lost says");
+    assert_eq!(
+        [before(7), before(8), before(9)],
+        [0, 0, 8 * 24 * hour],
+        "the day it was lost says"
+    );
     // Nor does who is to blame for the end, when that is found out days later.
     let event = Event::AttemptAttributed {
         key: key(1),
