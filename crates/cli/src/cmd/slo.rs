@@ -121,7 +121,8 @@ fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
 fn spent_in(s: &Slo) -> String {
     s.spent_in
         .filter(|_| matches!(s.state.as_str(), "burning" | "spent"))
-        .map_or_else(String::new, short)
+        .map(short)
+        .unwrap_or_default()
 }
 
 fn left(s: &Slo) -> String {
