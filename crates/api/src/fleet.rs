@@ -102,6 +102,8 @@ pub struct FleetFigures {
     pub allocated_gpu_seconds: f64,
     /// Of `restarting`, what was waited for without holding GPUs.
     pub restarting_waiting_gpu_seconds: f64,
+    /// Work of days that were final by then that was lost in this time; null when none was.
+    pub lost_before_gpu_seconds: Option<f64>,
     /// GPUs that were held, or waited for by jobs that could have started.
     pub wanted_gpu_seconds: f64,
     /// GPUs that could take work.

@@ -263,6 +263,7 @@ impl Node {
             stage_since,
             stage_why,
             stage_until,
+            drained_by_remedy: _,
             generation,
             probation,
             breaker,

@@ -60,7 +60,7 @@ pub struct JobReport {
     pub interruptions: u32,
     /// Mean time between them with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
-    /// Mean time from the order to stop after a failure until the work went on, in milliseconds.
+    /// Mean time from the first sign of a failure until the work went on, in milliseconds.
     pub recover_ms: Option<u64>,
     /// Attempts that are over, by whose doing that was.
     pub ended_by: BTreeMap<String, u32>,

@@ -54,7 +54,7 @@ pub struct Slo {
     pub kind: Kind,
     /// Its name, unique in the site.
     pub name: String,
-    /// `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`.
+    /// `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`.
     pub state: String,
     /// Sequence number of the record that set the objectives.
     pub version: u64,
@@ -93,7 +93,7 @@ pub struct Slo {
     pub budget_left: Option<f64>,
     /// The share that is spent; more than 1 when the promise is broken.
     pub budget_spent: Option<f64>,
-    /// How fast it is spent, over each window that a rule looks at.
+    /// How fast it is spent, over the last hour and each window that a rule looks at.
     pub burn: Vec<BurnRate>,
     /// Rules that hold now.
     pub firing: Vec<FiringRule>,

@@ -91,6 +91,7 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &Seen) -> FleetFigures {
         gpu_seconds: super::report::gpu(&w.parts()),
         allocated_gpu_seconds: gpu_seconds(held),
         restarting_waiting_gpu_seconds: gpu_seconds(w.back),
+        lost_before_gpu_seconds: (w.lost_before > 0).then(|| gpu_seconds(w.lost_before)),
         wanted_gpu_seconds: gpu_seconds(w.wanted()),
         in_service_gpu_seconds: supply.map(|s| gpu_seconds(s.in_service)),
         out_of_service_gpu_seconds: supply.map(out),

@@ -111,7 +111,7 @@ fn kept(
         good: count.good,
         total: count.total,
         kept_text: budget::sli(count).map(|r| percent(r, &target)),
-        kept: budget::burn(count, o.target).map(|spent| spent <= muster_slo::Ratio::ONE),
+        kept: budget::meets(count, o.target),
         target,
         causes,
     }
@@ -151,8 +151,7 @@ fn most(counts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
 
 fn findings(s: &Site, from: Time, to: Time) -> (Vec<KindCount>, Vec<NodeCount>) {
     let (mut kinds, mut nodes) = (BTreeMap::new(), BTreeMap::new());
-    // What was only concluded from other findings is no trouble of its own.
-    for f in s.health.findings.values().filter(|f| !f.inferred) {
+    for f in s.health.findings.values() {
         if f.opened_at < from || f.opened_at >= to {
             continue;
         }

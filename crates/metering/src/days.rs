@@ -74,6 +74,9 @@ pub struct Work {
     pub barred: u128,
     /// GPUs that were waited for on the way back from a failure.
     pub back: u128,
+    /// Work of days that were final that was lost in this time: those days stay as they were told.
+    #[serde(default)]
+    pub lost_before: u128,
     /// Time with all ranks up, in milliseconds, of all jobs together.
     pub up: u64,
     /// Time from failures until the work went on, in milliseconds, of all returns together.
@@ -142,6 +145,7 @@ impl Work {
         self.queued += o.queued;
         self.barred += o.barred;
         self.back += o.back;
+        self.lost_before += o.lost_before;
         self.up += o.up;
         self.recovering += o.recovering;
         self.returns += o.returns;

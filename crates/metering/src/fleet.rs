@@ -6,11 +6,13 @@ use crate::days::{Bucket, Calendar, Seen, Step, Supply, Work};
 use crate::going::Going;
 use crate::goodput::Heard;
 use crate::life::{ends_job, gang_milli, node_milli};
+use crate::signs::Signs;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Job, Verdict};
 use muster_model::node::Node;
+use muster_model::slo::final_before;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +53,8 @@ pub struct Fleet {
     jobs: BTreeMap<JobId, Going>,
     over: BTreeMap<JobId, Over>,
     nodes: Nodes,
+    #[serde(default)]
+    signs: Signs,
 }
 
 /// One hour or day of a report.
@@ -140,22 +144,37 @@ impl Fleet {
         if self.since == Time(0) {
             self.since = r.at;
         }
+        self.finish_days(r.at, heard);
         (self.seq, self.at) = (r.seq, self.at.max(r.at));
         self.nodes.apply(r, &mut self.calendar);
+        self.signs.apply(r);
         self.apply_job(r, heard);
+    }
+
+    /// Tells open jobs' time in days that become final, before anything can change it.
+    fn finish_days(&mut self, now: Time, heard: Ear<'_>) {
+        let before = final_before(now);
+        if before <= final_before(self.at) {
+            return;
+        }
+        for (id, g) in &mut self.jobs {
+            let key = g.attempt.as_ref().map(|a| AttemptKey { job: *id, attempt: a.no });
+            g.finish(&mut self.calendar, before, key.and_then(heard).as_ref());
+        }
     }
 
     fn apply_job(&mut self, r: &Record, heard: Ear<'_>) {
         let (at, c) = (r.at, &mut self.calendar);
         match &r.event {
-            Event::JobSubmitted { id, project, groups, depends, array, held, .. } => {
+            Event::JobSubmitted { id, project, spec, groups, depends, array, held, .. } => {
                 let tasks = array.len().max(1) as u64;
                 let unit = match &**groups {
                     [g] => Some(node_milli(g)),
                     _ => None,
                 };
                 let one = Going::new(project.to_string(), gang_milli(groups), unit, at)
-                    .barred(*held, !depends.is_empty());
+                    .barred(*held, !depends.is_empty())
+                    .serving(spec.is_service());
                 c.at(at, |b| b.work(&one.project).submitted += tasks);
                 for n in 0..tasks {
                     self.jobs.insert(JobId(id.0.saturating_add(n)), one.clone());
@@ -182,13 +201,17 @@ impl Fleet {
                 self.on_attempt(key, |g, c| g.save(c, checkpoint, heard.as_ref()));
             }
             Event::StopOrdered { key, reason, .. } => {
-                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason)));
+                let sign = self.signs.behind(reason);
+                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason), sign));
             }
             Event::AttemptEnded { key, verdict, .. } => {
                 let heard = heard(*key);
                 self.on_attempt(*key, |g, c| g.end(c, at, Some(*verdict), heard.as_ref()));
             }
-            Event::AttemptAttributed { key, verdict, .. } => self.judged(*key, *verdict),
+            Event::AttemptAttributed { key, verdict, findings, .. } => {
+                let sign = self.signs.explained(*verdict, findings);
+                self.judged(*key, *verdict, sign, at);
+            }
             Event::JobRequeued { job, .. } => self.requeued(*job, at),
             Event::JobSucceeded { job } => self.ended(*job, at, Verdict::Success),
             Event::JobFailed { job, .. } => {
@@ -256,7 +279,7 @@ impl Fleet {
     }
 
     /// An attempt was judged anew; with it the job that it ended.
-    fn judged(&mut self, key: AttemptKey, now: Verdict) {
+    fn judged(&mut self, key: AttemptKey, now: Verdict, sign: Option<Time>, told: Time) {
         let c = &mut self.calendar;
         let (going, over) = match self.over.get_mut(&key.job) {
             Some(o) => (&mut o.going, Some((o.at, &mut o.failed))),
@@ -267,16 +290,21 @@ impl Fleet {
         };
         let Some((no, was, at)) = going.last.filter(|l| l.0 == key.attempt) else { return };
         if was == now {
+            going.judge(no, now, sign);
             return;
         }
-        shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
+        let open = |at: Time| at >= final_before(told);
+        if open(at) {
+            shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
+        }
         if let Some((at, failed)) = over
             && *failed == Some(was)
+            && open(at)
         {
             shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);
         }
-        going.judge(no, now);
+        going.judge(no, now, sign);
     }
 
     /// What became of all GPUs between two moments, in whole hours or days, up to now.

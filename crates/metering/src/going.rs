@@ -32,6 +32,12 @@ pub(crate) struct Attempt {
     saved_at: Option<Time>,
     /// Time that checkpoints took and that found no room yet.
     owed: u64,
+    /// Work in no checkpoint yet that was told of days that are final.
+    #[serde(default)]
+    settled: u128,
+    /// The first sign of what it is stopped for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sign_at: Option<Time>,
     stop_at: Option<Time>,
     stops_job: bool,
 }
@@ -64,11 +70,17 @@ pub(crate) struct Going {
     pub(crate) attempts: u32,
     /// How its last attempt ended, and when.
     pub(crate) last: Option<(u32, Verdict, Time)>,
+    /// When that was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_placed: Option<Time>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
     /// It had ended, and waits since somebody had it run again: no failure brings it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     anew: bool,
+    /// It is a service: what it did counts, however an attempt ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    serves: bool,
 }
 
 impl Going {
@@ -83,10 +95,17 @@ impl Going {
             depends: false,
             attempts: 0,
             last: None,
+            last_placed: None,
             attempt: None,
             leaving: None,
             anew: false,
+            serves: false,
         }
+    }
+
+    pub(crate) fn serving(mut self, serves: bool) -> Going {
+        self.serves = serves;
+        self
     }
 
     pub(crate) fn barred(mut self, held: bool, depends: bool) -> Going {
@@ -101,11 +120,15 @@ impl Going {
             _ => None,
         };
         let mut out = Going::new(job.project.to_string(), wanted_milli(job), unit, at)
-            .barred(job.held.is_some(), !job.depends.is_empty());
+            .barred(job.held.is_some(), !job.depends.is_empty())
+            .serving(job.spec.is_service());
         out.attempts = job.attempts;
         let last = job.past.last();
         out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
-        out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.freed());
+        out.last_placed = last.map(|p| p.placed_at);
+        let sign = |no: u32| job.recovery.filter(|r| r.attempt == no).map(|r| r.fault_at);
+        let hit = last.filter(|p| failed(Some(p.verdict)));
+        out.hit = hit.map(|p| sign(p.no).unwrap_or_else(|| p.freed()));
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
             held: Allocated::left(a),
@@ -114,6 +137,8 @@ impl Going {
             works: a.started_at.is_some(),
             saved_at: job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at),
             owed: 0,
+            settled: 0,
+            sign_at: sign(a.no),
             stop_at: a.stop.as_ref().map(|s| s.at),
             stops_job: a.stop.as_ref().is_some_and(|s| crate::life::ends_job(&s.reason)),
         });
@@ -210,6 +235,8 @@ impl Going {
             works: false,
             saved_at: None,
             owed: 0,
+            settled: 0,
+            sign_at: None,
             stop_at: None,
             stops_job: false,
         });
@@ -259,6 +286,7 @@ impl Going {
         let most = k.at.since(a.saved_at.unwrap_or(started)).0;
         a.owed = a.owed.saturating_add(k.blocked_ms.unwrap_or(0).min(most));
         a.saved_at = Some(a.saved_at.map_or(k.at, |t| t.max(k.at)));
+        a.settled = 0;
         let blocked = a.owed.min(k.at.since(self.at).0);
         a.owed -= blocked;
         let held = a.held.clone();
@@ -267,9 +295,13 @@ impl Going {
         self.give(c, to, &held, Part::Checkpointing);
     }
 
-    pub(crate) fn stop(&mut self, at: Time, ends_job: bool) {
+    pub(crate) fn stop(&mut self, at: Time, ends_job: bool, sign: Option<Time>) {
         if let Some(a) = &mut self.attempt {
-            a.stop_at.get_or_insert(at);
+            if a.stop_at.is_none() {
+                a.stop_at = Some(at);
+                // What was wrong before it was placed did not hit it yet.
+                a.sign_at = sign.map(|t| t.max(a.placed_at).min(at));
+            }
             a.stops_job |= ends_job;
         }
     }
@@ -293,9 +325,12 @@ impl Going {
             self.begin_work(c, work.max(started).min(stop));
             worked = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
-            let kept = runs || verdict == Some(Verdict::Success);
+            let kept = runs || self.serves || verdict == Some(Verdict::Success);
             let part = if kept { Part::Productive } else { Part::Lost };
             self.work(c, stop, &a.held, part, heard);
+            if !kept && a.settled > 0 {
+                c.at(stop, |b| b.work(&self.project).lost_before += a.settled);
+            }
             c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);
         } else {
             self.give(c, stop, &a.held, starts);
@@ -304,9 +339,10 @@ impl Going {
         self.leaving = Some(Leaving { until: at, held: a.held, stops_job: a.stops_job });
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
+        self.last_placed = Some(a.placed_at);
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.stop_at).or(Some(freed)),
+            true => self.hit.filter(|_| !worked).or(a.sign_at).or(a.stop_at).or(Some(freed)),
             false => None,
         };
         c.at(at, |b| {
@@ -341,6 +377,36 @@ impl Going {
         (self.hit, self.anew) = (None, true);
     }
 
+    /// Days before a moment are final: what was told of them as it looked stays so.
+    pub(crate) fn finish(&mut self, c: &mut Calendar, before: Time, heard: Option<&Heard>) {
+        if before <= self.at || self.leaving.is_some() {
+            return;
+        }
+        let starts = self.starts();
+        let Some(a) = self.attempt.clone() else {
+            self.waits(c, before, self.wanted);
+            return;
+        };
+        match (a.started_at, a.stop_at) {
+            // It was told as lost since then, and its end will say the same.
+            (_, Some(_)) => {}
+            (None, None) => self.give(c, before, &a.held, starts),
+            (Some(started), None) => {
+                let work = heard.and_then(|h| h.working_at).unwrap_or(started);
+                self.begin_work(c, work.max(started).min(before));
+                let from = self.at;
+                self.work(c, before, &a.held, Part::Productive, heard);
+                let idle = heard.map_or(&[][..], |h| &h.idle);
+                let idle =
+                    idle.iter().map(|(f, t)| a.held.gpu_time((*f).max(from), (*t).min(before)));
+                let worked = a.held.gpu_time(from, before).saturating_sub(idle.sum());
+                if let Some(a) = &mut self.attempt {
+                    a.settled += worked;
+                }
+            }
+        }
+    }
+
     /// The same as far as it is now, with what may still change told as it looks now.
     pub(crate) fn until_now(&self, c: &mut Calendar, now: Time, heard: Option<&Heard>) {
         let mut g = self.clone();
@@ -353,11 +419,13 @@ impl Going {
     }
 
     /// An attempt was judged anew.
-    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict) {
+    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
             if self.attempt.is_none() && !self.anew {
-                self.hit = failed(Some(verdict)).then(|| self.hit.unwrap_or(last.2));
+                let hit = self.hit.unwrap_or(last.2);
+                let sign = sign.map_or(hit, |t| self.last_placed.map_or(t, |p| t.max(p)));
+                self.hit = failed(Some(verdict)).then(|| hit.min(sign));
             }
         }
     }

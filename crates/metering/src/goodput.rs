@@ -63,7 +63,7 @@ pub struct Goodput {
     pub interruptions: u32,
     /// Mean time between them, with all ranks up.
     pub mtbi: Option<Span>,
-    /// Mean time from the order to stop after a failure until the work went on again.
+    /// Mean time from the first sign of a failure until the work went on again.
     pub recover: Option<Span>,
     /// Attempts by whose doing their end was.
     pub verdicts: BTreeMap<&'static str, u32>,
@@ -203,6 +203,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
     let mut recovered = (0, 0u128);
     let (mut up, mut unsaved) = (Span(0), Span(0));
     let tells = all.iter().any(|a| a.checkpoints > 0);
+    let serves = job.spec.is_service();
     // When the failure was that it comes back from.
     let mut hit: Option<Time> = None;
     for (n, a) in all.iter().enumerate() {
@@ -215,6 +216,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         let fate = Fate {
             back: hit.is_some(),
             over: last && (job.state.is_final() || a.stops_job) || ends_before_gap(a, &life),
+            serves,
             heard: heard.get(&a.no),
         };
         let ran = lived(&mut purse, a, &fate);
@@ -227,11 +229,11 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         purse.now.verdict = a.verdict;
         purse.now.checkpoints = a.checkpoints;
         let lost = purse.now.time.get(Part::Lost) > 0;
-        purse.now.estimated = lost && (!tells || a.partial);
+        purse.now.estimated = lost && !serves && (!tells || a.partial);
         out.push(purse.now.clone());
         // One that never came up is part of the way back from what was before it.
         hit = match failed(a.verdict) {
-            true => hit.filter(|_| ran.works.is_none()).or(a.stop_at).or(a.freed_at).or(a.ended_at),
+            true => hit.filter(|_| ran.works.is_none()).or(a.hit_at()),
             false => None,
         };
     }
@@ -260,6 +262,8 @@ struct Fate<'a> {
     back: bool,
     /// The job is over with it.
     over: bool,
+    /// What it did counts, however it ended.
+    serves: bool,
     heard: Option<&'a Heard>,
 }
 
@@ -300,13 +304,13 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
         );
     }
     let runs = a.ended_at.is_none() && a.stop_at.is_none();
-    let kept = runs || a.verdict == Some(Verdict::Success);
+    let kept = runs || fate.serves || a.verdict == Some(Verdict::Success);
     let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
     let up = stop.min(purse.end).max(up).since(up);
     leave(purse, (freed, until), fate.over);
-    Ran { up, works, unsaved: if runs { tail } else { Span(0) } }
+    Ran { up, works, unsaved: if runs && !fate.serves { tail } else { Span(0) } }
 }
 
 /// The ranks leave; then the end is settled, which is part of the way back where there is one.

@@ -16,6 +16,7 @@ mod going;
 pub mod goodput;
 pub mod life;
 pub mod parts;
+mod signs;
 pub mod stage;
 mod supply;
 pub mod track;

@@ -2,6 +2,7 @@
 //! need, and what the state knows where the log was not read from the beginning.
 
 use crate::allocated::Allocated;
+use crate::signs::Signs;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
@@ -27,6 +28,8 @@ pub struct Lived {
     pub started_at: Option<Time>,
     /// When it made its first step, where that is known.
     pub working_at: Option<Time>,
+    /// The first sign of what it is stopped for, where there was one before the order.
+    pub sign_at: Option<Time>,
     /// When it was ordered to stop.
     pub stop_at: Option<Time>,
     /// The order is one that ends the job.
@@ -49,6 +52,17 @@ pub struct Lived {
 }
 
 impl Lived {
+    /// When what ended it began: the way back from it is counted from there on.
+    pub(crate) fn hit_at(&self) -> Option<Time> {
+        self.sign_at.or(self.stop_at).or(self.freed_at).or(self.ended_at)
+    }
+
+    /// There was a sign of it so early. What was wrong before it was placed did not hit it yet.
+    fn signed(&mut self, at: Time) {
+        let at = at.max(self.placed_at);
+        self.sign_at = Some(self.hit_at().map_or(at, |t| t.min(at)));
+    }
+
     fn saved(&mut self, c: &Checkpoint) {
         // What is told late, or twice by several ranks, must not count twice.
         let from = self.saved_at.or(self.started_at).unwrap_or(self.placed_at);
@@ -136,6 +150,11 @@ impl Life {
             all.push(Lived::of_current(a));
         }
         if let Some(r) = &job.recovery
+            && let Some(a) = all.iter_mut().find(|a| a.no == r.attempt)
+        {
+            a.sign_at = Some(r.fault_at);
+        }
+        if let Some(r) = &job.recovery
             && let Some(at) = r.working_at
             && let Some(a) = all.iter_mut().find(|a| a.no > r.attempt && a.started_at.is_some())
         {
@@ -153,15 +172,19 @@ impl Life {
 
 /// The lives of all jobs that had an attempt, or an end.
 #[derive(Debug, Clone, Default)]
-pub struct Lives(BTreeMap<JobId, Life>);
+pub struct Lives {
+    jobs: BTreeMap<JobId, Life>,
+    signs: Signs,
+}
 
 impl Lives {
     /// Folds one record in.
     pub fn apply(&mut self, r: &Record) {
         let at = r.at;
+        self.signs.apply(r);
         match &r.event {
             Event::JobPlaced { key, placement } => {
-                let life = self.0.entry(key.job).or_default();
+                let life = self.jobs.entry(key.job).or_default();
                 if life.attempts.len() >= KEPT {
                     life.attempts.remove(0);
                 }
@@ -178,10 +201,16 @@ impl Lives {
             Event::AttemptProgressed { key } => self.on(key.job, key.attempt, |a| {
                 a.working_at.get_or_insert(at);
             }),
-            Event::StopOrdered { key, reason, .. } => self.on(key.job, key.attempt, |a| {
-                a.stop_at.get_or_insert(at);
-                a.stops_job |= ends_job(reason);
-            }),
+            Event::StopOrdered { key, reason, .. } => {
+                let sign = self.signs.behind(reason);
+                self.on(key.job, key.attempt, |a| {
+                    if a.stop_at.is_none() {
+                        a.stop_at = Some(at);
+                        sign.into_iter().for_each(|t| a.signed(t));
+                    }
+                    a.stops_job |= ends_job(reason);
+                });
+            }
             Event::SlotEnded { key, node, .. } => {
                 self.on(key.job, key.attempt, |a| {
                     a.held.free(node, at);
@@ -193,8 +222,12 @@ impl Lives {
                 a.held.close();
                 a.verdict = Some(*verdict);
             }),
-            Event::AttemptAttributed { key, verdict, .. } => {
-                self.on(key.job, key.attempt, |a| a.verdict = Some(*verdict));
+            Event::AttemptAttributed { key, verdict, findings, .. } => {
+                let sign = self.signs.explained(*verdict, findings);
+                self.on(key.job, key.attempt, |a| {
+                    a.verdict = Some(*verdict);
+                    sign.into_iter().for_each(|t| a.signed(t));
+                });
             }
             Event::CheckpointDone { job, checkpoint } => {
                 self.on(*job, checkpoint.attempt, |a| a.saved(checkpoint));
@@ -202,10 +235,10 @@ impl Lives {
             Event::JobSucceeded { job }
             | Event::JobFailed { job, .. }
             | Event::JobCancelled { job, .. } => {
-                self.0.entry(*job).or_default().over_at = Some(at);
+                self.jobs.entry(*job).or_default().over_at = Some(at);
             }
             Event::JobRequeued { job, .. } => {
-                if let Some(life) = self.0.get_mut(job)
+                if let Some(life) = self.jobs.get_mut(job)
                     && let Some(from) = life.over_at.take()
                 {
                     if life.gaps.len() >= KEPT {
@@ -216,7 +249,7 @@ impl Lives {
             }
             Event::JobsForgotten { jobs } => {
                 for job in jobs {
-                    self.0.remove(job);
+                    self.jobs.remove(job);
                 }
             }
             _ => {}
@@ -225,7 +258,7 @@ impl Lives {
 
     fn on(&mut self, job: JobId, no: u32, f: impl FnOnce(&mut Lived)) {
         // Attempts that were placed before the reading began are the state's to tell.
-        if let Some(a) = self.0.get_mut(&job).and_then(|l| l.attempt(no)) {
+        if let Some(a) = self.jobs.get_mut(&job).and_then(|l| l.attempt(no)) {
             f(a);
         }
     }
@@ -233,7 +266,7 @@ impl Lives {
     /// What was read of a job.
     #[must_use]
     pub fn get(&self, job: JobId) -> Option<&Life> {
-        self.0.get(&job)
+        self.jobs.get(&job)
     }
 
     /// What is counted as allocated on each node now, in thousandths of GPUs.
@@ -242,7 +275,7 @@ impl Lives {
         let mut out = BTreeMap::new();
         // Attempts of a job follow each other; only the last can have anything.
         for (node, milli) in
-            self.0.values().filter_map(|l| l.attempts.last()).flat_map(|a| a.held.slots())
+            self.jobs.values().filter_map(|l| l.attempts.last()).flat_map(|a| a.held.slots())
         {
             *out.entry(node).or_default() += milli;
         }

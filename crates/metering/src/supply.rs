@@ -196,16 +196,25 @@ impl Nodes {
             Event::NodeLost { node, .. } => {
                 self.change(r, node, c, |n| n.footing.reachable = false);
             }
-            Event::NodeCordoned { node, .. } => {
-                self.change(r, node, c, |n| n.footing.cordoned = true);
-            }
+            Event::NodeCordoned { node, decided, .. } => self.change(r, node, c, |n| {
+                n.footing.cordoned = true;
+                n.footing.failed_test = *decided;
+            }),
             Event::NodeUncordoned { node, .. } => {
                 self.change(r, node, c, |n| n.footing.cordoned = false);
             }
-            Event::DrainStarted { node, .. } => self.change(r, node, c, stage(Stage::Draining)),
+            Event::DrainStarted { node, .. } => self.change(r, node, c, |n| {
+                n.footing.stage = Stage::Draining;
+                n.footing.drained_by_remedy = false;
+            }),
             Event::NodeDrained { node } => self.change(r, node, c, stage(Stage::Drained)),
             Event::NodeReady { node, .. } => self.change(r, node, c, stage(Stage::Ready)),
-            Event::NodeStaged { node, stage: s, .. } => self.change(r, node, c, stage(*s)),
+            Event::NodeStaged { node, stage, word, .. } => self.change(r, node, c, |n| {
+                let f = &mut n.footing;
+                let was = (f.stage, f.drained_by_remedy);
+                f.drained_by_remedy = Footing::drained_by_remedy(was, *stage, *word);
+                f.stage = *stage;
+            }),
             Event::NodeRetired { node } => self.change(r, node, c, |n| {
                 n.footing.stage = Stage::Retired;
                 n.footing.reachable = false;

@@ -9,7 +9,7 @@ use muster_metering::{Fleet, Lives, Part, Parts, Report, Seen, Step, Work, deaf,
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Checkpoint, Job, JobState, SlotEnd, StopReason, Verdict};
-use muster_model::node::{Gpu, Inventory};
+use muster_model::node::{Gpu, Inventory, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::slo::Cause;
 use muster_model::topology::Location;
@@ -204,6 +204,126 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));
 }
 
+/// A service, as the tag says.
+fn service(mut j: Job) -> Job {
+    let mut spec = (*j.spec).clone();
+    spec.tags.insert("work".into(), "service".into());
+    j.spec = spec.into();
+    j
+}
+
+#[test]
+fn what_a_service_served_is_not_lost_when_it_is_started_anew() {
+    for (j, part) in [(job(JOB, 4), Part::Lost), (service(job(JOB, 4)), Part::Productive)] {
+        let (mut log, mut j) = (Log::default(), j);
+        let at = |min: u64| ZERO + Span::mins(min);
+        j.submitted_at = at(0);
+        log.tell(at(0), submitted(&j));
+        log.tell(at(0), placed(key(1), 4));
+        log.tell(at(0), started(1));
+        log.tell(at(300), stopped(1, false));
+        log.tell(at(300), ended(1, Verdict::Infrastructure));
+        log.tell(at(300), requeued());
+        log.tell(at(310), placed(key(2), 4));
+        log.tell(at(310), started(2));
+        let all = 4000 * 300 * 60_000;
+        let ran = 4000 * 10 * 60_000;
+        let w = sum(&log.report(at(320), Step::Hour));
+        let served = if part == Part::Lost { ran } else { all + ran };
+        assert_eq!(w.held.get(Part::Productive), served);
+        assert_eq!(w.held.get(Part::Lost), all + ran - served);
+        (j.attempts, j.state) = (2, JobState::Running);
+        let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(320));
+        assert_eq!(g.gpu.get(Part::Productive), served, "and its own report says the same");
+        assert_eq!(g.estimated, part == Part::Lost);
+        assert_eq!(g.unsaved == Span(0), part == Part::Productive, "nothing is at risk");
+    }
+}
+
+#[test]
+fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
+    let (mut log, mut j) = (Log::default(), job(JOB, 4));
+    let at = |s: u64| ZERO + Span::secs(s);
+    j.submitted_at = at(0);
+    log.tell(at(0), submitted(&j));
+    log.tell(at(0), placed(key(1), 4));
+    log.tell(at(0), started(1));
+    // Its node is silent for 30 s before that is noticed; it is up elsewhere in a second.
+    log.tell(at(130), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(100) });
+    log.tell(at(130), stopped(1, false));
+    log.tell(at(130), ended(1, Verdict::Infrastructure));
+    log.tell(at(130), requeued());
+    log.tell(at(130), placed(key(2), 4));
+    // While nothing works again there is no recovery.
+    j.attempts = 2;
+    let both = |log: &Log, j: &Job, now| {
+        let g = goodput(j, log.lives.get(JOB), &BTreeMap::new(), now);
+        (sum(&log.report(now, Step::Hour)).recover(), g.recover)
+    };
+    assert_eq!(both(&log, &j, at(131)), (None, None));
+    log.tell(at(131), started(2));
+    let took = Some(Span::secs(31));
+    assert_eq!(both(&log, &j, at(140)), (took, took));
+    // And so when only the state knows when it began.
+    j.recovery = Some(muster_model::job::Recovery {
+        attempt: 1,
+        finding: None,
+        fault_at: at(100),
+        found_at: at(130),
+        decided_at: at(130),
+        drained_at: Some(at(130)),
+        placed_at: Some(at(130)),
+        started_at: Some(at(131)),
+        working_at: None,
+    });
+    assert_eq!(both(&log, &j, at(140)), (took, took));
+    // A sign from before an attempt was placed did not hit it.
+    log.tell(at(200), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(50) });
+    log.tell(at(200), stopped(2, false));
+    log.tell(at(200), ended(2, Verdict::Infrastructure));
+    log.tell(at(200), requeued());
+    log.tell(at(210), placed(key(3), 4));
+    log.tell(at(211), started(3));
+    let mean = Some(Span::secs((31 + 81) / 2));
+    assert_eq!(both(&log, &j, at(220)), (mean, mean));
+}
+
+#[test]
+fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
+    let (mut log, job) = (Log::default(), job(JOB, 4));
+    let at = |h: u64| ZERO + Span::hours(h);
+    log.tell(at(0), submitted(&job));
+    log.tell(at(0), placed(key(1), 4));
+    log.tell(at(0), started(1));
+    // Nine and a half days without a checkpoint, and all of it in vain.
+    let before = log.report(at(9 * 24 + 11), Step::Day).rows;
+    log.tell(at(9 * 24 + 12), stopped(1, false));
+    log.tell(at(9 * 24 + 12), ended(1, Verdict::Infrastructure));
+    log.tell(at(9 * 24 + 12), failed(JOB));
+    let after = log.report(at(10 * 24), Step::Day).rows;
+    assert_eq!(before[..8], after[..8], "a day is final 24 hours after its end");
+    let lost = |n: usize| after[n].work.held.get(Part::Lost);
+    let hour = 4000 * HOUR as u128;
+    assert_eq!([lost(7), lost(8), lost(9)], [0, 24 * hour, 12 * hour]);
+    let before = |n: usize| after[n].work.lost_before;
+    assert_eq!(
+        [before(7), before(8), before(9)],
+        [0, 0, 8 * 24 * hour],
+        "the day it was lost says"
+    );
+    // Nor does who is to blame for the end, when that is found out days later.
+    let event = Event::AttemptAttributed {
+        key: key(1),
+        verdict: Verdict::Application,
+        findings: vec![3],
+        reason: String::new(),
+    };
+    log.tell(at(13 * 24), event);
+    let later = log.report(at(13 * 24), Step::Day).rows;
+    assert_eq!(after[..10], later[..10]);
+    assert_eq!(later[9].work.failed.infrastructure, 1);
+}
+
 #[test]
 fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
@@ -383,6 +503,49 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
     assert_eq!(day.rows[0].supply["h100-sxm"].total(), 48_000 * HOUR as u128);
     assert!(log.fleet.supply().is_empty());
     assert_eq!(day.rows[0].supply["h100-sxm"].out[&Cause::Operator], 7_000 * HOUR as u128);
+}
+
+#[test]
+fn gpus_that_a_remediation_drains_are_not_the_operators() {
+    let mut log = Log::default();
+    let at = |h: u64| ZERO + Span::hours(h);
+    let node = || "n1".parse().unwrap();
+    let staged = |stage| Event::NodeStaged {
+        node: node(),
+        stage,
+        reason: String::new(),
+        until: None,
+        word: false,
+    };
+    let ready = || Event::NodeReady { node: node(), reason: String::new() };
+    let enrolled = Event::NodeEnrolled {
+        node: node(),
+        machine: "m".into(),
+        token: "t".into(),
+        location: Location::unplaced(&node()),
+        key: None,
+    };
+    let back = Event::NodeBack {
+        node: node(),
+        boot: "b".into(),
+        address: String::new(),
+        host: String::new(),
+        orphans: Default::default(),
+        protected: false,
+    };
+    let inventoried = Event::NodeInventoried { node: node(), inventory: gpus(8) };
+    for event in [enrolled, inventoried, back, ready()] {
+        log.tell(at(0), event);
+    }
+    log.tell(at(1), staged(Stage::Draining));
+    log.tell(at(2), Event::NodeDrained { node: node() });
+    log.tell(at(3), ready());
+    // The next drain is an operator's.
+    log.tell(at(3), Event::DrainStarted { node: node(), reason: String::new() });
+    log.tell(at(4), Event::NodeDrained { node: node() });
+    let all = |how: &'static str| BTreeMap::from([(how, 8u128)]);
+    let want = ["in", "quarantine", "quarantine", "operator", "operator"].map(all);
+    assert_eq!(hours(&log.report(at(5), Step::Hour)), want);
 }
 
 #[test]

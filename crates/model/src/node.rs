@@ -362,6 +362,9 @@ pub struct Node {
     /// It stands there for too long after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_until: Option<Time>,
+    /// A remediation drains it, not an operator; so also when it is drained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drained_by_remedy: bool,
     /// How often it came into service.
     #[serde(default)]
     pub generation: u32,

@@ -26,6 +26,8 @@ use std::fmt;
 pub const OBJECTIVES_MAX: usize = 200;
 /// Burn rules of an objective at most.
 pub const BURN_MAX: usize = 16;
+/// A day (UTC) is final so long after its end: until then what is found out later corrects it.
+pub const FINAL_AFTER: Span = Span::hours(24);
 /// Windows longer than this are counted in whole hours, others in whole minutes.
 pub const FINE_MAX: Span = Span::hours(8);
 /// The longest window.
@@ -258,6 +260,14 @@ impl Cause {
             Cause::Unknown => "unknown",
         }
     }
+}
+
+/// Days before this moment are final at `now`: what is found out or lost from now on changes nothing
+/// of what is said about them.
+#[must_use]
+pub fn final_before(now: Time) -> Time {
+    const DAY: i64 = 86_400_000;
+    Time((now - FINAL_AFTER).0.div_euclid(DAY).saturating_mul(DAY))
 }
 
 /// What was counted outside of the log: by the server about itself, by services about theirs.

@@ -33,6 +33,9 @@ pub enum Kind {
     Job,
 }
 
+/// The tag that marks a service: see [`JobSpec::is_service`].
+pub const SERVICE_TAG: (&str, &str) = ("work", "service");
+
 /// A job spec, as in the file or the request body.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -153,6 +156,14 @@ impl JobSpec {
             OnPartition::StopAfter(lease) => Some(self.stopped_after(lease, grace)),
             OnPartition::Continue => None,
         }
+    }
+
+    /// Is its work to serve? What a service served is done when it is served: a service that is started
+    /// again lost nothing of it. Said by the tag `work: service`.
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        let (key, value) = SERVICE_TAG;
+        self.tags.get(key).is_some_and(|v| v == value)
     }
 
     /// Must a new attempt wait until the ranks on a lost node have certainly stopped?

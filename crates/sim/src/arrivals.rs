@@ -6,7 +6,8 @@ use crate::scenario::{Owner, Saving, Scenario, Serve, Sizes, Stream, TraceLoad, 
 use crate::traces;
 use muster_model::names::Label;
 use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, Elastic, GangSpec, JobSpec, Retries, Simulate, TopologySpec,
+    CheckpointRequest, CheckpointSpec, Elastic, GangSpec, JobSpec, Retries, SERVICE_TAG, Simulate,
+    TopologySpec,
 };
 use muster_model::units::Span;
 use std::path::Path;
@@ -163,6 +164,8 @@ fn serve(s: &Scenario, v: &Serve) -> Source {
         let saving = Saving { every: "never".into(), cost: Span(0), startup: v.startup };
         let mut spec = training(&format!("{}-{i}", v.name), 1, v.gpus, endless(s), &saving);
         spec.retries.application = 10_000;
+        let (key, value) = SERVICE_TAG;
+        spec.tags.insert(key.into(), value.into());
         let user = owned(&mut spec, &v.owner, u64::from(i));
         Arrival { at: Span(0), user, spec, load: served(v) }
     };

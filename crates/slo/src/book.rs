@@ -13,7 +13,7 @@ use muster_model::job::{Attempt, Job, JobState, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
-use muster_model::slo::{Blame, Cause, Counted, Objective, Sli};
+use muster_model::slo::{Blame, Cause, Counted, Objective, Sli, final_before};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +131,7 @@ impl Book {
             }
             Event::JobCancelled { job, .. } => self.over(*job, None, r.at, facts),
             Event::AttemptAttributed { key, verdict, .. } => {
-                self.attributed(*key, *verdict, facts);
+                self.attributed(*key, *verdict, r.at, facts);
             }
             _ => {}
         }
@@ -194,7 +194,7 @@ impl Book {
                     note_time(&mut out, &self.watch, job, pool, (a.placed_at, now), false, START);
                 }
                 // As good as it looks so far.
-                work(&mut out, &self.watch, job, a, pool, Verdict::Success, now);
+                work(&mut out, &self.watch, job, a, pool, Verdict::Success, (now, now));
             }
         }
         out
@@ -251,7 +251,7 @@ impl Book {
         }
         // What it held it held until its last rank ended, however late its end was settled.
         let to = a.freed_at.unwrap_or(at);
-        work(&mut self.ledger, &self.watch, job, a, pool, verdict, to);
+        work(&mut self.ledger, &self.watch, job, a, pool, verdict, (to, at));
     }
 
     /// A job is over; with no verdict, because somebody wanted it so.
@@ -292,7 +292,7 @@ impl Book {
     }
 
     /// More is known of whose doing an end was.
-    fn attributed(&mut self, key: AttemptKey, verdict: Verdict, facts: &dyn Facts) {
+    fn attributed(&mut self, key: AttemptKey, verdict: Verdict, told: Time, facts: &dyn Facts) {
         let Some(job) = facts.job(key.job) else { return };
         let Some(past) = job.past.iter().find(|p| p.no == key.attempt) else { return };
         let pool = past.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
@@ -303,6 +303,8 @@ impl Book {
                 true => (key.attempt == 1).then_some(past.ended_at),
                 false => job.ended_at.filter(|_| last && job.state == JobState::Failed),
             };
+            // What is found out about a day that is final changes nothing of it.
+            let at = at.filter(|at| *at >= final_before(told));
             let Some(at) = at.filter(|_| s.scope.admits(Some(&job.project), pool)) else {
                 continue;
             };
@@ -368,7 +370,7 @@ fn note_wait(
     }
 }
 
-/// What became of the time that an attempt held its nodes.
+/// What became of the time that an attempt held its nodes up to a moment, as told at another.
 fn work(
     ledger: &mut Ledger,
     watch: &[Series],
@@ -376,22 +378,24 @@ fn work(
     a: &Attempt,
     pool: Option<&str>,
     verdict: Verdict,
-    to: Time,
+    (to, told): (Time, Time),
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
-    let (kept, lost) = match verdict {
-        Verdict::Success | Verdict::Operator => (to, Cause::Lost),
-        v => {
-            let cause = match v {
-                Verdict::Infrastructure => Cause::Hardware,
-                Verdict::Platform => Cause::Platform,
-                Verdict::Application => Cause::Application,
-                Verdict::Scheduler => Cause::Scheduler,
-                _ => Cause::Unknown,
-            };
-            (saved.unwrap_or(began).clamp(began, to), cause)
-        }
+    let lost = match verdict {
+        Verdict::Success | Verdict::Operator => Cause::Lost,
+        Verdict::Infrastructure => Cause::Hardware,
+        Verdict::Platform => Cause::Platform,
+        Verdict::Application => Cause::Application,
+        Verdict::Scheduler => Cause::Scheduler,
+        Verdict::Unknown => Cause::Unknown,
+    };
+    let kept = match verdict {
+        Verdict::Success | Verdict::Operator => to,
+        // What a service served is done.
+        _ if job.spec.is_service() => to,
+        // Days that are final stay as they were told: the loss is one of those that are not.
+        _ => saved.unwrap_or(began).max(final_before(told)).clamp(began, to),
     };
     let held = gpus(&a.placement);
     for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {

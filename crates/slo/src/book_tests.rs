@@ -402,6 +402,14 @@ fn a_node_is_out_for_one_reason() {
     assert_eq!(with(&|_| {}), Some(Ok(())));
     assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
+    // What automation takes out is not the operator's.
+    let by_remedy = |n: &mut Node| (n.stage, n.drained_by_remedy) = (Stage::Draining, true);
+    assert_eq!(with(&by_remedy), Some(Err(Cause::Quarantine)));
+    let failed = |n: &mut Node| {
+        let by = muster_model::cordon::CordonedBy::FailedTest;
+        n.cordon = Some(muster_model::cordon::Cordon { by, ..by_hand() });
+    };
+    assert_eq!(with(&failed), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.stage = Stage::Quarantined), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.role = NodeRole::Suspect), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.role = NodeRole::Spare), Some(Ok(())));
@@ -444,6 +452,41 @@ fn work_that_was_lost_is_no_goodput() {
     // 23,500 s between interruptions: the mean time is good times cost over bad.
     assert_eq!(crate::budget::mean_time(c, Span::mins(15)), Some(Span::secs(23_500)));
     assert_eq!(burn(c, muster_model::slo::Ppm(990_000)), Some(Ratio::new(900 * 100, 24_400)));
+}
+
+#[test]
+fn what_a_service_served_is_goodput_however_its_attempt_ends() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}"), (r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    let mut spec = (*j.spec).clone();
+    spec.tags.insert("work".into(), "service".into());
+    j.spec = spec.into();
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(100)));
+    w.jobs.insert(JobId(1), j);
+    b.before(&record(3600, ended(1, 1, Verdict::Infrastructure)), &w);
+    assert_eq!(count(&b, &s[0], 3600), (8 * 3_500_000, 8 * 3_600_000));
+    let causes = b.ledger.causes(&s[1], Reach::Last(Span::hours(24)), at(3600));
+    assert_eq!(causes, BTreeMap::from([(Cause::Hardware, 900_000)]), "it was interrupted");
+}
+
+#[test]
+fn work_of_days_that_are_final_is_not_taken_back() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(0)));
+    w.jobs.insert(JobId(1), j);
+    let (day, hour) = (24 * 3600, 8 * 3_600_000);
+    let tail = b.tail(at(10 * day), &w);
+    b.before(&record(10 * day, ended(1, 1, Verdict::Infrastructure)), &w);
+    // It began at 16:00 and ended ten days later: the day that ended 40 hours before is final.
+    assert_eq!(count(&b, &s[0], 10 * day), (200 * hour, 240 * hour));
+    let week = Reach::Between(at(0), at(8 * day));
+    let counted = |l: &Ledger| l.count(&s[0], week, at(10 * day));
+    assert_eq!(counted(&b.ledger), counted(&tail), "a verdict on those days stays as it was");
 }
 
 #[test]

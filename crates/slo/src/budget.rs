@@ -23,6 +23,12 @@ pub fn burn(count: Count, target: Ppm) -> Option<Ratio> {
     (count.total > 0).then(|| Ratio::new(bad, allowed))
 }
 
+/// Is the share of good ones at least the target? None where nothing was counted.
+#[must_use]
+pub fn meets(count: Count, target: Ppm) -> Option<bool> {
+    burn(count, target).map(|spent| spent <= Ratio::ONE)
+}
+
 /// The mean time between interruptions, from the counts of that indicator; none where there was no
 /// interruption.
 #[must_use]
@@ -193,7 +199,7 @@ pub struct Status {
     /// The same over the long window of the worst rule that holds: why it burns now. Where none
     /// holds, over its whole window.
     pub lately: Vec<(Cause, u64)>,
-    /// How fast it is being spent, over each window that its rules look at.
+    /// How fast it is being spent, over the last hour and each window that its rules look at.
     pub burn: Vec<(Span, Option<Ratio>)>,
     /// Rules that hold now.
     pub firing: Vec<Firing>,
@@ -206,6 +212,20 @@ impl Status {
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.spent.is_some_and(|s| s >= Ratio::ONE)
+    }
+
+    /// How it stands, in a word; every list and page shows this one. `kept` only while the share of
+    /// good ones is at least the target; `below_target` while it is not, but too little of the
+    /// window was counted for its whole budget to be spent.
+    #[must_use]
+    pub fn state(&self, target: Ppm) -> &'static str {
+        match meets(self.count, target) {
+            None => "no_data",
+            Some(_) if self.is_spent() => "spent",
+            Some(_) if !self.firing.is_empty() => "burning",
+            Some(false) => "below_target",
+            Some(true) => "kept",
+        }
     }
 
     /// The share of the budget that is left.
@@ -244,7 +264,9 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     // Causes are kept by the hour: one more, so that the window is all in it.
     let lately = burn::worst(&firing)
         .map_or(window, |f| Reach::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
-    let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, burn::over(r)]).collect();
+    let mut spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, burn::over(r)]).collect();
+    // The forecast's own is shown, too.
+    spans.insert(Span::hours(1));
     let pace = meter.rate(Span::hours(1), now).unwrap_or(Ratio::ZERO);
     Status {
         count,
@@ -354,6 +376,26 @@ mod tests {
         assert!(s.is_spent());
         assert_eq!(s.spent_in, Some(Span(0)));
         assert_eq!(gates([(&o, &s)])[&Gate::Rollouts].len(), 1);
+    }
+
+    #[test]
+    fn a_state_never_contradicts_the_share_beside_it() {
+        let o = objective("90%");
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let now = Time(2 * HOUR);
+        let state = |good: u64, total: u64| {
+            let mut l = Ledger::default();
+            l.note(Time(HOUR), &series, Count { good, total }, Some(Cause::Slow));
+            let s = status(&o, Counts(&[&l]), now);
+            assert!(!s.is_spent() && s.firing.is_empty(), "{s:?}");
+            assert!(s.burn.iter().any(|(w, _)| *w == Span::hours(1)), "the forecast's is shown");
+            (s.state(o.target), meets(s.count, o.target))
+        };
+        // An hour of a month: its budget is not spent by one that is bad, yet 8 of 9 are no 90%.
+        assert_eq!(state(8, 9), ("below_target", Some(false)));
+        assert_eq!(state(9, 10), ("kept", Some(true)));
+        let none = status(&o, Counts(&[]), now);
+        assert_eq!((none.state(o.target), meets(none.count, o.target)), ("no_data", None));
     }
 
     #[test]

@@ -3332,6 +3332,11 @@ export interface components {
             /** @description Jobs that came and ended. */
             jobs: components["schemas"]["FleetJobs"];
             /**
+             * Format: double
+             * @description Work of days that were final by then that was lost in this time; null when none was.
+             */
+            lost_before_gpu_seconds?: number | null;
+            /**
              * Format: int64
              * @description Mean time between them of a job with all ranks up, in milliseconds.
              */
@@ -4495,7 +4500,7 @@ export interface components {
             project: string;
             /**
              * Format: int64
-             * @description Mean time from the order to stop after a failure until the work went on, in milliseconds.
+             * @description Mean time from the first sign of a failure until the work went on, in milliseconds.
              */
             recover_ms?: number | null;
             /** @description The figures begin here. */
@@ -7173,7 +7178,7 @@ export interface components {
              * @description The share that is spent; more than 1 when the promise is broken.
              */
             budget_spent?: number | null;
-            /** @description How fast it is spent, over each window that a rule looks at. */
+            /** @description How fast it is spent, over the last hour and each window that a rule looks at. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
             causes: components["schemas"]["CauseCount"][];
@@ -7215,7 +7220,7 @@ export interface components {
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
             spent_in?: components["schemas"]["Span"] | null;
-            /** @description `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`. */
+            /** @description `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`. */
             state: string;
             /** @description At least so much of it is good: `99.9%`. */
             target: string;

@@ -2,7 +2,8 @@
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
-use muster_api::{Slo, SloList};
+use muster_api::{BurnRate, FiringRule, Slo, SloList};
+use muster_model::units::Span;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -113,9 +114,26 @@ fn rate(r: Option<f64>) -> String {
     r.map(|r| format!("{r:.1}x")).unwrap_or_else(|| "-".into())
 }
 
-/// The fastest that a budget is being spent, over the shortest windows.
-fn fastest(s: &Slo) -> Option<f64> {
-    s.burn.iter().take(2).filter_map(|b| b.rate).reduce(f64::max)
+/// How fast a budget is being spent, and over what: the long window of the worst rule that holds,
+/// or the last hour, which is what the forecast takes.
+fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
+    let worst = |a: &&FiringRule, b: &&FiringRule| {
+        a.urgency.cmp(&b.urgency).then(a.factor.total_cmp(&b.factor))
+    };
+    let hour = || {
+        let one = burn.iter().find(|b| b.window == Span::hours(1))?;
+        Some((one.rate?, one.window))
+    };
+    let shown = firing.iter().max_by(worst).map(|f| (f.long_rate, f.long)).or_else(hour);
+    shown.map_or_else(|| "-".into(), |(r, over)| format!("{}/{over}", rate(Some(r))))
+}
+
+/// When the budget is spent, where a rule says that it is spent too fast.
+fn spent_in(s: &Slo) -> String {
+    s.spent_in
+        .filter(|_| matches!(s.state.as_str(), "burning" | "spent"))
+        .map(short)
+        .unwrap_or_default()
 }
 
 fn left(s: &Slo) -> String {
@@ -146,8 +164,8 @@ pub(crate) fn table(list: &SloList) -> Table {
             number(s.good_text.as_deref().unwrap_or("-")),
             cell(&s.window),
             cell(left(s)),
-            number(rate(fastest(s))),
-            cell(s.spent_in.map(short).unwrap_or_default()),
+            number(burns(&s.firing, &s.burn)),
+            cell(spent_in(s)),
             cell(&s.owner),
         ]);
     }
@@ -155,7 +173,7 @@ pub(crate) fn table(list: &SloList) -> Table {
 }
 
 fn counted(s: &Slo, n: u64) -> String {
-    if s.unit == "time" { short(muster_model::units::Span(n)) } else { n.to_string() }
+    if s.unit == "time" { short(Span(n)) } else { n.to_string() }
 }
 
 fn scope(s: &Slo) -> String {
@@ -220,4 +238,32 @@ fn text(s: &Slo, on: bool) -> String {
         f.table(&why, on);
     }
     f.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::alert::Urgency;
+
+    #[test]
+    fn the_burn_rate_beside_a_state_is_the_one_that_decides_it() {
+        let burn = |window, rate| BurnRate { window, rate: Some(rate) };
+        let all = [burn(Span::mins(5), 0.0), burn(Span::hours(1), 0.4), burn(Span::hours(24), 3.5)];
+        assert_eq!(burns(&[], &all), "0.4x/1h");
+        assert_eq!(burns(&[], &[]), "-");
+        let rule = |factor, long, long_rate, urgency| FiringRule {
+            factor,
+            long,
+            short: Span::mins(5),
+            urgency,
+            long_rate,
+            short_rate: long_rate,
+        };
+        let firing = [
+            rule(6.0, Span::hours(6), 7.0, Urgency::Ticket),
+            rule(2.0, Span::mins(20), 2.5, Urgency::Page),
+        ];
+        assert_eq!(burns(&firing, &all), "2.5x/20m", "the page's");
+        assert_eq!(burns(&firing[..1], &all), "7.0x/6h");
+    }
 }

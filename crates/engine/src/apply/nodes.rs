@@ -11,6 +11,7 @@ use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::reservation::Over;
+use muster_model::slo::Footing;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ impl State {
                     stage_since: r.at,
                     stage_why: String::new(),
                     stage_until: None,
+                    drained_by_remedy: false,
                     generation: 0,
                     probation: None,
                     breaker: None,
@@ -111,18 +113,21 @@ impl State {
                 self.node(r.seq, node, |n| n.cordon = Some(cordon))
             }
             Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
-            Event::DrainStarted { node, reason } => {
-                self.node(r.seq, node, |n| enter(n, r.at, Stage::Draining, reason, None))
-            }
+            Event::DrainStarted { node, reason } => self.node(r.seq, node, |n| {
+                n.drained_by_remedy = false;
+                enter(n, r.at, Stage::Draining, reason, None);
+            }),
             Event::NodeDrained { node } => {
                 self.node(r.seq, node, |n| enter(n, r.at, Stage::Drained, "", None))
             }
             Event::NodeReady { node, reason } => {
                 self.node(r.seq, node, |n| enter(n, r.at, Stage::Ready, reason, None))
             }
-            Event::NodeStaged { node, stage, reason, until, .. } => {
-                self.node(r.seq, node, |n| enter(n, r.at, *stage, reason, *until))
-            }
+            Event::NodeStaged { node, stage, reason, until, word } => self.node(r.seq, node, |n| {
+                let was = (n.stage, n.drained_by_remedy);
+                n.drained_by_remedy = Footing::drained_by_remedy(was, *stage, *word);
+                enter(n, r.at, *stage, reason, *until);
+            }),
             Event::NodeRetired { node } => self.node(r.seq, node, |n| {
                 enter(n, r.at, Stage::Retired, "", None);
                 n.reachable = false;

@@ -479,6 +479,7 @@ fn begins(n: &Node, from: Time) -> Node {
         stage_since: from,
         stage_why: String::new(),
         stage_until: None,
+        drained_by_remedy: false,
         generation: 1,
         probation: None,
         breaker: None,

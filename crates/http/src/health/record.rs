@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// Newest records that are looked through.
 const LOOKED_AT: u64 = 200_000;
 
-async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
+/// The record, and how often somebody was to be called.
+async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
     let found = app.brain().read(|s| {
         let i = s.health.incidents.get(&id)?;
         let mut shown = incidents::view(i);
@@ -42,8 +43,8 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
     }
     story.cut |= after.0 > first || log.is_cut();
     let impact = story.impact(app.brain().now());
-    let (timeline, cut) = (story.entries, story.cut);
-    Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }))
+    let (timeline, cut, wanted) = (story.entries, story.cut, story.wanted);
+    Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }, wanted))
 }
 
 /// Get the record of an incident: its timeline, what it cost, and what people wrote.
@@ -56,7 +57,7 @@ pub(crate) async fn get(
     Segment(text): Segment,
 ) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, record) = record_of(&app, id(&text, "incident")?).await?;
+    let (seq, record, _) = record_of(&app, id(&text, "incident")?).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &record))
 }
 
@@ -70,9 +71,9 @@ pub(crate) async fn report(
     Segment(text): Segment,
 ) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, record) = record_of(&app, id(&text, "incident")?).await?;
+    let (seq, record, wanted) = record_of(&app, id(&text, "incident")?).await?;
     let kind = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
-    let mut response = (StatusCode::OK, kind, draft(&record)).into_response();
+    let mut response = (StatusCode::OK, kind, draft(&record, wanted)).into_response();
     mark(response.headers_mut(), &app, &caller, seq);
     Ok(response)
 }
@@ -125,8 +126,21 @@ fn line(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
+/// Who was called: what reached somebody, and where nothing did, what would have.
+fn called(pages: u32, wanted: u32) -> String {
+    match (pages, wanted) {
+        (0, 0) => "nobody was called".to_owned(),
+        (0, n) => {
+            format!(
+                "people would have been called {n} times: nobody was reached (see `muster routing`)"
+            )
+        }
+        (n, _) => format!("people were called {n} times"),
+    }
+}
+
 /// What is known, in the order in which a report is written; what people must add is left open.
-fn draft(r: &IncidentRecord) -> String {
+fn draft(r: &IncidentRecord, wanted: u32) -> String {
     let (i, m) = (&r.incident, &r.impact);
     let mut out = String::new();
     let _ = writeln!(out, "# Incident {}: {}\n", i.id, line(&i.summary));
@@ -159,7 +173,7 @@ fn draft(r: &IncidentRecord) -> String {
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
     let _ = writeln!(out, "- jobs that were hit: {}", list(&jobs));
     let _ = writeln!(out, "- projects to tell: {}", list(&m.projects));
-    let _ = writeln!(out, "- people were called {} times", m.pages);
+    let _ = writeln!(out, "- {}", called(m.pages, wanted));
     let _ = writeln!(out, "- findings: {}", i.count);
     let _ = writeln!(out, "\n## What happened\n\nTODO: in three sentences.\n");
     let _ = writeln!(out, "## What was changed shortly before\n");
@@ -199,4 +213,16 @@ fn draft(r: &IncidentRecord) -> String {
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::called;
+
+    #[test]
+    fn only_who_was_reached_was_called() {
+        assert_eq!(called(2, 3), "people were called 2 times");
+        assert!(called(0, 2).starts_with("people would have been called 2 times"));
+        assert_eq!(called(0, 0), "nobody was called");
+    }
 }

@@ -4,7 +4,7 @@ use super::timeline::{self, About};
 use muster_api::{IncidentEntry, IncidentImpact};
 use muster_engine::State as Site;
 use muster_model::Record;
-use muster_model::alert::{News, Urgency};
+use muster_model::alert::{Alert, News, Urgency};
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::JobId;
@@ -12,6 +12,7 @@ use muster_model::job::StopReason;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::remedy::Act;
 use muster_model::units::{Span, Time};
+use muster_server::acts::was_sent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -41,9 +42,16 @@ pub(super) struct Story {
     jobs: BTreeMap<JobId, Option<ProjectName>>,
     down: BTreeMap<NodeName, Time>,
     lost_ms: u64,
-    pages: u32,
+    /// How often somebody was called: what reached a receiver.
+    called: u32,
+    /// How often somebody was to be called, whether anybody could be reached or not.
+    pub(super) wanted: u32,
     runs: BTreeSet<u64>,
     alerts: BTreeSet<String>,
+    /// Those of the alerts that are pages.
+    pages: BTreeSet<String>,
+    /// Acts that call somebody.
+    acts: BTreeSet<u64>,
     pub(super) cut: bool,
 }
 
@@ -68,9 +76,12 @@ impl Story {
             jobs: BTreeMap::new(),
             down: BTreeMap::new(),
             lost_ms: 0,
-            pages: 0,
+            called: 0,
+            wanted: 0,
             runs: BTreeSet::new(),
             alerts: BTreeSet::new(),
+            pages: BTreeSet::new(),
+            acts: BTreeSet::new(),
             cut: false,
         }
     }
@@ -147,9 +158,12 @@ impl Story {
             }
             Event::AlertOpened { alert } if self.tells_of(&alert.link) => {
                 self.alerts.insert(alert.id.clone());
-                self.pages += u32::from(alert.urgency == Urgency::Page);
+                self.pages_by(alert);
                 let text = format!("{}: {}", alert.urgency.word(), alert.summary);
                 self.add(r, "alert", None, text);
+            }
+            Event::AlertChanged { alert } if self.alerts.contains(&alert.id) => {
+                self.pages_by(alert);
             }
             Event::AlertAcknowledged { id, acknowledgement } if self.alerts.contains(id) => {
                 let a = acknowledgement;
@@ -158,10 +172,15 @@ impl Story {
             }
             Event::AlertsTold { receiver, alerts } => {
                 let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
-                let told: Vec<News> = mine.map(|(_, news)| *news).collect();
-                for news in told {
+                let told: Vec<(News, bool)> =
+                    mine.map(|(id, news)| (*news, self.pages.contains(id))).collect();
+                for (news, page) in told {
+                    self.called += u32::from(page && news != News::Over);
                     self.add(r, "alert", None, format!("{receiver} was told {}", said(news)));
                 }
+            }
+            Event::ActEnded { id, ok, message, .. } if self.acts.contains(id) => {
+                self.called += u32::from(*ok && was_sent(message));
             }
             Event::AlertClosed { alert } if self.alerts.contains(&alert.id) => {
                 self.add(r, "alert", None, "over".to_owned());
@@ -186,7 +205,8 @@ impl Story {
         match &r.event {
             Event::ActAsked { act } => {
                 if let Act::Page { title, detail } = &act.act {
-                    self.pages += 1;
+                    self.wanted += 1;
+                    self.acts.insert(act.id);
                     self.add(r, "page", None, format!("{title}: {detail}"));
                     return;
                 }
@@ -273,7 +293,14 @@ impl Story {
             gpu_milli_hours: self.lost_ms / 3600,
             jobs: self.jobs.keys().map(|j| j.0).collect(),
             projects: projects.into_iter().collect(),
-            pages: self.pages,
+            pages: self.called,
+        }
+    }
+
+    /// An alert is a page, or became one.
+    fn pages_by(&mut self, alert: &Alert) {
+        if alert.urgency == Urgency::Page && self.pages.insert(alert.id.clone()) {
+            self.wanted += 1;
         }
     }
 }
@@ -281,11 +308,12 @@ impl Story {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::alert::{Acknowledgement, Alert, AlertState, Topic};
+    use muster_model::alert::{Acknowledgement, AlertState, Topic};
     use muster_model::entity::Entity;
     use muster_model::finding::{Closed, Severity};
     use muster_model::ids::{AttemptKey, Seq};
     use muster_model::node::Stage;
+    use muster_model::remedy::AskedAct;
 
     const MIN: i64 = 60_000;
 
@@ -335,10 +363,8 @@ mod tests {
         })
     }
 
-    #[test]
-    fn what_an_incident_cost_and_who_was_called_is_counted_once() {
-        let node: NodeName = "n1".parse().unwrap();
-        let incident = Incident {
+    fn incident() -> Arc<Incident> {
+        Arc::new(Incident {
             id: 7,
             cause: Entity::Site,
             kind: "leaf-loss".into(),
@@ -351,8 +377,41 @@ mod tests {
             owner: None,
             notes: Vec::new(),
             closed: Some(Closed { at: Time(180 * MIN), why: "it is back".into() }),
+        })
+    }
+
+    #[test]
+    fn nobody_was_called_who_was_not_reached() {
+        let opened = Event::AlertOpened { alert: alert("/incidents/7", Urgency::Page) };
+        let asked = |act| Event::ActAsked { act };
+        let act = |id| {
+            Box::new(AskedAct {
+                id,
+                act: Act::Page { title: "storm".into(), detail: String::new() },
+                at: Time(62 * MIN),
+                until: Time(72 * MIN),
+                ended: None,
+            })
         };
-        let mut s = Story::new(&Site::default(), Arc::new(incident));
+        let ended = |id, message: &str| Event::ActEnded {
+            id,
+            ok: true,
+            message: message.into(),
+            expired: false,
+        };
+        let mut s = Story::new(&Site::default(), incident());
+        for event in [opened, asked(act(3)), ended(3, "kept in pages.jsonl"), asked(act(4))] {
+            s.read(&record(62 * MIN, None, event));
+        }
+        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (0, 3));
+        s.read(&record(63 * MIN, None, ended(4, "kept in pages.jsonl, sent to hooks.example")));
+        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (1, 3));
+    }
+
+    #[test]
+    fn what_an_incident_cost_and_who_was_called_is_counted_once() {
+        let node: NodeName = "n1".parse().unwrap();
+        let mut s = Story::new(&Site::default(), incident());
         s.gpus.insert(node.clone(), 8);
         let lost = || Event::NodeLost { node: node.clone(), last_seen: Time(59 * MIN) };
         let key = AttemptKey { job: JobId(3), attempt: 1 };

@@ -119,16 +119,6 @@ pub(crate) async fn delete_objective(
     Ok(response)
 }
 
-fn state(s: &Standing) -> &'static str {
-    let st = &s.status;
-    match () {
-        () if st.sli.is_none() => "no_data",
-        () if st.is_spent() => "spent",
-        () if !st.firing.is_empty() => "burning",
-        () => "kept",
-    }
-}
-
 /// A share for people: as many decimals as its target has, and two more.
 pub(crate) fn percent(r: Ratio, target: &str) -> String {
     let decimals = target.trim_end_matches('%').split_once('.').map_or(0, |(_, d)| d.len());
@@ -146,7 +136,7 @@ fn view(site: &Site, s: &Standing) -> Slo {
         id: o.name.to_string(),
         kind: Kind::Slo,
         name: o.name.to_string(),
-        state: state(s).to_owned(),
+        state: st.state(o.target).to_owned(),
         version: site.slo.objectives_at.0,
         owner: o.owner.clone(),
         description: o.description.clone(),

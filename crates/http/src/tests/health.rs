@@ -285,6 +285,48 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_report_of_a_week_counts_the_findings_that_the_list_shows() {
+    let s = site().await;
+    let told = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
+    s.brain.system(Command::FindingsSeen { findings: told }).await.unwrap();
+    // What follows from a fault that the node told is a finding like any other.
+    let fault = SeenFault {
+        code: "xid-79".into(),
+        at: s.brain.now(),
+        count: 1,
+        source: FaultSource::Kernel,
+        class: FaultClass::Bus,
+        action: FaultAction::Reboot,
+        gpu: Some(0),
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: "told".into(),
+    };
+    let node = "n1".parse().unwrap();
+    s.brain.system(Command::FaultsSeen { node, faults: vec![fault] }).await.unwrap();
+    let mut listed = std::collections::BTreeMap::new();
+    for kind in kinds(&s.get(&s.operator, "/v1/findings").await.json()) {
+        *listed.entry(kind).or_insert(0u64) += 1;
+    }
+    assert!(listed.len() >= 2, "{listed:?}");
+    // Where a week ends in between, they are in the one before.
+    let mut counted = std::collections::BTreeMap::new();
+    let mut nodes = 0;
+    for back in [0, 1] {
+        let r = s.get(&s.admin, &format!("/v1/reports/period?back={back}")).await.json();
+        for k in r["findings"].as_array().unwrap() {
+            let kind = k["kind"].as_str().unwrap().to_owned();
+            *counted.entry(kind).or_insert(0u64) += k["count"].as_u64().unwrap();
+        }
+        let on = r["nodes"].as_array().unwrap().iter();
+        nodes += on.map(|n| n["count"].as_u64().unwrap()).sum::<u64>();
+    }
+    assert_eq!(counted, listed);
+    assert_eq!(nodes, listed.values().sum::<u64>(), "all of them are about the node");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_is_decided_by_the_engine_itself() {
     let s = site().await;
     let stop = json!({"reason": "the cooling is rebuilt"});

@@ -66,10 +66,14 @@ pub(super) fn objectives_and_alerts(said: &Said, wrong: &mut Wrong) {
         let what = format!("objective {name} burns exactly when a rule says so");
         let fits = match state {
             "burning" => fires,
-            "kept" | "no_data" => !fires,
+            "kept" | "below_target" | "no_data" => !fires,
             _ => state == "spent",
         };
         wrong.holds(fits, what, SLOS, slo);
+        let share = slo["good_share"].as_f64().unwrap_or_default();
+        let target = slo["target_ppm"].as_f64().unwrap_or_default() / 1e6;
+        let what = format!("objective {name} is kept only while its share meets its target");
+        wrong.holds(state != "kept" || share >= target - 1e-9, what, SLOS, slo);
         let few = slo["good"].as_u64() <= slo["total"].as_u64();
         wrong.holds(few, format!("objective {name}: no more good ones than all"), SLOS, slo);
     }

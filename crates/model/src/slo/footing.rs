@@ -1,6 +1,7 @@
 //! Whether a node is in service, and why not.
 
 use super::Cause;
+use crate::cordon::CordonedBy;
 use crate::node::{Node, NodeRole, Stage};
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,14 @@ pub struct Footing {
     pub reachable: bool,
     /// What the node is kept for: all work, spare, small work only.
     pub role: NodeRole,
-    /// It takes no work by an operator's word.
+    /// It takes no work by an operator's word, or by the control plane's.
     pub cordoned: bool,
+    /// That is the control plane's: it failed a test.
+    #[serde(default)]
+    pub failed_test: bool,
+    /// A remediation drains it, not an operator.
+    #[serde(default)]
+    pub drained_by_remedy: bool,
     /// It is left alone until an operator reconciles it.
     pub protected: bool,
     /// It is being tested.
@@ -29,6 +36,8 @@ impl From<&Node> for Footing {
             reachable: n.reachable,
             role: n.role,
             cordoned: n.cordon.is_some(),
+            failed_test: n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest),
+            drained_by_remedy: n.drained_by_remedy,
             protected: n.protected,
             testing: n.qualifying.is_some(),
         }
@@ -42,9 +51,22 @@ impl Footing {
         reachable: false,
         role: NodeRole::Normal,
         cordoned: false,
+        failed_test: false,
+        drained_by_remedy: false,
         protected: false,
         testing: false,
     };
+
+    /// Is a node that enters a stage drained by a remediation? `was` is its stage, and whether it
+    /// was until now; `word`: an operator has it so.
+    #[must_use]
+    pub fn drained_by_remedy(was: (Stage, bool), to: Stage, word: bool) -> bool {
+        match (was.0, to) {
+            (Stage::Draining | Stage::Drained, Stage::Draining | Stage::Drained) => was.1,
+            (_, Stage::Draining) => !word,
+            _ => false,
+        }
+    }
 
     /// How it counts: not at all before it first serves and after it is retired; otherwise in
     /// service, or out of it and why.
@@ -58,7 +80,9 @@ impl Footing {
             _ if !self.reachable => out(Cause::Unreachable),
             _ if self.protected => out(Cause::Platform),
             _ if self.testing => out(Cause::Test),
+            Stage::Draining | Stage::Drained if self.drained_by_remedy => out(Cause::Quarantine),
             Stage::Draining | Stage::Drained => out(Cause::Operator),
+            Stage::Ready if self.cordoned && self.failed_test => out(Cause::Quarantine),
             Stage::Ready if self.cordoned => out(Cause::Operator),
             Stage::Ready if self.role == NodeRole::Suspect => out(Cause::Quarantine),
             Stage::Ready => Some(Ok(())),

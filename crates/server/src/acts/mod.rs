@@ -18,6 +18,7 @@ use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::ids::{Epoch, Seq};
 use muster_model::remedy::{Act, AskedAct};
+pub use page::was_sent;
 use std::collections::HashMap;
 use std::io;
 use std::mem::{Discriminant, discriminant};

@@ -7,6 +7,15 @@ use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// So the end of a page says that it reached a receiver.
+const SENT: &str = ", sent to ";
+
+/// Did a page reach somebody, or was it only kept? By what its act ended with.
+#[must_use]
+pub fn was_sent(message: &str) -> bool {
+    message.contains(SENT)
+}
+
 /// A page, as it is kept and sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Page {
@@ -74,7 +83,7 @@ pub(super) async fn carry_out(
         if !hook.post(&key, line.as_bytes(), open).await {
             return Outcome::Later;
         }
-        message = format!("{message}, sent to {}", hook.host());
+        message = format!("{message}{SENT}{}", hook.host());
     }
     Outcome::Over { ok: true, message }
 }

@@ -273,6 +273,7 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
     f.line("  Split", parts.join(", "));
     let waits = match (r.drained_at, r.placed_at, r.started_at, r.working_at) {
         // Nothing of a job that has ended waits.
+        (_, _, Some(_), None) if over => "ended before it told of a step",
         (.., None) if over => "ended before it worked again",
         (None, ..) => "its ranks are leaving",
         (_, None, ..) => "waits for free capacity",

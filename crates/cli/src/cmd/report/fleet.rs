@@ -142,6 +142,9 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     f.section("Together", on);
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
     let (b, i) = (&t.jobs.failed, &t.interruptions);
+    if let Some(lost) = t.lost_before_gpu_seconds {
+        f.text(&format!("lost besides: {} GPU-hours of work of days that were final", hours(lost)));
+    }
     f.text(&format!("MTBI {}, back after {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
     let blame = |a, h, p, u| format!("{a} the job's own, {h} hardware, {p} platform, {u} unknown");
     let interrupted = blame(i.application, i.infrastructure, i.platform, i.unknown);

@@ -165,11 +165,7 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
         line(f, "MTBI", &format!("{:>6}  up between interruptions; {n}", span(ms)));
     }
     if let Some(ms) = r.recover_ms {
-        line(
-            f,
-            "Recovery",
-            &format!("{:>6}  on average, from the order to stop to work", span(ms)),
-        );
+        line(f, "Recovery", &format!("{:>6}  on average, from its first sign to work", span(ms)));
     }
     if r.unsaved_ms > 0 {
         line(f, "At risk", &format!("{:>6}  of work in no checkpoint yet", span(r.unsaved_ms)));

@@ -3,6 +3,7 @@
 use super::fleet::{hours, percent};
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
+use muster_model::slo::FINAL_AFTER;
 use muster_model::units::Span;
 use muster_terminal::output::colour::{Style, paint};
 use muster_terminal::output::facts::Facts;
@@ -66,6 +67,7 @@ fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
         line("ETTR", &|f| percent(f.ettr), fell(&|f| f.ettr)),
         line("GPU-hours held", &|f| hours(f.allocated_gpu_seconds), false),
         line("GPU-hours lost", &|f| hours(f.gpu_seconds.lost), false),
+        line("lost of final days", &|f| hours(f.lost_before_gpu_seconds.unwrap_or(0.0)), false),
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
         line("failed by their own", &|f| f.jobs.failed.application.to_string(), false),
@@ -99,6 +101,10 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
     f.0.push_str(&format!("{}\n", paint(&format!("{what} {}", r.name), Style::Bold, on)));
     let so_far = if r.over { "" } else { ", and still going on" };
     f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
+    if r.over {
+        let at = muster_api::Timestamp(r.to.0 + FINAL_AFTER);
+        f.0.push_str(&format!("  final from {at} on; what is found out until then corrects it\n"));
+    }
     if r.since > r.from {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
@@ -181,7 +187,7 @@ fn listed(pairs: impl Iterator<Item = (String, u64)>) -> String {
 
 fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
     f.section("What failed", on);
-    let kinds = listed(r.findings.iter().take(8).map(|k| (k.kind.clone(), k.count)));
+    let kinds = listed(r.findings.iter().map(|k| (k.kind.clone(), k.count)));
     f.text(&format!("findings: {}", if kinds.is_empty() { "none".into() } else { kinds }));
     let nodes = listed(r.nodes.iter().take(8).map(|n| (n.node.clone(), n.count)));
     if !nodes.is_empty() {

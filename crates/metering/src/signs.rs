@@ -1,0 +1,57 @@
+//! The first sign of what hits attempts: from there on the way back is counted, as in the job's own
+//! recovery, and not from the order to stop that follows when it is noticed.
+
+use muster_model::event::{Event, Record};
+use muster_model::job::{StopReason, Verdict};
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Findings that are remembered.
+const KEPT: usize = 4096;
+
+/// When nodes that are lost were last heard, and when findings were first seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Signs {
+    lost: BTreeMap<NodeName, Time>,
+    found: BTreeMap<u64, Time>,
+}
+
+impl Signs {
+    /// Folds one record in.
+    pub(crate) fn apply(&mut self, r: &Record) {
+        match &r.event {
+            Event::NodeLost { node, last_seen } => {
+                self.lost.insert(node.clone(), *last_seen);
+            }
+            Event::NodeBack { node, .. } | Event::NodeRetired { node } => {
+                self.lost.remove(node);
+            }
+            Event::FindingOpened { finding, .. } => {
+                self.found.insert(finding.id, finding.seen.first_seen.min(finding.opened_at));
+                if self.found.len() > KEPT {
+                    self.found.pop_first();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first sign of what an attempt is stopped for, where there was one before.
+    pub(crate) fn behind(&self, reason: &StopReason) -> Option<Time> {
+        match reason {
+            StopReason::NodeLost { node } => self.lost.get(node).copied(),
+            StopReason::Sick { finding, .. } | StopReason::Hung { finding } => {
+                self.found.get(finding).copied()
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of what its end is attributed to: the first of these findings is the cause.
+    pub(crate) fn explained(&self, verdict: Verdict, findings: &[u64]) -> Option<Time> {
+        let cause = findings.first().filter(|_| verdict.excuses())?;
+        self.found.get(cause).copied()
+    }
+}
