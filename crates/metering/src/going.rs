@@ -270,7 +270,7 @@ impl Going {
     pub(crate) fn stop(&mut self, at: Time, ends_job: bool) {
         if let Some(a) = &mut self.attempt {
             a.stop_at.get_or_insert(at);
-            a.stops_job |= ends_job;
+            a.stops_job = ends_job;
         }
     }
 

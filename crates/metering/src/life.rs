@@ -180,11 +180,11 @@ impl Lives {
             }),
             Event::StopOrdered { key, reason, .. } => self.on(key.job, key.attempt, |a| {
                 a.stop_at.get_or_insert(at);
-                a.stops_job |= ends_job(reason);
+                a.stops_job = ends_job(reason);
             }),
-            Event::SlotEnded { key, node, .. } => {
+            Event::SlotEnded { key, node, ended_at, .. } => {
                 self.on(key.job, key.attempt, |a| {
-                    a.held.free(node, at);
+                    a.held.free(node, ended_at.unwrap_or(at));
                     a.freed_at = a.held.freed_at();
                 });
             }

@@ -110,6 +110,10 @@ pub enum Event {
         node: NodeName,
         /// How the ranks ended there.
         end: SlotEnd,
+        /// When they ended, by what the agent said, where that was before the record and the
+        /// attempt had started: the server may hear of it much later. Never before the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_at: Option<Time>,
     },
     /// What an attempt does on a node is unknown: the node is lost.
     SlotLost {

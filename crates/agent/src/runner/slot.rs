@@ -8,6 +8,7 @@ use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
 use crate::body::wall;
 use crate::cgroup::Group;
 use crate::isolation::SCRATCH;
+use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
@@ -69,6 +70,8 @@ pub(super) struct Slot {
     /// Its supervisor stops the ranks when their lease runs out.
     leased: bool,
     since: Instant,
+    /// It was started since the machine was: what its supervisor says of moments can be compared.
+    this_boot: bool,
     shim: Option<ProcessId>,
     child: Option<Child>,
     ranks: Vec<i32>,
@@ -126,6 +129,7 @@ impl Slot {
             group: None,
             leased: false,
             since: now,
+            this_boot: true,
             shim: None,
             child: None,
             ranks: Vec::new(),
@@ -209,6 +213,8 @@ impl Slot {
         let meta: MetaFile = dir.read("meta.json")?;
         let state: StateFile = dir.read("state.json").unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
+        slot.this_boot = meta.boot == process::boot_id();
+        slot.state.ended = slot.state.ended.filter(|_| slot.this_boot);
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.
@@ -224,7 +230,7 @@ impl Slot {
             slot.phase = Phase::Draining(end);
             return Some(slot);
         }
-        if meta.boot != process::boot_id() && slot.dir.record().end.is_none() {
+        if !slot.this_boot && slot.dir.record().end.is_none() {
             slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
             return Some(slot);
         }
@@ -321,6 +327,12 @@ impl Slot {
         }
     }
 
+    /// How long ago its ranks ended, where that is known and its end may be reported.
+    pub(super) fn ended_ago(&self) -> Option<Span> {
+        let ended = self.state.ended.filter(|_| matches!(self.phase, Phase::Ended(_)));
+        ended.map(|at| BootTime::now().since(at))
+    }
+
     fn reach(&self) -> Reach<'_> {
         Reach {
             group: self.group.as_ref(),
@@ -332,6 +344,12 @@ impl Slot {
 
     pub(super) fn stop(&mut self, why: Why, grace: Span, now: Instant) {
         if !self.active() {
+            return;
+        }
+        // What ended before the order came ended by itself. A restarted agent, or one that was
+        // not connected, may not have looked yet.
+        if self.stop.is_none() && self.dir.record().end.is_some() {
+            self.look = true;
             return;
         }
         let kill_at = now.checked_add(grace.to_std()).unwrap_or(now + GRACE.to_std());
@@ -493,6 +511,7 @@ impl Slot {
                 tracing::info!(attempt = %self.key, killed = end.cleanup.killed,
                     "processes outlived their ranks and were killed");
             }
+            self.state.ended = end.at.filter(|_| self.this_boot);
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
@@ -678,6 +697,7 @@ impl Slot {
         // interfered; then, as when there is none, the end is written down at once.
         let again = recorded && self.state.stop.is_none();
         self.state.end = Some(end.clone());
+        self.state.ended.get_or_insert_with(BootTime::now);
         self.phase = Phase::Draining(end);
         self.output = true;
         self.dirty = true;

@@ -1,7 +1,7 @@
 //! A job for people.
 
 use super::{Beside, story};
-use muster_api::{Job, JobArray, Recovery};
+use muster_api::{Job, JobArray, Recovery, Timestamp};
 use muster_model::job::{Basis, JobState};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
@@ -94,7 +94,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.line("After a loss", loss.unwrap_or_default());
     f.line("Submitted", full(now, job.submitted_at));
     f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
-    f.line("Ended", job.ended_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Ended", ended(job).map(|t| full(now, t)).unwrap_or_default());
     if let Some(p) = &job.progress {
         let loss = p.loss.map(|l| format!(", loss {l}")).unwrap_or_default();
         f.line("Progress", format!("step {}{loss} ({})", p.step, relative(now, p.at)));
@@ -240,6 +240,14 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
     }
     f.0
+}
+
+/// When a job ended: with its last rank, although the server may have heard of that later.
+fn ended(job: &Job) -> Option<Timestamp> {
+    // One that is cancelled may have waited since its last attempt.
+    let ran = matches!(job.state, JobState::Succeeded | JobState::Failed);
+    let last = job.past.last().filter(|_| ran).map(|p| p.ended_at);
+    job.ended_at.map(|at| last.map_or(at, |t| t.min(at)))
 }
 
 /// When the next attempt of a job starts that lost a node.
