@@ -267,6 +267,9 @@ pub(crate) struct StateFile {
     pub(crate) done: Vec<Option<VoiceReport>>,
     #[serde(default)]
     pub(crate) stop: Option<Why>,
+    /// When that began; of no use after the machine started anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped: Option<BootTime>,
     /// When what is being stopped is killed.
     #[serde(default)]
     pub(crate) kill: Option<KillBy>,

@@ -214,7 +214,6 @@ impl Slot {
         let state: StateFile = dir.read("state.json").unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
         slot.this_boot = meta.boot == process::boot_id();
-        slot.state.ended = slot.state.ended.filter(|_| slot.this_boot);
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.
@@ -329,8 +328,8 @@ impl Slot {
 
     /// How long ago its ranks ended, where that is known and its end may be reported.
     pub(super) fn ended_ago(&self) -> Option<Span> {
-        let ended = self.state.ended.filter(|_| matches!(self.phase, Phase::Ended(_)));
-        ended.map(|at| BootTime::now().since(at))
+        let known = self.this_boot && matches!(self.phase, Phase::Ended(_));
+        self.state.ended.filter(|_| known).map(|at| BootTime::now().since(at))
     }
 
     fn reach(&self) -> Reach<'_> {
@@ -346,12 +345,6 @@ impl Slot {
         if !self.active() {
             return;
         }
-        // What ended before the order came ended by itself. A restarted agent, or one that was
-        // not connected, may not have looked yet.
-        if self.stop.is_none() && self.dir.record().end.is_some() {
-            self.look = true;
-            return;
-        }
         let kill_at = now.checked_add(grace.to_std()).unwrap_or(now + GRACE.to_std());
         match &mut self.stop {
             // Asked again: only a shorter grace changes anything.
@@ -364,6 +357,7 @@ impl Slot {
             None => {
                 self.stop = Some(Stopping { termed: false, adopted: false, kill_at, kills: 0 });
                 self.state.stop = Some(why);
+                self.state.stopped = Some(BootTime::now());
                 self.state.kill = Some(KillBy::after(grace, wall()));
                 self.save(true, now);
             }
@@ -511,7 +505,7 @@ impl Slot {
                 tracing::info!(attempt = %self.key, killed = end.cleanup.killed,
                     "processes outlived their ranks and were killed");
             }
-            self.state.ended = end.at.filter(|_| self.this_boot);
+            self.state.ended = end.at;
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
@@ -588,9 +582,13 @@ impl Slot {
             };
             SlotEnd::Failed { exit: f.end.exit(note) }
         };
+        // What ended before the order came ended by itself, whenever an agent looks.
+        let both = end.at.zip(self.state.stopped).filter(|_| self.this_boot);
+        let early = both.is_some_and(|(ended, stopped)| ended < stopped);
         match (&self.state.stop, &end.first) {
             // A failure that the stop did not cause still counts as one.
-            (Some(Why::Asked), Some(f)) if self.before_stop(f) => failed(f),
+            (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
+            (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
             (Some(Why::Asked), _) => SlotEnd::Stopped,
             (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
             (_, Some(f)) => failed(f),

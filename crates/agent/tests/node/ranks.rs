@@ -347,6 +347,9 @@ pub(crate) fn what_ended_without_an_agent_ended_by_itself_and_then() {
         std::thread::sleep(Duration::from_millis(3));
     }
     let at = BootTime::now();
+    while BootTime::now() <= at {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let mut b = b.restarted();
     // The first thing that the next agent hears is an order to stop it.
     b.runner.stop(k, Span::secs(10), Instant::now());

@@ -340,6 +340,26 @@ mod tests {
     }
 
     #[test]
+    fn a_job_ended_with_its_last_rank_and_not_when_that_was_heard() {
+        let mut job = muster_api::samples::job(42, JobState::Succeeded);
+        job.ended_at = Some(Time(14_000).into());
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(0).into(),
+            started_at: Some(Time(0).into()),
+            ended_at: Time(5_000).into(),
+            verdict: Verdict::Success,
+            attributed_to: "success".into(),
+            reason: String::new(),
+            findings: vec![],
+        }];
+        assert_eq!(ended(&job), Some(Time(5_000).into()));
+        job.state = JobState::Cancelled;
+        assert_eq!(ended(&job), Some(Time(14_000).into()), "it was queued again before");
+    }
+
+    #[test]
     fn a_failed_job_that_is_excused_may_be_run_again_by_its_user() {
         let mut job = muster_api::samples::job(42, JobState::Failed);
         job.reason = Some("rank 0 exited with code 3 on hgx-01".into());
