@@ -147,6 +147,7 @@ impl Caller {
             seq: seen.0,
             epoch: seen.1,
             observed: opening.observed,
+            ended_ago: Vec::new(),
             at: crate::wall(),
             qualifying: None,
         };

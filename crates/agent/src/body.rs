@@ -418,7 +418,7 @@ impl Body {
                 {
                     sim.clear_load(key, now);
                 }
-                out.push(FromAgent::Report { key, observed });
+                out.push(FromAgent::Report { key, observed, ago: runner.ended_ago(key) });
             }
         }
         out
@@ -465,6 +465,11 @@ impl Body {
             all.extend(s.observed());
         }
         all
+    }
+
+    /// How long ago an attempt ended, where that is known.
+    pub(crate) fn ended_ago(&self, key: AttemptKey) -> Option<Span> {
+        self.runner.as_ref().and_then(|r| r.ended_ago(key))
     }
 
     /// Stops what may not go on without a server.

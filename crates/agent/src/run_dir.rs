@@ -2,6 +2,7 @@
 //! secret, never the value of a variable.
 
 use crate::cgroup::Group;
+use crate::lease::BootTime;
 use crate::process::ProcessId;
 use crate::theirs;
 use crate::trash;
@@ -93,6 +94,9 @@ pub(crate) struct EndFile {
     pub(crate) lease: Option<Span>,
     #[serde(default)]
     pub(crate) cleanup: Cleanup,
+    /// When the last rank ended. Older supervisors do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<BootTime>,
 }
 
 /// A line of the `record`: what a supervisor tells of its slot. Lines are only ever appended,
@@ -263,12 +267,18 @@ pub(crate) struct StateFile {
     pub(crate) done: Vec<Option<VoiceReport>>,
     #[serde(default)]
     pub(crate) stop: Option<Why>,
+    /// When that began; of no use after the machine started anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped: Option<BootTime>,
     /// When what is being stopped is killed.
     #[serde(default)]
     pub(crate) kill: Option<KillBy>,
     /// The end, once it is known.
     #[serde(default)]
     pub(crate) end: Option<SlotEnd>,
+    /// When that was; of no use after the machine started anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<BootTime>,
     /// Nobody has to be asked about the end any more.
     #[serde(default)]
     pub(crate) finished: bool,

@@ -520,6 +520,7 @@ impl Attempt {
             notice,
             preflight,
             freed_at,
+            last_end: _,
         } = attempt;
         Attempt {
             no: *no,

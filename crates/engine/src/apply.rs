@@ -109,21 +109,22 @@ impl State {
                 }
             })?,
             Event::SlotStarted { key, node } => {
-                self.slot(r, key, node, |s| {
+                self.slot(r, key, node, r.at, |s| {
                     if *s == SlotState::Pending {
                         *s = SlotState::Running;
                     }
                 })?;
             }
-            Event::SlotEnded { key, node, end } => {
-                self.slot(r, key, node, |s| {
+            Event::SlotEnded { key, node, end, ended_at } => {
+                let at = ended_at.unwrap_or(r.at);
+                self.slot(r, key, node, at, |s| {
                     if !matches!(s, SlotState::Ended { .. }) {
                         *s = SlotState::Ended { end: end.clone() };
                     }
                 })?;
             }
             Event::SlotLost { key, node } => {
-                self.slot(r, key, node, |s| {
+                self.slot(r, key, node, r.at, |s| {
                     if !matches!(s, SlotState::Ended { .. }) {
                         *s = SlotState::Lost;
                     }
@@ -401,13 +402,14 @@ impl State {
                 notice: None,
                 preflight: None,
                 freed_at: None,
+                last_end: None,
             });
             j.promise = None;
             j.size = None;
             j.idle_warned = None;
             crate::health::recovery_placed(j, r.at);
         })?;
-        self.use_changes(r, key.job, placement, true);
+        self.use_changes(r, key.job, placement, None);
         Ok(())
     }
 
@@ -540,6 +542,7 @@ impl State {
         r: &Record,
         key: &AttemptKey,
         node: &NodeName,
+        at: Time,
         f: impl Fn(&mut SlotState),
     ) -> Result<(), ApplyError> {
         let seq = r.seq;
@@ -555,6 +558,7 @@ impl State {
         }
         let job = Arc::make_mut(arc);
         job.version = seq;
+        let gone = |s: &SlotState| matches!(s, SlotState::Ended { .. });
         let mut last = false;
         for i in mine {
             let Some(a) = &mut job.attempt else { break };
@@ -567,26 +571,28 @@ impl State {
             }
             last |= self.index.slot_changed(key.job, node, i, (&before, &after));
             if let Some(a) = &mut job.attempt {
+                if gone(&after) && !gone(&before) {
+                    a.last_end = a.last_end.max(Some(at));
+                }
                 a.slots[i] = after;
             }
         }
         // Nothing is allocated to it from here on, however long its end takes to be settled.
-        let gone = |s: &SlotState| matches!(s, SlotState::Ended { .. });
         let mut freed = None;
         if last
             && let Some(a) = &mut job.attempt
             && a.freed_at.is_none()
             && a.slots.iter().all(gone)
         {
-            a.freed_at = Some(r.at);
-            freed = Some(a.placement.clone());
+            a.freed_at = a.last_end.or(Some(r.at));
+            freed = Some((a.placement.clone(), a.last_end.unwrap_or(r.at)));
         }
         if last && job.attempt.as_ref().is_some_and(|a| a.stop.is_some()) {
             self.index.last_slot_gone(job);
         }
-        if let Some(placement) = freed {
+        if let Some((placement, at)) = freed {
             self.index.cluster.end(key.job, |_| false);
-            self.use_changes(r, key.job, &placement, false);
+            self.use_changes(r, key.job, &placement, Some(at));
         }
         Ok(())
     }
@@ -601,7 +607,7 @@ impl State {
         let ends = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
         let freed_at = ends.and_then(|a| a.freed_at);
         if let Some(p) = ends.filter(|_| freed_at.is_none()).map(|a| a.placement.clone()) {
-            self.use_changes(r, key.job, &p, false);
+            self.use_changes(r, key.job, &p, Some(r.at));
         }
         let freed = freed_at.unwrap_or(r.at);
         self.exposed(key, verdict, freed);
@@ -612,7 +618,7 @@ impl State {
         self.job(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
             if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
-                rec.drained_at = Some(freed);
+                rec.drained_at = Some(freed.max(rec.decided_at));
             }
             j.past.push(PastAttempt {
                 no: a.no,
@@ -624,7 +630,12 @@ impl State {
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),
-                stopped_for: a.stop.as_ref().map(|s| s.reason.clone()),
+                // One whose ranks had all ended well before the order reached them was not stopped.
+                stopped_for: a
+                    .stop
+                    .as_ref()
+                    .filter(|_| verdict != Verdict::Success)
+                    .map(|s| s.reason.clone()),
             });
             if j.past.len() > PAST_MAX {
                 j.past.remove(0);
@@ -673,8 +684,9 @@ impl State {
         });
     }
 
-    /// A user's use of GPUs changes from now on.
-    fn use_changes(&mut self, r: &Record, job: JobId, placement: &Placement, up: bool) {
+    /// A user's use of GPUs changes from now on: more is used, or what ended at a moment is not
+    /// any more. What was counted since that moment is taken back.
+    fn use_changes(&mut self, r: &Record, job: JobId, placement: &Placement, end: Option<Time>) {
         let Some(j) = self.jobs.get(&job) else { return };
         let milli: u64 = placement
             .slots
@@ -687,7 +699,11 @@ impl State {
             .sum();
         let half = self.policy.fair_share.half_life;
         let key = (j.project.clone(), j.user.clone());
-        self.usage.entry(key).or_default().change(r.at, half, milli, up);
+        let usage = self.usage.entry(key).or_default();
+        usage.change(r.at, half, milli, end.is_none());
+        if let Some(end) = end.filter(|t| *t < r.at) {
+            usage.take_back(end, half, milli);
+        }
     }
 
     fn use_token(&mut self, id: &str) {

@@ -8,7 +8,7 @@ use crate::state::index::live;
 use crate::state::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
-use muster_model::job::{Attempt, Job, JobState, SlotState};
+use muster_model::job::{Attempt, Job, JobState, PastAttempt, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::placement::HeldPart;
@@ -45,6 +45,7 @@ pub const INVARIANTS: &[Invariant] = &[
     cheap("queue_is_who_waits", "the queue holds those who wait, and nobody else", queue),
     cheap("ledger_adds_up", "quotas are charged with the sum of what runs", ledger),
     cheap("ended_is_over", "a job that ended holds nothing", ended_is_over),
+    cheap("ends_in_time", "ranks end after their start, and before that is heard", ends_in_time),
     cheap("attempts_in_order", "attempts are numbered in order", attempts_in_order),
     cheap("checkpoint_is_own", "a checkpoint is of an attempt that was made", checkpoint_is_own),
     Invariant {
@@ -280,6 +281,17 @@ fn ended_is_over(s: &State) -> Vec<String> {
     };
     let odd = s.jobs.values().filter(|j| wrong(j));
     odd.map(|j| format!("job {} is {} and its attempt says otherwise", j.id, j.state)).collect()
+}
+
+fn ends_in_time(s: &State) -> Vec<String> {
+    let wrong = |j: &Job| {
+        let past =
+            |p: &PastAttempt| p.freed() > p.ended_at || p.started_at.is_some_and(|t| t > p.freed());
+        let freed = j.attempt.as_ref().and_then(|a| a.freed_at);
+        j.past.iter().any(past) || freed.is_some_and(|t| t > s.now)
+    };
+    let odd = s.jobs.values().filter(|j| wrong(j));
+    odd.map(|j| format!("ranks of job {} ended before they started, or later", j.id)).collect()
 }
 
 fn attempts_in_order(s: &State) -> Vec<String> {

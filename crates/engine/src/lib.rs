@@ -97,6 +97,8 @@ pub struct Engine {
     key: Option<muster_model::command::IdempotencyKey>,
     /// Nodes whose orders may have changed since the caller last asked.
     touched: BTreeSet<muster_model::names::NodeName>,
+    /// Nodes that are to be heard before limits of what runs there count.
+    unheard: Option<tick::Unheard>,
     /// Something may be schedulable.
     dirty: bool,
     /// When the last cycle was, and when time alone may change its answer.
@@ -124,6 +126,7 @@ impl Engine {
             actor: "system".into(),
             key: None,
             touched: BTreeSet::new(),
+            unheard: None,
             dirty: true,
             scheduled_at: Time(0),
             look_again: None,

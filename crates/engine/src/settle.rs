@@ -51,13 +51,17 @@ impl Engine {
             self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
         }
         if a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. })) {
-            let reason = "every rank ended with code 0".to_string();
-            let verdict = Verdict::Success;
-            self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
-            self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
-            self.work_ended(job, Verdict::Success, "it ended well");
-            self.after_end(a);
+            self.succeed(job, a, key);
         }
+    }
+
+    fn succeed(&mut self, job: &Arc<Job>, a: &Attempt, key: AttemptKey) {
+        let reason = "every rank ended with code 0".to_string();
+        let verdict = Verdict::Success;
+        self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
+        self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
+        self.work_ended(job, Verdict::Success, "it ended well");
+        self.after_end(a);
     }
 
     fn settle_stopping(
@@ -69,6 +73,12 @@ impl Engine {
         look: bool,
     ) {
         if a.slots.iter().any(|s| matches!(s, SlotState::Pending | SlotState::Running)) {
+            return;
+        }
+        // Every rank had ended well before the order reached it: the limit ended nothing.
+        let well = |s: &SlotState| matches!(s, SlotState::Ended { end } if fine(end));
+        if matches!(stop.reason, StopReason::TimeLimit { .. }) && a.slots.iter().all(well) {
+            self.succeed(job, a, key);
             return;
         }
         let lost = a.slots.contains(&SlotState::Lost);

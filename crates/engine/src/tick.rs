@@ -3,16 +3,31 @@
 use crate::Engine;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::StopReason;
-use muster_model::units::Time;
+use muster_model::job::{Attempt, SlotState, StopReason};
+use muster_model::names::NodeName;
+use muster_model::units::{Span, Time};
 use muster_scheduler::FAR;
 use std::collections::BTreeSet;
+
+/// So long a server that took the lead waits for nodes at most, before it acts upon the limits of
+/// what runs there: longer than it takes until a silent node is called lost.
+const HEARD_WITHIN: Span = Span::secs(60);
+
+/// Nodes that a server has not heard since it took the lead.
+#[derive(Debug, Clone)]
+pub(crate) struct Unheard {
+    nodes: BTreeSet<NodeName>,
+    until: Time,
+}
 
 impl Engine {
     /// Lets time pass up to `now`. An early tick changes nothing. Returns whether another tick
     /// should follow at once (the cycle stopped at its limit).
     pub fn tick(&mut self, now: Time) -> bool {
         self.advance(now);
+        if self.unheard.as_ref().is_some_and(|u| u.until <= self.state.now) {
+            self.unheard = None;
+        }
         self.pass_deadlines();
         self.pass_tests();
         self.pass_health();
@@ -39,7 +54,7 @@ impl Engine {
         if self.dirty {
             return Some(self.state.now);
         }
-        let wake = self.state.index.wakes.first().map(|(t, _)| *t);
+        let wake = self.next_deadline();
         let test = self.state.index.tests.first().map(|(t, _)| *t);
         [wake, test, self.next_health(), self.next_run(), self.next_promises(), self.due_by(FAR)]
             .into_iter()
@@ -100,7 +115,7 @@ impl Engine {
                 continue;
             }
             match (&a.stop, a.deadline, job.spec.time_limit) {
-                (None, Some(d), Some(limit)) if d <= now => {
+                (None, Some(d), Some(limit)) if d <= now && !self.awaits_nodes(a) => {
                     self.order_stop(&job, StopReason::TimeLimit { limit }, None);
                     self.settle_job(*id);
                 }
@@ -116,6 +131,46 @@ impl Engine {
         // What ended just now may leave others that wait for it with nothing to wait for.
         let due = self.state.index.wakes.range(..=(now, JobId(u64::MAX))).map(|(_, id)| *id);
         self.settle_dependents(due.collect());
+    }
+
+    /// When the first deadline falls due that can be acted upon.
+    fn next_deadline(&self) -> Option<Time> {
+        let wakes = &self.state.index.wakes;
+        let Some(u) = &self.unheard else { return wakes.first().map(|(t, _)| *t) };
+        let now = self.state.now;
+        let waits = |id: &JobId| {
+            let a = self.state.jobs.get(id).and_then(|j| j.attempt.as_ref());
+            a.is_some_and(|a| self.awaits_nodes(a))
+        };
+        let next = wakes.iter().find(|(t, id)| *t > now || !waits(id)).map(|(t, _)| *t);
+        let due = wakes.first().is_some_and(|(t, _)| *t <= now);
+        next.into_iter().chain(due.then_some(u.until)).min()
+    }
+
+    /// A server took the lead. Ranks may have ended while there was none, and only their agents
+    /// know: no limit is acted upon before these were heard, or are lost.
+    pub(crate) fn await_nodes(&mut self) {
+        let reachable = self.state.nodes.values().filter(|n| n.reachable);
+        let nodes: BTreeSet<NodeName> = reachable.map(|n| n.name.clone()).collect();
+        let until = self.state.now + HEARD_WITHIN;
+        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, until });
+    }
+
+    /// A node was heard, or is lost.
+    pub(crate) fn awaited_no_longer(&mut self, node: &NodeName) {
+        let Some(u) = &mut self.unheard else { return };
+        u.nodes.remove(node);
+        if u.nodes.is_empty() {
+            self.unheard = None;
+        }
+    }
+
+    /// May ranks of an attempt have ended on a node that this server has not heard yet?
+    fn awaits_nodes(&self, a: &Attempt) -> bool {
+        let Some(u) = &self.unheard else { return false };
+        let up = |s: &SlotState| matches!(s, SlotState::Pending | SlotState::Running);
+        let mut slots = a.placement.slots.iter().zip(&a.slots).filter(|(_, s)| up(s));
+        slots.any(|(slot, _)| u.nodes.contains(&slot.node))
     }
 
     /// The lowest port that no attempt uses on any of these hosts. Ranks on one host, whatever

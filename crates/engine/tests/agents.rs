@@ -39,7 +39,7 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
     let own = |i: usize| {
         [
             Command::FaultsSeen { node: node(i), faults: vec![fault("xid-31", 0)] },
-            Command::SlotReport { node: node(i), key, observed: Observed::Running },
+            Command::SlotReport { node: node(i), key, observed: Observed::Running, ago: None },
             Command::IdleReport { node: node(i), key, since: None },
         ]
     };

@@ -249,6 +249,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
         host: "h1".into(),
         inventory: Box::new(inventory(8)),
         observed,
+        ended_ago: Vec::new(),
         ahead: true,
     });
     let held = w.job(id).held.clone().expect("it runs there");
@@ -262,7 +263,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
     w.ok(Command::Reconcile { node: node(1) });
     assert_eq!(w.job(id).state, JobState::Queued, "they are being stopped");
     let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: node(1), key, observed });
+    w.ok(Command::SlotReport { node: node(1), key, observed, ago: None });
     assert_eq!((w.job(id).state, w.job(id).held.clone()), (JobState::Starting, None));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

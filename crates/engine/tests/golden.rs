@@ -97,7 +97,7 @@ fn life() -> World {
     w.pass(Span::mins(3));
     w.connect(i, 8, "boot", vec![(key, Observed::Running)]);
     let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: gone, key, observed });
+    w.ok(Command::SlotReport { node: gone, key, observed, ago: None });
     w.start(train);
     w.pass(Span::mins(31));
     w.stopped(train);
@@ -160,6 +160,7 @@ fn life() -> World {
         host: "h4".into(),
         inventory: Box::new(common::inventory(8)),
         observed: vec![(stranger, Observed::Running)],
+        ended_ago: Vec::new(),
         ahead: true,
     });
     w.ok(Command::Reconcile { node: node(4) });

@@ -36,6 +36,7 @@ fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observe
         host: format!("h{i}"),
         inventory: Box::new(Inventory { can, ..inventory(8) }),
         observed,
+        ended_ago: Vec::new(),
         ahead,
     });
 }
@@ -300,7 +301,7 @@ fn a_node_that_joined_while_it_was_held_is_tested_once_it_is_let_go() {
     // Its agent is told when the ranks of the lost life are gone.
     w.engine.take_touched();
     let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: node(1), key: lost, observed });
+    w.ok(Command::SlotReport { node: node(1), key: lost, observed, ago: None });
     assert!(w.engine.take_touched().contains(&node(1)));
     assert_eq!(w.job(waits).state, JobState::Queued, "it takes no work before");
     done(&mut w, 1, id, Outcome::Passed, 700);

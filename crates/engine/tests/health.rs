@@ -80,6 +80,7 @@ pub(crate) fn tells(
         host: format!("h{i}"),
         inventory: Box::new(inventory),
         observed,
+        ended_ago: Vec::new(),
         ahead: false,
     });
 }

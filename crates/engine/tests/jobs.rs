@@ -79,6 +79,7 @@ fn a_lost_node_sends_its_gang_elsewhere_and_the_old_ranks_are_stopped_before_it_
         node: gone.clone(),
         key: old,
         observed: Observed::Ended(SlotEnd::Stopped),
+        ago: None,
     });
     assert_eq!(w.job(other).state, JobState::Starting);
 }
@@ -443,6 +444,7 @@ fn attempts_on_one_host_never_share_a_port() {
             host: "one machine".into(),
             inventory: Box::new(common::inventory(8)),
             observed: Vec::new(),
+            ended_ago: Vec::new(),
             ahead: false,
         });
     }
@@ -468,6 +470,7 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
         host: "h".into(),
         inventory: Box::new(common::inventory(8)),
         observed: vec![(stranger, Observed::Running)],
+        ended_ago: Vec::new(),
         ahead: true,
     });
     assert!(w.engine.state().nodes[&n].protected);
@@ -612,6 +615,7 @@ fn only_an_operator_ends_the_protection_of_a_node() {
             host: "h".into(),
             inventory: Box::new(common::inventory(8)),
             observed: Vec::new(),
+            ended_ago: Vec::new(),
             ahead,
         });
     };

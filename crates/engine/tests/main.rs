@@ -9,6 +9,7 @@
 
 mod agents;
 mod arrays;
+mod away;
 mod common;
 mod fences;
 mod golden;

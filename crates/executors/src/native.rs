@@ -190,6 +190,7 @@ mod tests {
             host: name.into(),
             inventory: Box::new(inventory),
             observed,
+            ended_ago: Vec::new(),
             ahead: false,
         };
         ask(e, 1000, connected);
@@ -265,7 +266,7 @@ mod tests {
             Observed::Ended(muster_model::job::SlotEnd::NodeFault { reason: "x".into() });
         for n in ["n1", "n2"] {
             let (node, observed) = (node(n), observed.clone());
-            ask(&mut e, 3000, Command::SlotReport { node, key, observed });
+            ask(&mut e, 3000, Command::SlotReport { node, key, observed, ago: None });
         }
         while e.tick(Time(600_000)) {}
         let orders = orders_for(e.state(), &node("n1"));
@@ -296,7 +297,7 @@ mod tests {
             assert!(matches!(orders_for(e.state(), &node(n))[0].action, Action::Stop { .. }));
         }
         let observed = Observed::Ended(muster_model::job::SlotEnd::Stopped);
-        ask(&mut e, 3000, Command::SlotReport { node: node("n1"), key, observed });
+        ask(&mut e, 3000, Command::SlotReport { node: node("n1"), key, observed, ago: None });
         assert!(orders_for(e.state(), &node("n1")).is_empty());
         assert_eq!(orders_for(e.state(), &node("n2")).len(), 1);
     }

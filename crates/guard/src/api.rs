@@ -136,6 +136,7 @@ async fn found(brain: &Brain, project: &ProjectName) -> String {
                 host: "h1".into(),
                 inventory: Box::new(node.inventory()),
                 observed: Vec::new(),
+                ended_ago: Vec::new(),
                 ahead: false,
             },
             true,

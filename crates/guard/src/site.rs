@@ -155,6 +155,7 @@ impl Site {
                 host: format!("h{i}"),
                 inventory: Box::new(device.inventory()),
                 observed: Vec::new(),
+                ended_ago: Vec::new(),
                 ahead: false,
             });
         }
@@ -191,7 +192,7 @@ impl Site {
         let all: Vec<_> = jobs.iter().filter_map(placed).collect();
         assert_eq!(all.len(), jobs.len(), "every job has a place");
         for (node, key) in all {
-            self.send(Command::SlotReport { node, key, observed: observed.clone() });
+            self.send(Command::SlotReport { node, key, observed: observed.clone(), ago: None });
         }
         self.settle()
     }

@@ -58,6 +58,9 @@ pub enum FromAgent {
         key: AttemptKey,
         /// What was seen.
         observed: Observed,
+        /// How long ago it ended, by a clock that nobody can set. Older agents do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ago: Option<Span>,
     },
     /// What a rank said through `MUSTER_REPORT`.
     Voice {
@@ -177,6 +180,9 @@ pub struct Hello {
     pub epoch: Epoch,
     /// Every attempt it knows of.
     pub observed: Vec<(AttemptKey, Observed)>,
+    /// How long ago those ended that have, by a clock that nobody can set. Older agents do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_ago: Vec<(AttemptKey, Span)>,
     /// Its wall clock.
     pub at: Time,
     /// The test of the node that goes on, or whose end was not taken in yet.

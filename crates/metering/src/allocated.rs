@@ -68,9 +68,11 @@ impl Allocated {
     /// Its ranks on a node have ended.
     pub(crate) fn free(&mut self, node: &NodeName, at: Time) {
         let Some(milli) = self.slots.remove(node) else { return };
-        match self.freed.last_mut() {
-            Some((t, m)) if *t >= at => *m += milli,
-            _ => self.freed.push((at, milli)),
+        // Ends are not always heard in the order in which they happened.
+        let i = self.freed.partition_point(|(t, _)| *t < at);
+        match self.freed.get_mut(i) {
+            Some((t, m)) if *t == at => *m += milli,
+            _ => self.freed.insert(i, (at, milli)),
         }
     }
 

@@ -188,8 +188,8 @@ impl Fleet {
                 self.on(key.job, |g, c| g.place(c, at, key.attempt, held));
             }
             Event::AttemptStarted { key, .. } => self.on_attempt(*key, |g, c| g.start(c, at)),
-            Event::SlotEnded { key, node, .. } => {
-                self.on_attempt(*key, |g, _| g.free(node, at));
+            Event::SlotEnded { key, node, ended_at, .. } => {
+                self.on_attempt(*key, |g, _| g.free(node, ended_at.unwrap_or(at)));
             }
             Event::AttemptProgressed { key } => {
                 let work = heard(*key).and_then(|h| h.working_at).unwrap_or(at);

@@ -302,7 +302,7 @@ impl Going {
                 // What was wrong before it was placed did not hit it yet.
                 a.sign_at = sign.map(|t| t.max(a.placed_at).min(at));
             }
-            a.stops_job |= ends_job;
+            a.stops_job = ends_job;
         }
     }
 

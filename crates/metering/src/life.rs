@@ -208,12 +208,12 @@ impl Lives {
                         a.stop_at = Some(at);
                         sign.into_iter().for_each(|t| a.signed(t));
                     }
-                    a.stops_job |= ends_job(reason);
+                    a.stops_job = ends_job(reason);
                 });
             }
-            Event::SlotEnded { key, node, .. } => {
+            Event::SlotEnded { key, node, ended_at, .. } => {
                 self.on(key.job, key.attempt, |a| {
-                    a.held.free(node, at);
+                    a.held.free(node, ended_at.unwrap_or(at));
                     a.freed_at = a.held.freed_at();
                 });
             }

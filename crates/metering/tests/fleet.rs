@@ -89,7 +89,7 @@ fn ended(no: u32, verdict: Verdict) -> Event {
 
 fn slot_ended(no: u32, node: &str) -> Event {
     let end = SlotEnd::Stopped;
-    Event::SlotEnded { key: key(no), node: node.parse().unwrap(), end }
+    Event::SlotEnded { key: key(no), node: node.parse().unwrap(), end, ended_at: None }
 }
 
 fn saved(no: u32, at: Time, blocked: u64) -> Event {

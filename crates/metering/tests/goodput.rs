@@ -205,6 +205,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         key: key(1),
         node: "n1".parse().unwrap(),
         end: muster_model::job::SlotEnd::Stopped,
+        ended_at: None,
     };
     let failed = Event::JobFailed { job: JOB, reason: String::new(), exit_code: 3 };
     let mut told: Vec<At> = vec![

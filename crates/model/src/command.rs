@@ -202,6 +202,8 @@ pub enum Command {
         inventory: Box<Inventory>,
         /// Every attempt it knows of.
         observed: Vec<(AttemptKey, Observed)>,
+        /// How long ago those ended that have, by the node's own clock; older agents do not say.
+        ended_ago: Vec<(AttemptKey, Span)>,
         /// It has seen more of the log than this server has.
         ahead: bool,
     },
@@ -220,6 +222,8 @@ pub enum Command {
         key: AttemptKey,
         /// What it saw.
         observed: Observed,
+        /// How long ago it ended, by the node's own clock; older agents do not say.
+        ago: Option<Span>,
     },
     /// No new work for a node.
     Cordon {

@@ -3,9 +3,19 @@
 use crate::ids::JobId;
 use crate::names::{NodeName, ProjectName};
 use crate::topology::{Level, Location};
+use crate::units::Time;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
+
+/// How long the certificate of something is good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateEnd {
+    /// What the certificate belongs to.
+    pub entity: Entity,
+    /// It ends then.
+    pub ends: Time,
+}
 
 /// A thing that can be sick, or that sick things have in common. Written `kind:name`, like
 /// `gpu:n1/3` or `leaf:eu/c1/s1/l2`.

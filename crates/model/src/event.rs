@@ -10,7 +10,7 @@ use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
-use crate::{entity::Entity, node::Inventory, placement::Placement, qualification::Qualification};
+use crate::{node::Inventory, placement::Placement, qualification::Qualification};
 use crate::{slo::Counted, slo::Objectives, units::Span, units::Time};
 use crate::{spec::Group, spec::JobSpec, topology::Location, topology::Topology};
 use std::{collections::BTreeSet, sync::Arc};
@@ -110,6 +110,10 @@ pub enum Event {
         node: NodeName,
         /// How the ranks ended there.
         end: SlotEnd,
+        /// When they ended, by what the agent said, where that was before the record and the
+        /// attempt had started: the server may hear of it much later. Never before the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_at: Option<Time>,
     },
     /// What an attempt does on a node is unknown: the node is lost.
     SlotLost {
@@ -748,12 +752,7 @@ pub enum Event {
         key: String,
     },
     /// How long a certificate is good.
-    CertificateSeen {
-        /// What the certificate belongs to.
-        entity: Entity,
-        /// It ends then.
-        ends: Time,
-    },
+    CertificateSeen(crate::entity::CertificateEnd),
     /// Somebody has to be told of something.
     AlertOpened {
         /// The alert as it was opened.

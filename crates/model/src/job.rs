@@ -444,6 +444,10 @@ pub struct Attempt {
     /// be settled yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed_at: Option<Time>,
+    /// When the latest of those of its slots ended that have: ends are not always heard in the
+    /// order in which they happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_end: Option<Time>,
 }
 
 impl Attempt {

@@ -86,6 +86,13 @@ impl Usage {
         self.at = t;
         self.rate = if up { self.rate + milli } else { self.rate.saturating_sub(milli) };
     }
+
+    /// Takes back what was counted of so much between a moment and the last change: it was free
+    /// since then, which became known only now.
+    pub fn take_back(&mut self, since: Time, half: Span, milli: u64) {
+        let counted = Usage { value: 0, at: since, rate: milli };
+        self.value = self.value.saturating_sub(counted.at(self.at, half));
+    }
 }
 
 /// A node of the tree of shares.

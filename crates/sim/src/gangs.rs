@@ -145,7 +145,7 @@ impl Twin<'_> {
         self.heard(lead, events);
         for s in &placement.slots {
             let node = s.node.clone();
-            self.tell(Command::SlotReport { node, key, observed: Observed::Running });
+            self.tell(Command::SlotReport { node, key, observed: Observed::Running, ago: None });
         }
         self.look_at(lead);
         if let Some(why) = sick {
@@ -297,7 +297,7 @@ impl Twin<'_> {
                 SlotEnd::Failed { exit }
             };
             let observed = Observed::Ended(end);
-            self.tell(Command::SlotReport { node: s.node.clone(), key, observed });
+            self.tell(Command::SlotReport { node: s.node.clone(), key, observed, ago: None });
         }
     }
 
@@ -337,7 +337,7 @@ impl Twin<'_> {
         }
         for s in &placement.slots {
             let observed = Observed::Ended(SlotEnd::Stopped);
-            self.tell(Command::SlotReport { node: s.node.clone(), key, observed });
+            self.tell(Command::SlotReport { node: s.node.clone(), key, observed, ago: None });
         }
     }
 
@@ -433,7 +433,7 @@ impl Twin<'_> {
     pub(crate) fn fail_slot(&mut self, key: AttemptKey, node: u32, end: SlotEnd) {
         let name = self.name(node).clone();
         let observed = Observed::Ended(end);
-        self.tell(Command::SlotReport { node: name, key, observed });
+        self.tell(Command::SlotReport { node: name, key, observed, ago: None });
     }
 
     /// The ranks of a job fail for reasons of its own, some time.

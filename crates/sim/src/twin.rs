@@ -258,6 +258,7 @@ impl<'a> Twin<'a> {
             host,
             inventory: Box::new(inventory),
             observed,
+            ended_ago: Vec::new(),
             ahead: false,
         }
     }

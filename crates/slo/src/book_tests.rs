@@ -80,6 +80,7 @@ fn attempt(no: u32, nodes: &[&str], placed: i64, started: Option<i64>) -> Attemp
         notice: None,
         preflight: None,
         freed_at: None,
+        last_end: None,
     }
 }
 

@@ -64,7 +64,7 @@ impl World {
             self.end(i, key, SlotEnd::Stopped);
         }
         for RunOrder { key, action, detail } in runs {
-            let report = |observed| FromAgent::Report { key, observed };
+            let report = |observed| FromAgent::Report { key, observed, ago: None };
             if let Some(end) = self.nodes[i].ended.get(&key) {
                 let message = report(Observed::Ended(end.clone()));
                 self.nodes[i].tell(message);
@@ -109,7 +109,7 @@ impl World {
         self.nodes[i].work.remove(&key);
         self.nodes[i].ended.insert(key, how.clone());
         let observed = Observed::Ended(how);
-        self.nodes[i].tell(FromAgent::Report { key, observed });
+        self.nodes[i].tell(FromAgent::Report { key, observed, ago: None });
         let left = self.nodes.iter().any(|n| n.work.contains_key(&key));
         if !left && let Some(gang) = self.gangs.remove(&key) {
             if let Some(id) = gang.episode {

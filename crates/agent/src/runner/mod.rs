@@ -498,6 +498,12 @@ impl Runner {
         self.slots.iter().map(|(k, s)| (*k, s.observed())).chain(waiting).collect()
     }
 
+    /// How long ago an attempt ended, where that is known. No clock that somebody sets counts here.
+    #[must_use]
+    pub fn ended_ago(&self, key: AttemptKey) -> Option<Span> {
+        self.slots.get(&key).and_then(Slot::ended_ago)
+    }
+
     /// The server has the end in its log: the attempt's traces go. One that still runs stays.
     pub fn forget(&mut self, key: AttemptKey) {
         if self.slots.get(&key).is_some_and(|s| !s.active())

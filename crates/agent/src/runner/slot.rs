@@ -7,6 +7,7 @@ use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::clock::wall;
 use crate::isolation::SCRATCH;
+use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
@@ -69,6 +70,8 @@ pub(super) struct Slot {
     /// Its supervisor stops the ranks when their lease runs out.
     leased: bool,
     since: Instant,
+    /// It was started since the machine was: what its supervisor says of moments can be compared.
+    this_boot: bool,
     shim: Option<ProcessId>,
     child: Option<Child>,
     ranks: Vec<i32>,
@@ -126,6 +129,7 @@ impl Slot {
             group: None,
             leased: false,
             since: now,
+            this_boot: true,
             shim: None,
             child: None,
             ranks: Vec::new(),
@@ -209,6 +213,7 @@ impl Slot {
         let meta: MetaFile = dir.read("meta.json")?;
         let state: StateFile = dir.read("state.json").unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
+        slot.this_boot = meta.boot == process::boot_id();
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.
@@ -224,7 +229,7 @@ impl Slot {
             slot.phase = Phase::Draining(end);
             return Some(slot);
         }
-        if meta.boot != process::boot_id() && slot.dir.record().end.is_none() {
+        if !slot.this_boot && slot.dir.record().end.is_none() {
             slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
             return Some(slot);
         }
@@ -321,6 +326,12 @@ impl Slot {
         }
     }
 
+    /// How long ago its ranks ended, where that is known and its end may be reported.
+    pub(super) fn ended_ago(&self) -> Option<Span> {
+        let known = self.this_boot && matches!(self.phase, Phase::Ended(_));
+        self.state.ended.filter(|_| known).map(|at| BootTime::now().since(at))
+    }
+
     fn reach(&self) -> Reach<'_> {
         Reach {
             group: self.group.as_ref(),
@@ -346,6 +357,7 @@ impl Slot {
             None => {
                 self.stop = Some(Stopping { termed: false, adopted: false, kill_at, kills: 0 });
                 self.state.stop = Some(why);
+                self.state.stopped = Some(BootTime::now());
                 self.state.kill = Some(KillBy::after(grace, wall()));
                 self.save(true, now);
             }
@@ -493,6 +505,7 @@ impl Slot {
                 tracing::info!(attempt = %self.key, killed = end.cleanup.killed,
                     "processes outlived their ranks and were killed");
             }
+            self.state.ended = end.at;
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
@@ -569,9 +582,13 @@ impl Slot {
             };
             SlotEnd::Failed { exit: f.end.exit(note) }
         };
+        // What ended before the order came ended by itself, whenever an agent looks.
+        let both = end.at.zip(self.state.stopped).filter(|_| self.this_boot);
+        let early = both.is_some_and(|(ended, stopped)| ended < stopped);
         match (&self.state.stop, &end.first) {
             // A failure that the stop did not cause still counts as one.
-            (Some(Why::Asked), Some(f)) if self.before_stop(f) => failed(f),
+            (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
+            (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
             (Some(Why::Asked), _) => SlotEnd::Stopped,
             (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
             (_, Some(f)) => failed(f),
@@ -678,6 +695,7 @@ impl Slot {
         // interfered; then, as when there is none, the end is written down at once.
         let again = recorded && self.state.stop.is_none();
         self.state.end = Some(end.clone());
+        self.state.ended.get_or_insert_with(BootTime::now);
         self.phase = Phase::Draining(end);
         self.output = true;
         self.dirty = true;

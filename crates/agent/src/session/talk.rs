@@ -50,6 +50,9 @@ struct Beats {
 
 impl Session {
     fn hello(&self) -> FromAgent {
+        let observed = self.body.observed();
+        let ago = |k: &AttemptKey| self.body.ended_ago(*k).map(|ago| (*k, ago));
+        let ended_ago = observed.iter().filter_map(|(k, _)| ago(k)).collect();
         FromAgent::Hello(Box::new(Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -63,7 +66,8 @@ impl Session {
             site: self.site.site.clone(),
             seq: self.site.seq,
             epoch: self.site.epoch,
-            observed: self.body.observed(),
+            observed,
+            ended_ago,
             at: wall(),
             qualifying: self.body.testing(),
         }))
@@ -332,7 +336,7 @@ impl Session {
 
     fn start(&mut self, key: AttemptKey, detail: &RunDetail, wire: &Wire, now: Instant) {
         if let Some(end) = self.body.start(key, detail, now) {
-            wire.say(FromAgent::Report { key, observed: Observed::Ended(end) });
+            wire.say(FromAgent::Report { key, observed: Observed::Ended(end), ago: None });
         }
     }
 
@@ -351,11 +355,16 @@ impl Session {
         }
         for (key, seen) in observed.iter().filter(|(key, _)| fresh && !named.contains(*key)) {
             if let Observed::Ended(_) = seen {
-                wire.say(FromAgent::Report { key: *key, observed: seen.clone() });
+                wire.say(FromAgent::Report {
+                    key: *key,
+                    observed: seen.clone(),
+                    ago: self.body.ended_ago(*key),
+                });
             }
         }
         for RunOrder { key, action, detail } in runs {
-            let say = |observed| wire.say(FromAgent::Report { key, observed });
+            let ago = self.body.ended_ago(key);
+            let say = |observed| wire.say(FromAgent::Report { key, observed, ago });
             match (observed.get(&key), action, detail) {
                 (Some(ended @ Observed::Ended(_)), _, _) => say(ended.clone()),
                 (Some(Observed::Running), Action::Stop { grace }, _) => {

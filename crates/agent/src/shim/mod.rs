@@ -11,6 +11,7 @@ pub(crate) use order::{Order, RankOrder};
 
 use crate::cgroup::Group;
 use crate::isolation::{Inner, Refusal, remove_scratch};
+use crate::lease::BootTime;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
     Cleanup, EndFile, Entry, FirstFailure, RankEnd, RunDir, note, note_end, reserve,
@@ -131,6 +132,8 @@ fn supervise(order: Order) -> std::io::Result<()> {
             end.first = Some(first);
         }
     }
+    // Before what they left is removed: others wait for how long they ran, not for that.
+    end.at = Some(BootTime::now());
     end.lease = lease.as_ref().and_then(Lease::over).filter(|_| end.first.is_none());
     end.cleanup = clean(lease.as_ref());
     end.ranks.sort_by_key(|r| r.rank);

@@ -336,7 +336,7 @@ impl Simulated {
         }
         for (key, w) in &mut self.work {
             if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
-                out.push(FromAgent::Report { key: *key, observed: Observed::Running });
+                out.push(FromAgent::Report { key: *key, observed: Observed::Running, ago: None });
             }
             let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
             let voices = std::mem::take(&mut w.voices);
@@ -357,7 +357,7 @@ impl Simulated {
                 && !std::mem::replace(&mut w.end_told, true)
             {
                 let observed = Observed::Ended(end.clone());
-                out.push(FromAgent::Report { key: *key, observed });
+                out.push(FromAgent::Report { key: *key, observed, ago: None });
             }
         }
     }

@@ -381,7 +381,7 @@ pub(crate) fn ranks_that_may_go_on_without_a_server_go_on_without_an_agent() {
         while up.len() < 2 {
             up.insert(
                 conn.until(|m| match m {
-                    FromAgent::Report { key, observed: Observed::Running } => Some(*key),
+                    FromAgent::Report { key, observed: Observed::Running, .. } => Some(*key),
                     _ => None,
                 })
                 .await,
@@ -447,7 +447,7 @@ pub(crate) fn a_server_that_cannot_be_certain_that_it_leads_renews_no_lease() {
                     FromAgent::Heartbeat { .. } => {
                         conn.say(&FromServer::Ack { seq: Seq(8), uncertain: true }).await;
                     }
-                    FromAgent::Report { key, observed: Observed::Ended(end) } if key == k => {
+                    FromAgent::Report { key, observed: Observed::Ended(end), .. } if key == k => {
                         return end;
                     }
                     _ => {}

@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_restarted_agent_adopts_running_ranks,
         an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_alone,
         an_end_while_the_agent_is_away_is_told_after_its_restart,
+        what_ended_without_an_agent_ended_by_itself_and_then,
         a_stop_that_began_before_a_restart_is_still_a_stop,
         a_dead_supervisor_is_the_nodes_fault,
         a_rank_that_failed_before_its_supervisor_died_is_told,
@@ -329,6 +330,38 @@ pub(crate) fn secrets_are_seen_by_the_ranks_and_never_on_disk() {
     assert_eq!(String::from_utf8_lossy(&grep.stdout), "", "nothing in the state directory");
     std::fs::write(go, "").unwrap();
     assert_eq!(b.end(k), SlotEnd::Ok);
+}
+
+pub(crate) fn what_ended_without_an_agent_ended_by_itself_and_then() {
+    let mut b = Bench::new();
+    let k = key();
+    let go = b.files.path().join("go");
+    b.runner.start(k, &b.detail("until [ -e go ]; do sleep 0.02; done"), Instant::now());
+    b.running(k);
+    assert_eq!(b.runner.ended_ago(k), None, "it runs");
+    // Nobody looks while it ends.
+    std::fs::write(go, "").unwrap();
+    let from = Instant::now();
+    while b.recorded(k, "end").is_none() {
+        assert!(from.elapsed() < LONG, "it never ended");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    let at = BootTime::now();
+    while BootTime::now() <= at {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut b = b.restarted();
+    // The first thing that the next agent hears is an order to stop it.
+    b.runner.stop(k, Span::secs(10), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    let least = BootTime::now().since(at);
+    let ago = b.runner.ended_ago(k).unwrap();
+    assert!(ago >= least, "{ago} {least}");
+    // Whoever comes after it knows the same.
+    b.runner.save();
+    let mut b = b.restarted();
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert!(b.runner.ended_ago(k) >= Some(ago));
 }
 
 pub(crate) fn output_is_shipped_again_from_what_is_kept() {

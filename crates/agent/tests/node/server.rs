@@ -169,7 +169,9 @@ impl Conn {
 
     pub(crate) async fn report(&mut self, key: AttemptKey, wanted: &Observed) {
         self.until(|m| match m {
-            FromAgent::Report { key: k, observed } if *k == key && observed == wanted => Some(()),
+            FromAgent::Report { key: k, observed, .. } if *k == key && observed == wanted => {
+                Some(())
+            }
             _ => None,
         })
         .await;
@@ -177,7 +179,7 @@ impl Conn {
 
     pub(crate) async fn end(&mut self, key: AttemptKey) -> SlotEnd {
         self.until(|m| match m {
-            FromAgent::Report { key: k, observed: Observed::Ended(end) } if *k == key => {
+            FromAgent::Report { key: k, observed: Observed::Ended(end), .. } if *k == key => {
                 Some(end.clone())
             }
             _ => None,

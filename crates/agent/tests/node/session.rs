@@ -299,7 +299,8 @@ pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
         .await;
         let mut ends = std::collections::BTreeMap::new();
         while ends.len() < 3 {
-            if let FromAgent::Report { key, observed: Observed::Ended(end) } = conn.next().await {
+            if let FromAgent::Report { key, observed: Observed::Ended(end), .. } = conn.next().await
+            {
                 ends.insert(key, end);
             }
         }
@@ -396,7 +397,7 @@ pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
             spoke |= matches!(m, FromAgent::Voice { rank: 0, .. });
             columns = columns.or(told(m));
             match m {
-                FromAgent::Report { key, observed: Observed::Ended(end) } if *key == k => {
+                FromAgent::Report { key, observed: Observed::Ended(end), .. } if *key == k => {
                     Some(end.clone())
                 }
                 _ => None,

@@ -44,6 +44,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let (epoch, server) = (*epoch, server.clone());
             e.emit(None, Event::LeaderChanged { epoch, server, first_job });
             e.renew_fences();
+            e.await_nodes();
             if *restored {
                 e.delay_restored();
             }
@@ -81,7 +82,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         }
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
-        Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),
+        Command::SlotReport { node, key, observed, ago } => {
+            Ok(nodes::report(e, node, *key, observed, *ago))
+        }
         Command::PreflightDone { key, report } => Ok(e.preflight_done(*key, report)),
         Command::Cordon { node, reason } => nodes::cordon(e, req, node, reason),
         Command::Uncordon { node } => nodes::uncordon(e, req, node),

@@ -10,7 +10,7 @@ use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Req
 use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
+use muster_model::job::{Attempt, Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::remedy::{Remedy, RemedyStep};
@@ -185,8 +185,17 @@ fn standing(state: &State, node: &NodeName, key: AttemptKey) -> Standing {
 }
 
 pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> {
-    let Command::NodeConnected { node, machine, boot, address, host, inventory, observed, ahead } =
-        c
+    let Command::NodeConnected {
+        node,
+        machine,
+        boot,
+        address,
+        host,
+        inventory,
+        observed,
+        ended_ago,
+        ahead,
+    } = c
     else {
         return Ok(Answer::Done);
     };
@@ -202,6 +211,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
             .hint("enrol it anew with a join token"));
     }
+    e.awaited_no_longer(node);
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
@@ -251,33 +261,42 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     if protected {
         return Ok(Answer::Done);
     }
+    let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        reconcile_attempt(e, node, key, seen.get(&key).copied());
+        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied());
     }
     Ok(Answer::Done)
 }
 
-fn reconcile_attempt(e: &mut Engine, node: &NodeName, key: AttemptKey, seen: Option<&Observed>) {
+fn reconcile_attempt(
+    e: &mut Engine,
+    node: &NodeName,
+    key: AttemptKey,
+    seen: Option<&Observed>,
+    ago: Option<Span>,
+) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {
-            report(e, node, key, o);
+            report(e, node, key, o, ago);
         }
         // Never started there: the order goes out again.
         (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
         (Standing::Live(_) | Standing::Lost, None) => {
-            end_slot(e, key, node, SlotEnd::ranks_gone());
+            end_slot(e, key, node, SlotEnd::ranks_gone(), None);
         }
     }
 }
 
-/// What an agent saw of one attempt. Repeats and reports about the past change nothing.
+/// What an agent saw of one attempt, and how long ago, where it ended. Repeats and reports about
+/// the past change nothing.
 pub(super) fn report(
     e: &mut Engine,
     node: &NodeName,
     key: AttemptKey,
     observed: &Observed,
+    ago: Option<Span>,
 ) -> Answer {
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
     match (observed, standing(&e.state, node, key)) {
@@ -291,8 +310,8 @@ pub(super) fn report(
             }
         }
         (Observed::Running, _) => {}
-        (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone()),
-        (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped),
+        (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone(), ago),
+        (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped, ago),
         (Observed::Ended(_), Standing::Orphan) => {}
     }
     if orphan && matches!(observed, Observed::Ended(_)) {
@@ -302,13 +321,19 @@ pub(super) fn report(
     Answer::Done
 }
 
-fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd) {
-    let Some(job) = e.state.jobs.get(&key.job) else { return };
+fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago: Option<Span>) {
+    let (Some(job), now) = (e.state.jobs.get(&key.job), e.state.now) else { return };
     let a = job.attempt.as_ref();
     let (started, stopping) =
         a.map_or((false, false), |a| (a.started_at.is_some(), a.stop.is_some()));
     let (project, fails) = (job.project.clone(), !fine(&end) && !stopping);
-    e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end });
+    let ended_at = a.and_then(|a| ended_before(a, ago, now));
+    if a.is_some_and(|a| failed_before_limit(a, &end, ended_at.unwrap_or(now))) {
+        let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
+        let job = Arc::clone(job);
+        e.order_stop(&job, reason, None);
+    }
+    e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
     let left = e.state.left(key.job);
     if fails || !left.any() || (left.pending == 0 && !started) {
@@ -317,11 +342,34 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd) {
     e.settle_node(node);
 }
 
+/// When ranks ended, where that was before now. Whatever a node says, it is neither before the
+/// start of the attempt nor in the future.
+fn ended_before(a: &Attempt, ago: Option<Span>, now: Time) -> Option<Time> {
+    let at = (now - ago?).max(a.started_at?);
+    (at < now).then_some(at)
+}
+
+/// Did ranks end badly by themselves although the attempt is being stopped for its time limit?
+/// An agent calls them stopped when the order reached them first. What happened before is not the
+/// limit's doing, however late the server hears of it.
+fn failed_before_limit(a: &Attempt, end: &SlotEnd, at: Time) -> bool {
+    let reason = a.stop.as_ref().map(|s| &s.reason);
+    matches!(reason, Some(StopReason::TimeLimit { .. }))
+        && match end {
+            SlotEnd::Failed { .. } => true,
+            SlotEnd::NodeFault { .. } | SlotEnd::Unstartable { .. } => {
+                a.deadline.is_some_and(|d| at < d)
+            }
+            SlotEnd::Ok | SlotEnd::Stopped => false,
+        }
+}
+
 pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<Answer, Refusal> {
     let n = find(e, name)?;
     if !n.reachable {
         return Ok(Answer::Done);
     }
+    e.awaited_no_longer(name);
     e.emit(None, Event::NodeLost { node: name.clone(), last_seen });
     let here: Vec<JobId> = e.state.attempts_on(name).map(|j| j.id).collect();
     for id in here {

@@ -250,6 +250,7 @@ impl RemedyRehearsal {
             host: n.host.clone(),
             inventory: Box::new(inventory.unwrap_or(&n.inventory).clone()),
             observed: Vec::new(),
+            ended_ago: Vec::new(),
             ahead: false,
         })
     }

@@ -51,8 +51,8 @@ impl State {
             Event::ConditionOver { key } => {
                 slo.outside.remove(key);
             }
-            Event::CertificateSeen { entity, ends } => {
-                slo.certificates.insert(entity.clone(), *ends);
+            Event::CertificateSeen(c) => {
+                slo.certificates.insert(c.entity.clone(), c.ends);
             }
             Event::AlertOpened { alert }
             | Event::AlertChanged { alert }

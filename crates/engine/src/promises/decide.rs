@@ -3,6 +3,7 @@
 use crate::Engine;
 use muster_model::alert::{Acknowledgement, AlertState, ROUTING_MAX, Silence};
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::entity::CertificateEnd;
 use muster_model::event::Event;
 use muster_model::names::Label;
 use muster_model::slo::{Counted, Objective, Objectives};
@@ -73,7 +74,8 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let known = e.state.slo.certificates.get(entity);
             let room = known.is_some() || e.state.slo.certificates.len() < OUTSIDE_MAX;
             if known != Some(ends) && room {
-                e.emit(None, Event::CertificateSeen { entity: entity.clone(), ends: *ends });
+                let seen = CertificateEnd { entity: entity.clone(), ends: *ends };
+                e.emit(None, Event::CertificateSeen(seen));
             }
             Ok(Answer::Done)
         }

@@ -277,7 +277,7 @@ impl World {
 
     pub(crate) fn report(&mut self, id: JobId, node: &NodeName, observed: Observed) {
         let key = self.key(id);
-        self.ok(Command::SlotReport { node: node.clone(), key, observed });
+        self.ok(Command::SlotReport { node: node.clone(), key, observed, ago: None });
     }
 
     pub(crate) fn start(&mut self, id: JobId) {
@@ -300,7 +300,7 @@ impl World {
                 break;
             }
             let observed = Observed::Ended(SlotEnd::Stopped);
-            self.ok(Command::SlotReport { node, key, observed });
+            self.ok(Command::SlotReport { node, key, observed, ago: None });
         }
     }
 }
@@ -315,6 +315,7 @@ fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observe
         host: format!("h{i}"),
         inventory: Box::new(inventory(gpus)),
         observed,
+        ended_ago: Vec::new(),
         ahead: false,
     }
 }

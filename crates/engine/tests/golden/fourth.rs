@@ -26,6 +26,7 @@ fn join(w: &mut World, i: usize, boot: &str) {
             ..inventory(8)
         }),
         observed: Vec::new(),
+        ended_ago: Vec::new(),
         ahead: false,
     });
 }

@@ -25,7 +25,7 @@ fn clear(w: &mut World) {
             if matches!(state, SlotState::Pending | SlotState::Running) {
                 let observed = Observed::Ended(SlotEnd::Stopped);
                 let (node, key) = (slot.node.clone(), w.key(id));
-                w.ok(Command::SlotReport { node, key, observed });
+                w.ok(Command::SlotReport { node, key, observed, ago: None });
             }
         }
     }
@@ -40,7 +40,7 @@ pub(crate) fn live(w: &mut World) {
     clear(w);
     let key = AttemptKey { job: JobId(999), attempt: 1 };
     let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: node(4), key, observed });
+    w.ok(Command::SlotReport { node: node(4), key, observed, ago: None });
     w.policy(|p| {
         p.idle.warn_after = Some(Span::mins(5));
         p.idle.end_after = Some(Span::mins(10));

@@ -54,6 +54,7 @@ fn join(w: &mut World, i: usize) {
             ..inventory(8)
         }),
         observed: Vec::new(),
+        ended_ago: Vec::new(),
         ahead: false,
     });
 }

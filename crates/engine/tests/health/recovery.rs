@@ -32,7 +32,7 @@ fn a_lost_node_was_lost_when_it_was_last_heard() {
     assert_eq!(times(&recovery(&w, job)), (heard, found, found));
     w.pass(Span::secs(2));
     let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: nodes[1].clone(), key: w.key(job), observed });
+    w.ok(Command::SlotReport { node: nodes[1].clone(), key: w.key(job), observed, ago: None });
     assert_eq!(w.job(job).state, JobState::Starting);
     w.pass(Span::secs(3));
     w.start(job);

@@ -177,6 +177,7 @@ fn join(
         host: format!("h{i}"),
         inventory: Box::new(inventory),
         observed,
+        ended_ago: Vec::new(),
         ahead: false,
     });
 }
@@ -274,7 +275,7 @@ fn all_report(w: &mut World, id: JobId, observed: &Observed) {
     for n in w.nodes_of(id) {
         if w.engine.state().nodes[&n].reachable {
             let observed = observed.clone();
-            w.ok(Command::SlotReport { node: n, key, observed });
+            w.ok(Command::SlotReport { node: n, key, observed, ago: None });
         }
     }
 }
@@ -416,7 +417,9 @@ pub(crate) fn play(w: &mut World, op: &Op) {
                 _ => Observed::Ended(SlotEnd::NodeFault { reason: "x".into() }),
             };
             let key = w.key(id);
-            w.send(Command::SlotReport { node: n, key, observed })
+            // Some nodes say when it was, some of them nonsense.
+            let ago = (how >= 64).then(|| Span::secs(u64::from(slot)));
+            w.send(Command::SlotReport { node: n, key, observed, ago })
         }
         Op::Lose(n) => w.send(Command::NodeLost { node: node(n.into()), last_seen: w.now }),
         Op::Back { node: n, boot, keep } => {

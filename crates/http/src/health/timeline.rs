@@ -269,7 +269,7 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
         Event::StopOrdered { key, reason, .. } if stopped_by(reason, of) => {
             (key, format!("attempt {key} is stopped: {reason}"))
         }
-        Event::SlotEnded { key, node, end } if node == of => match end {
+        Event::SlotEnded { key, node, end, .. } if node == of => match end {
             SlotEnd::Failed { exit } => (key, format!("attempt {key} failed here: {exit}")),
             SlotEnd::NodeFault { reason } => {
                 (key, format!("attempt {key} was failed here: {reason}"))

@@ -42,7 +42,7 @@ pub(super) async fn ends(s: &Site, job: &Value, code: i32) {
     for observed in [Observed::Running, Observed::Ended(end)] {
         let key = AttemptKey { job: JobId(number), attempt: 1 };
         let node = "n1".parse().unwrap();
-        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     }
 }
 
@@ -79,7 +79,7 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
     let number = made["items"][2]["number"].as_u64().unwrap();
     let key = AttemptKey { job: JobId(number), attempt: 1 };
     let (node, observed) = ("n1".parse().unwrap(), Observed::Ended(SlotEnd::Stopped));
-    s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+    s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     when(&s, &format!("{id}_2"), |j| j["state"] == "cancelled").await;
     when(&s, &format!("{id}_1"), |j| j["state"] == "failed").await;
     // What is asked of the array is told of the array.

@@ -251,7 +251,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     let exit = Exit { rank: 0, code: Some(3), signal: None, note: String::new() };
     for observed in [Observed::Running, Observed::Ended(SlotEnd::Failed { exit })] {
         let node = n1.clone();
-        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     }
     let failed = job_when(&s, &id, |j| j["state"] == "failed").await;
     assert_eq!(

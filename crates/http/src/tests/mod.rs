@@ -209,6 +209,7 @@ fn node(name: &str) -> Command {
             ..Inventory::default()
         }),
         observed: Vec::new(),
+        ended_ago: Vec::new(),
         ahead: false,
     }
 }

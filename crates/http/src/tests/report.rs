@@ -68,7 +68,7 @@ async fn what_an_end_is_attributed_to_is_told_in_a_word_and_who_cancels_their_ow
         assert_eq!(got.status, 200, "{:?}", got.body);
         let key = AttemptKey { job: id.parse().unwrap(), attempt: 1 };
         let (node, observed) = ("n1".parse().unwrap(), Observed::Ended(SlotEnd::Stopped));
-        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
         let job = s.get(&s.user, &path).await.json();
         let past = &job["past"][0];
         assert_eq!((&job["state"], &past["verdict"]), (&json!("cancelled"), &json!("operator")));

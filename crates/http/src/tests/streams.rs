@@ -208,8 +208,12 @@ async fn output_comes_as_lines_or_as_bytes() {
     assert_eq!(&next.unwrap().unwrap()[..], b"four\n");
     assert_eq!(s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await.status, 200);
     let ended = muster_model::command::Observed::Ended(muster_model::job::SlotEnd::Stopped);
-    let report =
-        muster_model::Command::SlotReport { node: "n1".parse().unwrap(), key, observed: ended };
+    let report = muster_model::Command::SlotReport {
+        node: "n1".parse().unwrap(),
+        key,
+        observed: ended,
+        ago: None,
+    };
     s.brain.system(report).await.unwrap();
     let end =
         tokio::time::timeout(PATIENCE, body.next()).await.expect("the stream ends with the job");

@@ -161,6 +161,7 @@ pub(super) async fn enter(
         host: hello.host.clone(),
         inventory: Box::new(hello.inventory.clone()),
         observed: hello.observed.clone(),
+        ended_ago: hello.ended_ago.clone(),
         ahead,
     };
     session.busy.fetch_add(1, Ordering::Relaxed);

@@ -232,11 +232,11 @@ impl Live {
         }
         for (key, end) in news.hopeless {
             tracing::warn!(attempt = %key, ?end, "an attempt cannot be ordered");
-            self.report(key, Observed::Ended(end));
+            self.report(key, Observed::Ended(end), None);
         }
         // The agent said so once, and nobody took it in.
         for (key, end) in std::mem::take(&mut self.ended) {
-            self.report(key, Observed::Ended(end));
+            self.report(key, Observed::Ended(end), None);
         }
         Ok(())
     }
@@ -260,8 +260,10 @@ impl Live {
             FromAgent::ClockStepped { step } => self.clock_stepped(step),
             FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.
-            FromAgent::Report { key, observed } if self.protected => self.note_end(key, observed),
-            FromAgent::Report { key, observed } => self.report(key, observed),
+            FromAgent::Report { key, observed, .. } if self.protected => {
+                self.note_end(key, observed);
+            }
+            FromAgent::Report { key, observed, ago } => self.report(key, observed, ago),
             FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
             FromAgent::Faults { mut faults } => {
                 // Simulated nodes tell their faults by the wall's clock.
@@ -412,11 +414,11 @@ impl Live {
         }
     }
 
-    fn report(&mut self, key: AttemptKey, observed: Observed) {
+    fn report(&mut self, key: AttemptKey, observed: Observed, ago: Option<Span>) {
         let node = self.session.node.clone();
         let ended = matches!(observed, Observed::Ended(_));
-        let request =
-            self.inner.request(&node, Command::SlotReport { node: node.clone(), key, observed });
+        let command = Command::SlotReport { node: node.clone(), key, observed, ago };
+        let request = self.inner.request(&node, command);
         let inner = self.inner.clone();
         // Whoever sees the end in the log finds all of the output.
         let settle = ended && self.appends > 0;

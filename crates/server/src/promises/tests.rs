@@ -94,6 +94,7 @@ async fn kit(nodes: usize) -> Kit {
         host: format!("h{i}"),
         inventory: Box::new(Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() }),
         observed: Vec::new(),
+        ended_ago: Vec::new(),
         ahead: false,
     };
     // Many at once, so that a slow disk is waited for a few times only.

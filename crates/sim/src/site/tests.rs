@@ -61,6 +61,7 @@ impl World {
                     host: format!("h{i}"),
                     inventory: Box::new(sim.inventory()),
                     observed: Vec::new(),
+                    ended_ago: Vec::new(),
                     ahead: false,
                 },
             );
@@ -93,7 +94,10 @@ impl World {
         let key = job.attempt_key().unwrap();
         for s in &job.attempt.as_ref().unwrap().placement.slots {
             let observed = observed.clone();
-            self.ok("system", Command::SlotReport { node: s.node.clone(), key, observed });
+            self.ok(
+                "system",
+                Command::SlotReport { node: s.node.clone(), key, observed, ago: None },
+            );
         }
     }
 

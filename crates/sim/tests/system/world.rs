@@ -431,6 +431,7 @@ impl World {
                     host: format!("h{}", i / 2),
                     inventory: Box::new(inventory),
                     observed,
+                    ended_ago: Vec::new(),
                     ahead: false,
                 },
             );
@@ -455,7 +456,8 @@ impl World {
             Said::Hello { .. } => {}
             Said::Report { key, observed } => {
                 let over = matches!(observed, Observed::Ended(_));
-                let _ = self.ask(Actor::system(), Command::SlotReport { node, key, observed });
+                let _ = self
+                    .ask(Actor::system(), Command::SlotReport { node, key, observed, ago: None });
                 if over && self.seats[i].session == session {
                     self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { key })));
                 }

@@ -49,7 +49,7 @@ async fn faults_reach_the_log_once_and_with_the_attempt_they_hit() {
     let (_agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 9")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     let own = SeenFault { attempt: Some(key), ..fault("xid-31", 0) };
     line.say(FromAgent::Faults { faults: vec![own, fault("xid-79", 2)] }).await;
     for _ in 0..100 {

@@ -222,7 +222,8 @@ async fn a_rank_that_holds_up_its_gang_becomes_a_finding_that_names_its_gpu() {
         let order = ordered(line).await;
         ranks.push(order.detail.unwrap().slot.first_rank);
         key = Some(order.key);
-        line.say(FromAgent::Report { key: order.key, observed: Observed::Running }).await;
+        line.say(FromAgent::Report { key: order.key, observed: Observed::Running, ago: None })
+            .await;
     }
     let key = key.unwrap();
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
@@ -260,7 +261,7 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
     let (_one, mut one) = able(&s, "n1").await;
     let job = s.submit(spec(1), script("train")).await;
     let key = ordered(&mut one).await.key;
-    one.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    one.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     one.say(step(key, 0, 1, 1.0)).await;
     let (_two, mut two) = able(&s, "n2").await;
@@ -272,12 +273,13 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
             break;
         }
     }
-    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped) }).await;
+    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped), ago: None })
+        .await;
     let key = ordered(&mut two).await.key;
     assert_eq!(key.attempt, 2);
     // One rank is ahead of the report that all of them are up.
     two.say(step(key, 0, 1, 1.0)).await;
-    two.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    two.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].recovery.is_some_and(|r| r.started_at.is_some())).await;
     // It steps on, as ranks do.
     let mut n = 1;

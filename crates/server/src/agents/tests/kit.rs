@@ -294,6 +294,7 @@ pub(super) fn hello(name: &str) -> Hello {
         seq: Seq(0),
         epoch: Epoch(0),
         observed: Vec::new(),
+        ended_ago: Vec::new(),
         at: crate::brain::clock(),
     }
 }

@@ -29,7 +29,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("train")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     // A row from before it ran, and one of a GPU that it does not hold, are not its.
     let ranks = s.job(job).attempt.as_ref().unwrap().placement.slots[0].clone();
@@ -72,7 +72,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     assert_eq!(recent.track.ranks().count(), usize::try_from(ranks.ranks).unwrap());
 
     // It ends well: what was told of it is still known.
-    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok), ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Succeeded).await;
     let f = s.agents.metering().figures(&s.job(job)).await;
     covers(&f);
@@ -87,10 +87,10 @@ async fn a_lost_attempt_is_read_from_the_log() {
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("train")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     let fault = SlotEnd::NodeFault { reason: "a GPU fell off the bus".into() };
-    line.say(FromAgent::Report { key, observed: Observed::Ended(fault) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(fault), ago: None }).await;
     s.until(|st| !st.jobs[&job].past.is_empty()).await;
     let f = s.agents.metering().figures(&s.job(job)).await;
     covers(&f);

@@ -23,7 +23,7 @@ async fn run_all(s: &Site, lines: &mut BTreeMap<&str, Line>, jobs: &[JobId]) {
         let key = AttemptKey { job: *job, attempt: a.no };
         for slot in &a.placement.slots {
             let line = lines.get_mut(slot.node.as_str()).unwrap();
-            line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+            line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
         }
     }
     s.until(|st| jobs.iter().all(|j| st.jobs[j].state == JobState::Running)).await;
@@ -126,7 +126,7 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
     let low = JobSpec { checkpoint: Some(checkpoint), ..eight(Priority::Low) };
     let low = s.submit(low, script("low")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&low].state == JobState::Running).await;
 
     let high = s.submit(eight(Priority::High), script("high")).await;
@@ -162,7 +162,8 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
         _ => None,
     })
     .await;
-    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped), ago: None })
+        .await;
 
     let takes = loop {
         let order = ordered(&mut line).await;
@@ -171,8 +172,9 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
         }
     };
     assert_eq!(s.job(low).state, JobState::Queued);
-    line.say(FromAgent::Report { key: takes, observed: Observed::Running }).await;
-    line.say(FromAgent::Report { key: takes, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    line.say(FromAgent::Report { key: takes, observed: Observed::Running, ago: None }).await;
+    line.say(FromAgent::Report { key: takes, observed: Observed::Ended(SlotEnd::Ok), ago: None })
+        .await;
     let back = loop {
         let order = ordered(&mut line).await;
         if order.key.job == low && order.action == Action::Run {

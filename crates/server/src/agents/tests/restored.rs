@@ -29,7 +29,7 @@ async fn ranks_of_a_lost_life_are_kept_although_their_node_has_not_noted_how_far
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
     let known = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key: known, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key: known, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     let placed = s.job(job).attempt.as_ref().unwrap().placed_at;
     while s.brain.now() <= placed {
@@ -81,7 +81,7 @@ async fn ranks_of_a_lost_life_that_end_while_their_node_is_held_do_not_keep_it_f
     let (mut line, welcome) = agent.greet().await;
     assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
     let end = SlotEnd::NodeFault { reason: "no server for 8s".into() };
-    line.say(FromAgent::Report { key, observed: Observed::Ended(end) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(end), ago: None }).await;
     is_left_alone(&s, &mut line).await;
     assert!(
         s.brain.read(|st| st.nodes[&node("n1")].orphans.contains(&key)),
@@ -105,7 +105,7 @@ async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     drop(line);
     begin_life(&s).await;
@@ -145,7 +145,7 @@ async fn a_node_that_was_held_is_tested_when_the_ranks_of_the_lost_life_are_gone
     let next = line.hear().await;
     assert!(matches!(next, FromServer::Desired { .. }), "they are stopped first: {next:?}");
     let observed = Observed::Ended(SlotEnd::Stopped);
-    line.say(FromAgent::Report { key, observed }).await;
+    line.say(FromAgent::Report { key, observed, ago: None }).await;
     while !matches!(line.hear().await, FromServer::Qualify { .. }) {}
 }
 

@@ -8,7 +8,7 @@ use muster_model::ids::{AttemptKey, Seq};
 use muster_model::inject::Inject;
 use muster_model::job::{Exit, JobState, SlotEnd};
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 
 fn chunk(key: AttemptKey, rank: u32, offset: u64, text: &str) -> LogChunk {
     let data = bytes::Bytes::copy_from_slice(text.as_bytes());
@@ -66,7 +66,7 @@ async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     assert_eq!(first, [0, 4]);
 
     for line in [&mut one, &mut two] {
-        line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+        line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
         let again = ordered(line).await;
         assert!(again.detail.is_none(), "what it has is not sent again");
     }
@@ -85,9 +85,9 @@ async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     one.log(&chunk(key, r2, 0, "forged\n")).await;
 
     one.log(&chunk(key, r1, 6, "bye\n")).await;
-    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok), ago: None }).await;
     forgets(&mut one, key).await;
-    two.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    two.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok), ago: None }).await;
     forgets(&mut two, key).await;
     assert_eq!(s.job(job).state, JobState::Succeeded, "the end is durable before it is forgotten");
 
@@ -109,7 +109,8 @@ async fn late_output_is_kept_from_every_node_of_a_large_gang_and_of_no_rank_it_n
     let mut key = None;
     for (_, line) in &mut lines {
         let of = ordered(line).await.key;
-        line.say(FromAgent::Report { key: of, observed: Observed::Ended(SlotEnd::Ok) }).await;
+        line.say(FromAgent::Report { key: of, observed: Observed::Ended(SlotEnd::Ok), ago: None })
+            .await;
         forgets(line, of).await;
         key = Some(of);
     }
@@ -132,7 +133,7 @@ async fn a_cancelled_job_is_ordered_to_stop() {
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     s.brain.system(Command::Cancel { job }).await.unwrap();
     loop {
@@ -140,7 +141,8 @@ async fn a_cancelled_job_is_ordered_to_stop() {
             break;
         }
     }
-    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped), ago: None })
+        .await;
     forgets(&mut line, key).await;
     assert_eq!(s.job(job).state, JobState::Cancelled);
 }
@@ -153,11 +155,39 @@ async fn a_failed_rank_gives_its_exit_code() {
     let key = ordered(&mut line).await.key;
     let exit = Exit { rank: 0, code: Some(7), signal: None, note: String::new() };
     let end = SlotEnd::Failed { exit };
-    line.say(FromAgent::Report { key, observed: Observed::Ended(end) }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Ended(end), ago: None }).await;
     forgets(&mut line, key).await;
     // Its end is held back for a moment: its node may still name another cause.
     s.until(|st| st.jobs.values().all(|j| j.state.is_final())).await;
     assert_eq!((s.job(job).state, s.job(job).exit_code), (JobState::Failed, Some(7)));
+}
+
+#[tokio::test]
+async fn when_ranks_ended_is_what_their_agent_says_and_never_before_their_start() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    // Said in a report, and on the next connection.
+    for later in [false, true] {
+        let job = s.submit(spec(1), script("true")).await;
+        let mut key = ordered(&mut line).await.key;
+        while key.job != job {
+            key = ordered(&mut line).await.key;
+        }
+        line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
+        s.until(|st| st.jobs[&job].state == JobState::Running).await;
+        let (observed, ago) = (Observed::Ended(SlotEnd::Ok), Span::hours(1));
+        if later {
+            drop(line);
+            agent.hello.observed = vec![(key, observed)];
+            agent.hello.ended_ago = vec![(key, ago)];
+            (line, _) = agent.greet().await;
+        } else {
+            line.say(FromAgent::Report { key, observed, ago: Some(ago) }).await;
+        }
+        forgets(&mut line, key).await;
+        let past = s.job(job).past[0].clone();
+        assert_eq!(Some(past.freed()), past.started_at, "{past:?}");
+    }
 }
 
 #[tokio::test]
@@ -192,7 +222,7 @@ async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     s.lose("n1").await;
     agent.hello.observed = vec![(key, Observed::Running)];
@@ -209,7 +239,8 @@ async fn nothing_is_ordered_on_a_node_that_is_ahead_until_an_operator_says_so() 
     agent.hello.observed = vec![(foreign, Observed::Running)];
     let (mut line, welcome) = agent.greet().await;
     assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }));
-    line.say(FromAgent::Report { key: foreign, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    line.say(FromAgent::Report { key: foreign, observed: Observed::Ended(SlotEnd::Ok), ago: None })
+        .await;
     line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
     let next = line.hear().await;
     assert!(matches!(next, FromServer::Ack { .. }), "no orders, no forgetting: {next:?}");
@@ -248,7 +279,7 @@ async fn checkpoints_are_asked_for_and_told_of_once() {
     };
     let job = s.submit(JobSpec { checkpoint: Some(checkpoint), ..spec(1) }, script("x")).await;
     let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
     s.brain.system(Command::AskCheckpoint { job }).await.unwrap();
     line.hear_of(|m| matches!(m, FromServer::AskCheckpoint { key: k } if k == key).then_some(()))
