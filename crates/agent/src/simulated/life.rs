@@ -1,8 +1,8 @@
 //! What a simulated node suffers from, kept for the next process that hosts it: hardware does not
 //! get well when somebody restarts a server, and the log goes on with what it knew of the node.
 
-use super::{Pretended, Simulated};
-use crate::body::{Away, wall};
+use super::{Away, Pretended, Simulated};
+use crate::clock::wall;
 use crate::run_dir::RunDir;
 use muster_model::names::NodeName;
 use muster_simnode::Past;

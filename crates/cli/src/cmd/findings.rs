@@ -94,7 +94,7 @@ impl Findings {
             for id in &ids {
                 match client.close_finding(id, &reason).await {
                     Ok(after) => {
-                        ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?
+                        ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?;
                     }
                     Err(e) => refusals.add(id, e),
                 }

@@ -225,7 +225,7 @@ impl HealthBook {
 
     /// The reset, reboot or power cycle that goes on with a node. Nothing stops it, so the node takes
     /// no work before it is over, whoever asks.
-    pub(super) fn act_under_way(&self, node: &NodeName) -> Option<&Arc<AskedAct>> {
+    pub(crate) fn act_under_way(&self, node: &NodeName) -> Option<&Arc<AskedAct>> {
         let done_to = |a: &Act| match a {
             Act::ResetGpu { node: n, .. }
             | Act::Reboot { node: n, .. }

@@ -131,7 +131,13 @@ pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
             (state == "queued") != job["waiting"].is_null(),
             "it waits exactly while it is queued",
         );
-        rule(state == "queued" || job["promise"].is_null(), "a start is promised to waiting jobs");
+        // Where it goes on with other nodes, they are kept for it while its ranks still stop.
+        let goes_on =
+            ["swap", "resize", "move"].map(|b| json!(b)).contains(&job["promise"]["basis"]);
+        rule(
+            state == "queued" || (state == "stopping" && goes_on) || job["promise"].is_null(),
+            "a start is promised to waiting jobs",
+        );
         rule(state != "running" || !job["started_at"].is_null(), "what runs has started");
         rule(!active || job["attempt"]["state"] == job["state"], "its attempt stands elsewhere");
         rule(!active || job["attempt"]["no"] == job["attempts"], "it has more attempts than these");

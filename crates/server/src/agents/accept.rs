@@ -5,7 +5,7 @@ use super::newcomers::Place;
 use super::{Inner, hello, join, refused, session};
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
-use muster_link::messages::FromAgent;
+use muster_link::messages::{FromAgent, FromServer};
 use muster_link::tls;
 use rustls::server::Acceptor;
 use std::net::SocketAddr;
