@@ -154,8 +154,9 @@ fn what_ran_is_counted_until_it_ended_and_not_until_that_was_heard() {
     assert_eq!(report.rows.iter().map(|r| r.work.held.total()).sum::<u128>(), had);
     let (s, half) = (w.engine.state(), Span::hours(7 * 24));
     let used: u128 = s.usage.values().map(|u| u.at(w.now, half)).sum();
-    // It fades a little on its way to the end and back.
-    assert!(used.abs_diff(had) < had / 1000, "{used} of {had}");
+    // Steps of a half-life are rounded, here by 0.01% and upwards: twelve seconds are a step and a rest, the
+    // seven that are taken back are less than a step.
+    assert!(used.abs_diff(had) < had / 5000, "{used} of {had}");
     assert!(s.usage.values().all(|u| u.rate == 0));
     same_when_read_again(&w);
 }

@@ -132,8 +132,7 @@ pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
             "it waits exactly while it is queued",
         );
         // Where it goes on with other nodes, they are kept for it while its ranks still stop.
-        let goes_on =
-            ["swap", "resize", "move"].map(|b| json!(b)).contains(&job["promise"]["basis"]);
+        let goes_on = ["swap", "resize"].map(|b| json!(b)).contains(&job["promise"]["basis"]);
         rule(
             state == "queued" || (state == "stopping" && goes_on) || job["promise"].is_null(),
             "a start is promised to waiting jobs",
