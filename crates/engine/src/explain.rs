@@ -12,7 +12,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
-use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Rights, Work, explain};
+use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Reasons, Work, explain};
 use std::sync::Arc;
 
 /// Puts what stops a job before everything else, whatever the fleet has.
@@ -242,24 +242,28 @@ impl State {
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
     }
 
-    /// What users may have as things are: made once for a whole list.
+    /// Why jobs do not start as things are: made once for a whole list.
     #[must_use]
-    pub fn rights(&self, now: Time) -> Rights<'_> {
-        Rights::new(&self.index.cluster, &self.policy, now)
+    pub fn reasons(&self, now: Time) -> Reasons<'_> {
+        Reasons::new(&self.index.cluster, &self.policy, now)
     }
 
-    /// Why a waiting job does not start, as far as that costs little to say: what bars it, or what
-    /// its owner may not have. The words of [`explain`](State::explain).
+    /// Why a waiting job does not start, if it is not for want of room: what bars it, that it never
+    /// can, what its owner may not have, what is not in service. The words of
+    /// [`explain`](State::explain).
     #[must_use]
-    pub fn stopped_by(&self, job: &Job, rights: &Rights<'_>, now: Time) -> Option<String> {
+    pub fn stopped_by(&self, job: &Job, reasons: &mut Reasons<'_>, now: Time) -> Option<String> {
         if let Some((_, why)) = self.barred(job, now) {
             return Some(why);
         }
-        // A reserved start says more.
-        if job.state != JobState::Queued || job.promise.is_some() {
+        if job.state != JobState::Queued {
             return None;
         }
-        rights.denies(self.index.cluster.queue.get(job.id)?)
+        // One whose back-off is just over is not in the queue yet.
+        let queued = self.index.cluster.queue.get(job.id).cloned();
+        let w = queued.unwrap_or_else(|| Arc::new(work(job)));
+        // A reserved start says more, unless it cannot be kept.
+        if job.promise.is_some() { reasons.never(&w) } else { reasons.stop(&w) }
     }
 
     /// Is anybody being stopped for a job, or told that they will be?

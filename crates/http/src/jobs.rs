@@ -53,7 +53,7 @@ pub(crate) async fn list(
     let mut found: Vec<Found> = Vec::new();
     loop {
         let (seq, at_end) = app.brain().read(|s| {
-            let rights = s.rights(now);
+            let mut reasons = s.reasons(now);
             let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
             let older = s.jobs.range((Bound::Unbounded, upper)).rev();
             for (looked_at, (id, job)) in older.enumerate() {
@@ -62,7 +62,7 @@ pub(crate) async fn list(
                 }
                 below = Some(id.0);
                 if fits(job) {
-                    found.push((Arc::clone(job), s.stopped_by(job, &rights, now)));
+                    found.push((Arc::clone(job), s.stopped_by(job, &mut reasons, now)));
                 }
             }
             (s.seq, true)
@@ -81,7 +81,7 @@ pub(crate) async fn list(
     }
 }
 
-/// A job, and what keeps it from starting whatever the fleet has.
+/// A job, and what keeps it from starting whatever is free.
 type Found = (Arc<ModelJob>, Option<String>);
 
 /// Jobs as a page; fewer than were found when they are too large for one.
@@ -494,7 +494,7 @@ async fn steer(
     let now = app.brain().now();
     let (job, why) = app.brain().read(|s| {
         let job = s.jobs.get(&head.id).unwrap_or(&head);
-        (Arc::clone(job), s.stopped_by(job, &s.rights(now), now))
+        (Arc::clone(job), s.stopped_by(job, &mut s.reasons(now), now))
     });
     let shown = view(&job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))

@@ -30,6 +30,19 @@ use std::time::{Duration, Instant};
 /// Moments of each life at which everything is asked.
 const MOMENTS: u64 = 2;
 
+/// Lives in which answers once contradicted each other.
+const WRONG_ONCE: [u64; 6] = [
+    // `explain` said that a job can never start, the list that it waits for room,
+    730_000_004,
+    740_000_002,
+    750_000_039,
+    760_000_017,
+    // or for what its owner may not have.
+    710_000_023,
+    // A gang that is resized runs on until it has a checkpoint; its next nodes are kept.
+    720_000_007,
+];
+
 /// Contradictions of one moment.
 #[derive(Default)]
 struct Wrong(Vec<String>);
@@ -133,7 +146,9 @@ fn no_answer_contradicts_another_or_the_log() {
     if asked("MUSTER_TRUTH_MINUTES").is_some() {
         return;
     }
-    let seeds = asked("MUSTER_TRUTH_SEED").map_or(0..3, |seed| seed..seed + 1);
+    // One after the other: the clock is the process's, and each life takes it further.
+    let some = || (0..3).chain(WRONG_ONCE).collect::<Vec<u64>>();
+    let seeds = asked("MUSTER_TRUTH_SEED").map_or_else(some, |seed| vec![seed]);
     for seed in seeds {
         check(seed);
     }

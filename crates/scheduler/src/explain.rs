@@ -90,6 +90,11 @@ fn satisfying(n: u32) -> (String, &'static str) {
     (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
 }
 
+/// Takes new work, and could carry the share.
+fn serving(e: &Entry, a: &Ask) -> bool {
+    e.open() && e.capable(a)
+}
+
 fn are(n: u32) -> String {
     if n == 1 { "1 is".into() } else { format!("{n} are") }
 }
@@ -115,44 +120,72 @@ fn ask(g: &Group) -> String {
     )
 }
 
+/// A gang at the smallest size with which it starts, where that is another than it asks for.
+pub(crate) fn smallest(w: &Work) -> Option<Work> {
+    w.elastic.map(|(min, _)| Work {
+        demand: Arc::new(w.demand.resized(min.min(w.demand.nodes()))),
+        ..w.clone()
+    })
+}
+
 /// A question with its predicates, one behind the other.
-struct Why<'a> {
+pub(crate) struct Why<'a> {
     c: &'a Cluster,
     /// At its smallest size.
     w: &'a Work,
     /// As it asks: what quotas and limits are held against.
     full: &'a Work,
     q: Query<'a>,
-    rights: Rights<'a>,
+    rights: &'a Rights<'a>,
     wanted: String,
     out: Explanation,
 }
 
+/// Why no empty fleet would do.
+struct Never {
+    words: String,
+    /// What to ask for instead.
+    instead: Option<String>,
+}
+
+impl Never {
+    fn because(words: String) -> Option<Never> {
+        Some(Never { words, instead: None })
+    }
+}
+
 /// Explains a demand against the cluster as it is. Order in the queue, holds and dependencies
 /// are the caller's to add.
+///
+/// What stops it for good goes first, then what the site does not allow, then nodes that are not in
+/// service, then room: in the same order as in [`Reasons`](crate::Reasons).
 #[must_use]
 pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explanation {
-    let wanted: Vec<String> = w.demand.groups.iter().map(ask).collect();
-    // An elastic gang starts as soon as its smallest size fits.
-    let smallest = w.elastic.map(|(min, _)| Work {
-        demand: Arc::new(w.demand.resized(min.min(w.demand.nodes()))),
-        ..w.clone()
-    });
-    let (full, w) = (w, smallest.as_ref().unwrap_or(w));
-    let q = Query::new(&c.fleet, w, now, policy.hazard.large_gang, u64::MAX);
-    let wanted = wanted.join(" and ");
-    let rights = Rights::new(c, policy, now);
-    let mut why = Why { c, w, full, q, rights, wanted, out: Explanation::default() };
+    let (rights, small) = (Rights::new(c, policy, now), smallest(w));
+    let mut why = Why::new(&rights, (w, small.as_ref().unwrap_or(w)), now);
     why.hardware()
-        .and_then(|()| why.service())
         .and_then(|()| why.budgets())
+        .and_then(|()| why.service())
         .and_then(|()| why.rights())
         .and_then(|()| why.room(policy))
         .unwrap_or(());
     why.out
 }
 
-impl Why<'_> {
+impl<'a> Why<'a> {
+    /// A gang as it asks, and at its smallest size: an elastic one starts as soon as that fits.
+    pub(crate) fn new(
+        rights: &'a Rights<'a>,
+        (full, w): (&'a Work, &'a Work),
+        now: Time,
+    ) -> Why<'a> {
+        let c = rights.c;
+        let wanted: Vec<String> = full.demand.groups.iter().map(ask).collect();
+        let q = Query::new(&c.fleet, w, now, rights.policy.hazard.large_gang, u64::MAX);
+        let (wanted, out) = (wanted.join(" and "), Explanation::default());
+        Why { c, w, full, q, rights, wanted, out }
+    }
+
     /// Nodes that pass for any group, and GPUs on them.
     fn count(&self, test: impl Fn(&Entry, &Ask) -> bool, all: bool) -> (u32, u64) {
         let mut out = (0, 0);
@@ -189,8 +222,18 @@ impl Why<'_> {
         best.map_or_else(|| vec![0; asks.len()], |(_, have)| have)
     }
 
+    /// Has no allowed domain enough nodes that pass for each group? Looks no further than it must.
     fn short(&self, level: Level, test: impl Fn(&Entry, &Ask) -> bool) -> bool {
-        self.most(level, test).iter().zip(&self.q.asks).any(|(have, a)| *have < a.nodes)
+        let f = &self.c.fleet;
+        let asks = &self.q.asks;
+        if level == Level::Node {
+            return asks.iter().any(|a| a.nodes > u32::from(f.entries().any(|e| test(e, a))));
+        }
+        let enough = |d: &Domain, a: &Ask| {
+            let n = a.nodes as usize;
+            d.nodes.iter().filter(|p| test(f.entry(p.ix), a)).take(n).count() == n
+        };
+        !f.level(level).any(|d| asks.iter().all(|a| enough(d, a)))
     }
 
     fn push(&mut self, name: &str, detail: String, (nodes_left, gpus_left): (u32, u64)) {
@@ -223,51 +266,54 @@ impl Why<'_> {
         let has = |e: &Entry, a: &Ask| e.capable(a);
         let kind = if self.w.demand.simulated { " on simulated nodes" } else { "" };
         self.push("hardware", format!("{}{kind}", self.wanted), self.count(has, true));
+        let Some(Never { words, instead }) = self.lacking() else { return Some(()) };
+        self.out.impossible = true;
+        self.out.suggestions.extend(instead);
+        self.bind(words)
+    }
+
+    /// Why the fleet has not the nodes, were they all empty and in service.
+    fn lacking(&self) -> Option<Never> {
+        let f = &self.c.fleet;
+        let has = |e: &Entry, a: &Ask| e.capable(a);
         let level = self.w.demand.widest();
         if self.short(level, has) {
-            self.out.impossible = true;
             let groups = self.w.demand.groups.iter();
             let unmet = groups.zip(&self.q.asks).find_map(|(g, a)| never::unmet(f, g, a));
-            let but = match unmet {
-                Some(Unmet { words, instead }) => {
-                    self.out.suggestions.extend(instead);
-                    words
-                }
+            let (but, instead) = match unmet {
+                Some(Unmet { words, instead }) => (words, instead),
                 None => {
                     let most: u32 = self.most(level, has).iter().sum();
-                    self.out.suggestions.extend(suggest::fewer_nodes(&self.w.demand, most));
                     let (nodes, verb) = satisfying(most);
-                    format!(
+                    let words = format!(
                         "no {level} of this fleet has more than {nodes} that {verb} the per-node request"
-                    )
+                    );
+                    (words, suggest::fewer_nodes(&self.w.demand, most))
                 }
             };
-            return self.bind(format!("asks for {}, but {but}", self.wanted));
+            return Some(Never { words: format!("asks for {}, but {but}", self.wanted), instead });
         }
-        let apart = self.apart(level);
+        // Of one group alone there are as many as were just found.
+        let apart = if self.q.asks.len() > 1 { self.apart(level) } else { u32::MAX };
         if apart < self.w.demand.nodes() {
-            self.out.impossible = true;
-            let words = format!(
+            return Never::because(format!(
                 "asks for {}: that is {}, because a node runs one group of a gang only, but no {level} of this fleet has more than {} that satisfies a per-node request; put them into one group with more `ranks_per_node`, or ask for less",
                 self.wanted,
                 plural(self.w.demand.nodes().into(), "node"),
                 plural(apart.into(), "node"),
-            );
-            return self.bind(words);
+            ));
         }
         if let Some(size) = self.w.demand.segment
             && self.pieces(level, size) < self.w.demand.nodes()
         {
-            self.out.impossible = true;
-            let words = format!(
+            return Never::because(format!(
                 "asks for {} in pieces of {size} inside one NVLink domain, but no {level} of this fleet has more than {} in such pieces: the largest NVLink domain has {}",
                 self.wanted,
                 plural(self.pieces(level, size).into(), "node"),
                 plural(self.apart(Level::Nvlink).into(), "such node")
-            );
-            return self.bind(words);
+            ));
         }
-        Some(())
+        None
     }
 
     /// Nodes of the best domain that could carry a share of any group, were it empty: groups of a
@@ -306,36 +352,55 @@ impl Why<'_> {
 
     /// Budgets of power that could not carry it even if nothing else ran.
     fn budgets(&mut self) -> Option<()> {
-        if self.c.fleet.ever_powered(&self.q) {
-            return Some(());
-        }
+        let Some(words) = self.unpowered() else { return Some(()) };
         self.out.impossible = true;
-        let most = self.c.fleet.most_powered(&self.q) as u64;
         self.push("power", "within the budgets of feeds and racks".into(), (0, 0));
-        self.bind(format!(
+        self.bind(words)
+    }
+
+    fn unpowered(&self) -> Option<String> {
+        // The first nodes may draw so much that nothing fits beside them: those in service are
+        // looked at alone, too.
+        let f = &self.c.fleet;
+        let most = f.unpowered(&self.q, |_| true)?.max(f.unpowered(&self.q, Entry::open)?) as u64;
+        Some(format!(
             "asks for {}, more than the power budgets of its racks and feeds carry: at most {} of it",
             self.wanted,
             plural(most, "node")
         ))
     }
 
+    /// Why it can never start on this fleet, were it empty and in service.
+    pub(crate) fn never(&self) -> Option<String> {
+        self.lacking().map(|n| n.words).or_else(|| self.unpowered())
+    }
+
     fn service(&mut self) -> Option<()> {
-        let serving = |e: &Entry, a: &Ask| e.open() && e.capable(a);
-        let (n, _) = self.count(|e, a| e.capable(a), true);
         let left = self.count(serving, true);
         self.push("service", self.blocked_words(), left);
-        if self.short(self.w.demand.widest(), serving) {
-            // Lists say what the site does not allow, and do not look at the fleet: so it goes first.
-            self.allowed()?;
-            let (nodes, verb) = satisfying(n);
-            let words = format!(
-                "asks for {}; {nodes} {verb} the per-node request, but only {} in service",
+        let Some(words) = self.out_of_service() else { return Some(()) };
+        self.allowed()?;
+        self.bind(words)
+    }
+
+    /// That it could start if more of the nodes were in service.
+    pub(crate) fn out_of_service(&self) -> Option<String> {
+        if !self.short(self.w.demand.widest(), serving) {
+            let most = self.c.fleet.unpowered(&self.q, Entry::open)? as u64;
+            return Some(format!(
+                "asks for {}, more than the power budgets of racks and feeds carry on the nodes in service: at most {} of it",
                 self.wanted,
-                are(left.0)
-            );
-            return self.bind(words);
+                plural(most, "node")
+            ));
         }
-        Some(())
+        let (n, _) = self.count(|e, a| e.capable(a), true);
+        let (left, _) = self.count(serving, true);
+        let (nodes, verb) = satisfying(n);
+        Some(format!(
+            "asks for {}; {nodes} {verb} the per-node request, but only {} in service",
+            self.wanted,
+            are(left)
+        ))
     }
 
     fn blocked_words(&self) -> String {

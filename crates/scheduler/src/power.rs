@@ -144,27 +144,37 @@ impl Meter {
 }
 
 impl Fleet {
-    /// Could the budgets carry the gang if nothing else ran?
-    pub(crate) fn ever_powered(&self, q: &Query<'_>) -> bool {
+    /// How many nodes of the gang the budgets carry at most on `these` nodes, if nothing else ran;
+    /// none where they carry all of it.
+    pub(crate) fn unpowered(&self, q: &Query<'_>, these: fn(&Entry) -> bool) -> Option<usize> {
         if !self.meter.on() || !self.meter.refuses() {
-            return true;
+            return None;
         }
         let all: usize = q.asks.iter().map(|a| a.nodes as usize).sum();
-        self.powered(q).any(|n| n == all)
-    }
-
-    /// How many nodes of the gang the budgets could carry at most, if nothing else ran.
-    pub(crate) fn most_powered(&self, q: &Query<'_>) -> usize {
-        self.powered(q).max().unwrap_or(0)
+        let mut most = 0;
+        for n in self.powered(q, these) {
+            if n == all {
+                return None;
+            }
+            most = most.max(n);
+        }
+        Some(most)
     }
 
     /// The same for each domain that the gang may be in.
-    fn powered<'a>(&'a self, q: &'a Query<'_>) -> Box<dyn Iterator<Item = usize> + 'a> {
+    fn powered<'a>(
+        &'a self,
+        q: &'a Query<'_>,
+        these: fn(&Entry) -> bool,
+    ) -> Box<dyn Iterator<Item = usize> + 'a> {
         match q.demand.widest() {
-            Level::Node => Box::new(self.entries().map(move |e| self.carried(q, &[e]))),
+            Level::Node => {
+                let nodes = self.entries().filter(move |e| these(e));
+                Box::new(nodes.map(move |e| self.carried(q, &[e])))
+            }
             l => Box::new(self.level(l).map(move |d| {
-                let nodes: Vec<&Entry> = d.nodes.iter().map(|p| self.entry(p.ix)).collect();
-                self.carried(q, &nodes)
+                let nodes = d.nodes.iter().map(|p| self.entry(p.ix)).filter(|e| these(e));
+                self.carried(q, &nodes.collect::<Vec<&Entry>>())
             })),
         }
     }
@@ -176,7 +186,7 @@ impl Fleet {
         let mut taken: BTreeSet<u32> = BTreeSet::new();
         for a in &q.asks {
             let mut need = a.nodes;
-            for e in nodes.iter().filter(|e| e.open() && e.capable(a)) {
+            for e in nodes.iter().filter(|e| e.capable(a)) {
                 if need == 0 {
                     break;
                 }

@@ -9,9 +9,9 @@ use muster_model::units::Time;
 
 /// What users may have as things are. Made once for many jobs.
 #[derive(Debug)]
-pub struct Rights<'a> {
-    c: &'a Cluster,
-    policy: &'a SitePolicy,
+pub(crate) struct Rights<'a> {
+    pub(crate) c: &'a Cluster,
+    pub(crate) policy: &'a SitePolicy,
     claims: Option<Claims>,
 }
 
@@ -26,15 +26,8 @@ pub(crate) struct Denied {
 
 impl<'a> Rights<'a> {
     /// As the cluster is now.
-    #[must_use]
-    pub fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> Rights<'a> {
+    pub(crate) fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> Rights<'a> {
         Rights { c, policy, claims: Claims::if_made(c, now) }
-    }
-
-    /// Why a quota or a limit on users keeps a job from starting, if one does.
-    #[must_use]
-    pub fn denies(&self, w: &Work) -> Option<String> {
-        self.denied(w).map(|d| d.words)
     }
 
     /// SKUs of which the quota leaves enough, as a mask.
@@ -42,6 +35,7 @@ impl<'a> Rights<'a> {
         self.c.skus_by(w, |sku| self.c.quota_left(w, sku, self.claims.as_ref()))
     }
 
+    /// Which quota or limit on users keeps a job from starting, if one does.
     pub(crate) fn denied(&self, w: &Work) -> Option<Denied> {
         if let Some(limit) = self.c.user_limit(w, &self.policy.limits) {
             let held = self.c.held(&w.project, &w.user);

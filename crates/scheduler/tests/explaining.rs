@@ -12,7 +12,7 @@ use muster_model::quota::Quotas;
 use muster_model::spec::{Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Demand, Explanation, Work, explain, plan};
+use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -173,12 +173,22 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
     None
 }
 
+/// A list says the same, unless it is for want of room.
+fn listed(reasons: &mut Reasons<'_>, w: &Work, e: &Explanation) {
+    let short = matches!(binding(e), Some("user limit" | "quota" | "service"));
+    let said = (e.impossible || short).then(|| e.summary.clone());
+    assert_eq!(reasons.stop(w), said, "{e:?}");
+    assert_eq!(reasons.never(w).is_some(), e.impossible, "{e:?}");
+}
+
 /// Looks at everybody who waits.
 fn look(life: &Life) {
+    let mut reasons = Reasons::new(&life.c, &life.policy, life.now);
     for id in life.c.queue.jobs() {
         let w = life.c.queue.get(id).unwrap();
         let e = ask(life, w);
         recheck(life, w, &e);
+        listed(&mut reasons, w, &e);
         let strict = life.c.ledger.strict(&w.project).is_some();
         assert!(!e.starts_now || strict, "{id} could start, and was not started");
         if let Some(est) = &e.estimate {
@@ -227,6 +237,7 @@ fn why(life: &Life, b: common::Build) -> Explanation {
     let w = life.c.queue.get(id).unwrap().clone();
     let e = ask(&life, &w);
     recheck(&life, &w, &e);
+    listed(&mut Reasons::new(&life.c, &life.policy, life.now), &w, &e);
     e
 }
 
@@ -301,6 +312,47 @@ fn what_never_fits_says_the_most_that_there_is_and_the_nearest_name() {
     let e = why(&none.with_policy(policy), gang(2, 8));
     assert!(e.impossible, "{e:?}");
     assert!(e.summary.ends_with("racks and feeds carry: at most 1 node of it"), "{}", e.summary);
+}
+
+#[test]
+fn what_can_never_start_goes_before_limits_and_limits_before_service() {
+    let mut life = Life::new(fleet(1, 3, 8));
+    life.submit(gang(1, 8));
+    life.policy.limits.gpus_per_user = Some(8);
+    let mut last = life.nodes.values().next_back().unwrap().clone();
+    last.block = Some(Block::Cordoned);
+    life.upsert(last.clone());
+    let e = why(&life, gang(4, 8));
+    assert!(e.impossible, "{e:?}");
+    let never = "no cluster of this fleet has more than 3 nodes that satisfy the per-node request";
+    assert!(e.summary.ends_with(never), "{}", e.summary);
+    let e = why(&life, gang(3, 8));
+    assert_eq!(binding(&e), Some("user limit"));
+    assert!(e.summary.ends_with("already holds 8 of 8 GPUs and asks for 24 more"), "{}", e.summary);
+    life.policy.limits.gpus_per_user = None;
+    let e = why(&life, gang(3, 8));
+    assert_eq!(binding(&e), Some("service"));
+    let out = "3 nodes satisfy the per-node request, but only 2 are in service";
+    assert!(e.summary.ends_with(out), "{}", e.summary);
+    last.block = None;
+    life.upsert(last);
+    assert_eq!(binding(&why(&life, gang(3, 8))), Some("room"));
+}
+
+#[test]
+fn power_that_nodes_out_of_service_would_have_is_not_never() {
+    // A rack in each leaf, which carries one of its two nodes with eight GPUs of 700 W.
+    let mut life = Life::new(fleet(2, 2, 8));
+    let policy = powered(life.policy.clone(), 1_000_000, 7_000);
+    life = life.with_policy(policy);
+    assert!(why(&life, gang(2, 8)).starts_now);
+    for mut n in life.nodes.clone().into_values().filter(|n| n.location.leaf == "l1") {
+        n.block = Some(Block::Cordoned);
+        life.upsert(n);
+    }
+    let e = why(&life, gang(2, 8));
+    assert_eq!((binding(&e), e.impossible), (Some("service"), false), "{e:?}");
+    assert!(e.summary.ends_with("on the nodes in service: at most 1 node of it"), "{}", e.summary);
 }
 
 #[test]

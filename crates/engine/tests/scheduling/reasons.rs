@@ -123,6 +123,34 @@ fn nodes_out_of_service_are_counted_by_what_ails_them() {
     assert_eq!(e.code, RefusalCode::Invalid);
 }
 
+/// What a list says of why a job waits: the words of `explain`.
+fn listed(w: &World, id: JobId) -> String {
+    let state = w.engine.state();
+    let said = state.stopped_by(w.job(id), &mut state.reasons(w.now), w.now);
+    assert_eq!(said, Some(w.explain(id).summary));
+    said.unwrap_or_default()
+}
+
+#[test]
+fn a_list_says_that_a_job_can_never_start_before_what_its_owner_may_not_have() {
+    let mut w = World::new(3, 8);
+    w.policy(|p| p.limits.gpus_per_user = Some(24));
+    let first = w.submit_as("ann", gang(1, 8));
+    let wide = w.submit_as("ann", gang(3, 8));
+    let limit = "already holds 8 of 24 GPUs and asks for 24 more";
+    assert!(listed(&w, wide).ends_with(limit), "{}", listed(&w, wide));
+    let taken = w.nodes_of(first);
+    let free = (0..3).map(node).find(|n| !taken.contains(n)).unwrap();
+    w.ok(Command::Drain { node: free.clone(), reason: "old".into(), stop: true });
+    assert!(listed(&w, wide).ends_with(limit), "{}", listed(&w, wide));
+    w.ok(Command::Retire { node: free });
+    assert!(w.explain(wide).impossible);
+    let never = "no cluster of this fleet has more than 2 nodes that satisfy the per-node request";
+    assert!(listed(&w, wide).ends_with(never), "{}", listed(&w, wide));
+    w.policy(|p| p.limits.gpus_per_user = None);
+    assert!(listed(&w, wide).ends_with(never), "{}", listed(&w, wide));
+}
+
 #[test]
 fn holds_dependencies_and_back_offs_come_before_room() {
     let mut w = World::new(1, 8);

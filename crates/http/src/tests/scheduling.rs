@@ -266,6 +266,38 @@ async fn a_start_is_a_range_once_enough_jobs_have_ended_and_a_bound_before() {
     assert!(e["estimated_start"]["earliest"].is_string(), "{e}");
 }
 
+/// Why a job waits: list, description, explanation and a dry run of its spec say the same.
+async fn one_reason(s: &Site, job: &Value, spec: &Value) -> String {
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    let why = s.get(&s.user, &format!("{path}/explain")).await.json()["summary"].clone();
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == job["id"]).unwrap();
+    assert_eq!(row["waiting"], why, "{row}");
+    assert_eq!(s.get(&s.user, &path).await.json()["waiting"], why);
+    let would = s.post(&s.user, "/v1/jobs?dry_run=true", spec).await.json();
+    assert_eq!(would["summary"], why, "{would}");
+    why.as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_gives_one_reason_where_nodes_are_not_in_service_or_gone() {
+    let s = site().await;
+    let cordoned = s.post(&s.operator, "/v1/nodes/n1/cordon", &json!({"reason": "fan"})).await;
+    assert_eq!(cordoned.status, 200, "{:?}", cordoned.body);
+    let spec = json!({"gang": {"gpus": 8}, "run": {"command": ["true"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let why = one_reason(&s, &job, &spec).await;
+    let out = "1 node satisfies the per-node request, but only 0 are in service";
+    assert!(why.ends_with(out), "{why}");
+    let old = json!({"reason": "old", "stop": true});
+    for (verb, body) in [("drain", old), ("retire", Value::Null)] {
+        let got = s.post(&s.operator, &format!("/v1/nodes/n1/{verb}"), &body).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+    }
+    let why = one_reason(&s, &job, &spec).await;
+    assert!(why.ends_with("but this fleet has no nodes"), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let s = site().await;
@@ -276,13 +308,6 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let first = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();
     when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
-    let path = format!("/v1/jobs/{}", second["id"].as_str().unwrap());
-    let why = json!("quota a leaves 0 of the 2 GPUs it asks for: 4 nominal, 4 used");
-    let list = s.get(&s.user, "/v1/jobs").await.json();
-    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == second["id"]).unwrap();
-    assert_eq!(row["waiting"], why, "{row}");
-    assert_eq!(s.get(&s.user, &path).await.json()["waiting"], why);
-    assert_eq!(s.get(&s.user, &format!("{path}/explain")).await.json()["summary"], why);
-    let would = s.post(&s.user, "/v1/jobs?dry_run=true", &spec(2)).await.json();
-    assert_eq!(would["summary"], why, "{would}");
+    let why = one_reason(&s, &second, &spec(2)).await;
+    assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 nominal, 4 used");
 }

@@ -131,12 +131,16 @@ pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
             (state == "queued") != job["waiting"].is_null(),
             "it waits exactly while it is queued",
         );
-        // Where it goes on with other nodes, they are kept for it while its ranks still stop.
-        let goes_on = ["swap", "resize"].map(|b| json!(b)).contains(&job["promise"]["basis"]);
-        rule(
-            state == "queued" || (state == "stopping" && goes_on) || job["promise"].is_null(),
-            "a start is promised to waiting jobs",
-        );
+        // Where it goes on with other nodes, they are kept for it while its ranks still stop; a
+        // gang that is resized may be told beforehand, and runs until it has a checkpoint.
+        let basis = text(&job["promise"], "basis");
+        let kept = match state {
+            "queued" => true,
+            "stopping" => ["swap", "resize"].contains(&basis),
+            "running" => basis == "resize" && !job["attempt"]["notice"].is_null(),
+            _ => false,
+        };
+        rule(kept || job["promise"].is_null(), "a start is promised to waiting jobs");
         rule(state != "running" || !job["started_at"].is_null(), "what runs has started");
         rule(!active || job["attempt"]["state"] == job["state"], "its attempt stands elsewhere");
         rule(!active || job["attempt"]["no"] == job["attempts"], "it has more attempts than these");
@@ -195,7 +199,7 @@ pub(super) fn explanation(said: &Said, wrong: &mut Wrong) {
                 (&describe, same),
                 (&explain, says.clone()),
             );
-            // A list says what costs little: that it is room, or the very reason.
+            // A list says the very reason, or only that it is room.
             let waiting = text(listed, "waiting");
             let short =
                 ["waits for room", "waits to be tried again", "promised a start", "is tried again"];
@@ -214,7 +218,10 @@ pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
         let Some(explained) = said.explained.get(name) else { continue };
         if explained["possible"] == json!(false) {
             let waiting = text(listed, "waiting");
-            let room = waiting.starts_with("waits for room") || !listed["promise"].is_null();
+            let room = ["waits for room", "waits to be tried again"]
+                .iter()
+                .any(|s| waiting.starts_with(s))
+                || !listed["promise"].is_null();
             let what = format!("job {name} can never start ({})", explained["summary"]);
             wrong.holds(!room, what, LIST, &listed["waiting"]);
         }
