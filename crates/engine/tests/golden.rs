@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
 fn read_log(name: &str) -> Vec<Record> {

@@ -1,5 +1,6 @@
 //! Every integration test of the crate in one program: it is linked once.
 
+#![cfg(test)]
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,

@@ -64,8 +64,15 @@ pub(super) const SIDEWAYS: &[(&str, &str, &str)] = &[
 ];
 
 /// Tools beside the house: they may use all of it, nothing in it may use them.
-pub(super) const TOOLS: &[&str] =
-    &["xtask", "muster-bench", "muster-faultgen", "muster-guard", "muster-testkit"];
+pub(super) const TOOLS: &[&str] = &[
+    "xtask",
+    "muster-bench",
+    "muster-faultgen",
+    "muster-guard",
+    "muster-testkit",
+    "muster-engine-tests",
+    "muster-scheduler-tests",
+];
 
 /// Crates that a pure crate must not reach, with what they bring in. A name that ends in `*`
 /// stands for all that begin so.
