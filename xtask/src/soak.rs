@@ -311,12 +311,13 @@ fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
     Ok(Ok(format!("{rounds} rounds of {cases} cases, seeds from {first_seed}")))
 }
 
-/// Random requests of each operation in a soak.
-const REQUESTS: u32 = 200;
+/// Requests of each operation in a soak.
+const REQUESTS: fuzz::Dose = fuzz::Dose { examples: 200, every: 1 };
 
 fn requests(seed: u64) -> Result<Outcome> {
     let counts = fuzz::run_with(seed, REQUESTS)?;
-    let what = format!("{REQUESTS} requests of each operation, seed {seed}: {counts}");
+    let examples = REQUESTS.examples;
+    let what = format!("{examples} random requests of each operation, seed {seed}: {counts}");
     Ok(if counts.failed == 0 { Ok(what) } else { Err(what) })
 }
 
