@@ -223,9 +223,9 @@ fn unit(database: &str) -> Result<Counts> {
     let _ = fs::remove_file(junit::file(&root()));
     if runner == Runner::Nextest {
         command.args(["--profile", "ci", "--no-tests=pass"]);
-        // For each processor one of each of three kinds: see `.config/nextest.toml`.
+        // For each processor one of each of four kinds: see `.config/nextest.toml`.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        command.args(["--test-threads", &(3 * processors).to_string()]);
+        command.args(["--test-threads", &(4 * processors).to_string()]);
     }
     let (status, output) = proc::tee(&mut command)?;
     let counts = match runner {
