@@ -46,8 +46,8 @@ struct Dose {
 }
 
 impl Dose {
-    /// As asked for. With every change a server is killed in every way, once with its clock set, and
-    /// the agents are killed on the one store and stopped on the other.
+    /// As asked for. With every change the server is killed with its clock set, without, and at a
+    /// failpoint; the agents are killed on the one store and stopped on the other.
     fn of(kind: &str) -> Dose {
         let given = |name: &str| {
             let given = std::env::var(name).ok();
