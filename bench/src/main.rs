@@ -114,7 +114,7 @@ impl Options {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let report = match options.name.as_str() {
+    let mut report = match options.name.as_str() {
         "submit" => submit::run(options)?,
         "agent" => agent::run(options)?,
         "agents" => agents::run(options)?,

@@ -31,6 +31,9 @@ pub(crate) struct Report {
     order: Vec<String>,
     #[serde(skip)]
     notes: Vec<String>,
+    /// Where it was saved.
+    #[serde(skip)]
+    file: Option<PathBuf>,
 }
 
 impl Report {
@@ -42,6 +45,7 @@ impl Report {
             results: BTreeMap::new(),
             order: Vec::new(),
             notes: Vec::new(),
+            file: None,
         }
     }
 
@@ -142,15 +146,22 @@ impl Report {
         out
     }
 
-    /// Writes the JSON to `NAME-DATE.json` in this directory, or in `bench/results`.
-    pub(crate) fn save(&self, dir: Option<&Path>) -> Result<PathBuf> {
-        let dir = dir.map_or_else(|| xtask::root().join("bench/results"), PathBuf::from);
-        std::fs::create_dir_all(&dir)?;
-        let date = jiff::Zoned::now().strftime("%Y-%m-%dT%H%M%S").to_string();
-        let file = dir.join(format!("{}-{date}.json", self.name));
+    /// Writes the JSON to `NAME-DATE.json` in this directory, or in `bench/results`. A benchmark that
+    /// takes long saves what it has so far: the same file is written again.
+    pub(crate) fn save(&mut self, dir: Option<&Path>) -> Result<PathBuf> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let dir = dir.map_or_else(|| xtask::root().join("bench/results"), PathBuf::from);
+                std::fs::create_dir_all(&dir)?;
+                let date = jiff::Zoned::now().strftime("%Y-%m-%dT%H%M%S").to_string();
+                dir.join(format!("{}-{date}.json", self.name))
+            }
+        };
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        self.file = Some(file.clone());
         Ok(file)
     }
 }
@@ -211,6 +222,18 @@ mod tests {
             ["peer", "peer_name", "ratio", "unit", "value"].map(String::from).into()
         );
         assert!(json["results"]["a"]["peer"].is_null());
+    }
+
+    #[test]
+    fn what_is_saved_on_the_way_is_in_the_same_file_as_the_end() {
+        let dir = xtask::proc::TempDir::new("report-test").unwrap();
+        let mut report = Report::new("x");
+        report.ours("a", "ms", 1.0);
+        let first = report.save(Some(dir.path())).unwrap();
+        report.ours("b", "ms", 2.0);
+        assert_eq!(report.save(Some(dir.path())).unwrap(), first);
+        let text = std::fs::read_to_string(&first).unwrap();
+        assert!(text.contains("\"a\"") && text.contains("\"b\""), "{text}");
     }
 
     #[test]

@@ -8,8 +8,17 @@ use std::time::Duration;
 
 /// A fixed seed: the same requests each time, so that a failure is a change of ours.
 const SEED: u64 = 20_260_101;
-/// Random requests for each operation with every change; `cargo xtask soak fuzz` sends more.
-const EXAMPLES: u32 = 10;
+/// How many requests are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Dose {
+    /// Random ones for each operation.
+    pub examples: u32,
+    /// Of those that go through an operation's description place by place, every so many.
+    pub every: u32,
+}
+
+/// With every change; `cargo xtask soak fuzz` sends more.
+const SMALL: Dose = Dose { examples: 5, every: 5 };
 /// A server that answers nothing makes every request wait for its own end. A fuzz that gets
 /// answers takes minutes, on a busy machine too.
 const CAP: Duration = Duration::from_secs(60 * 60);
@@ -22,11 +31,11 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 /// What every change must pass.
 pub fn run() -> Result<Counts> {
-    run_with(SEED, EXAMPLES)
+    run_with(SEED, SMALL)
 }
 
 /// Starts a site of two simulated nodes from the tests' build and fuzzes it.
-pub fn run_with(seed: u64, examples: u32) -> Result<Counts> {
+pub fn run_with(seed: u64, dose: Dose) -> Result<Counts> {
     let st = install::schemathesis()?;
     let binary = built::muster()?;
     let mut site =
@@ -40,13 +49,14 @@ pub fn run_with(seed: u64, examples: u32) -> Result<Counts> {
         .args(["--header", &format!("Authorization: Bearer {}", site.token())])
         .args(["--phases", "examples,coverage,fuzzing"])
         .args(["--checks", CHECKS])
-        .args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()])
+        .args(["--max-examples", &dose.examples.to_string(), "--seed", &seed.to_string()])
         .args(["--workers", "1"])
         .args(["--request-timeout", "60", "--continue-on-failure", "--no-shrink"])
         .args(["--warnings", "off", "--no-color"])
         // Keeps what it learned between runs otherwise: not the same requests each time.
         .args(["--generation-database", "none"])
         .env("SCHEMATHESIS_HOOKS", root().join("xtask/fuzz/hooks.py"))
+        .env("MUSTER_FUZZ_EVERY", dose.every.to_string())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(site.scratch());
     let (status, output) = proc::tee_within(&mut command, CAP)?;

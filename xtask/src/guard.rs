@@ -42,33 +42,57 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if !install::program("valgrind", "valgrind")? {
         bail!("callgrind counts the instructions: install valgrind");
     }
+    let program = Program::build()?;
     if options.write {
-        write(&count()?)?;
+        write(&count(&program)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let counts = judged()?;
+    let counts = judged(&program)?;
     println!("{counts}");
     Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// As a part of `cargo xtask test`: every case is a test. Skipped where valgrind is missing and
-/// need not be there.
-pub fn test() -> Result<suite::Counts> {
-    if install::program("valgrind", "valgrind")? {
-        judged()
-    } else {
-        Ok(suite::Counts { skipped: 1, ..suite::Counts::default() })
+/// A copy of `muster-guard` in a directory of its own. It is built without what is kept between
+/// compilations; another build, which runs beside it, may put its own in the same place.
+#[derive(Debug)]
+pub struct Program(TempDir);
+
+impl Program {
+    fn build() -> Result<Program> {
+        let (built, dir) = (built::guard()?, TempDir::new("guard")?);
+        let copy = Program(dir);
+        fs::copy(&built, copy.file())
+            .with_context(|| format!("cannot copy {}", built.display()))?;
+        Ok(copy)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join(PROGRAM)
     }
 }
 
-fn judged() -> Result<suite::Counts> {
+/// What `cargo xtask test` needs before it counts; none where valgrind is missing and need not be
+/// there.
+pub fn prepare() -> Result<Option<Program>> {
+    if install::program("valgrind", "valgrind")? { Program::build().map(Some) } else { Ok(None) }
+}
+
+/// As a part of `cargo xtask test`: every case is a test.
+pub fn test(program: Option<&Program>) -> Result<suite::Counts> {
+    match program {
+        Some(program) => judged(program),
+        None => Ok(suite::Counts { skipped: 1, ..suite::Counts::default() }),
+    }
+}
+
+fn judged(program: &Program) -> Result<suite::Counts> {
     let file = baselines_file();
     let kept = fs::read_to_string(&file).with_context(|| {
         format!("cannot read {} (`cargo xtask guard --write` makes it)", file.display())
     })?;
     let kept: Baselines =
         toml::from_str(&kept).with_context(|| format!("cannot parse {}", file.display()))?;
-    let verdict = compare(&kept, &count()?);
+    let verdict = compare(&kept, &count(program)?);
     for line in &verdict.lines {
         eprintln!("{line}");
     }
@@ -105,8 +129,8 @@ struct Case {
 }
 
 /// Counts every case, as many at a time as there are processors: none can disturb another.
-fn count() -> Result<Baselines> {
-    let program = built::guard()?;
+fn count(program: &Program) -> Result<Baselines> {
+    let (program, dir) = (program.file(), program.0.path());
     let list = check(Command::new(&program).arg("--list"))?;
     let mut cases: Vec<Case> = list
         .lines()
@@ -116,7 +140,6 @@ fn count() -> Result<Baselines> {
     ensure!(cases.iter().any(|c| c.name == SLOWED.0), "{PROGRAM} has no case {}", SLOWED.0);
     cases.push(Case { name: SLOWED.1.into(), instructions: true });
 
-    let dir = TempDir::new("guard")?;
     let todo = Mutex::new(cases.iter());
     let done = Mutex::new(BTreeMap::new());
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -125,7 +148,7 @@ fn count() -> Result<Baselines> {
             scope.spawn(|| {
                 while let Some(case) = next() {
                     let began = Instant::now();
-                    let cost = cost_of(case, &program, dir.path());
+                    let cost = cost_of(case, &program, dir);
                     eprintln!("{:>8.1} s  {}", began.elapsed().as_secs_f64(), case.name);
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.insert(case.name.clone(), cost);

@@ -4,7 +4,7 @@ mod log;
 mod props;
 
 use crate::built::{self, SELECTION};
-use crate::{cargo, fuzz, machine, postgres, proc, root};
+use crate::{cargo, fuzz, install, machine, postgres, proc, root, skips};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::process::{Command, ExitCode};
@@ -49,6 +49,8 @@ enum Which {
     Benches,
     /// Send many fresh random requests to every operation of the API.
     Fuzz,
+    /// Measure real links and the steps of real ranks, all there is of it.
+    Fabric,
 }
 
 impl Which {
@@ -61,6 +63,7 @@ impl Which {
             Which::Props => "props",
             Which::Benches => "benches",
             Which::Fuzz => "fuzz",
+            Which::Fabric => "fabric",
         }
     }
 
@@ -84,8 +87,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(one) => vec![one],
         // The short ones first.
         None => {
-            use Which::{Benches, Crash, Fuzz, Props, Sim, Truth, Year};
-            vec![Benches, Fuzz, Props, Sim, Truth, Crash, Year]
+            use Which::{Benches, Crash, Fabric, Fuzz, Props, Sim, Truth, Year};
+            vec![Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
         }
     };
     for test in which {
@@ -99,6 +102,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             Which::Props => hold(options, seed),
             Which::Benches => benches(),
             Which::Fuzz => requests(seed),
+            Which::Fabric => fabric(),
         };
         // What could not be run to its end has not passed.
         let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));
@@ -270,11 +274,17 @@ fn year() -> Result<Outcome> {
     Ok(Ok("the whole scenarios, the week, what was published, many scored fleets".into()))
 }
 
+/// Nothing else picks tests out of all programs.
+fn needs_nextest() -> Result<()> {
+    if proc::which("cargo-nextest").is_none() {
+        bail!("cargo-nextest is not installed");
+    }
+    Ok(())
+}
+
 /// Rounds of all properties, each with its own seed, until time is over.
 fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
-    if proc::which("cargo-nextest").is_none() {
-        bail!("cargo-nextest is not installed: nothing else picks tests out of all programs");
-    }
+    needs_nextest()?;
     let filter = props::filter(&root().join("crates"))?;
     built::tests()?;
     let until = Instant::now() + Duration::from_secs(options.minutes * 60);
@@ -301,13 +311,36 @@ fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
     Ok(Ok(format!("{rounds} rounds of {cases} cases, seeds from {first_seed}")))
 }
 
-/// Random requests of each operation in a soak.
-const REQUESTS: u32 = 200;
+/// Requests of each operation in a soak.
+const REQUESTS: fuzz::Dose = fuzz::Dose { examples: 200, every: 1 };
 
 fn requests(seed: u64) -> Result<Outcome> {
     let counts = fuzz::run_with(seed, REQUESTS)?;
-    let what = format!("{REQUESTS} requests of each operation, seed {seed}: {counts}");
+    let examples = REQUESTS.examples;
+    let what = format!("{examples} random requests of each operation, seed {seed}: {counts}");
     Ok(if counts.failed == 0 { Ok(what) } else { Err(what) })
+}
+
+/// Whatever measures real speeds, one after the other with nothing beside it, as
+/// `.config/nextest.toml` says.
+fn fabric() -> Result<Outcome> {
+    needs_nextest()?;
+    install::components()?;
+    built::tests()?;
+    skips::clear()?;
+    let (mut command, _) = built::test_command();
+    command.env("MUSTER_TEST_SKIPS", skips::file());
+    command.args(["--profile", "soak", "--run-ignored", "all", "-E"]);
+    command.arg("package(muster-cli) & test(/^(fabric|straggler)::/)");
+    let (status, _) = proc::tee(&mut command)?;
+    if !status.success() {
+        return Ok(Err("a slow link or rank was not found, or a sound one was".into()));
+    }
+    // What was not measured has not passed.
+    if let Some(skip) = skips::read().first() {
+        return Ok(Err(skip.to_string()));
+    }
+    Ok(Ok("every test of real links and real steps".into()))
 }
 
 /// The benchmarks are not built with the tests, and their own tests not run with them.

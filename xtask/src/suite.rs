@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must pass, in one run, counted.
 
 use crate::built::{self, Runner};
-use crate::{fuzz, guard, install, junit, postgres, proc, root, skips, web};
-use anyhow::Result;
+use crate::{fuzz, guard, install, junit, postgres, proc, root, skips, tee, web};
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::fmt;
 use std::fs;
@@ -60,8 +60,8 @@ impl fmt::Display for Counts {
 /// How many of the slowest tests are named at the end.
 const SLOWEST: usize = 20;
 
-/// Runs the parts one after the other; later parts run even when an earlier one failed, except
-/// that nothing runs when it does not compile.
+/// Runs the parts, those after the tests beside each other; later parts run even when an earlier one
+/// failed, except that nothing runs when it does not compile.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut run = Run::default();
     run.parts(options);
@@ -70,11 +70,20 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if run.total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// A part that counts, with its name.
+type Work = (&'static str, Box<dyn FnOnce() -> Result<Counts> + Send>);
+
+fn work(name: &'static str, what: impl FnOnce() -> Result<Counts> + Send + 'static) -> Work {
+    (name, Box::new(what))
+}
+
 /// What has been done so far.
 #[derive(Debug, Default)]
 struct Run {
     total: Counts,
     steps: Vec<(&'static str, Duration)>,
+    /// How long each took of what ran beside others.
+    beside: Vec<(&'static str, Duration)>,
     slowest: Vec<junit::Case>,
     /// Tests that could not run here, in their own words.
     skips: Vec<String>,
@@ -96,14 +105,61 @@ impl Run {
                 self.told_by_the_tests();
             }
         }
-        if wanted(Part::Guard) {
-            self.counted("cost guard", guard::test);
+        // None of these measures how long anything takes, and each waits for much of its time.
+        let mut rest = Vec::new();
+        if wanted(Part::Guard)
+            && let Some(program) = self.step("what the cost guard counts", guard::prepare)
+        {
+            rest.push(work("cost guard", move || guard::test(program.as_ref())));
         }
         if wanted(Part::Fuzz) {
-            self.counted("API fuzz", fuzz::run);
+            rest.push(work("API fuzz", fuzz::run));
         }
         if wanted(Part::Web) {
-            self.counted("web console", web::test);
+            rest.push(work("web console", web::test));
+        }
+        self.counted_beside(rest);
+    }
+
+    /// Does several things at a time; one alone is a step as any other.
+    fn counted_beside(&mut self, mut parts: Vec<Work>) {
+        if parts.len() < 2 {
+            if let Some((name, what)) = parts.pop() {
+                self.counted(name, what);
+            }
+            return;
+        }
+        let began = Instant::now();
+        let ended: Vec<(&'static str, Duration, Result<Counts>)> = std::thread::scope(|scope| {
+            let all: Vec<_> = parts
+                .into_iter()
+                .map(|(name, what)| {
+                    eprintln!("\n=== {name}");
+                    let timed = move || (tee::named(name, what), began.elapsed());
+                    (name, scope.spawn(timed))
+                })
+                .collect();
+            let panicked = || (Err(anyhow!("it panicked")), began.elapsed());
+            all.into_iter()
+                .map(|(name, thread)| {
+                    let (outcome, took) = thread.join().unwrap_or_else(|_| panicked());
+                    (name, took, outcome)
+                })
+                .collect()
+        });
+        self.steps.push(("what runs beside each other", began.elapsed()));
+        for (name, took, outcome) in ended {
+            self.beside.push((name, took));
+            match outcome {
+                Ok(counts) => {
+                    eprintln!("=== {name}: {counts}");
+                    self.total += counts;
+                }
+                Err(error) => {
+                    eprintln!("error: {name}: {error:#}");
+                    self.total.failed += 1;
+                }
+            }
         }
     }
 
@@ -152,6 +208,7 @@ impl Run {
         let steps = self.steps.iter().copied().chain([("altogether", all)]);
         let line =
             |(name, took): (&str, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
+        list("beside each other", self.beside.iter().copied().map(line).collect());
         list("steps", steps.map(line).collect());
         text
     }
@@ -166,9 +223,9 @@ fn unit(database: &str) -> Result<Counts> {
     let _ = fs::remove_file(junit::file(&root()));
     if runner == Runner::Nextest {
         command.args(["--profile", "ci", "--no-tests=pass"]);
-        // For each processor one that computes and one that waits: see `.config/nextest.toml`.
+        // For each processor one of each of four kinds: see `.config/nextest.toml`.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        command.args(["--test-threads", &(2 * processors).to_string()]);
+        command.args(["--test-threads", &(4 * processors).to_string()]);
     }
     let (status, output) = proc::tee(&mut command)?;
     let counts = match runner {
@@ -267,6 +324,24 @@ mod tests {
         let names: Vec<&str> =
             text.lines().filter_map(|line| line.split_once(" s  ")).map(|(_, name)| name).collect();
         assert_eq!(names, ["one", "two", "three", "altogether"]);
+    }
+
+    #[test]
+    fn what_runs_beside_others_is_counted_each_and_is_one_step() {
+        let mut run = Run::default();
+        let passed = || Ok(Counts { passed: 2, failed: 0, skipped: 1 });
+        run.counted_beside(vec![work("alone", passed)]);
+        run.counted_beside(vec![
+            work("one", passed),
+            work("two", || anyhow::bail!("no such thing")),
+            work("three", || panic!("a bug of ours")),
+        ]);
+        assert_eq!(run.total, Counts { passed: 4, failed: 2, skipped: 2 });
+        let names =
+            |of: &[(&'static str, Duration)]| of.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+        assert_eq!(names(&run.steps), ["alone", "what runs beside each other"]);
+        assert_eq!(names(&run.beside), ["one", "two", "three"]);
+        assert!(run.closing().contains("=== beside each other"));
     }
 
     #[test]

@@ -4,10 +4,30 @@ use crate::proc::{describe, forgotten, is_running, remembered};
 use crate::progress::{self, PATIENCE, Progress};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+thread_local! {
+    /// Stands before every line of what this thread's commands say.
+    static NAME: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Does it with this name before every line that its commands say: others run beside it.
+pub(crate) fn named<T>(name: &'static str, what: impl FnOnce() -> T) -> T {
+    NAME.set(name);
+    let done = what();
+    NAME.set("");
+    done
+}
+
+/// In one piece, so that no two lines are mixed.
+fn say(name: &str, line: &str) {
+    let text = if name.is_empty() { line.to_owned() } else { format!("{name} | {line}") };
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
 
 /// Runs to the end, passing its lines on as they come, and gives them all. Stopped only when it
 /// stands still: for ten minutes it printed nothing and none of its processes used the processor.
@@ -25,8 +45,8 @@ fn watched(
     patience: Duration,
     cap: Option<Duration>,
 ) -> Result<(ExitStatus, String)> {
-    let words = describe(command);
-    eprintln!("$ {words}");
+    let (words, name) = (describe(command), NAME.get());
+    say(name, &format!("$ {words}\n"));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -39,11 +59,11 @@ fn watched(
     let mut readers = Vec::new();
     if let Some(out) = child.stdout.take() {
         let all = Arc::clone(&all);
-        readers.push(std::thread::spawn(move || pass_on(out, &all)));
+        readers.push(std::thread::spawn(move || pass_on(out, name, &all)));
     }
     if let Some(err) = child.stderr.take() {
         let all = Arc::clone(&all);
-        readers.push(std::thread::spawn(move || pass_on(err, &all)));
+        readers.push(std::thread::spawn(move || pass_on(err, name, &all)));
     }
     let said = || all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let began = Instant::now();
@@ -100,12 +120,12 @@ fn stop_family(child: &mut Child) -> Result<ExitStatus> {
     Ok(child.wait()?)
 }
 
-fn pass_on(stream: impl std::io::Read, all: &Mutex<String>) {
+fn pass_on(stream: impl std::io::Read, name: &str, all: &Mutex<String>) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
         let text = String::from_utf8_lossy(&line);
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        say(name, &text);
         all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(&text);
         line.clear();
     }
@@ -123,6 +143,14 @@ mod tests {
         let (status, said) = tee(&mut command).unwrap();
         assert!(status.success());
         assert_eq!(said, "started\n");
+    }
+
+    #[test]
+    fn a_name_stands_before_what_is_shown_and_not_in_what_is_read() {
+        let mut command = Command::new("echo");
+        let (_, said) = named("one", || tee(command.arg("a line"))).unwrap();
+        assert_eq!(said, "a line\n");
+        assert_eq!(NAME.get(), "");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn covers(r: &Value) {
 /// attempt does not end by itself: a node is taken from under it.
 const TRAIN: &str = r#"
 i=0
-while [ $MUSTER_ATTEMPT = 1 ] || [ $i -lt 40 ]; do
+while [ $MUSTER_ATTEMPT = 1 ] || [ $i -lt 20 ]; do
   i=$((i + 1))
   sleep 0.2
   echo "{\"step\":$i,\"t\":0.2,\"stages\":{\"read\":0.15,\"compute\":0.05}}" >> "$MUSTER_REPORT"

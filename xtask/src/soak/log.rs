@@ -146,6 +146,7 @@ mod tests {
                 "props    never ran",
                 "benches  never ran",
                 "fuzz     never ran",
+                "fabric   never ran",
             ]
         );
     }

@@ -34,23 +34,38 @@ const CLOCKS: [i64; 4] = [HOUR, -DAY, DAY, 0];
 /// How long a server may take to come by its failpoint before it is killed anyway.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-fn kills() -> u64 {
-    let given = std::env::var("MUSTER_CRASH_KILLS").ok();
-    given.map_or(6, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
+/// How often what is done.
+#[derive(Debug, Clone, Copy)]
+struct Dose {
+    /// Kills of the server.
+    kills: u64,
+    /// Kills of the agents.
+    agent_kills: u64,
+    /// Agents that are stopped or killed for longer than the lease of their ranks.
+    agent_stops: u64,
 }
 
-fn agent_kills() -> u64 {
-    let given = std::env::var("MUSTER_CRASH_AGENT_KILLS").ok();
-    // With two, one takes the server with it.
-    let fewer = (kills() / 10).max(2);
-    given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_AGENT_KILLS is a number"))
-}
-
-/// Agents that are stopped or killed for longer than the lease of their ranks.
-fn agent_stops() -> u64 {
-    let given = std::env::var("MUSTER_CRASH_STOPS").ok();
-    let fewer = (kills() / 30).max(1);
-    given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_STOPS is a number"))
+impl Dose {
+    /// As asked for. With every change the server is killed with its clock set, without, and at a
+    /// failpoint; the agents are killed on the one store and stopped on the other.
+    fn of(kind: &str) -> Dose {
+        let given = |name: &str| {
+            let given = std::env::var(name).ok();
+            given.map(|n| n.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
+        };
+        let asked = given("MUSTER_CRASH_KILLS");
+        let (agent_kills, agent_stops) = match asked {
+            Some(kills) => ((kills / 10).max(2), (kills / 30).max(1)),
+            None if kind == "sqlite" => (0, 1),
+            // With two, one takes the server with it.
+            None => (2, 0),
+        };
+        Dose {
+            kills: asked.unwrap_or(3),
+            agent_kills: given("MUSTER_CRASH_AGENT_KILLS").unwrap_or(agent_kills),
+            agent_stops: given("MUSTER_CRASH_STOPS").unwrap_or(agent_stops),
+        }
+    }
 }
 
 fn seed() -> u64 {
@@ -66,12 +81,13 @@ fn seed() -> u64 {
 
 /// Runs the whole test on one store, and panics with everything one needs to repeat it.
 pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
-    let seed = seed();
-    println!("crash test on {kind}: {} kills, MUSTER_CRASH_SEED={seed}", kills());
+    let (seed, dose) = (seed(), Dose::of(kind));
+    println!("crash test on {kind}: {} kills, MUSTER_CRASH_SEED={seed}", dose.kills);
     let mut rng = Rng::new(seed);
-    let others = usize::try_from(agent_stops()).unwrap_or(usize::MAX).min(stops::HOSTS);
+    let others = usize::try_from(dose.agent_stops).unwrap_or(usize::MAX).min(stops::HOSTS);
     let mut test = Test {
         site: Site::new(store, others, &mut rng),
+        dose,
         rng,
         board: Arc::new(Board::default()),
         join: String::new(),
@@ -104,7 +120,7 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
             "{kind}: {} kills at failpoints, {} agents stopped, {} steps of the clock, {} jobs, \
              {} submissions repeated, {records} records",
             test.at_failpoints,
-            agent_stops(),
+            dose.agent_stops,
             test.site.clock.as_ref().map_or(0, |c| c.steps),
             test.board.acked().len(),
             test.board.repeated.load(Ordering::Relaxed)
@@ -119,6 +135,7 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
 
 pub(super) struct Test {
     pub(super) site: Site,
+    dose: Dose,
     rng: Rng,
     pub(super) board: Arc<Board>,
     pub(super) join: String,
@@ -154,7 +171,7 @@ impl Test {
 
         let load = Load::start(&self.board, &api, &file, &self.rng, "server");
         let (mut round, mut killed) = (0, 0);
-        while killed < kills() {
+        while killed < self.dose.kills {
             round += 1;
             killed += self.kill_server(round, &api, &sleepers).await?;
         }
@@ -163,17 +180,19 @@ impl Test {
         load.stop().await?;
         self.settle(&api, &sleepers, true).await?;
 
-        let load = Load::start(&self.board, &api, &file, &self.rng, "agent");
-        for n in 1..=agent_kills() {
-            self.kill_agents(n, &api, &sleepers).await?;
+        if self.dose.agent_kills > 0 {
+            let load = Load::start(&self.board, &api, &file, &self.rng, "agent");
+            for n in 1..=self.dose.agent_kills {
+                self.kill_agents(n, &api, &sleepers).await?;
+            }
+            self.doing = "the settling after the last kill of the agents".into();
+            self.fleet_up(&api).await?;
+            load.stop().await?;
+            self.settle(&api, &sleepers, false).await?;
         }
-        self.doing = "the settling after the last kill of the agents".into();
-        self.fleet_up(&api).await?;
-        load.stop().await?;
-        self.settle(&api, &sleepers, false).await?;
 
         self.lose_soon(&api).await?;
-        for n in 1..=agent_stops() {
+        for n in 1..=self.dose.agent_stops {
             self.stop_agents(n, &api, &sleepers).await?;
         }
 
