@@ -1,7 +1,8 @@
 //! Somebody is woken: a line in the server's log, one in a file, and a webhook.
 
 use super::hook::Hook;
-use super::{Outcome, files};
+use super::{End, files};
+use crate::effect::Outcome;
 use muster_model::remedy::AskedAct;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,7 @@ pub(super) async fn carry_out(
     hook: Option<&Hook>,
     page: &Page,
     open: impl Fn() -> bool,
-) -> Outcome {
+) -> Outcome<End> {
     let Ok(line) = serde_json::to_string(page) else { return Outcome::Later };
     let path = dir.join("pages.jsonl");
     let (text, id, life) = (line.clone(), page.id, page.life);
@@ -85,5 +86,5 @@ pub(super) async fn carry_out(
         }
         message = format!("{message}{SENT}{}", hook.host());
     }
-    Outcome::Over { ok: true, message }
+    Outcome::Over(End { ok: true, message })
 }

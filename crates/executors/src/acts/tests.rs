@@ -1,8 +1,10 @@
 //! Acts outside the log, without a brain: files, webhooks, commands.
 
-use super::hook::{Hook, signature};
+use super::hook::Hook;
 use super::page::{self, Page};
-use super::{Outcome, UNDER_WAY, UnderWay, asked_before, bundle, power, ticket};
+use super::{End, UNDER_WAY, asked_before, bundle, has_room, power, ticket};
+use crate::effect::Outcome;
+use crate::webhook::signature;
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyStep};
 use muster_model::units::Time;
+use std::mem::discriminant;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -124,7 +127,7 @@ async fn a_ticket_is_written_once_with_all_that_is_known() {
     let mut state = sick();
     let first = bundle::of(&state, &a_ticket()).unwrap();
     let done = ticket::carry_out(dir.path(), None, &first, || true).await;
-    assert_eq!(done, Outcome::Over { ok: true, message: "tickets/17-23.json".into() });
+    assert_eq!(done, Outcome::Over(End { ok: true, message: "tickets/17-23.json".into() }));
     let json = std::fs::read(dir.path().join("tickets/17-23.json")).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(value["finding"]["kind"], "row-remap-failure");
@@ -155,7 +158,9 @@ async fn a_webhook_is_tried_until_it_takes_a_ticket_and_then_left_alone() {
     let hook = quick(&url, Some(&secret));
     let bundle = bundle::of(&sick(), &a_ticket()).unwrap();
     let done = ticket::carry_out(dir.path(), Some(&hook), &bundle, || true).await;
-    assert!(matches!(&done, Outcome::Over { ok: true, message } if message.contains("127.0.0.1")));
+    assert!(
+        matches!(&done, Outcome::Over(End { ok: true, message }) if message.contains("127.0.0.1"))
+    );
     {
         let heard = heard.lock().unwrap();
         assert_eq!(heard.len(), 3);
@@ -202,7 +207,7 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
     let page = Page::new("site-1".into(), 0, &act, "storm", "40 nodes");
     for _ in 0..2 {
         let done = page::carry_out(dir.path(), Some(&hook), &page, || true).await;
-        assert!(matches!(done, Outcome::Over { ok: true, .. }));
+        assert!(matches!(done, Outcome::Over(End { ok: true, .. })));
     }
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -217,7 +222,7 @@ async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
     let dir = tempfile::tempdir().unwrap();
     let none = power::carry_out(dir.path(), None, "1", &n1(), false).await;
     assert!(
-        matches!(&none, Outcome::Over { ok: false, message } if message.contains("--power-cycle-command"))
+        matches!(&none, Outcome::Over(End { ok: false, message }) if message.contains("--power-cycle-command"))
     );
     let made = dir.path().join("cut-n1");
     let command = format!("mkdir {}/cut-{{node}}", dir.path().display());
@@ -241,10 +246,10 @@ async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
     assert!(!made.exists());
     let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), "3", &n1(), false).await;
     assert!(
-        matches!(&wrong, Outcome::Over { ok: false, message } if message.contains("No such file"))
+        matches!(&wrong, Outcome::Over(End { ok: false, message }) if message.contains("No such file"))
     );
     let absent = power::carry_out(dir.path(), Some("/no/such/program"), "4", &n1(), false).await;
-    assert!(matches!(absent, Outcome::Over { ok: false, .. }));
+    assert!(matches!(absent, Outcome::Over(End { ok: false, .. })));
 }
 
 #[test]
@@ -288,22 +293,17 @@ async fn the_power_command_outlives_the_server_that_began_it() {
     tokio::time::timeout(Duration::from_secs(60), until(&done)).await.expect("it was killed");
 }
 
-#[tokio::test]
-async fn tickets_that_cannot_be_sent_hold_up_nothing_else() {
-    let mut tasks = tokio::task::JoinSet::new();
-    let mut under_way = UnderWay::default();
-    let mut begun = Vec::new();
-    for _ in 0..UNDER_WAY {
-        assert!(under_way.has_room(&a_ticket().act));
-        let task = tasks.spawn(std::future::pending::<()>()).id();
-        under_way.begin(task, &a_ticket());
-        begun.push(task);
-    }
-    assert!(!under_way.has_room(&a_ticket().act));
-    assert!(under_way.has_room(&Act::Page { title: "storm".into(), detail: String::new() }));
-    assert!(under_way.has_room(&Act::PowerCycle { node: n1(), boot: "b".into() }));
-    assert_eq!(under_way.end(begun[0]), Some(23));
-    assert!(under_way.has_room(&a_ticket().act));
+#[test]
+fn tickets_that_cannot_be_sent_hold_up_nothing_else() {
+    let key = |act: Act, id| (discriminant(&act), id);
+    let under_way: Vec<_> = (1..=UNDER_WAY as u64).map(|id| key(a_ticket().act, id)).collect();
+    let ticket = key(a_ticket().act, 99);
+    assert!(!has_room(&ticket, under_way.iter()));
+    assert!(has_room(&ticket, under_way[1..].iter()));
+    let page = Act::Page { title: "storm".into(), detail: String::new() };
+    let power = Act::PowerCycle { node: n1(), boot: "b".into() };
+    assert!(has_room(&key(page, 100), under_way.iter()));
+    assert!(has_room(&key(power, 101), under_way.iter()));
 }
 
 #[test]
@@ -322,7 +322,7 @@ async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
         ticket::carry_out(dir.path(), None, &bundle, || true).await
     };
     let message = |o| match o {
-        Outcome::Over { ok: true, message } => message,
+        Outcome::Over(End { ok: true, message }) => message,
         other => panic!("{other:?}"),
     };
     assert_eq!(message(ticket(&s).await), "tickets/17-23.json");

@@ -2,7 +2,8 @@
 
 use super::bundle::Bundle;
 use super::hook::Hook;
-use super::{Outcome, files};
+use super::{End, files};
+use crate::effect::Outcome;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ pub(super) async fn carry_out(
     hook: Option<&Hook>,
     bundle: &Bundle,
     open: impl Fn() -> bool,
-) -> Outcome {
+) -> Outcome<End> {
     let label = super::label(bundle.life(), bundle.act);
     let name = match bundle.life() {
         0 => format!("{}-{}", bundle.remedy_id(), bundle.act),
@@ -59,5 +60,5 @@ pub(super) async fn carry_out(
         message = format!("{message}, sent to {}", hook.host());
     }
     tracing::info!(ticket = name, node = bundle.node.name, "a ticket was opened");
-    Outcome::Over { ok: true, message }
+    Outcome::Over(End { ok: true, message })
 }

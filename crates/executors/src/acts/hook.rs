@@ -1,13 +1,10 @@
 //! A webhook: a POST that is tried until it is taken.
 
 use super::ActsError;
-use aws_lc_rs::hmac;
-use std::fmt::Write as _;
+use crate::webhook::{self, signature};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one try may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause after a try that failed, and the longest; each is twice the one before.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -27,11 +24,7 @@ impl Hook {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("write http://… or https://…".into()));
         }
-        let client = reqwest::Client::builder()
-            .timeout(PATIENCE)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+        let client = webhook::client()?;
         Ok(Hook { client, url: parsed, secret, pauses: PAUSES })
     }
 
@@ -60,31 +53,14 @@ impl Hook {
     }
 
     async fn once(&self, key: &str, body: &[u8]) -> Result<(), String> {
-        let mut request = self
-            .client
-            .post(self.url.clone())
-            .header("content-type", "application/json")
-            .header("idempotency-key", key)
-            .body(body.to_vec());
+        let mut headers = vec![("idempotency-key", key.to_owned())];
         if let Some(path) = &self.secret {
             // Read each time: it may be replaced while the server runs.
             let secret = tokio::fs::read(path)
                 .await
                 .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-            request = request.header("muster-signature", signature(secret.trim_ascii(), body));
+            headers.push(("muster-signature", signature(secret.trim_ascii(), body)));
         }
-        let answer = request.send().await.map_err(|e| e.without_url().to_string())?;
-        let status = answer.status();
-        if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
+        webhook::post(&self.client, self.url.clone(), &headers, body).await
     }
-}
-
-/// `sha256=` and the HMAC-SHA256 of the body in hex.
-pub(crate) fn signature(secret: &[u8], body: &[u8]) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    let mut out = String::from("sha256=");
-    for b in hmac::sign(&key, body).as_ref() {
-        let _ = write!(out, "{b:02x}");
-    }
-    out
 }
