@@ -1,12 +1,8 @@
-//! A webhook: a POST that is tried until it is taken.
+//! A webhook: where tickets and pages are posted.
 
 use super::ActsError;
 use crate::webhook::{self, signature};
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// The first pause after a try that failed, and the longest; each is twice the one before.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Where to post.
 #[derive(Debug)]
@@ -14,7 +10,6 @@ pub(super) struct Hook {
     client: reqwest::Client,
     url: reqwest::Url,
     secret: Option<PathBuf>,
-    pub(super) pauses: (Duration, Duration),
 }
 
 impl Hook {
@@ -25,7 +20,7 @@ impl Hook {
             return Err(wrong("write http://… or https://…".into()));
         }
         let client = webhook::client()?;
-        Ok(Hook { client, url: parsed, secret, pauses: PAUSES })
+        Ok(Hook { client, url: parsed, secret })
     }
 
     /// Where it leads, without what may be secret in it.
@@ -33,26 +28,16 @@ impl Hook {
         self.url.host_str().unwrap_or("?")
     }
 
-    /// Posts until it is taken; false when `wanted` says that it need not be any more. The key
-    /// lets the other side see a repeat for what it is.
-    pub(super) async fn post(&self, key: &str, body: &[u8], wanted: impl Fn() -> bool) -> bool {
-        let (mut pause, most) = self.pauses;
-        loop {
-            match self.once(key, body).await {
-                Ok(()) => return true,
-                Err(why) => {
-                    tracing::warn!(key, host = self.host(), why, "a webhook did not take it");
-                }
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(most);
-            if !wanted() {
-                return false;
-            }
+    /// Posts once; true when it was taken. The key lets the other side see a repeat for what it is.
+    pub(super) async fn post(&self, key: &str, body: &[u8]) -> bool {
+        let posted = self.try_post(key, body).await;
+        if let Err(why) = &posted {
+            tracing::warn!(key, host = self.host(), why, "a webhook did not take it");
         }
+        posted.is_ok()
     }
 
-    async fn once(&self, key: &str, body: &[u8]) -> Result<(), String> {
+    async fn try_post(&self, key: &str, body: &[u8]) -> Result<(), String> {
         let mut headers = vec![("idempotency-key", key.to_owned())];
         if let Some(path) = &self.secret {
             // Read each time: it may be replaced while the server runs.

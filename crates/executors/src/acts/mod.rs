@@ -161,20 +161,19 @@ impl<L: Log> Effect for Acts<L> {
         self.log.read(|s| is_open(s, *id))
     }
 
-    async fn carry_out(&self, key: &Key, asked: Arc<AskedAct>) -> Outcome<End> {
-        let open = || self.is_wanted(key);
+    async fn carry_out(&self, _: &Key, asked: Arc<AskedAct>) -> Outcome<End> {
         match &asked.act {
             Act::Ticket { .. } => {
                 let Some(bundle) = self.log.read(|s| bundle::of(s, &asked)) else {
                     return Outcome::Later;
                 };
-                ticket::carry_out(&self.dir, self.tickets.as_ref(), &bundle, open).await
+                ticket::carry_out(&self.dir, self.tickets.as_ref(), &bundle).await
             }
             Act::Page { title, detail } => {
                 let (site, life) = self.log.read(|s| (s.site.clone(), life(s, asked.id)));
                 let site = site.unwrap_or_default().to_string();
                 let page = page::Page::new(site, life, &asked, title, detail);
-                page::carry_out(&self.dir, self.pages.as_ref(), &page, open).await
+                page::carry_out(&self.dir, self.pages.as_ref(), &page).await
             }
             Act::PowerCycle { node, .. } => {
                 // Another server may lead by now, and may cut it as well.

@@ -48,12 +48,7 @@ impl Page {
     }
 }
 
-pub(super) async fn carry_out(
-    dir: &Path,
-    hook: Option<&Hook>,
-    page: &Page,
-    open: impl Fn() -> bool,
-) -> Outcome<End> {
+pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, page: &Page) -> Outcome<End> {
     let Ok(line) = serde_json::to_string(page) else { return Outcome::Later };
     let path = dir.join("pages.jsonl");
     let (text, id, life) = (line.clone(), page.id, page.life);
@@ -81,7 +76,7 @@ pub(super) async fn carry_out(
     let mut message = "kept in pages.jsonl".to_owned();
     if let Some(hook) = hook {
         let key = format!("{}-act-{}", page.site, super::label(life, id));
-        if !hook.post(&key, line.as_bytes(), open).await {
+        if !hook.post(&key, line.as_bytes()).await {
             return Outcome::Later;
         }
         message = format!("{message}{SENT}{}", hook.host());

@@ -23,12 +23,7 @@ fn keep(dir: &Path, name: &str, bundle: &Bundle) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) async fn carry_out(
-    dir: &Path,
-    hook: Option<&Hook>,
-    bundle: &Bundle,
-    open: impl Fn() -> bool,
-) -> Outcome<End> {
+pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) -> Outcome<End> {
     let label = super::label(bundle.life(), bundle.act);
     let name = match bundle.life() {
         0 => format!("{}-{}", bundle.remedy_id(), bundle.act),
@@ -49,7 +44,7 @@ pub(super) async fn carry_out(
         let sent = tickets.join(format!("{name}.sent"));
         if !sent.exists() {
             let key = format!("{}-act-{label}", bundle.site);
-            if !hook.post(&key, &body, open).await {
+            if !hook.post(&key, &body).await {
                 return Outcome::Later;
             }
             if let Err(e) = files::write(&sent, hook.host().as_bytes()) {

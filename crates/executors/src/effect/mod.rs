@@ -65,8 +65,9 @@ pub trait Effect: Send + Sync + 'static {
     /// What came of it.
     type End: Send + 'static;
 
-    /// Something that could not be tried, or whose end the log refused, is tried again after this.
-    const AGAIN: Duration = Duration::from_secs(10);
+    /// The first pause after a try that came to nothing, or whose end the log refused, and the longest;
+    /// each is twice the one before.
+    const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
     /// Between the growth of the log and a look at it.
     const PAUSE: Duration = Duration::ZERO;
 
@@ -105,7 +106,7 @@ pub enum Outcome<E> {
     Over(E),
     /// It was begun, and its end will be seen elsewhere.
     Begun,
-    /// It could not be tried now.
+    /// It could not be done now.
     Later,
 }
 
@@ -122,7 +123,9 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
     let mut stop = pin!(stop);
     let mut growth = log.growth();
     let mut held: HashMap<E::Key, Held> = HashMap::new();
-    let mut tasks: JoinSet<Option<Held>> = JoinSet::new();
+    // The last pause of what came to nothing so far.
+    let mut pauses: HashMap<E::Key, Duration> = HashMap::new();
+    let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
     let mut under_way: HashMap<task::Id, E::Key> = HashMap::new();
     loop {
         let (intended, wait) = effect.intended();
@@ -134,6 +137,7 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
                 Held::Begun => open.contains(key),
                 Held::Until(at) => *at > now && open.contains(key),
             });
+            pauses.retain(|key, _| open.contains(key));
         }
         for (key, task) in intended {
             if held.contains_key(&key) || !effect.has_room(&key, under_way.values()) {
@@ -151,14 +155,21 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
         tokio::select! {
             () = L::grown(&mut growth) => {}
             Some(done) = tasks.join_next_with_id() => {
-                let (id, why) = done.unwrap_or_else(|e| {
+                let (id, outcome) = done.unwrap_or_else(|e| {
                     tracing::error!(error = %e, "carrying something out fell over; it is tried again");
-                    (e.id(), Some(later::<E>()))
+                    (e.id(), Outcome::Later)
                 });
-                if let Some(key) = under_way.remove(&id) {
-                    held.remove(&key);
-                    held.extend(why.map(|why| (key, why)));
-                }
+                let Some(key) = under_way.remove(&id) else { continue };
+                match outcome {
+                    Outcome::Over(()) => held.remove(&key),
+                    Outcome::Begun => held.insert(key, Held::Begun),
+                    Outcome::Later => {
+                        let (first, longest) = E::PAUSES;
+                        let pause = pauses.get(&key).map_or(first, |p| (*p * 2).min(longest));
+                        pauses.insert(key.clone(), pause);
+                        held.insert(key, Held::Until(Instant::now() + pause))
+                    }
+                };
                 continue;
             }
             () = tokio::time::sleep_until(next.unwrap_or(now)), if next.is_some() => {}
@@ -168,24 +179,19 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
     }
 }
 
-fn later<E: Effect>() -> Held {
-    Held::Until(Instant::now() + E::AGAIN)
-}
-
-/// Tries once; why it is not to be begun again, should it be intended still.
 async fn try_one<L: Log, E: Effect>(
     effect: Arc<E>,
     log: L,
     key: E::Key,
     task: E::Task,
-) -> Option<Held> {
+) -> Outcome<()> {
     let end = match effect.carry_out(&key, task).await {
         Outcome::Over(end) => end,
-        Outcome::Begun => return Some(Held::Begun),
-        Outcome::Later => return Some(later::<E>()),
+        Outcome::Begun => return Outcome::Begun,
+        Outcome::Later => return Outcome::Later,
     };
-    let command = effect.report(&key, end)?;
+    let Some(command) = effect.report(&key, end) else { return Outcome::Over(()) };
     // What was done is told until the log has it; it is not done again for that.
     let told = log.tell(command, || effect.is_wanted(&key)).await;
-    (!told).then(later::<E>)
+    if told { Outcome::Over(()) } else { Outcome::Later }
 }

@@ -14,6 +14,8 @@ use tokio::sync::{oneshot, watch};
 
 /// Longer than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Acts with larger numbers come to nothing.
+const LATER: u64 = 50;
 /// Acts with larger numbers are begun, and their end is seen elsewhere.
 const BEGUN: u64 = 100;
 /// Acts with larger numbers never come to an end, and two of them may be under way.
@@ -85,7 +87,7 @@ impl Effect for Acts {
     type Task = ();
     type End = ();
 
-    const AGAIN: Duration = Duration::from_millis(5);
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(4));
 
     fn intended(&self) -> (Vec<(u64, ())>, Option<Duration>) {
         let asked = self.asked.lock().unwrap().clone();
@@ -106,6 +108,7 @@ impl Effect for Acts {
         match *key {
             key if key > STUCK => std::future::pending().await,
             key if key > BEGUN => Outcome::Begun,
+            key if key > LATER => Outcome::Later,
             _ => Outcome::Over(()),
         }
     }
@@ -181,6 +184,22 @@ async fn what_fell_over_or_was_refused_is_tried_again() {
     assert_eq!(acts.times(1), 3, "a panic, a refusal, and the end");
     assert_eq!(acts.times(STUCK + 1), 1, "what is under way is not begun again for that");
     assert_eq!(*acts.log.told.lock().unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn what_came_to_nothing_is_tried_again_until_it_is_not_intended_any_more() {
+    let later = LATER + 1;
+    let acts = Acts::new(0, 0);
+    acts.ask(&[later]);
+    let _server = acts.serve();
+    acts.until(|a| a.times(later) > 3).await;
+    acts.asked.lock().unwrap().clear();
+    acts.ask(&[1]);
+    acts.until_told(&[1]).await;
+    let times = acts.times(later);
+    acts.ask(&[2]);
+    acts.until_told(&[2]).await;
+    assert_eq!(acts.times(later), times);
 }
 
 #[tokio::test]

@@ -12,8 +12,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// An end that the log did not take is told again after this.
-const AGAIN: Duration = Duration::from_secs(5);
 /// Ends that are told at a time.
 const AT_ONCE: usize = 32;
 
@@ -135,8 +133,6 @@ impl Effect for Ended {
     type Key = u64;
     type Task = (bool, String);
     type End = (bool, String);
-
-    const AGAIN: Duration = AGAIN;
 
     fn intended(&self) -> (Vec<(u64, (bool, String))>, Option<Duration>) {
         let Look { tell, over } = self.0.brain.read(look);
