@@ -76,7 +76,7 @@ impl Cursor {
 }
 
 /// Wakes when the log has grown.
-pub(crate) struct Growth {
+pub struct Growth {
     durable: watch::Receiver<Seq>,
     /// Not before this.
     next: Instant,

@@ -1,9 +1,9 @@
 //! The brain's real body: the loop, the agent link, job output, and what reads the log.
 
-pub mod acts;
 pub mod agents;
 pub mod brain;
 pub mod console;
+mod effects;
 pub mod fabric;
 pub mod follower;
 pub mod health;
@@ -14,4 +14,5 @@ pub mod runbooks;
 mod telemetry;
 pub mod trace;
 
+pub use muster_executors::acts;
 pub use muster_supervise as supervise;

@@ -2,18 +2,18 @@
 //! the log, and whether a node came back is seen here.
 
 use super::Inner;
-use crate::follower::Growth;
 use muster_engine::State;
+use muster_executors::effect::{self, Effect, Outcome};
 use muster_model::command::Command;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remedy::{Act, AskedAct};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// An end that the log did not take is told again after this.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Ends that are told at a time.
+const AT_ONCE: usize = 32;
 
 /// Open acts by the node whose agent carries them out.
 #[derive(Debug, Default)]
@@ -105,7 +105,7 @@ fn turn_on(n: &Node, act: &Act) -> Turn {
 #[derive(Debug, Default)]
 struct Look {
     tell: HashMap<NodeName, Vec<Arc<AskedAct>>>,
-    over: Vec<(u64, bool, String)>,
+    over: Vec<(u64, (bool, String))>,
 }
 
 fn look(s: &State) -> Look {
@@ -113,40 +113,54 @@ fn look(s: &State) -> Look {
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
             (Turn::Tell, Some(node)) => out.tell.entry(node.clone()).or_default().push(a.clone()),
-            (Turn::Over { ok, message }, _) => out.over.push((a.id, ok, message)),
+            (Turn::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
             _ => {}
         }
     }
     out
 }
 
-/// Keeps what nodes are to do as the log says it.
+/// Keeps what nodes are to do as the log says it, and tells the log what is over.
 pub(super) async fn follow(inner: Arc<Inner>) {
-    let mut growth = Growth::new(&inner.brain);
-    let mut told: HashMap<u64, Instant> = HashMap::new();
-    loop {
-        let Look { tell, over } = inner.brain.read(look);
-        for node in inner.acts.replace(tell) {
-            if let Some(session) = inner.seat(&node).and_then(|s| s.session()) {
+    let (brain, stop) = (inner.brain.clone(), inner.stop.clone());
+    effect::run(Arc::new(Ended(inner)), brain, stop.cancelled_owned()).await;
+}
+
+/// Acts whose end is seen by the state of their node.
+struct Ended(Arc<Inner>);
+
+impl Effect for Ended {
+    type Key = u64;
+    type Task = (bool, String);
+    type End = (bool, String);
+
+    fn intended(&self) -> (Vec<(u64, (bool, String))>, Option<Duration>) {
+        let Look { tell, over } = self.0.brain.read(look);
+        // What is not over is desired state: its node is sent it until it is.
+        for node in self.0.acts.replace(tell) {
+            if let Some(session) = self.0.seat(&node).and_then(|s| s.session()) {
                 session.touch();
             }
         }
-        told.retain(|id, at| at.elapsed() < AGAIN && over.iter().any(|(o, ..)| o == id));
-        for (id, ok, message) in over {
-            if told.contains_key(&id) {
-                continue;
-            }
-            told.insert(id, Instant::now());
-            tracing::info!(act = id, ok, message, "an act is over");
-            if let Err(e) = inner.brain.system(Command::ActDone { id, ok, message }).await {
-                tracing::warn!(act = id, error = %e, "the end of an act is not in the log yet");
-            }
-        }
-        tokio::select! {
-            () = growth.wait() => {}
-            () = tokio::time::sleep(AGAIN), if !told.is_empty() => {}
-            () = inner.stop.cancelled() => return,
-        }
+        (over, None)
+    }
+
+    fn has_room<'a>(&self, _: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
+        under_way.count() < AT_ONCE
+    }
+
+    fn is_wanted(&self, id: &u64) -> bool {
+        self.0.brain.read(|s| s.health.acts.get(id).is_some_and(|a| a.ended.is_none()))
+    }
+
+    /// There is nothing left to do.
+    async fn carry_out(&self, id: &u64, (ok, message): (bool, String)) -> Outcome<Self::End> {
+        tracing::info!(act = id, ok, message, "an act is over");
+        Outcome::Over((ok, message))
+    }
+
+    fn report(&self, id: &u64, (ok, message): (bool, String)) -> Option<Command> {
+        Some(Command::ActDone { id: *id, ok, message })
     }
 }
 

@@ -3,16 +3,17 @@
 
 use super::choose::Wish;
 use super::{Fabric, lock};
-use crate::follower::Growth;
 use crate::supervise;
 use muster_api::{FabricStanding, FabricState, FabricTest};
 use muster_engine::State;
+use muster_executors::effect::{self, Effect, Outcome};
 use muster_health::fabric::preflight::pick;
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::preflight::PreflightReport;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often is looked whether a test is over.
@@ -26,33 +27,11 @@ impl Fabric {
     }
 
     async fn follow_preflights(self) {
-        let brain = &self.0.brain;
-        let (mut over, mut growth) = (brain.over(), Growth::new(brain));
-        let mut begun: BTreeSet<AttemptKey> = BTreeSet::new();
-        loop {
-            let waiting: BTreeSet<AttemptKey> = brain.read(|s| s.preflights().collect());
-            for key in waiting.difference(&begun) {
-                tokio::spawn(self.clone().preflight(*key));
-            }
-            begun = waiting;
-            tokio::select! {
-                () = growth.wait() => {}
-                _ = over.wait_for(|o| *o) => return,
-            }
-        }
-    }
-
-    /// Tests the nodes of one attempt. What follows from the result, or from its time being up, is
-    /// the engine's to decide.
-    async fn preflight(self, key: AttemptKey) {
-        let Some(report) = self.measure(key).await else { return };
-        if let PreflightReport::NotMeasured { reason } = &report {
-            tracing::info!(attempt = %key, why = %reason, "its network is not tested before it starts");
-        }
-        let brain = &self.0.brain;
-        // Told until the log has it, or nobody waits for it any more: the answer may be lost, too.
-        let wanted = || brain.is_leading() && brain.read(|s| nodes(s, key)).is_some();
-        brain.tell(Command::PreflightDone { key, report }, wanted).await;
+        let (brain, mut over) = (self.0.brain.clone(), self.0.brain.over());
+        let stop = async move {
+            let _ = over.wait_for(|o| *o).await;
+        };
+        effect::run(Arc::new(Preflights(self)), brain, stop).await;
     }
 
     /// What came of it; none when nobody waits for it any more.
@@ -92,6 +71,35 @@ impl Fabric {
                 }
             }
         }
+    }
+}
+
+/// Tests that the log wants done before attempts start. What follows from the result, or from its time
+/// being up, is the engine's to decide.
+struct Preflights(Fabric);
+
+impl Effect for Preflights {
+    type Key = AttemptKey;
+    type Task = ();
+    type End = PreflightReport;
+
+    fn intended(&self) -> (Vec<(AttemptKey, ())>, Option<Duration>) {
+        (self.0.0.brain.read(|s| s.preflights().map(|key| (key, ())).collect()), None)
+    }
+
+    fn is_wanted(&self, key: &AttemptKey) -> bool {
+        self.0.0.brain.read(|s| nodes(s, *key)).is_some()
+    }
+
+    async fn carry_out(&self, key: &AttemptKey, (): ()) -> Outcome<PreflightReport> {
+        self.0.measure(*key).await.map_or(Outcome::Later, Outcome::Over)
+    }
+
+    fn report(&self, key: &AttemptKey, report: PreflightReport) -> Option<Command> {
+        if let PreflightReport::NotMeasured { reason } = &report {
+            tracing::info!(attempt = %key, why = %reason, "its network is not tested before it starts");
+        }
+        Some(Command::PreflightDone { key: *key, report })
     }
 }
 

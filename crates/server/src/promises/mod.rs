@@ -1,27 +1,22 @@
 //! Objectives and alerts at the edge: what the server counts about itself, and alerting
-//! people. What is owed to whom is decided by `muster_slo::desk`; here it is sent.
+//! people. What is owed to whom is decided by `muster_slo::desk`; `muster_executors::alerts` sends it.
 
-mod channels;
 mod count;
 mod own;
-mod post;
-mod smtp;
 mod standings;
 #[cfg(test)]
 pub mod tests;
 
 pub use count::{Counter, Served};
-pub use post::Post;
+pub use muster_executors::alerts::Post;
 pub use standings::Standings;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
 use crate::supervise;
+use muster_executors::alerts::{self, Sender};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The project whose secrets receivers may name.
-pub const SECRETS_OF: &str = "operators";
 
 /// Starts to count and to tell, until `stop`. `base` is the console's address in messages.
 pub fn start(
@@ -32,14 +27,14 @@ pub fn start(
     base: String,
     stop: &CancellationToken,
 ) -> Result<(), reqwest::Error> {
-    let sender = Arc::new(channels::Sender::new(brain.clone(), base)?);
+    let sender = Arc::new(Sender::new(brain.clone(), base)?);
     let (b, s, end) = (brain.clone(), Arc::clone(&sender), stop.clone());
     supervise::task("alerts-own", move || {
         own::run(b.clone(), Arc::clone(&s), (own::PATIENCE, own::PAUSE), end.clone())
     });
     let (b, p, end) = (brain.clone(), post.clone(), stop.clone());
     supervise::task("alerts-send", move || {
-        post::run(b.clone(), p.clone(), Arc::clone(&sender), end.clone())
+        alerts::run(b.clone(), p.clone(), Arc::clone(&sender), end.clone())
     });
     let (b, a, c, end) = (brain.clone(), agents.clone(), counter.clone(), stop.clone());
     counter.follow(brain);

@@ -1,9 +1,9 @@
 //! The server's own trouble: that the log cannot be written cannot be told by way of the log. It is
 //! decided and remembered here, by the same rules, and told to the same people.
 
-use super::channels::Sender;
 use crate::brain::{Brain, clock};
 use crate::supervise;
+use muster_executors::alerts::Sender;
 use muster_model::alert::{Alert, Condition};
 use muster_model::entity::Entity;
 use muster_model::units::{Span, Time};
@@ -26,7 +26,7 @@ const PANICKED: Span = Span::hours(1);
 /// the server panicked.
 pub(super) async fn run(
     brain: Brain,
-    sender: Arc<Sender>,
+    sender: Arc<Sender<Brain>>,
     (patience, pause): (Span, Duration),
     stop: CancellationToken,
 ) {

@@ -1,45 +1,43 @@
 //! How each kind of receiver is told.
 
 use super::{SECRETS_OF, smtp};
-use crate::acts::signature;
-use crate::brain::Brain;
+use crate::effect::Log;
+use crate::webhook::{self, PATIENCE, signature};
 use muster_model::alert::{Alert, Channel, Receiver};
 use muster_model::names::{Label, ProjectName};
 use muster_slo::Letter;
 use muster_slo::words::{self, Item, Voice};
+use sha2::Digest as _;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// How long one try may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tells receivers.
-pub(super) struct Sender {
-    brain: Brain,
+pub struct Sender<L> {
+    log: L,
     client: reqwest::Client,
     base: String,
 }
 
-impl Sender {
+impl<L: Log> Sender<L> {
     /// `base` is the console's address.
-    pub(super) fn new(brain: Brain, base: String) -> Result<Sender, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .timeout(PATIENCE)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+    ///
+    /// # Errors
+    /// When there can be no HTTP client.
+    pub fn new(log: L, base: String) -> Result<Sender<L>, reqwest::Error> {
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Sender { brain, client, base })
+        Ok(Sender { log, client: webhook::client()?, base })
     }
 
-    /// Tells a receiver; or says why it could not be told, without anything secret.
-    pub(super) async fn send(
+    /// Tells a receiver.
+    ///
+    /// # Errors
+    /// Why it could not be told, without anything secret.
+    pub async fn send(
         &self,
         to: &Receiver,
         letter: &Letter,
         alerts: &BTreeMap<String, Alert>,
     ) -> Result<(), String> {
-        let site = self.brain.read(|s| s.site.clone()).unwrap_or_default().to_string();
+        let site = self.log.read(|s| s.site.clone()).unwrap_or_default().to_string();
         let voice = Voice { site: &site, base: &self.base };
         let items: Vec<Item<'_>> =
             letter.alerts.iter().filter_map(|(id, news)| Some((alerts.get(id)?, *news))).collect();
@@ -71,7 +69,7 @@ impl Sender {
                 };
                 let (subject, text) = words::mail(&items, &voice);
                 let login = user.as_deref().zip(password.as_deref());
-                let (id, at) = (key(&site, to, &items), self.brain.now());
+                let (id, at) = (key(&site, to, &items), self.log.now());
                 let mail =
                     smtp::Mail { from, to: people, subject: &subject, text: &text, at, id: &id };
                 let sent = smtp::send(server, login, &mail);
@@ -90,34 +88,17 @@ impl Sender {
         headers: &[(&'static str, String)],
     ) -> Result<(), String> {
         let url = reqwest::Url::parse(url).map_err(|_| "its address is none".to_owned())?;
-        let mut request =
-            self.client.post(url).header("content-type", "application/json").body(body.to_vec());
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        // The address may hold a secret.
-        let answer = request.send().await.map_err(|e| cause(&e.without_url()))?;
-        let status = answer.status();
-        if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
+        webhook::post(&self.client, url, headers, body).await
     }
 
     /// A secret of the operators' project.
     async fn secret(&self, name: &Label) -> Result<String, String> {
         let project: ProjectName = SECRETS_OF.parse().map_err(|_| "no such project".to_owned())?;
-        let found = self.brain.secret(&project, name.as_str()).await.map_err(|e| e.to_string())?;
+        let found = self.log.secret(&project, name.as_str()).await?;
         found.map(|v| v.trim().to_owned()).ok_or_else(|| {
             format!("there is no secret {name} in project {SECRETS_OF}: `muster secret set {name} --project {SECRETS_OF}` makes it")
         })
     }
-}
-
-/// The innermost reason: the outer ones only say that something failed.
-fn cause(e: &dyn std::error::Error) -> String {
-    let mut here = e;
-    while let Some(next) = here.source() {
-        here = next;
-    }
-    here.to_string()
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, String> {
@@ -132,5 +113,3 @@ fn key(site: &str, to: &Receiver, items: &[Item<'_>]) -> String {
     let hex: String = hash.iter().take(12).map(|b| format!("{b:02x}")).collect();
     format!("{site}-{}-{hex}", to.name)
 }
-
-use sha2::Digest as _;

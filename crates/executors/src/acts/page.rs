@@ -1,7 +1,8 @@
 //! Somebody is woken: a line in the server's log, one in a file, and a webhook.
 
 use super::hook::Hook;
-use super::{Outcome, files};
+use super::{End, files};
+use crate::effect::Outcome;
 use muster_model::remedy::AskedAct;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
@@ -47,12 +48,7 @@ impl Page {
     }
 }
 
-pub(super) async fn carry_out(
-    dir: &Path,
-    hook: Option<&Hook>,
-    page: &Page,
-    open: impl Fn() -> bool,
-) -> Outcome {
+pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, page: &Page) -> Outcome<End> {
     let Ok(line) = serde_json::to_string(page) else { return Outcome::Later };
     let path = dir.join("pages.jsonl");
     let (text, id, life) = (line.clone(), page.id, page.life);
@@ -80,10 +76,10 @@ pub(super) async fn carry_out(
     let mut message = "kept in pages.jsonl".to_owned();
     if let Some(hook) = hook {
         let key = format!("{}-act-{}", page.site, super::label(life, id));
-        if !hook.post(&key, line.as_bytes(), open).await {
+        if !hook.post(&key, line.as_bytes()).await {
             return Outcome::Later;
         }
         message = format!("{message}{SENT}{}", hook.host());
     }
-    Outcome::Over { ok: true, message }
+    Outcome::Over(End { ok: true, message })
 }

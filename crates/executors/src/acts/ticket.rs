@@ -2,7 +2,8 @@
 
 use super::bundle::Bundle;
 use super::hook::Hook;
-use super::{Outcome, files};
+use super::{End, files};
+use crate::effect::Outcome;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,12 +23,7 @@ fn keep(dir: &Path, name: &str, bundle: &Bundle) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) async fn carry_out(
-    dir: &Path,
-    hook: Option<&Hook>,
-    bundle: &Bundle,
-    open: impl Fn() -> bool,
-) -> Outcome {
+pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) -> Outcome<End> {
     let label = super::label(bundle.life(), bundle.act);
     let name = match bundle.life() {
         0 => format!("{}-{}", bundle.remedy_id(), bundle.act),
@@ -48,7 +44,7 @@ pub(super) async fn carry_out(
         let sent = tickets.join(format!("{name}.sent"));
         if !sent.exists() {
             let key = format!("{}-act-{label}", bundle.site);
-            if !hook.post(&key, &body, open).await {
+            if !hook.post(&key, &body).await {
                 return Outcome::Later;
             }
             if let Err(e) = files::write(&sent, hook.host().as_bytes()) {
@@ -59,5 +55,5 @@ pub(super) async fn carry_out(
         message = format!("{message}, sent to {}", hook.host());
     }
     tracing::info!(ticket = name, node = bundle.node.name, "a ticket was opened");
-    Outcome::Over { ok: true, message }
+    Outcome::Over(End { ok: true, message })
 }

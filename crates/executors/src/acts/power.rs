@@ -3,7 +3,8 @@
 //! cannot be seen there, so an act that was asked for under an earlier lead is not begun any more.
 //! If nobody began it, its time runs out and the next step is taken.
 
-use super::{Desk, Outcome, files};
+use super::{Acts, End, files, is_open};
+use crate::effect::{Log, Outcome};
 use muster_model::names::NodeName;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{File, OpenOptions};
@@ -35,16 +36,18 @@ fn output(dir: &Path, label: &str) -> PathBuf {
 }
 
 /// Forgets what was begun for acts that are over.
-pub(super) fn tidy(desk: &Desk) {
-    let Ok(entries) = std::fs::read_dir(marks(&desk.dir)) else { return };
+pub(super) fn tidy<L: Log>(acts: &Acts<L>) {
+    let Ok(entries) = std::fs::read_dir(marks(&acts.dir)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let label = name.strip_suffix(".begun").or_else(|| name.strip_suffix(".out"));
         let Some(label) = label else { continue };
         let id = label.rsplit('-').next().and_then(|n| n.parse().ok());
-        let own = |id| super::label(desk.brain.read(|s| super::life(s, id)), id) == label;
-        if id.is_some_and(|id: u64| !own(id) || !desk.is_open(id)) {
+        let over = |id: u64| {
+            acts.log.read(|s| super::label(super::life(s, id), id) != label || !is_open(s, id))
+        };
+        if id.is_some_and(over) {
             // It only takes a little room.
             let _ = std::fs::remove_file(entry.path());
         }
@@ -58,12 +61,12 @@ pub(super) async fn carry_out(
     label: &str,
     node: &NodeName,
     earlier: bool,
-) -> Outcome {
+) -> Outcome<End> {
     let Some(command) = command else {
         let message = format!(
             "nothing is plugged in that cuts the power of node {node}: start the server with --power-cycle-command, or do it by hand"
         );
-        return Outcome::Over { ok: false, message };
+        return Outcome::Over(End { ok: false, message });
     };
     let path = mark(dir, label);
     if path.exists() || earlier {
@@ -79,10 +82,10 @@ pub(super) async fn carry_out(
     tracing::warn!(act = label, %node, "the power of a node is cut");
     match run(dir, command, label, node).await {
         Ok(()) => Outcome::Begun,
-        Err(why) => Outcome::Over {
+        Err(why) => Outcome::Over(End {
             ok: false,
             message: format!("the power of node {node} could not be cut: {why}"),
-        },
+        }),
     }
 }
 
