@@ -56,8 +56,11 @@ pub trait Log: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<String>, String>> + Send;
 }
 
+/// What is to be done, and after which time to look again.
+pub type Intended<E> = (Vec<(<E as Effect>::Key, <E as Effect>::Task)>, Option<Duration>);
+
 /// Things of one kind that the log wants done outside of it.
-pub trait Effect: Send + Sync + 'static {
+pub trait Effect: Sized + Send + Sync + 'static {
     /// What tells one from another, for as long as it is intended.
     type Key: Clone + Eq + Hash + Send + Sync + 'static;
     /// All that is needed to do one.
@@ -72,7 +75,7 @@ pub trait Effect: Send + Sync + 'static {
     const PAUSE: Duration = Duration::ZERO;
 
     /// All that is intended now; and after which time to look again, though nothing has happened.
-    fn intended(&self) -> (Vec<(Self::Key, Self::Task)>, Option<Duration>);
+    fn intended(&self) -> Intended<Self>;
 
     /// May it be begun beside those that are under way?
     fn has_room<'a>(
