@@ -1,7 +1,7 @@
 //! The tenant who does nothing wrong, and whoever asks how the server is: their waits are measured.
 
 use crate::http::{Client, Target};
-use crate::stats::{Meter, memory_mib, ms};
+use crate::stats::{Meter, ThreadCores, ThreadMeter, memory_mib, ms};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use hyper::Method;
@@ -24,6 +24,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at what the server costs.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks at how late the measuring thread is.
+const OWN_DELAY_EVERY: Duration = Duration::from_millis(10);
 
 /// How long answers took, and what went wrong how often.
 #[derive(Debug, Default)]
@@ -70,6 +72,10 @@ pub(super) struct Measured {
     /// Processor time of the server, and of this program.
     pub(super) server_cores: f64,
     pub(super) client_cores: f64,
+    /// The server's by the names of its threads.
+    pub(super) threads: BTreeMap<String, ThreadCores>,
+    /// By how many milliseconds the measuring thread itself woke late.
+    pub(super) own_delay_ms: Vec<f64>,
 }
 
 /// Submits, cancels and probes for so long, on the calling thread alone: what the load costs this
@@ -86,13 +92,15 @@ pub(super) fn measure(
         .build()
         .context("cannot start the measuring client")?;
     let own = i32::try_from(std::process::id()).context("a strange process id")?;
-    let (server, client) = (Meter::start(pid)?, Meter::start(own)?);
+    let (server, client, threads) =
+        (Meter::start(pid)?, Meter::start(own)?, ThreadMeter::start(pid)?);
     runtime.block_on(async {
         let until = Instant::now() + length;
-        let (submitted, probes, rss_mib) = tokio::join!(
+        let (submitted, probes, rss_mib, own_delay_ms) = tokio::join!(
             submits(tenant, until),
             probes(anybody, until),
-            highest_memory(pid, until, look)
+            highest_memory(pid, until, look),
+            own_delay(until)
         );
         let (submits, uncancelled) = submitted?;
         Ok(Measured {
@@ -102,6 +110,8 @@ pub(super) fn measure(
             rss_mib: rss_mib?,
             server_cores: server.cores()?,
             client_cores: client.cores()?,
+            threads: threads.cores()?,
+            own_delay_ms,
         })
     })
 }
@@ -212,6 +222,19 @@ async fn highest_memory(pid: i32, until: Instant, mut look: impl FnMut()) -> Res
         look();
     }
     Ok(highest)
+}
+
+/// How late this thread is by itself: what it measures of the server is no better than that.
+async fn own_delay(until: Instant) -> Vec<f64> {
+    let mut late = Vec::new();
+    loop {
+        let due = Instant::now() + OWN_DELAY_EVERY;
+        if due >= until {
+            return late;
+        }
+        sleep_until(due).await;
+        late.push(ms(due.elapsed()));
+    }
 }
 
 #[cfg(test)]

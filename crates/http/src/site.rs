@@ -180,6 +180,8 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     for (follower, lag) in app.brain().lags() {
         m.put(&[("follower", follower)], lag);
     }
+    let help = "How much later than it was due the runtime ran a task.";
+    out.histogram("muster_runtime_delay_seconds", help).times(&[], &app.0.delay.read());
     let leads = u8::from(app.brain().is_leading());
     out.gauge("muster_leader", "Whether this server decides.").set(leads);
     let help = "Agents connected to this server.";

@@ -4,6 +4,7 @@ pub mod acts;
 pub mod agents;
 pub mod brain;
 pub mod console;
+pub mod delay;
 pub mod fabric;
 pub mod follower;
 pub mod health;
