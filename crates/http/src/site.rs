@@ -210,16 +210,15 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
 
 fn site_figures(app: &App, out: &mut Registry) {
     let now = app.brain().now();
-    let (jobs, nodes, [used, free, gone], oldest) = app.brain().read(|s| {
-        let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
-        let mut gpus = [0u64; 3];
-        let mut oldest = None;
-        for j in s.jobs.values() {
-            *jobs.entry(j.state).or_insert(0u64) += 1;
-            if j.state == JobState::Queued && j.held.is_none() {
-                oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
-            }
+    let (mut jobs, mut oldest) = (BTreeMap::new(), None);
+    super::jobs::each(app.brain(), |j| {
+        *jobs.entry(j.state).or_insert(0u64) += 1;
+        if j.state == JobState::Queued && j.held.is_none() {
+            oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
         }
+    });
+    let (nodes, [used, free, gone]) = app.brain().read(|s| {
+        let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 3]);
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
@@ -230,7 +229,7 @@ fn site_figures(app: &App, out: &mut Registry) {
             gpus[1] += rest - out;
             gpus[2] += out;
         }
-        (jobs, nodes, gpus, oldest)
+        (nodes, gpus)
     });
     let help = "Jobs by state; ended ones as far as they are remembered.";
     let mut m = out.gauge("muster_jobs", help);

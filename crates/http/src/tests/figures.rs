@@ -1,7 +1,9 @@
 //! The page of figures, and what remote write sends.
 
-use super::site;
+use super::{held, site};
+use crate::jobs::{SCANNED_AT_ONCE, each};
 use crate::{Registry, write_figures};
+use muster_model::ids::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,4 +32,36 @@ async fn every_figure_is_declared_once_and_is_sent_as_it_is_shown() {
     }
     let sent: BTreeSet<&str> = samples.iter().map(|s| s.labels["__name__"].as_str()).collect();
     assert_eq!(sent, shown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_is_looked_at_once_however_many_there_are() {
+    let s = site().await;
+    let first = s.held_job(&s.user).await;
+    let mut many = held("many");
+    // More than are looked at in one turn, also without the first.
+    many["array"] = format!("0-{SCANNED_AT_ONCE}").into();
+    let got = s.post(&s.user, "/v1/jobs", &many).await;
+    assert_eq!(got.status, 201, "{:?}", got.body);
+    let (app, brain) = (s.app.clone(), s.brain.clone());
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut seen = Vec::new();
+        each(&brain, |job| seen.push(job.id));
+        (seen, Registry::page(|out| write_figures(&app, true, out)))
+    });
+    let (seen, page) = looked.await.unwrap();
+    let all: Vec<JobId> = s.brain.read(|state| state.jobs.keys().copied().collect());
+    assert_eq!(seen, all);
+    let count = SCANNED_AT_ONCE + 2;
+    assert_eq!(all.len(), count);
+    for line in [
+        format!("muster_jobs{{state=\"queued\"}} {count}\n"),
+        format!("muster_queue_jobs{{priority=\"normal\",held=\"true\"}} {count}\n"),
+    ] {
+        assert!(page.contains(&line), "{line}{page}");
+    }
+    // A list begins with the newest: this one is found in its second turn.
+    let found = s.get(&s.user, "/v1/jobs?name=a").await.json();
+    assert_eq!(found["items"][0]["id"], first["id"], "{found}");
+    assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
 }
