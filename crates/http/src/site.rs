@@ -8,7 +8,7 @@ use super::metrics::JOB_STATES;
 use super::nodes::held_gpus;
 use super::{App, Registry, answer};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
@@ -145,7 +145,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
 /// too.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
     responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
-pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
+pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: HeaderMap) -> Reply {
     match &who.0 {
         _ if app.config().open_metrics => {}
         None => {
@@ -162,9 +162,17 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
     let made = app.clone();
     let every = app.config().metrics_every;
     let page = move || Registry::page(|out| write_figures(&made, projects, out));
-    let text = app.0.pages.get(projects, every, page).await;
-    let text = text.ok_or_else(Failure::internal)?;
-    Ok(([(header::CONTENT_TYPE, media)], in_pieces(text)).into_response())
+    let page = app.0.pages.get(projects, every, page).await;
+    let page = page.ok_or_else(Failure::internal)?;
+    let varies = HeaderValue::from_static("accept-encoding");
+    let fixed = [(header::CONTENT_TYPE, media), (header::VARY, varies)];
+    Ok(match super::ui::wants(&headers, header::ACCEPT_ENCODING, "gzip") {
+        true => {
+            let gzip = [(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
+            (fixed, gzip, in_pieces(page.packed)).into_response()
+        }
+        false => (fixed, in_pieces(page.plain)).into_response(),
+    })
 }
 
 /// All figures.
