@@ -37,6 +37,8 @@ const FILES: u64 = 40_000;
 
 /// Threads of the server that used less together are not shown.
 const SHOWN_CORES: f64 = 0.01;
+/// Moments at which something was late that are shown.
+const SHOWN_LATE: usize = 40;
 
 struct Plan {
     nodes: u32,
@@ -254,7 +256,7 @@ impl Seen {
 fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
     let mut ours = |name: &str, unit, value| report.ours(&format!("{prefix}{name}"), unit, value);
     let times = |a: &mut Answers, percent| percentile(&mut a.good_ms, percent);
-    for (name, percent) in [("p50", 50.0), ("p99", 99.0), ("max", 100.0)] {
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
         let took = times(&mut m.submits, percent).context("no submit was accepted")?;
         ours(&format!("submit_{name}_ms"), "ms", took);
     }
@@ -264,7 +266,7 @@ fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
     ours("uncancelled", "jobs", m.uncancelled as f64);
     ours("probes", "probes", m.probes.sent() as f64);
     ours("probes_true_percent", "%", 100.0 - m.probes.bad_percent());
-    for (name, percent) in [("p99", 99.0), ("max", 100.0)] {
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
         let took = times(&mut m.probes, percent).context("no probe was true")?;
         ours(&format!("probe_{name}_ms"), "ms", took);
     }
@@ -288,6 +290,19 @@ fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
         })
         .collect();
     report.note(format!("{prefix}server_cores by the names of threads:\n{}", threads.join("\n")));
+    for (what, answers) in [("submits", &mut m.submits), ("probes", &mut m.probes)] {
+        let late = answers.late();
+        if !late.is_empty() {
+            let shown = late.iter().take(SHOWN_LATE).map(|(at, n)| format!("{at:.2} ({n})"));
+            let shown: Vec<String> = shown.collect();
+            report.note(format!(
+                "{prefix}{what} that took {TARGET_MS} ms or more were due at these seconds (so many \
+                 together; {} times in all): {}",
+                late.len(),
+                shown.join(", ")
+            ));
+        }
+    }
     for (what, bad) in [("submits", &m.submits.bad), ("probes", &m.probes.bad)] {
         if !bad.is_empty() {
             report

@@ -1,5 +1,6 @@
 //! The tenant who does nothing wrong, and whoever asks how the server is: their waits are measured.
 
+use super::TARGET_MS;
 use crate::http::{Client, Target};
 use crate::stats::{Meter, ThreadCores, ThreadMeter, memory_mib, ms};
 use anyhow::{Context, Result};
@@ -34,14 +35,31 @@ pub(super) struct Answers {
     pub(super) good_ms: Vec<f64>,
     /// The others, by status or by what broke.
     pub(super) bad: BTreeMap<String, u64>,
+    /// When those were due that took too long, in seconds since the measuring began.
+    late_s: Vec<f64>,
 }
 
+/// What was late further apart than this, in seconds, was late for another reason.
+const APART_S: f64 = 0.25;
+
 impl Answers {
-    fn add(&mut self, answer: Result<f64, String>) {
+    fn add(&mut self, due: Duration, answer: Result<f64, String>) {
         match answer {
-            Ok(took) => self.good_ms.push(took),
+            Ok(took) => {
+                self.good_ms.push(took);
+                if took >= TARGET_MS {
+                    self.late_s.push(due.as_secs_f64());
+                }
+            }
             Err(why) => *self.bad.entry(why).or_default() += 1,
         }
+    }
+
+    /// What took too long, as it came together: when the first of them was due, and how many.
+    pub(super) fn late(&mut self) -> Vec<(f64, usize)> {
+        self.late_s.sort_by(f64::total_cmp);
+        let groups = self.late_s.chunk_by(|one, next| next - one < APART_S);
+        groups.map(|group| (group[0], group.len())).collect()
     }
 
     pub(super) fn sent(&self) -> u64 {
@@ -122,17 +140,20 @@ async fn submits(tenant: &Target, until: Instant) -> Result<(Answers, u64)> {
     let canceller = tokio::spawn(cancel(tenant.clone(), jobs, until));
     let mut every = interval(SUBMIT_EVERY);
     let mut tasks = JoinSet::new();
+    let begin = Instant::now();
     loop {
         let due = every.tick().await;
         if due >= until {
             break;
         }
-        tasks.spawn(submit(tenant.clone(), due, made.clone()));
+        let answer = submit(tenant.clone(), due, made.clone());
+        tasks.spawn(async move { (due.saturating_duration_since(begin), answer.await) });
     }
     drop(made);
     let mut answers = Answers::default();
-    while let Some(answer) = tasks.join_next().await {
-        answers.add(answer.context("a submit panicked")?);
+    while let Some(done) = tasks.join_next().await {
+        let (due, answer) = done.context("a submit panicked")?;
+        answers.add(due, answer);
     }
     Ok((answers, canceller.await.context("cancelling panicked")?))
 }
@@ -188,18 +209,21 @@ async fn cancel(
 async fn probes(anybody: &Target, until: Instant) -> Result<Answers> {
     let mut every = interval(PROBE_EVERY);
     let mut tasks = JoinSet::new();
+    let begin = Instant::now();
     loop {
         let due = every.tick().await;
         if due >= until {
             break;
         }
         for path in ["/healthz", "/readyz"] {
-            tasks.spawn(probe(anybody.clone(), path, due));
+            let answer = probe(anybody.clone(), path, due);
+            tasks.spawn(async move { (due.saturating_duration_since(begin), answer.await) });
         }
     }
     let mut answers = Answers::default();
-    while let Some(answer) = tasks.join_next().await {
-        answers.add(answer.context("a probe panicked")?);
+    while let Some(done) = tasks.join_next().await {
+        let (due, answer) = done.context("a probe panicked")?;
+        answers.add(due, answer);
     }
     Ok(answers)
 }
@@ -246,10 +270,20 @@ mod tests {
         let mut answers = Answers::default();
         assert!(answers.bad_percent().abs() < f64::EPSILON, "nothing of nothing");
         for answer in [Ok(1.0), Ok(2.0), Err("503".to_owned()), Ok(3.0)] {
-            answers.add(answer);
+            answers.add(Duration::ZERO, answer);
         }
         assert_eq!((answers.sent(), answers.bad["503"]), (4, 1));
         assert!((answers.bad_percent() - 25.0).abs() < f64::EPSILON);
         assert!((answers.within_percent(2.5) - 50.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn what_is_late_together_is_told_together() {
+        let mut answers = Answers::default();
+        for (due, took) in [(3000, 150.0), (1000, 120.0), (1100, 101.0), (1050, 5.0)] {
+            answers.add(Duration::from_millis(due), Ok(took));
+        }
+        assert_eq!(answers.late(), [(1.0, 2), (3.0, 1)]);
+        assert!(Answers::default().late().is_empty());
     }
 }

@@ -44,9 +44,10 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Tasks that accept: each does so many at a time, and then waits for its turn behind what it has
-/// let in. Probes stand in the same row as a flood of others.
-const ACCEPTING: usize = 4;
+/// Tasks that accept. One lets in so many at a time, and then waits for its turn behind them, while
+/// probes stand in the same row as a flood of others. With more than two, whoever came last could be
+/// let in before several others, and make room for them before it has spoken.
+const ACCEPTING: usize = 2;
 
 /// Accepts until told to stop.
 pub(crate) async fn run(
