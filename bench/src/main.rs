@@ -87,6 +87,12 @@ struct Options {
     /// another one every 10 s.
     #[arg(long)]
     arrays: bool,
+    /// pressure: leave these parts of the load out; `worst` are all of the attacking tenant's.
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = pressure::PARTS)]
+    without: Vec<String>,
+    /// pressure: only these parts of the load.
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = pressure::PARTS)]
+    parts: Vec<String>,
     /// Where data directories are made: the disk matters.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! The tenant who sends the worst inputs known, each again as soon as it is answered.
 
 use super::crowd::{Counts, linger, open_events};
+use super::parts::Parts;
 use crate::http::{Client, Target};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -27,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, and how many clients send it at once.
 struct Input {
+    part: &'static str,
     what: &'static str,
     method: Method,
     path: String,
@@ -34,13 +36,21 @@ struct Input {
     clients: usize,
 }
 
+impl Input {
+    /// It belongs to this part of the load.
+    fn of(self, part: &'static str) -> Input {
+        Input { part, ..self }
+    }
+}
+
 fn get(what: &'static str, path: impl Into<String>, clients: usize) -> Input {
-    Input { what, method: Method::GET, path: path.into(), body: Bytes::new(), clients }
+    let (method, body) = (Method::GET, Bytes::new());
+    Input { part: "lists", what, method, path: path.into(), body, clients }
 }
 
 fn post(what: &'static str, path: &str, body: impl ToString, clients: usize) -> Input {
-    let body = Bytes::from(body.to_string());
-    Input { what, method: Method::POST, path: path.into(), body, clients }
+    let (method, body) = (Method::POST, Bytes::from(body.to_string()));
+    Input { part: "specs", what, method, path: path.into(), body, clients }
 }
 
 fn job(fields: &Value) -> Value {
@@ -67,9 +77,10 @@ fn inputs(nodes: u32, last: &str) -> Vec<Input> {
     let over: Vec<String> = words(20_000).collect();
     let states = vec!["queued"; 1000].join(",");
     vec![
-        post("overlapping ranges, dry run", DRY_RUN, &overlapping, 3),
-        post("overlapping ranges", SUBMIT, &overlapping, 3),
-        post("1,024 ranges, dry run", DRY_RUN, job(&json!({"array": apart.join(",")})), 2),
+        post("overlapping ranges, dry run", DRY_RUN, &overlapping, 3).of("ranges"),
+        post("overlapping ranges", SUBMIT, &overlapping, 3).of("ranges"),
+        post("1,024 ranges, dry run", DRY_RUN, job(&json!({"array": apart.join(",")})), 2)
+            .of("ranges"),
         post("20,000 dependencies", SUBMIT, job(&json!({"after": vec!["sweep-0:any"; 20_000]})), 2),
         post(
             "an array with 64 dependencies, dry run",
@@ -90,8 +101,9 @@ fn inputs(nodes: u32, last: &str) -> Vec<Input> {
             DRY_RUN,
             job(&json!({"gang": whole, "topology": {"required": "leaf"}})),
             2,
-        ),
-        post("a gang of every node, dry run", DRY_RUN, job(&json!({"gang": whole})), 2),
+        )
+        .of("gangs"),
+        post("a gang of every node, dry run", DRY_RUN, job(&json!({"gang": whole})), 2).of("gangs"),
         post("brackets in brackets", SUBMIT, "[".repeat(BODY), 1),
         Input {
             method: Method::PUT,
@@ -105,11 +117,11 @@ fn inputs(nodes: u32, last: &str) -> Vec<Input> {
         get("pages of 1,000 jobs", "/v1/jobs?limit=1000", 3),
         get("jobs of a name that none has", "/v1/jobs?limit=1000&name=nobody", 3),
         get("jobs in 1,000 states", format!("/v1/jobs?limit=1000&state={states}"), 1),
-        get("pages of the log", "/v1/events?after=0&limit=1000", 2),
+        get("pages of the log", "/v1/events?after=0&limit=1000", 2).of("log"),
         get("pages of nodes", "/v1/nodes?limit=1000", 2),
-        get("the last gang of the fleet's size", format!("/v1/jobs/{last}"), 3),
-        get("why it waits", format!("/v1/jobs/{last}/explain"), 3),
-        get("the API's description", "/openapi.json", 2),
+        get("the last gang of the fleet's size", format!("/v1/jobs/{last}"), 3).of("explain"),
+        get("why it waits", format!("/v1/jobs/{last}/explain"), 3).of("explain"),
+        get("the API's description", "/openapi.json", 2).of("openapi"),
     ]
 }
 
@@ -149,8 +161,8 @@ pub(super) async fn prepare(who: &Target, nodes: u32, arrays: bool) -> Result<St
 impl Attack {
     /// Sends everything, on the runtime that this is called on, until that ends. With `arrays` also
     /// what is accepted: an array of 10,000 tasks every ten seconds, which is cancelled again.
-    pub(super) fn begin(&self, who: &Target, nodes: u32, last: &str, arrays: bool) {
-        for input in inputs(nodes, last) {
+    pub(super) fn begin(&self, who: &Target, nodes: u32, last: &str, arrays: bool, parts: &Parts) {
+        for input in inputs(nodes, last).into_iter().filter(|input| parts.have(input.part)) {
             let input = Arc::new(input);
             for n in 0..input.clients {
                 let mut who = who.clone();
@@ -162,7 +174,7 @@ impl Attack {
             }
         }
         let unfinished = Arc::new(unfinished(who));
-        for _ in 0..BODIES {
+        for _ in 0..parts.count("bodies", BODIES) {
             let (port, said, counts) = (who.port, unfinished.clone(), self.bodies.clone());
             tokio::spawn(async move {
                 loop {
@@ -171,7 +183,7 @@ impl Attack {
                 }
             });
         }
-        for _ in 0..UNREAD {
+        for _ in 0..parts.count("unread", UNREAD) {
             tokio::spawn(unread(who.clone(), self.unread.clone()));
         }
         if arrays {
@@ -276,6 +288,7 @@ mod tests {
         let of = |what: &str| all.iter().find(|b| b.what == what).unwrap();
         assert!(of("overlapping ranges").body.len() > 280_000 - 1);
         assert_eq!(of("overlapping ranges").clients, 3);
+        assert!(all.iter().all(|input| super::super::PARTS.contains(&input.part)));
         let dry = of("1,024 ranges, dry run");
         let spec: Value = serde_json::from_slice(&dry.body).unwrap();
         assert_eq!(spec["array"].as_str().unwrap().split(',').count(), 1024);

@@ -111,9 +111,11 @@ pub(super) struct CrowdPlan<'a> {
     /// Followers of the log, and the tokens that they share.
     pub(super) watchers: usize,
     pub(super) watch_tokens: &'a [Target],
-    /// Whose token scrapers show.
+    /// Scrapers with a token, and whose; those without one.
+    pub(super) scrapers: usize,
     pub(super) scraper: &'a Target,
-    pub(super) anonymous: &'a Target,
+    pub(super) anonymous: usize,
+    pub(super) anybody: &'a Target,
     /// They begin one after the other within this time.
     pub(super) within: Duration,
 }
@@ -134,9 +136,11 @@ impl Crowd {
             let (counts, begin) = (self.watchers.clone(), at(i, plan.watchers));
             tokio::spawn(watch(who.clone(), begin, counts));
         }
-        for _ in 0..SCRAPERS {
+        for _ in 0..plan.scrapers {
             tokio::spawn(scrape(plan.scraper.clone(), 200, self.scrapers.clone()));
-            tokio::spawn(scrape(plan.anonymous.clone(), 401, self.anonymous.clone()));
+        }
+        for _ in 0..plan.anonymous {
+            tokio::spawn(scrape(plan.anybody.clone(), 401, self.anonymous.clone()));
         }
     }
 }

@@ -4,7 +4,11 @@
 
 mod attack;
 mod crowd;
+mod pages;
+mod parts;
 mod tenant;
+
+pub(crate) use parts::PARTS;
 
 use crate::Options;
 use crate::agents::{raise_file_limit, start_fleet, wait_connected};
@@ -18,6 +22,7 @@ use bytes::Bytes;
 use crowd::{Counted, Crowd, CrowdPlan, SCRAPERS};
 use hyper::Method;
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
+use parts::Parts;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,6 +34,11 @@ use xtask::site::Site;
 const TARGET_MS: f64 = 100.0;
 /// Open files with which the server has all the connections that it may have.
 const FILES: u64 = 40_000;
+
+/// Threads of the server that used less together are not shown.
+const SHOWN_CORES: f64 = 0.01;
+/// Moments at which something was late that are shown.
+const SHOWN_LATE: usize = 40;
 
 struct Plan {
     nodes: u32,
@@ -63,7 +73,7 @@ struct Callers {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report> {
-    let plan = Plan::of(options);
+    let (plan, parts) = (Plan::of(options), Parts::of(options));
     let files = raise_files(plan.idle + plan.watchers)?;
     let mut report = Report::new("pressure");
     let mut site = Site::start(&options.muster(), &options.scratch(), &["server"], &[])?;
@@ -91,24 +101,30 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
         let _entered = load.enter();
         crowd.start(&CrowdPlan {
             port: site.port(),
-            idle: plan.idle,
-            watchers: plan.watchers,
+            idle: parts.count("idle", plan.idle),
+            watchers: parts.count("watchers", plan.watchers),
             watch_tokens: &callers.watchers,
+            scrapers: parts.count("scrapers", SCRAPERS),
             scraper: &callers.scraper,
-            anonymous: &callers.anybody,
+            anonymous: parts.count("anonymous", SCRAPERS),
+            anybody: &callers.anybody,
             within: plan.ramp.mul_f64(0.7),
         });
-        attack.begin(&callers.bad, plan.nodes, &last, options.arrays);
+        attack.begin(&callers.bad, plan.nodes, &last, options.arrays, &parts);
     }
     eprintln!("the load begins: {} s", plan.ramp.as_secs());
     let mut ramp = measure(plan.ramp, &mut || {})?;
     let ramp_p99 = percentile(&mut ramp.submits.good_ms, 99.0).unwrap_or(f64::NAN);
 
     eprintln!("under load for {} s", plan.load.as_secs());
+    let admin = bearer(site.port(), site.token())?;
+    let metrics = || runtime()?.block_on(pages::page(&admin));
+    let page_before = metrics()?;
     let before = (Seen::of(&crowd, &attack), attack.now());
     let mut looks = Vec::new();
     let loaded = measure(plan.load, &mut || looks.push(Seen::of(&crowd, &attack)))?;
     let after = (Seen::of(&crowd, &attack), attack.now());
+    let page_after = metrics()?;
     // The load ends with its runtime, before the server does.
     load.shutdown_timeout(Duration::from_secs(10));
     site.must_be_running()?;
@@ -116,7 +132,13 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
 
     report.quietly("ramp_submit_p99_ms", "ms", ramp_p99);
     show(&mut report, "", loaded)?;
+    for (name, p99) in pages::p99_ms(&page_before, &page_after) {
+        report.ours(&format!("server_{name}_p99_ms"), "ms", p99);
+    }
     show_load(&mut report, &looks, &before, &after, plan.load);
+    if let Some(missing) = parts.missing() {
+        report.note(format!("Not all of the load ran. Left out: {missing}."));
+    }
     // A submit that was refused was not answered in time either.
     let met = report.value("in_time_percent").is_some_and(|share| share >= 99.0)
         && report.value("probes_true_percent").is_some_and(|share| share >= 100.0);
@@ -234,7 +256,7 @@ impl Seen {
 fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
     let mut ours = |name: &str, unit, value| report.ours(&format!("{prefix}{name}"), unit, value);
     let times = |a: &mut Answers, percent| percentile(&mut a.good_ms, percent);
-    for (name, percent) in [("p50", 50.0), ("p99", 99.0), ("max", 100.0)] {
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
         let took = times(&mut m.submits, percent).context("no submit was accepted")?;
         ours(&format!("submit_{name}_ms"), "ms", took);
     }
@@ -244,13 +266,43 @@ fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
     ours("uncancelled", "jobs", m.uncancelled as f64);
     ours("probes", "probes", m.probes.sent() as f64);
     ours("probes_true_percent", "%", 100.0 - m.probes.bad_percent());
-    for (name, percent) in [("p99", 99.0), ("max", 100.0)] {
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
         let took = times(&mut m.probes, percent).context("no probe was true")?;
         ours(&format!("probe_{name}_ms"), "ms", took);
     }
     ours("rss_mib", "MiB", m.rss_mib);
     ours("server_cores", "cores", m.server_cores);
     ours("client_cores", "cores", m.client_cores);
+    let own_delay = percentile(&mut m.own_delay_ms, 99.0).unwrap_or(f64::NAN);
+    ours("client_delay_p99_ms", "ms", own_delay);
+    for (name, of) in m.threads.iter().filter(|(_, of)| of.cores >= SHOWN_CORES) {
+        ours(&format!("server_cores_{name}"), "cores", of.cores);
+    }
+    let threads: Vec<String> = m
+        .threads
+        .iter()
+        .filter(|(_, of)| of.cores >= SHOWN_CORES)
+        .map(|(name, of)| {
+            format!(
+                "  {name}: {} threads, {:.2} cores, {:.2} at most",
+                of.threads, of.cores, of.most
+            )
+        })
+        .collect();
+    report.note(format!("{prefix}server_cores by the names of threads:\n{}", threads.join("\n")));
+    for (what, answers) in [("submits", &mut m.submits), ("probes", &mut m.probes)] {
+        let late = answers.late();
+        if !late.is_empty() {
+            let shown = late.iter().take(SHOWN_LATE).map(|(at, n)| format!("{at:.2} ({n})"));
+            let shown: Vec<String> = shown.collect();
+            report.note(format!(
+                "{prefix}{what} that took {TARGET_MS} ms or more were due at these seconds (so many \
+                 together; {} times in all): {}",
+                late.len(),
+                shown.join(", ")
+            ));
+        }
+    }
     for (what, bad) in [("submits", &m.submits.bad), ("probes", &m.probes.bad)] {
         if !bad.is_empty() {
             report

@@ -1,7 +1,8 @@
 //! The tenant who does nothing wrong, and whoever asks how the server is: their waits are measured.
 
+use super::TARGET_MS;
 use crate::http::{Client, Target};
-use crate::stats::{Meter, memory_mib, ms};
+use crate::stats::{Meter, ThreadCores, ThreadMeter, memory_mib, ms};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use hyper::Method;
@@ -24,6 +25,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at what the server costs.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks at how late the measuring thread is.
+const OWN_DELAY_EVERY: Duration = Duration::from_millis(10);
 
 /// How long answers took, and what went wrong how often.
 #[derive(Debug, Default)]
@@ -32,14 +35,31 @@ pub(super) struct Answers {
     pub(super) good_ms: Vec<f64>,
     /// The others, by status or by what broke.
     pub(super) bad: BTreeMap<String, u64>,
+    /// When those were due that took too long, in seconds since the measuring began.
+    late_s: Vec<f64>,
 }
 
+/// What was late further apart than this, in seconds, was late for another reason.
+const APART_S: f64 = 0.25;
+
 impl Answers {
-    fn add(&mut self, answer: Result<f64, String>) {
+    fn add(&mut self, due: Duration, answer: Result<f64, String>) {
         match answer {
-            Ok(took) => self.good_ms.push(took),
+            Ok(took) => {
+                self.good_ms.push(took);
+                if took >= TARGET_MS {
+                    self.late_s.push(due.as_secs_f64());
+                }
+            }
             Err(why) => *self.bad.entry(why).or_default() += 1,
         }
+    }
+
+    /// What took too long, as it came together: when the first of them was due, and how many.
+    pub(super) fn late(&mut self) -> Vec<(f64, usize)> {
+        self.late_s.sort_by(f64::total_cmp);
+        let groups = self.late_s.chunk_by(|one, next| next - one < APART_S);
+        groups.map(|group| (group[0], group.len())).collect()
     }
 
     pub(super) fn sent(&self) -> u64 {
@@ -70,6 +90,10 @@ pub(super) struct Measured {
     /// Processor time of the server, and of this program.
     pub(super) server_cores: f64,
     pub(super) client_cores: f64,
+    /// The server's by the names of its threads.
+    pub(super) threads: BTreeMap<String, ThreadCores>,
+    /// By how many milliseconds the measuring thread itself woke late.
+    pub(super) own_delay_ms: Vec<f64>,
 }
 
 /// Submits, cancels and probes for so long, on the calling thread alone: what the load costs this
@@ -86,13 +110,15 @@ pub(super) fn measure(
         .build()
         .context("cannot start the measuring client")?;
     let own = i32::try_from(std::process::id()).context("a strange process id")?;
-    let (server, client) = (Meter::start(pid)?, Meter::start(own)?);
+    let (server, client, threads) =
+        (Meter::start(pid)?, Meter::start(own)?, ThreadMeter::start(pid)?);
     runtime.block_on(async {
         let until = Instant::now() + length;
-        let (submitted, probes, rss_mib) = tokio::join!(
+        let (submitted, probes, rss_mib, own_delay_ms) = tokio::join!(
             submits(tenant, until),
             probes(anybody, until),
-            highest_memory(pid, until, look)
+            highest_memory(pid, until, look),
+            own_delay(until)
         );
         let (submits, uncancelled) = submitted?;
         Ok(Measured {
@@ -102,6 +128,8 @@ pub(super) fn measure(
             rss_mib: rss_mib?,
             server_cores: server.cores()?,
             client_cores: client.cores()?,
+            threads: threads.cores()?,
+            own_delay_ms,
         })
     })
 }
@@ -112,17 +140,20 @@ async fn submits(tenant: &Target, until: Instant) -> Result<(Answers, u64)> {
     let canceller = tokio::spawn(cancel(tenant.clone(), jobs, until));
     let mut every = interval(SUBMIT_EVERY);
     let mut tasks = JoinSet::new();
+    let begin = Instant::now();
     loop {
         let due = every.tick().await;
         if due >= until {
             break;
         }
-        tasks.spawn(submit(tenant.clone(), due, made.clone()));
+        let answer = submit(tenant.clone(), due, made.clone());
+        tasks.spawn(async move { (due.saturating_duration_since(begin), answer.await) });
     }
     drop(made);
     let mut answers = Answers::default();
-    while let Some(answer) = tasks.join_next().await {
-        answers.add(answer.context("a submit panicked")?);
+    while let Some(done) = tasks.join_next().await {
+        let (due, answer) = done.context("a submit panicked")?;
+        answers.add(due, answer);
     }
     Ok((answers, canceller.await.context("cancelling panicked")?))
 }
@@ -178,18 +209,21 @@ async fn cancel(
 async fn probes(anybody: &Target, until: Instant) -> Result<Answers> {
     let mut every = interval(PROBE_EVERY);
     let mut tasks = JoinSet::new();
+    let begin = Instant::now();
     loop {
         let due = every.tick().await;
         if due >= until {
             break;
         }
         for path in ["/healthz", "/readyz"] {
-            tasks.spawn(probe(anybody.clone(), path, due));
+            let answer = probe(anybody.clone(), path, due);
+            tasks.spawn(async move { (due.saturating_duration_since(begin), answer.await) });
         }
     }
     let mut answers = Answers::default();
-    while let Some(answer) = tasks.join_next().await {
-        answers.add(answer.context("a probe panicked")?);
+    while let Some(done) = tasks.join_next().await {
+        let (due, answer) = done.context("a probe panicked")?;
+        answers.add(due, answer);
     }
     Ok(answers)
 }
@@ -214,6 +248,19 @@ async fn highest_memory(pid: i32, until: Instant, mut look: impl FnMut()) -> Res
     Ok(highest)
 }
 
+/// How late this thread is by itself: what it measures of the server is no better than that.
+async fn own_delay(until: Instant) -> Vec<f64> {
+    let mut late = Vec::new();
+    loop {
+        let due = Instant::now() + OWN_DELAY_EVERY;
+        if due >= until {
+            return late;
+        }
+        sleep_until(due).await;
+        late.push(ms(due.elapsed()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,10 +270,20 @@ mod tests {
         let mut answers = Answers::default();
         assert!(answers.bad_percent().abs() < f64::EPSILON, "nothing of nothing");
         for answer in [Ok(1.0), Ok(2.0), Err("503".to_owned()), Ok(3.0)] {
-            answers.add(answer);
+            answers.add(Duration::ZERO, answer);
         }
         assert_eq!((answers.sent(), answers.bad["503"]), (4, 1));
         assert!((answers.bad_percent() - 25.0).abs() < f64::EPSILON);
         assert!((answers.within_percent(2.5) - 50.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn what_is_late_together_is_told_together() {
+        let mut answers = Answers::default();
+        for (due, took) in [(3000, 150.0), (1000, 120.0), (1100, 101.0), (1050, 5.0)] {
+            answers.add(Duration::from_millis(due), Ok(took));
+        }
+        assert_eq!(answers.late(), [(1.0, 2), (3.0, 1)]);
+        assert!(Answers::default().late().is_empty());
     }
 }

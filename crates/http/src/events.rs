@@ -3,7 +3,7 @@
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
-use super::feed::{Batch, Feed, Outlet, Unsent};
+use super::feed::{Batch, Feed, NextText, Outlet, Unsent};
 use super::limits::StreamPermit;
 use super::{App, answer_bytes, auth, mark, paging};
 use axum::extract::State;
@@ -248,11 +248,17 @@ pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
 }
 
 /// What comes behind a place, up to the end that followers were told of. Followers at the same
-/// place share one text.
+/// place share one text. Who reads far behind the others reads alone; after a burst all of them are a
+/// little behind.
 async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<Batch>> {
     let bound = &caller.actor.project;
-    if let Some(made) = app.feed().shared(bound, from.after) {
-        return Ok(made);
+    let mut making = None;
+    while making.is_none() && end.0 - from.after.0 <= BURST {
+        match app.feed().next_text(bound, from.after) {
+            NextText::Made(made) => return Ok(made),
+            NextText::Make(text) => making = Some(text),
+            NextText::Wait(made) => made.await,
+        }
     }
     let (mut text, mut upto) = (String::new(), from.after);
     for record in read(app, caller, from).await? {
@@ -269,9 +275,10 @@ async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<
         text.push_str("\n\n");
     }
     let made = Arc::new(Batch { upto, text: Bytes::from(text) });
-    // Who reads far behind the others reads alone. After a burst all of them are a little behind.
-    if upto > from.after && end.0 - from.after.0 <= BURST {
-        app.feed().share(bound, from.after, &made);
+    if upto > from.after
+        && let Some(making) = making
+    {
+        making.share(&made);
     }
     Ok(made)
 }

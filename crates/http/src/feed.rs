@@ -8,10 +8,11 @@ use muster_model::Seq;
 use muster_model::names::ProjectName;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -20,6 +21,11 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 const PACE_EACH: Duration = Duration::from_micros(100);
 /// However many there are, they hear of what happens within this.
 const PACE_MOST: Duration = Duration::from_millis(500);
+/// They are woken in so many groups, one after the other within that time: all of them at once would
+/// be thousands of tasks before everybody else's.
+const GROUPS: u32 = 8;
+/// Between two groups at least: the runtime's clock is no finer. Fewer followers are woken together.
+const PAUSE_LEAST: Duration = Duration::from_millis(1);
 /// Texts that are kept for the followers that have not come for them yet.
 const SHARED: usize = 128;
 /// Their bytes.
@@ -40,15 +46,59 @@ type Audience = Option<ProjectName>;
 struct Batches {
     kept: VecDeque<(Audience, Seq, Arc<Batch>)>,
     bytes: usize,
+    /// Those that a follower makes just now.
+    making: Vec<(Audience, Seq)>,
+}
+
+/// How a follower comes to the text behind its place.
+pub(crate) enum NextText<'a> {
+    /// Another one has made it.
+    Made(Arc<Batch>),
+    /// It makes the text itself.
+    Make(Making<'a>),
+    /// Another one makes it: look again after this.
+    Wait(Notified<'a>),
+}
+
+/// A text that is being made; over when dropped.
+pub(crate) struct Making<'a> {
+    feed: &'a Feed,
+    audience: Audience,
+    after: Seq,
+}
+
+impl Making<'_> {
+    /// Keeps the text for the other followers.
+    pub(crate) fn share(self, batch: &Arc<Batch>) {
+        let mut batches = self.feed.batches();
+        batches.bytes += batch.text.len();
+        batches.kept.push_back((self.audience.clone(), self.after, batch.clone()));
+        while batches.kept.len() > SHARED || batches.bytes > SHARED_BYTES {
+            let Some((_, _, old)) = batches.kept.pop_front() else { break };
+            batches.bytes -= old.text.len();
+        }
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let is_this = |(a, seq): &(Audience, Seq)| *seq == self.after && *a == self.audience;
+        self.feed.batches().making.retain(|other| !is_this(other));
+        self.feed.made.notify_waiters();
+    }
 }
 
 /// What followers of the log share.
 pub(crate) struct Feed {
-    /// The durable end of the log as followers are told of it.
-    end: watch::Sender<Seq>,
+    /// The durable end of the log as each group of followers is told of it.
+    ends: [watch::Sender<Seq>; GROUPS as usize],
     started: AtomicBool,
     followers: AtomicU32,
+    /// Followers so far.
+    joined: AtomicUsize,
     batches: Mutex<Batches>,
+    /// A follower has made a text, or has given it up.
+    made: Notify,
     /// Bytes that the streams of one token may have waiting, all together.
     budgets: PerCaller,
 }
@@ -65,10 +115,12 @@ impl Drop for Follower {
 impl Feed {
     pub(crate) fn new() -> Feed {
         Feed {
-            end: watch::Sender::new(Seq(0)),
+            ends: std::array::from_fn(|_| watch::Sender::new(Seq(0))),
             started: AtomicBool::new(false),
             followers: AtomicU32::new(0),
+            joined: AtomicUsize::new(0),
             batches: Mutex::default(),
+            made: Notify::new(),
             budgets: PerCaller::default(),
         }
     }
@@ -88,7 +140,8 @@ impl Feed {
             });
         }
         feed.followers.fetch_add(1, Ordering::Relaxed);
-        feed.end.send_if_modified(|end| {
+        let group = &feed.ends[feed.joined.fetch_add(1, Ordering::Relaxed) % feed.ends.len()];
+        group.send_if_modified(|end| {
             let durable = app.brain().durable();
             let first = end.0 == 0 && durable.0 > 0;
             if first {
@@ -96,36 +149,53 @@ impl Feed {
             }
             first
         });
-        (feed.end.subscribe(), Follower(app.clone()))
+        (group.subscribe(), Follower(app.clone()))
     }
 
-    /// The text behind a place, if another follower has made it already.
-    pub(crate) fn shared(&self, audience: &Audience, after: Seq) -> Option<Arc<Batch>> {
-        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+    fn batches(&self) -> MutexGuard<'_, Batches> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The text behind a place, which one of the followers there makes for all.
+    pub(crate) fn next_text(&self, audience: &Audience, after: Seq) -> NextText<'_> {
+        let mut batches = self.batches();
         let found = batches.kept.iter().rev().find(|(a, seq, _)| *seq == after && a == audience);
-        found.map(|(_, _, batch)| batch.clone())
+        if let Some((_, _, batch)) = found {
+            return NextText::Made(batch.clone());
+        }
+        if batches.making.iter().any(|(a, seq)| *seq == after && a == audience) {
+            // Under the lock: the end of it cannot come before this.
+            return NextText::Wait(self.made.notified());
+        }
+        batches.making.push((audience.clone(), after));
+        NextText::Make(Making { feed: self, audience: audience.clone(), after })
     }
 
-    /// Keeps a text for the other followers.
-    pub(crate) fn share(&self, audience: &Audience, after: Seq, batch: &Arc<Batch>) {
-        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        batches.bytes += batch.text.len();
-        batches.kept.push_back((audience.clone(), after, batch.clone()));
-        while batches.kept.len() > SHARED || batches.bytes > SHARED_BYTES {
-            let Some((_, _, old)) = batches.kept.pop_front() else { return };
-            batches.bytes -= old.text.len();
-        }
+    /// Tells a group of followers where the log ends now.
+    fn wake(&self, group: usize, durable: Seq) {
+        self.ends[group].send_if_modified(|end| std::mem::replace(end, durable) != durable);
     }
 }
 
 async fn pump(app: Weak<super::Inner>, mut durable: watch::Receiver<Seq>) {
     loop {
-        let pace = {
-            let Some(app) = app.upgrade() else { return };
-            app.feed.end.send_replace(*durable.borrow_and_update());
-            app.feed.pace()
-        };
-        tokio::time::sleep(pace).await;
+        durable.mark_unchanged();
+        let mut pace = Duration::ZERO;
+        for group in 0..GROUPS as usize {
+            // Each group is told all that is there when its turn comes.
+            let end = *durable.borrow();
+            {
+                let Some(app) = app.upgrade() else { return };
+                pace = app.feed.pace();
+                app.feed.wake(group, end);
+            }
+            if pace / GROUPS >= PAUSE_LEAST {
+                tokio::time::sleep(pace / GROUPS).await;
+            }
+        }
+        if pace / GROUPS < PAUSE_LEAST {
+            tokio::time::sleep(pace).await;
+        }
         if durable.changed().await.is_err() {
             return;
         }
@@ -202,5 +272,37 @@ impl Outlet {
     /// Waits until the reader is gone.
     pub(crate) async fn closed(&self) {
         self.tx.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_of_the_followers_at_a_place_makes_the_text_for_all() {
+        let feed = Feed::new();
+        let (alpha, after): (Audience, Seq) = (Some("alpha".parse().unwrap()), Seq(7));
+        let NextText::Make(making) = feed.next_text(&alpha, after) else {
+            panic!("nobody has made it yet")
+        };
+        let NextText::Wait(second) = feed.next_text(&alpha, after) else {
+            panic!("it is being made")
+        };
+        tokio::pin!(second);
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        assert!(
+            matches!(feed.next_text(&alpha, Seq(8)), NextText::Make(_)),
+            "from another place it is another text"
+        );
+        let NextText::Make(given_up) = feed.next_text(&None, after) else {
+            panic!("the whole site sees another text")
+        };
+        drop(given_up);
+        assert!(matches!(feed.next_text(&None, after), NextText::Make(_)), "nobody makes it now");
+        making.share(&Arc::new(Batch { upto: Seq(9), text: Bytes::from_static(b"text") }));
+        second.await;
+        let NextText::Made(made) = feed.next_text(&alpha, after) else { panic!("it is made") };
+        assert_eq!((made.upto, &*made.text), (Seq(9), &b"text"[..]));
     }
 }

@@ -7,10 +7,11 @@ use super::registry::Family;
 use super::{App, Registry};
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
-use muster_model::job::JobState;
+use muster_model::job::{Job, JobState};
 use muster_model::node::{Node, Stage};
 use muster_model::slo::Footing;
 use muster_model::spec::Priority;
+use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
 use std::collections::BTreeMap;
 
@@ -50,8 +51,15 @@ struct Look {
     projects: BTreeMap<String, [u64; 4]>,
 }
 
-fn look(s: &State, now: muster_model::Time) -> Look {
+fn look(brain: &Brain, now: muster_model::Time) -> Look {
     let mut out = Look::default();
+    brain.read(|s| look_at_nodes(s, &mut out));
+    super::jobs::each(brain, |j| look_at_job(j, now, &mut out));
+    out.waits.values_mut().for_each(|w| w.sort_unstable());
+    out
+}
+
+fn look_at_nodes(s: &State, out: &mut Look) {
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         let all = u64::from(n.gpu_set().len());
         if all == 0 {
@@ -63,30 +71,30 @@ fn look(s: &State, now: muster_model::Time) -> Look {
         let g = named(&mut out.gpus, n.sku());
         (g[0], g[1], g[2]) = (g[0] + used, g[1] + rest - gone, g[2] + gone);
     }
-    for j in s.jobs.values().filter(|j| !j.state.is_final()) {
-        let project = named(&mut out.projects, j.project.as_str());
-        if j.state == JobState::Queued {
-            let milli = wanted_milli(j);
-            let held = j.held.is_some();
-            let w = out.queue.entry((j.spec.priority, held)).or_default();
-            w.jobs += 1;
-            w.milli += milli;
-            if !held {
-                out.waits
-                    .entry(j.spec.priority)
-                    .or_default()
-                    .push(now.since(j.submitted_at).0 / 1000);
-                project[1] += milli;
-                project[3] += 1;
-            }
-        } else if let Some(a) = &j.attempt {
-            // One whose ranks have all ended has no GPUs any more, and does not run.
-            project[0] += muster_metering::allocated_milli(a);
-            project[2] += u64::from(a.freed_at.is_none());
-        }
+}
+
+fn look_at_job(j: &Job, now: muster_model::Time, out: &mut Look) {
+    if j.state.is_final() {
+        return;
     }
-    out.waits.values_mut().for_each(|w| w.sort_unstable());
-    out
+    let project = named(&mut out.projects, j.project.as_str());
+    if j.state == JobState::Queued {
+        let milli = wanted_milli(j);
+        let held = j.held.is_some();
+        let w = out.queue.entry((j.spec.priority, held)).or_default();
+        w.jobs += 1;
+        w.milli += milli;
+        if !held {
+            let waited = now.since(j.submitted_at).0 / 1000;
+            out.waits.entry(j.spec.priority).or_default().push(waited);
+            project[1] += milli;
+            project[3] += 1;
+        }
+    } else if let Some(a) = &j.attempt {
+        // One whose ranks have all ended has no GPUs any more, and does not run.
+        project[0] += muster_metering::allocated_milli(a);
+        project[2] += u64::from(a.freed_at.is_none());
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a figure for a graph")]
@@ -102,7 +110,7 @@ fn gpu_seconds(v: u128) -> f64 {
 /// Writes them; those by project only where they may be seen.
 pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     let now = app.brain().now();
-    let l = app.brain().read(|s| look(s, now));
+    let l = look(app.brain(), now);
     fleet(&l, out);
     queue(&l, out);
     let metering = app.agents().metering();

@@ -17,14 +17,32 @@ use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
 use muster_server::agents::RankStep;
-use muster_server::brain::{Attach, BrainError, Committed};
+use muster_server::brain::{Attach, Brain, BrainError, Committed};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Jobs looked at before others get their turn at the state.
-const SCANNED_AT_ONCE: usize = 10_000;
+/// Jobs looked at before others get their turn at the state: a writer waits for whoever looks, and
+/// every request that comes after the writer waits too.
+pub(super) const SCANNED_AT_ONCE: usize = 2_000;
+
+/// Looks at every job once, at some of them at a time. What changes meanwhile is seen as it is when
+/// its turn comes. Takes a while: not on a thread that answers requests.
+pub(super) fn each(brain: &Brain, mut look: impl FnMut(&ModelJob)) {
+    let mut above: Bound<JobId> = Bound::Unbounded;
+    loop {
+        let mut last = None;
+        brain.read(|s| {
+            for (id, job) in s.jobs.range((above, Bound::Unbounded)).take(SCANNED_AT_ONCE) {
+                look(job);
+                last = Some(*id);
+            }
+        });
+        let Some(last) = last else { return };
+        above = Bound::Excluded(last);
+    }
+}
 
 /// List jobs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
@@ -53,7 +71,7 @@ pub(crate) async fn list(
     let mut found: Vec<Found> = Vec::new();
     loop {
         let (seq, at_end) = app.brain().read(|s| {
-            let mut reasons = s.reasons(now);
+            let mut reasons = None;
             let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
             let older = s.jobs.range((Bound::Unbounded, upper)).rev();
             for (looked_at, (id, job)) in older.enumerate() {
@@ -62,7 +80,8 @@ pub(crate) async fn list(
                 }
                 below = Some(id.0);
                 if fits(job) {
-                    found.push((Arc::clone(job), s.stopped_by(job, &mut reasons, now)));
+                    let reasons = reasons.get_or_insert_with(|| s.reasons(now));
+                    found.push((Arc::clone(job), s.stopped_by(job, reasons, now)));
                 }
             }
             (s.seq, true)

@@ -60,6 +60,7 @@ use muster_model::{Seq, Time};
 use muster_server::agents::Agents;
 use muster_server::brain::Brain;
 use muster_server::console::Console;
+use muster_server::delay::RuntimeDelay;
 use muster_server::fabric::Fabric;
 use muster_server::logs::LogKeeper;
 use muster_server::promises::{Counter, Post, Standings};
@@ -202,6 +203,7 @@ struct Inner {
     streams_by_token: Arc<UnderWay<String>>,
     feed: Feed,
     pages: Pages,
+    delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
     standings: Standings,
     post: Post,
@@ -238,6 +240,7 @@ impl App {
             streams_by_token: UnderWay::new(config.streams_per_token),
             feed: Feed::new(),
             pages: Pages::default(),
+            delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
             standings: Standings::default(),
             post: Post::default(),
@@ -334,6 +337,11 @@ impl App {
     ) -> Result<(), reqwest::Error> {
         let (brain, agents) = (self.brain(), self.agents());
         muster_server::promises::start(brain, agents, self.post(), self.counter(), base, stop)
+    }
+
+    /// Starts to look how late the runtime is.
+    pub fn watch_delay(&self, stop: &tokio_util::sync::CancellationToken) {
+        self.0.delay.start(stop);
     }
 
     /// Held while a document that is replaced as a whole is looked at and then written.

@@ -3,6 +3,8 @@
 
 use super::{App, Registry};
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use muster_engine::State;
 use muster_health::modes;
 use muster_model::breaker::BreakerState;
@@ -13,6 +15,7 @@ use muster_model::remedy::RemedyStep;
 use muster_server::brain::Histogram;
 use muster_server::health::{HealthStats, PARTS};
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,10 +52,25 @@ pub(crate) struct HttpMetrics {
     routes: Mutex<HashMap<Box<str>, Route>>,
 }
 
-type Page = tokio::sync::Mutex<Option<(Instant, Bytes)>>;
+/// A page as it is, and packed with gzip as Prometheus asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct MadePage {
+    pub(crate) plain: Bytes,
+    pub(crate) packed: Bytes,
+}
+
+impl MadePage {
+    fn of(text: String) -> std::io::Result<MadePage> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(text.as_bytes())?;
+        Ok(MadePage { plain: text.into(), packed: packed.finish()?.into() })
+    }
+}
+
+type Page = tokio::sync::Mutex<Option<(Instant, MadePage)>>;
 
 /// The pages as they were last made: without figures by project, and with them. Making one looks at
-/// every job, so that many who ask share it.
+/// every job, and packing it takes as long again, so that many who ask share it.
 #[derive(Default)]
 pub(crate) struct Pages {
     plain: Page,
@@ -66,17 +84,17 @@ impl Pages {
         by_project: bool,
         every: Duration,
         make: impl FnOnce() -> String + Send + 'static,
-    ) -> Option<Bytes> {
+    ) -> Option<MadePage> {
         let page = if by_project { &self.by_project } else { &self.plain };
         let mut page = page.lock().await;
-        if let Some((made, bytes)) = &*page
-            && made.elapsed() < every
+        if let Some((at, made)) = &*page
+            && at.elapsed() < every
         {
-            return Some(bytes.clone());
+            return Some(made.clone());
         }
-        let bytes = Bytes::from(tokio::task::spawn_blocking(make).await.ok()?);
-        *page = Some((Instant::now(), bytes.clone()));
-        Some(bytes)
+        let made = tokio::task::spawn_blocking(move || MadePage::of(make())).await.ok()?.ok()?;
+        *page = Some((Instant::now(), made.clone()));
+        Some(made)
     }
 }
 
@@ -286,11 +304,14 @@ mod tests {
             let made = made.clone();
             pages.get(by_project, every, move || made.fetch_add(1, Ordering::SeqCst).to_string())
         };
+        let plain = |page: Option<MadePage>| page.unwrap().plain;
         let long = Duration::from_secs(3600);
         let all = futures::future::join_all((0..16).map(|_| ask(false, long))).await;
-        assert!(all.iter().all(|p| p.as_deref() == Some(&b"0"[..])), "{all:?}");
-        assert_eq!(ask(true, long).await.as_deref(), Some(&b"1"[..]), "a page of its own");
-        assert_eq!(ask(false, Duration::ZERO).await.as_deref(), Some(&b"2"[..]), "it grew old");
+        for page in all {
+            assert_eq!(plain(page), "0");
+        }
+        assert_eq!(plain(ask(true, long).await), "1", "a page of its own");
+        assert_eq!(plain(ask(false, Duration::ZERO).await), "2", "it grew old");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::metrics::JOB_STATES;
 use super::nodes::held_gpus;
 use super::{App, Registry, answer};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
@@ -145,7 +145,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
 /// too.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
     responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
-pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
+pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: HeaderMap) -> Reply {
     match &who.0 {
         _ if app.config().open_metrics => {}
         None => {
@@ -162,9 +162,17 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
     let made = app.clone();
     let every = app.config().metrics_every;
     let page = move || Registry::page(|out| write_figures(&made, projects, out));
-    let text = app.0.pages.get(projects, every, page).await;
-    let text = text.ok_or_else(Failure::internal)?;
-    Ok(([(header::CONTENT_TYPE, media)], in_pieces(text)).into_response())
+    let page = app.0.pages.get(projects, every, page).await;
+    let page = page.ok_or_else(Failure::internal)?;
+    let varies = HeaderValue::from_static("accept-encoding");
+    let fixed = [(header::CONTENT_TYPE, media), (header::VARY, varies)];
+    Ok(match super::ui::wants(&headers, header::ACCEPT_ENCODING, "gzip") {
+        true => {
+            let gzip = [(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
+            (fixed, gzip, in_pieces(page.packed)).into_response()
+        }
+        false => (fixed, in_pieces(page.plain)).into_response(),
+    })
 }
 
 /// All figures.
@@ -180,6 +188,8 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     for (follower, lag) in app.brain().lags() {
         m.put(&[("follower", follower)], lag);
     }
+    let help = "How much later than it was due the runtime ran a task.";
+    out.histogram("muster_runtime_delay_seconds", help).times(&[], &app.0.delay.read());
     let leads = u8::from(app.brain().is_leading());
     out.gauge("muster_leader", "Whether this server decides.").set(leads);
     let help = "Agents connected to this server.";
@@ -208,16 +218,15 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
 
 fn site_figures(app: &App, out: &mut Registry) {
     let now = app.brain().now();
-    let (jobs, nodes, [used, free, gone], oldest) = app.brain().read(|s| {
-        let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
-        let mut gpus = [0u64; 3];
-        let mut oldest = None;
-        for j in s.jobs.values() {
-            *jobs.entry(j.state).or_insert(0u64) += 1;
-            if j.state == JobState::Queued && j.held.is_none() {
-                oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
-            }
+    let (mut jobs, mut oldest) = (BTreeMap::new(), None);
+    super::jobs::each(app.brain(), |j| {
+        *jobs.entry(j.state).or_insert(0u64) += 1;
+        if j.state == JobState::Queued && j.held.is_none() {
+            oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
         }
+    });
+    let (nodes, [used, free, gone]) = app.brain().read(|s| {
+        let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 3]);
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
@@ -228,7 +237,7 @@ fn site_figures(app: &App, out: &mut Registry) {
             gpus[1] += rest - out;
             gpus[2] += out;
         }
-        (jobs, nodes, gpus, oldest)
+        (nodes, gpus)
     });
     let help = "Jobs by state; ended ones as far as they are remembered.";
     let mut m = out.gauge("muster_jobs", help);

@@ -32,7 +32,8 @@ fn is_hashed(path: &str) -> bool {
     stem.rsplit_once('-').is_some_and(|(_, hash)| hash.len() >= 8)
 }
 
-fn wants(headers: &HeaderMap, name: header::HeaderName, word: &str) -> bool {
+/// Does the caller name this among what it takes?
+pub(crate) fn wants(headers: &HeaderMap, name: header::HeaderName, word: &str) -> bool {
     let all = headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
     all.flat_map(|v| v.split(',')).any(|part| {
         let mut words = part.split(';').map(str::trim);

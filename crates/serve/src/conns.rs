@@ -1,11 +1,11 @@
 //! Connections of the API: how many there may be, and for how long one may do nothing.
 
 use muster_link::limits::caller;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -91,9 +91,25 @@ struct Activity {
     untaken: BTreeMap<u64, Instant>,
 }
 
+impl Activity {
+    fn new() -> Activity {
+        Activity {
+            requests: 0,
+            since: Instant::now(),
+            began: None,
+            served: false,
+            http2: false,
+            last: 0,
+            untaken: BTreeMap::new(),
+        }
+    }
+}
+
 /// One connection.
 pub(crate) struct Connection {
+    id: u64,
     address: IpAddr,
+    table: Weak<Table>,
     /// Only probes are answered on it.
     pub(crate) probes_only: bool,
     /// Its place is needed for another one.
@@ -125,43 +141,41 @@ impl Drop for UnderWay {
         a.requests = a.requests.saturating_sub(1);
         a.untaken.remove(&self.id);
         if a.requests == 0 {
-            (a.since, a.began) = (Instant::now(), None);
+            self.connection.rests(&mut a);
         }
     }
 }
 
 impl Connection {
-    fn new(address: IpAddr, probes_only: bool) -> Arc<Connection> {
-        let activity = Activity {
-            requests: 0,
-            since: Instant::now(),
-            began: None,
-            served: false,
-            http2: false,
-            last: 0,
-            untaken: BTreeMap::new(),
-        };
-        Arc::new(Connection {
-            address,
-            probes_only,
-            evicted: CancellationToken::new(),
-            activity: Mutex::new(activity),
-        })
-    }
-
     fn activity(&self) -> MutexGuard<'_, Activity> {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on it does nothing.
+    fn rests(&self, a: &mut Activity) {
+        (a.since, a.began) = (Instant::now(), None);
+        self.tell(Some(a.since));
+    }
+
+    /// Tells the table since when it does nothing. The activity is locked meanwhile, so that the
+    /// table hears of things in the order in which they happen.
+    fn tell(&self, idle: Option<Instant>) {
+        if let Some(table) = self.table.upgrade() {
+            table.seats().mark(self.id, idle);
+        }
+    }
+
     /// The TLS session is there: now a request may come.
     pub(crate) fn opened(&self) {
-        let mut a = self.activity();
-        (a.since, a.began) = (Instant::now(), None);
+        self.rests(&mut self.activity());
     }
 
     /// A request's head is there.
     pub(crate) fn request(self: &Arc<Self>, http2: bool) -> UnderWay {
         let mut a = self.activity();
+        if a.requests == 0 {
+            self.tell(None);
+        }
         a.requests += 1;
         a.last += 1;
         (a.served, a.http2, a.began) = (true, http2, None);
@@ -189,43 +203,82 @@ impl Connection {
             _ => a.since + limits.idle,
         })
     }
-
-    fn idle_since(&self) -> Option<Instant> {
-        let a = self.activity();
-        (a.requests == 0).then_some(a.since)
-    }
 }
 
-/// When there is no place left, one in so many idle connections is ended.
+/// Where files run out, one in so many idle connections is ended.
 const EVICTED_OF: usize = 128;
 
+/// Connections that do nothing, those first that have done so for longest.
+type Idle = BTreeSet<(Instant, u64)>;
+
+struct Taken {
+    connection: Arc<Connection>,
+    /// Since when it does nothing; none while it does something.
+    idle: Option<Instant>,
+}
+
+/// Those of one address.
+#[derive(Default)]
+struct Near {
+    count: usize,
+    idle: Idle,
+}
+
+/// Who sits where. Who has done nothing for longest is always known: in a flood every new
+/// connection asks for that, and one that looked through all the others would hold up the rest.
 #[derive(Default)]
 struct Seats {
     next: u64,
-    taken: HashMap<u64, Arc<Connection>>,
+    taken: HashMap<u64, Taken>,
     /// Those that are not for probes only.
     ordinary: usize,
-    by_address: HashMap<IpAddr, usize>,
+    idle: Idle,
+    by_address: HashMap<IpAddr, Near>,
+    /// Of those that are for probes only.
+    idle_probes: Idle,
 }
 
 impl Seats {
-    fn take(&mut self, connection: &Arc<Connection>) -> u64 {
-        self.next += 1;
-        self.taken.insert(self.next, Arc::clone(connection));
+    /// A place for a connection that does nothing yet.
+    fn take(&mut self, connection: &Arc<Connection>) {
+        let taken = Taken { connection: Arc::clone(connection), idle: None };
+        self.taken.insert(connection.id, taken);
         if !connection.probes_only {
             self.ordinary += 1;
-            *self.by_address.entry(connection.address).or_default() += 1;
+            self.by_address.entry(connection.address).or_default().count += 1;
         }
-        self.next
+        self.mark(connection.id, Some(Instant::now()));
+    }
+
+    /// Notes since when a connection does nothing, if it still has its place.
+    fn mark(&mut self, id: u64, idle: Option<Instant>) {
+        let Some(taken) = self.taken.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut taken.idle, idle);
+        let note = |all: &mut Idle| {
+            if let Some(since) = before {
+                all.remove(&(since, id));
+            }
+            if let Some(since) = idle {
+                all.insert((since, id));
+            }
+        };
+        if taken.connection.probes_only {
+            return note(&mut self.idle_probes);
+        }
+        note(&mut self.idle);
+        if let Some(near) = self.by_address.get_mut(&taken.connection.address) {
+            note(&mut near.idle);
+        }
     }
 
     fn leave(&mut self, id: u64) -> Option<Arc<Connection>> {
-        let connection = self.taken.remove(&id)?;
+        self.mark(id, None);
+        let Taken { connection, .. } = self.taken.remove(&id)?;
         if !connection.probes_only {
             self.ordinary -= 1;
-            if let Some(n) = self.by_address.get_mut(&connection.address) {
-                *n -= 1;
-                if *n == 0 {
+            if let Some(near) = self.by_address.get_mut(&connection.address) {
+                near.count -= 1;
+                if near.count == 0 {
                     self.by_address.remove(&connection.address);
                 }
             }
@@ -233,23 +286,13 @@ impl Seats {
         Some(connection)
     }
 
-    /// Ends connections that have done nothing for longest, of those that may be ended: at least one,
-    /// and one in [`EVICTED_OF`], so that not every one of a flood looks through all of them.
-    fn evict(&mut self, may: impl Fn(&Connection) -> bool) -> bool {
-        let idle = self.taken.iter().filter(|(_, c)| may(c));
-        let idle = idle.filter_map(|(id, c)| Some((c.idle_since()?, *id)));
-        let mut idle: Vec<(Instant, u64)> = idle.collect();
-        if idle.is_empty() {
-            return false;
+    /// Ends a connection, if there is one.
+    fn evict(&mut self, oldest: Option<(Instant, u64)>) -> bool {
+        let ended = oldest.and_then(|(_, id)| self.leave(id));
+        if let Some(connection) = &ended {
+            connection.evicted.cancel();
         }
-        let many = (idle.len() / EVICTED_OF).max(1);
-        idle.select_nth_unstable(many - 1);
-        for (_, id) in &idle[..many] {
-            if let Some(connection) = self.leave(*id) {
-                connection.evicted.cancel();
-            }
-        }
-        true
+        ended.is_some()
     }
 }
 
@@ -262,13 +305,12 @@ pub(crate) struct Table {
 /// A place for one connection; free again when dropped.
 pub(crate) struct Seat {
     table: Arc<Table>,
-    id: u64,
     pub(crate) connection: Arc<Connection>,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.table.seats().leave(self.id);
+        self.table.seats().leave(self.connection.id);
     }
 }
 
@@ -281,29 +323,46 @@ impl Table {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection. Where there is none, some that have done nothing for longest
-    /// are ended; where all do something, it may only ask how the server is.
+    /// A place for a new connection. Where there is none, the one that has done nothing for longest
+    /// is ended; where all do something, it may only ask how the server is.
     pub(crate) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Seat> {
         let (address, limits) = (caller(from), &self.limits);
         let mut seats = self.seats();
-        let near = seats.by_address.get(&address).copied().unwrap_or(0) >= limits.per_address;
-        let full = near || seats.ordinary >= limits.total;
-        let may = |c: &Connection| !c.probes_only && (!near || c.address == address);
-        let probes_only = full && !seats.evict(may);
+        let near = seats.by_address.get(&address).filter(|n| n.count >= limits.per_address);
+        let (full, oldest) = match near {
+            Some(near) => (true, near.idle.first().copied()),
+            None => (seats.ordinary >= limits.total, seats.idle.first().copied()),
+        };
+        let probes_only = full && !seats.evict(oldest);
         if probes_only {
             let probes = seats.taken.len() - seats.ordinary;
-            if probes >= limits.probes && !seats.evict(|c| c.probes_only) {
+            let oldest = seats.idle_probes.first().copied();
+            if probes >= limits.probes && !seats.evict(oldest) {
                 return None;
             }
         }
-        let connection = Connection::new(address, probes_only);
-        let id = seats.take(&connection);
-        Some(Seat { table: Arc::clone(self), id, connection })
+        seats.next += 1;
+        let connection = Arc::new(Connection {
+            id: seats.next,
+            address,
+            table: Arc::downgrade(self),
+            probes_only,
+            evicted: CancellationToken::new(),
+            activity: Mutex::new(Activity::new()),
+        });
+        seats.take(&connection);
+        drop(seats);
+        Some(Seat { table: Arc::clone(self), connection })
     }
 
-    /// Ends connections that have done nothing for longest, to have their files.
+    /// Ends some connections that have done nothing for longest, to have their files.
     pub(crate) fn make_room(&self) {
-        self.seats().evict(|_| true);
+        let mut seats = self.seats();
+        let idle = seats.idle.len() + seats.idle_probes.len();
+        for _ in 0..(idle / EVICTED_OF).max(1) {
+            let oldest = seats.idle.first().or(seats.idle_probes.first()).copied();
+            seats.evict(oldest);
+        }
     }
 }
 
@@ -390,82 +449,4 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_files_mean_few_connections_and_probes_keep_theirs() {
-        let all = ConnectionLimits::default();
-        assert_eq!(all.within(usize::MAX), all);
-        let few = all.within(256);
-        assert!(few.total + few.probes <= 128 && few.probes >= 4, "{few:?}");
-        assert!(few.per_address < few.total, "{few:?}");
-        assert!(all.within(0).total >= 1);
-    }
-
-    #[test]
-    fn in_a_flood_one_look_at_all_makes_room_for_several() {
-        let limits = ConnectionLimits { total: 256, per_address: 256, ..Default::default() };
-        let table = Table::new(limits);
-        let here: IpAddr = "10.0.0.1".parse().unwrap();
-        let seats: Vec<Seat> = (0..256).map(|_| table.admit(here).unwrap()).collect();
-        let ended = || seats.iter().filter(|s| s.connection.evicted.is_cancelled()).count();
-        let _new = table.admit(here).unwrap();
-        assert_eq!(ended(), 256 / EVICTED_OF);
-        let _next = table.admit(here).unwrap();
-        assert_eq!(ended(), 256 / EVICTED_OF, "there was a place already");
-        assert!(seats[0].connection.evicted.is_cancelled(), "the oldest go");
-    }
-
-    #[test]
-    fn an_answer_that_is_not_taken_has_a_time_and_one_that_is_made_has_none() {
-        let limits = ConnectionLimits::default();
-        let table = Table::new(limits);
-        let seat = table.admit("10.0.0.1".parse().unwrap()).unwrap();
-        let deadline = || seat.connection.deadline(&limits);
-        let first = seat.connection.request(true);
-        assert_eq!(deadline(), None, "its answer is not there yet");
-        first.offered();
-        let at = deadline().unwrap();
-        assert!(at > Instant::now() + limits.write_stall, "a slow reader has more time");
-        let second = seat.connection.request(true);
-        second.offered();
-        second.taken();
-        assert_eq!(deadline(), Some(at), "the oldest counts");
-        first.taken();
-        assert_eq!(deadline(), None, "it waits for the next piece");
-        second.offered();
-        drop(second);
-        assert_eq!(deadline(), None);
-        drop(first);
-        assert!(deadline().is_some(), "there is no request left");
-    }
-
-    #[test]
-    fn who_does_nothing_makes_room_and_who_does_something_does_not() {
-        let table = Table::new(ConnectionLimits {
-            total: 2,
-            per_address: 2,
-            probes: 1,
-            ..ConnectionLimits::default()
-        });
-        let here: IpAddr = "10.0.0.1".parse().unwrap();
-        let first = table.admit(here).unwrap();
-        let second = table.admit(here).unwrap();
-        let third = table.admit(here).unwrap();
-        assert!(first.connection.evicted.is_cancelled(), "the oldest goes");
-        assert!(!second.connection.evicted.is_cancelled() && !third.connection.probes_only);
-        let _busy = (second.connection.request(false), third.connection.request(false));
-        let probe = table.admit(here).unwrap();
-        assert!(probe.connection.probes_only);
-        let other = table.admit(here).unwrap();
-        assert!(probe.connection.evicted.is_cancelled() && other.connection.probes_only);
-        let _asks = other.connection.request(false);
-        assert!(table.admit(here).is_none(), "everybody does something");
-        drop((first, second));
-        assert!(!table.admit(here).unwrap().connection.probes_only, "there is a place again");
-        drop((third, probe, other));
-        let seats = table.seats();
-        assert!(seats.taken.is_empty() && seats.by_address.is_empty() && seats.ordinary == 0);
-    }
-}
+mod tests;

@@ -353,6 +353,7 @@ impl Server {
         let stop = CancellationToken::new();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
+        app.watch_delay(&stop);
         app.keep_promises(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
         let certificates = certificates_end(authority.ca_pem(), config.tls.as_ref())?;
         let command = Command::CertificateSeen { entity: Entity::Site, ends: certificates };

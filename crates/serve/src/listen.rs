@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -43,6 +44,11 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// Tasks that accept. One lets in so many at a time, and then waits for its turn behind them, while
+/// probes stand in the same row as a flood of others. With more than two, whoever came last could be
+/// let in before several others, and make room for them before it has spoken.
+const ACCEPTING: usize = 2;
+
 /// Accepts until told to stop.
 pub(crate) async fn run(
     listener: Arc<TcpListener>,
@@ -52,6 +58,27 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) {
     let table = Table::new(limits);
+    let mut accepting = JoinSet::new();
+    for _ in 0..ACCEPTING {
+        let (listener, tls, router) = (listener.clone(), tls.clone(), router.clone());
+        accepting.spawn(accept(listener, tls, router, table.clone(), stop.clone()));
+    }
+    while let Some(ended) = accepting.join_next().await {
+        // Whoever supervises this starts all of them again.
+        if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+async fn accept(
+    listener: Arc<TcpListener>,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    table: Arc<Table>,
+    stop: CancellationToken,
+) {
+    let limits = table.limits;
     loop {
         let (stream, peer) = tokio::select! {
             () = stop.cancelled() => return,

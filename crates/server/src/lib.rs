@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod brain;
 pub mod console;
+pub mod delay;
 mod effects;
 pub mod fabric;
 pub mod follower;

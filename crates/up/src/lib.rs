@@ -15,6 +15,7 @@ pub use cmd::up::Up;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use traces::Traces;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -91,8 +92,17 @@ fn serving(level: &str) -> Result<tokio::runtime::Runtime, Fail> {
     runtime()
 }
 
+/// Its threads say by their names which of them run tasks and which do what blocks: the runtime
+/// starts all of the first kind before any of the second.
 fn runtime() -> Result<tokio::runtime::Runtime, Fail> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let started = AtomicUsize::new(0);
     tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name_fn(move || {
+            let blocks = started.fetch_add(1, Ordering::Relaxed) >= workers;
+            String::from(if blocks { "blocking" } else { "worker" })
+        })
         .enable_all()
         .build()
         .map_err(|e| Fail::failed(format!("cannot start: {e}")))

@@ -1,8 +1,14 @@
 //! The page of figures, and what remote write sends.
 
-use super::site;
+use super::{held, patient, site, site_with};
+use crate::jobs::{SCANNED_AT_ONCE, each};
 use crate::{Registry, write_figures};
+use flate2::read::GzDecoder;
+use muster_model::ids::JobId;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_figure_is_declared_once_and_is_sent_as_it_is_shown() {
@@ -30,4 +36,54 @@ async fn every_figure_is_declared_once_and_is_sent_as_it_is_shown() {
     }
     let sent: BTreeSet<&str> = samples.iter().map(|s| s.labels["__name__"].as_str()).collect();
     assert_eq!(sent, shown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_is_looked_at_once_however_many_there_are() {
+    let s = site().await;
+    let first = s.held_job(&s.user).await;
+    let mut many = held("many");
+    // More than are looked at in one turn, also without the first.
+    many["array"] = format!("0-{SCANNED_AT_ONCE}").into();
+    let got = s.post(&s.user, "/v1/jobs", &many).await;
+    assert_eq!(got.status, 201, "{:?}", got.body);
+    let (app, brain) = (s.app.clone(), s.brain.clone());
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut seen = Vec::new();
+        each(&brain, |job| seen.push(job.id));
+        (seen, Registry::page(|out| write_figures(&app, true, out)))
+    });
+    let (seen, page) = looked.await.unwrap();
+    let all: Vec<JobId> = s.brain.read(|state| state.jobs.keys().copied().collect());
+    assert_eq!(seen, all);
+    let count = SCANNED_AT_ONCE + 2;
+    assert_eq!(all.len(), count);
+    for line in [
+        format!("muster_jobs{{state=\"queued\"}} {count}\n"),
+        format!("muster_queue_jobs{{priority=\"normal\",held=\"true\"}} {count}\n"),
+    ] {
+        assert!(page.contains(&line), "{line}{page}");
+    }
+    // A list begins with the newest: this one is found in its second turn.
+    let found = s.get(&s.user, "/v1/jobs?name=a").await.json();
+    assert_eq!(found["items"][0]["id"], first["id"], "{found}");
+    assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_asked_for_packed_is_the_same_page() {
+    let mut config = patient();
+    // Made once, however long this takes.
+    config.metrics_every = Duration::from_secs(3600);
+    let s = site_with(config).await;
+    let gzip = [("accept-encoding", "gzip")];
+    let packed = s.call(&s.admin, "GET", "/metrics", &Value::Null, &gzip).await;
+    assert_eq!((packed.status.as_u16(), packed.header("content-encoding")), (200, "gzip"));
+    assert_eq!(packed.header("vary"), "accept-encoding");
+    assert_eq!(packed.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    let plain = s.get(&s.admin, "/metrics").await;
+    assert_eq!((plain.status.as_u16(), plain.header("content-encoding")), (200, ""));
+    let mut unpacked = Vec::new();
+    GzDecoder::new(packed.body.as_ref()).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.body, "the same page");
 }

@@ -87,6 +87,29 @@ async fn a_stream_resumes_with_nothing_skipped_or_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn followers_that_are_woken_in_groups_see_each_event_once_and_in_order() {
+    let s = site().await;
+    s.held_job(&s.user).await;
+    let begin = s.brain.durable().0;
+    let mut streams = Vec::new();
+    // So many that there is a pause between two groups.
+    for _ in 0..100 {
+        let after = begin.to_string();
+        streams.push(follow(&s, &s.admin, "/v1/events", Some(&after)).await);
+    }
+    for _ in 0..5 {
+        s.held_job(&s.user).await;
+    }
+    let end = s.brain.durable().0;
+    assert!(end >= begin + 5);
+    for stream in &mut streams {
+        for seq in begin + 1..=end {
+            assert_eq!(stream.next().await.unwrap().0, seq.to_string());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_own_events_and_no_sequence() {
     let s = site().await;
     for _ in 0..3 {
