@@ -72,8 +72,12 @@ pub(crate) async fn list(
             let more = found.len() > limit;
             found.truncate(limit);
             let bytes = match found.len() {
-                0..=paging::WRITTEN_AT_ONCE => page(&found, more),
-                _ => app.aside(&caller.token, move || page(&found, more)).await?,
+                0..=paging::WRITTEN_AT_ONCE => page(&app, &caller, &found, more),
+                _ => {
+                    let (asked, asking) = (app.clone(), caller.clone());
+                    let page = move || page(&asked, &asking, &found, more);
+                    app.aside(&caller.token, page).await?
+                }
             };
             return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
         }
@@ -85,11 +89,11 @@ pub(crate) async fn list(
 type Found = (Arc<ModelJob>, Option<String>);
 
 /// Jobs as a page; fewer than were found when they are too large for one.
-fn page(found: &[Found], more: bool) -> Reply<Vec<u8>> {
+fn page(app: &App, caller: &Caller, found: &[Found], more: bool) -> Reply<Vec<u8>> {
     let mut page = paging::Page::new();
     let mut last = None;
     for (job, barred) in found {
-        if !page.push(&view(job, barred.as_deref()))? {
+        if !page.push(&view(app, caller, job, barred.as_deref()))? {
             break;
         }
         last = Some(job.id);
@@ -100,8 +104,9 @@ fn page(found: &[Found], more: bool) -> Reply<Vec<u8>> {
 }
 
 /// The job as the API shows it, with why it waits: what `barred` said, or else that it is room.
-fn view(job: &ModelJob, barred: Option<&str>) -> Job {
+fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job {
     let mut shown = Job::of(job);
+    shown.version = caller.version(app, shown.version);
     if job.state == JobState::Queued {
         let promised = shown.promise.as_ref().map(|p| p.at);
         shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
@@ -169,13 +174,15 @@ pub(crate) async fn submit(
         })
     });
     // Only a repeat under an old key can find its job gone.
-    let made = made.ok_or_else(|| {
+    let mut made = made.ok_or_else(|| {
         Failure::not_found(format!("job {first} was made and has ended long ago"))
     })?;
-    let version = match &made {
-        Submitted::Job(j) => j.version,
-        Submitted::Array(a) => a.version,
+    let version = match &mut made {
+        Submitted::Job(j) => &mut j.version,
+        Submitted::Array(a) => &mut a.version,
     };
+    *version = caller.version(&app, *version);
+    let version = *version;
     Ok(answer(&app, caller, StatusCode::CREATED, seq, Some(version), &made))
 }
 
@@ -304,7 +311,7 @@ pub(crate) async fn get(
         }
         false => None,
     };
-    let mut shown = view(&job, None);
+    let mut shown = view(&app, &caller, &job, None);
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
@@ -382,8 +389,9 @@ pub(crate) async fn array(
         let head = find(s, &caller, name)?;
         Ok::<_, Failure>((s.seq, meant(s, &head, name)))
     })?;
-    let array = JobArray::of(tasks.iter().map(|j| &**j))
+    let mut array = JobArray::of(tasks.iter().map(|j| &**j))
         .ok_or_else(|| Failure::not_found(format!("there is no job {}", shown(&id))))?;
+    array.version = caller.version(&app, array.version);
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(array.version), &array))
 }
 
@@ -496,7 +504,7 @@ async fn steer(
         let job = s.jobs.get(&head.id).unwrap_or(&head);
         (Arc::clone(job), s.stopped_by(job, &mut s.reasons(now), now))
     });
-    let shown = view(&job, why.as_deref());
+    let shown = view(&app, &writer.caller, &job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
 }
 
