@@ -1778,9 +1778,10 @@ export interface components {
             rank: number;
             /**
              * Format: int32
-             * @description What it has had of what they all have had.
+             * @description What it has had of what they all have had; a token that is bound to a project sees it of users
+             *     only, of its project it is null.
              */
-            received_milli: number;
+            received_milli?: number | null;
             /**
              * Format: int32
              * @description Jobs that hold resources.
@@ -5952,9 +5953,9 @@ export interface components {
             projects: string[];
             /**
              * Format: int32
-             * @description What it has had of what they all have had.
+             * @description What it has had of what they all have had; null for a token that is bound to a project.
              */
-            received_milli: number;
+            received_milli?: number | null;
             /**
              * Format: int32
              * @description Its weight among its siblings.
@@ -5962,12 +5963,13 @@ export interface components {
             shares: number;
             /**
              * Format: int64
-             * @description Past use that still counts, in GPU-seconds.
+             * @description Past use that still counts, in GPU-seconds; null for a token that is bound to a project.
              */
-            usage_gpu_s: number;
+            usage_gpu_s?: number | null;
             /**
              * Format: int64
-             * @description GPUs that its jobs and those below hold now.
+             * @description GPUs that its jobs and those below hold now; for a token that is bound to a project, only those
+             *     of that project.
              */
             used_milli: number;
         };
