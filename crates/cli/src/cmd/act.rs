@@ -2,7 +2,7 @@
 
 use super::several::Refusals;
 use clap::Args;
-use muster_api::{Job, JobList};
+use muster_api::Job;
 use muster_client::{Client, JobAction};
 use muster_model::job::{ArrayTask, JobState};
 use muster_terminal::ctx::Ctx;
@@ -96,12 +96,7 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Resul
             Err(fail) => refusals.add(given, fail),
         }
     }
-    if !ctx.is_table() {
-        match after.as_slice() {
-            [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
-            _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
-        }
-    }
+    refusals.show(ctx, after)?;
     refusals.end(0)
 }
 
