@@ -541,7 +541,8 @@ pub struct PastAttempt {
     pub started_at: Option<Time>,
     /// When its end was settled.
     pub ended_at: Time,
-    /// When its last rank ended, where that was before its end was settled.
+    /// When its last rank ended; none where not all of them were heard to end, because a node was
+    /// lost. (In snapshots of older versions also none where it was when its end was settled.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed_at: Option<Time>,
     /// What caused its end.
