@@ -110,8 +110,8 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
     if job.state == JobState::Queued {
         let promised = shown.promise.as_ref().map(|p| p.at);
         shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
-            (Some(by), ..) => format!("held by {by}"),
-            (None, Some(why), ..) => why.to_owned(),
+            (_, Some(why), ..) => why.to_owned(),
+            (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("promised a start by {at}"),
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 format!("waits to be tried again: {why}")
@@ -302,7 +302,11 @@ pub(crate) async fn get(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, job) = app.brain().read(|s| Ok::<_, Failure>((s.seq, find(s, &caller, name)?)))?;
+    let (seq, job, held) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let held = job.held.as_ref().and_then(|_| s.barred(&job, now));
+        Ok::<_, Failure>((s.seq, job, held.map(|(_, why)| why)))
+    })?;
     let waiting = match job.state == JobState::Queued && job.held.is_none() {
         true => {
             let (brain, id) = (app.brain().clone(), job.id);
@@ -311,7 +315,7 @@ pub(crate) async fn get(
         }
         false => None,
     };
-    let mut shown = view(&app, &caller, &job, None);
+    let mut shown = view(&app, &caller, &job, held.as_deref());
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
