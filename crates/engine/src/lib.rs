@@ -34,6 +34,7 @@ mod state;
 mod tick;
 
 pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
+pub use lookup::task;
 pub use permissions::may_see;
 pub use reliability::SpareCount;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};

@@ -11,7 +11,7 @@ use muster_api::{
     Explanation, Job, JobArray, JobsQuery, Kind, Progress, RequeueQuery, SubmitQuery, Submitted,
     UpdateJob,
 };
-use muster_engine::State as Site;
+use muster_engine::{State as Site, task};
 use muster_model::job::{Job as ModelJob, JobState};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
@@ -240,29 +240,6 @@ fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
         Failure::not_found(format!("there is no job {id}"))
             .hint("`muster ps -a` lists the jobs; those that ended long ago are only in the log: `muster events`")
     })
-}
-
-/// The task of this index, found without a walk over its array: tasks have ids in a row and growing
-/// indices. Some may be forgotten.
-pub(super) fn task(
-    jobs: &BTreeMap<JobId, Arc<ModelJob>>,
-    first: JobId,
-    index: u32,
-) -> Option<&Arc<ModelJob>> {
-    // No task's id is farther from the first than its index is from zero.
-    let (mut low, mut high) =
-        (first, JobId(first.0.saturating_add(index.into()).saturating_add(1)));
-    while low < high {
-        let middle = JobId(low.0 + (high.0 - low.0) / 2);
-        let next = jobs.range(middle..high).next().map(|(_, j)| j);
-        let at = next.and_then(|j| Some((j, j.array.filter(|a| a.parent == first)?.index)));
-        match at {
-            Some((job, i)) if i == index => return Some(job),
-            Some((job, i)) if i < index => low = JobId(job.id.0 + 1),
-            _ => high = middle,
-        }
-    }
-    None
 }
 
 /// The array that a plain number stands for; none where it means one job.

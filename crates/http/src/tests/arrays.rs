@@ -1,7 +1,7 @@
 //! The plain id of an array means all of its tasks; and a cancel does not rewrite how a job ended.
 
 use super::{PATIENCE, Site, site};
-use crate::jobs::task;
+use muster_engine::task;
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
