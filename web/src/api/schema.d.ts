@@ -4387,7 +4387,7 @@ export interface components {
             user: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it; goes into `If-Match`.
+             * @description Stands for the last record that changed it; goes into `If-Match`.
              */
             version: number;
             /** @description Why it waits, in a few words; only while it is queued. */
@@ -4412,7 +4412,7 @@ export interface components {
             state: components["schemas"]["JobState"];
             /**
              * Format: int64
-             * @description Sequence number of the record that made them.
+             * @description Stands for the record that made them.
              */
             version: number;
         };
@@ -5253,7 +5253,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it; goes into `If-Match`.
+             * @description Stands for the last record that changed it; goes into `If-Match`.
              */
             version: number;
         };
@@ -5780,7 +5780,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it.
+             * @description Stands for the last record that changed it.
              */
             version: number;
         };
@@ -6391,7 +6391,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that made it; goes into `If-Match`.
+             * @description Stands for the record that made it; goes into `If-Match`.
              */
             version: number;
             window?: components["schemas"]["Window"] | null;
@@ -6699,7 +6699,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that set it.
+             * @description Stands for the record that set it.
              */
             version: number;
         };
@@ -7240,7 +7240,7 @@ export interface components {
             unit: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that set the objectives.
+             * @description Stands for the record that set the objectives.
              */
             version: number;
             /** @description Over what time: `28d` or `month`. */
@@ -7700,7 +7700,7 @@ export interface components {
             uses_left?: number | null;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it.
+             * @description Stands for the last record that changed it.
              */
             version: number;
         };
@@ -7740,7 +7740,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Sequence number of the record that set it; goes into `If-Match`.
+             * @description Stands for the record that set it; goes into `If-Match`.
              */
             version: number;
         };
