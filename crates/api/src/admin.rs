@@ -19,7 +19,7 @@ pub struct Project {
     pub name: String,
     /// Always `active`.
     pub state: String,
-    /// Sequence number of the last record that changed it.
+    /// Stands for the last record that changed it.
     pub version: u64,
     /// What it is for.
     pub description: String,
@@ -61,7 +61,7 @@ pub struct Token {
     pub name: String,
     /// `valid` or `expired`.
     pub state: String,
-    /// Sequence number of the last record that changed it.
+    /// Stands for the last record that changed it.
     pub version: u64,
     /// True for a token that enrols agents.
     pub join: bool,
@@ -146,7 +146,7 @@ pub struct SecretName {
     pub name: String,
     /// Always `set`.
     pub state: String,
-    /// Sequence number of the record that set it.
+    /// Stands for the record that set it.
     pub version: u64,
     /// The project that owns it.
     pub project: String,

@@ -24,7 +24,7 @@ pub struct Job {
     /// Where it stands.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
-    /// Sequence number of the last record that changed it; goes into `If-Match`.
+    /// Stands for the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Who owns it.
     pub project: String,
@@ -334,7 +334,7 @@ pub struct JobArray {
     /// State of the task that is least far.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
-    /// Sequence number of the record that made them.
+    /// Stands for the record that made them.
     pub version: u64,
     /// How many tasks.
     pub count: u32,
@@ -387,7 +387,7 @@ impl Job {
             held,
             submitted_at,
             started_at,
-            ended_at,
+            ended_at: _,
             reason,
             exit_code,
             attempt,
@@ -421,7 +421,7 @@ impl Job {
             depends: Arc::clone(depends),
             submitted_at: (*submitted_at).into(),
             started_at: started_at.map(Into::into),
-            ended_at: ended_at.map(Into::into),
+            ended_at: job.ended().map(Into::into),
             reason: reason.clone(),
             exit_code: *exit_code,
             held: held.as_ref().map(ToString::to_string),

@@ -24,7 +24,7 @@ pub struct Node {
     /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
     /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
     pub state: String,
-    /// Sequence number of the last record that changed it; goes into `If-Match`.
+    /// Stands for the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Stage of life.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
@@ -189,7 +189,7 @@ pub struct NodeList {
 pub struct Topology {
     /// Always `Topology`.
     pub kind: Kind,
-    /// Sequence number of the record that set it; goes into `If-Match`.
+    /// Stands for the record that set it; goes into `If-Match`.
     pub version: u64,
     /// Place of each node, also of those that have not joined yet.
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::Location>))]

@@ -73,14 +73,15 @@ pub struct QuotaRow {
     pub projects: Vec<String>,
     /// Each limit, and how it is used.
     pub limits: Vec<LimitRow>,
-    /// GPUs that its jobs and those below hold now.
+    /// GPUs that its jobs and those below hold now; for a token that is bound to a project, only those
+    /// of that project.
     pub used_milli: u64,
     /// Its part among its siblings.
     pub entitled_milli: u32,
-    /// What it has had of what they all have had.
-    pub received_milli: u32,
-    /// Past use that still counts, in GPU-seconds.
-    pub usage_gpu_s: u64,
+    /// What it has had of what they all have had; null for a token that is bound to a project.
+    pub received_milli: Option<u32>,
+    /// Past use that still counts, in GPU-seconds; null for a token that is bound to a project.
+    pub usage_gpu_s: Option<u64>,
 }
 
 /// A limit and how it is used; GPUs in thousandths.
@@ -122,8 +123,9 @@ pub struct AccountRow {
     pub waiting: u32,
     /// Its part among its siblings.
     pub entitled_milli: u32,
-    /// What it has had of what they all have had.
-    pub received_milli: u32,
+    /// What it has had of what they all have had; a token that is bound to a project sees it of users
+    /// only, of its project it is null.
+    pub received_milli: Option<u32>,
     /// Past use that still counts, in GPU-seconds.
     pub usage_gpu_s: u64,
     /// Place in the order of fair share; 1 goes first.

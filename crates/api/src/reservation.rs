@@ -19,7 +19,7 @@ pub struct Reservation {
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
-    /// Sequence number of the record that made it; goes into `If-Match`.
+    /// Stands for the record that made it; goes into `If-Match`.
     pub version: u64,
     /// Whose work may run in it; empty for maintenance: nobody's.
     pub projects: Vec<String>,

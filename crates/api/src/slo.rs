@@ -56,7 +56,7 @@ pub struct Slo {
     pub name: String,
     /// `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`.
     pub state: String,
-    /// Sequence number of the record that set the objectives.
+    /// Stands for the record that set the objectives.
     pub version: u64,
     /// Who answers for it.
     pub owner: String,

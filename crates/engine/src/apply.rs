@@ -626,7 +626,7 @@ impl State {
                 placed_at: a.placed_at,
                 started_at: a.started_at,
                 ended_at: r.at,
-                freed_at: freed_at.filter(|t| *t != r.at),
+                freed_at,
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

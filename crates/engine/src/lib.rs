@@ -34,7 +34,9 @@ mod state;
 mod tick;
 
 pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
+pub use lookup::task;
 pub use permissions::may_see;
+pub use reliability::SpareCount;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
@@ -201,7 +203,7 @@ impl Engine {
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
         self.work.note(&record, &self.state);
-        self.watch.note(&record);
+        self.watch.note(&record, &self.state);
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

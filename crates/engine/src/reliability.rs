@@ -12,9 +12,40 @@ use muster_model::placement::Slot;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use muster_scheduler::NodeFacts;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Spare nodes: how many could step in now, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpareCount {
+    /// Those that could step in now.
+    pub ready: u32,
+    /// All of them.
+    pub all: u32,
+}
+
 impl State {
+    /// Could this node step in for another one now: it is a spare, nothing keeps work from it but that,
+    /// and nothing runs there.
+    #[must_use]
+    pub fn is_ready_spare(&self, n: &Node) -> bool {
+        let free = n.breaker.is_none() && n.qualifying.is_none();
+        let spare = n.role == NodeRole::Spare && serves(n) && free;
+        spare && self.attempts_on(&n.name).next().is_none()
+    }
+
+    /// Spares by pool; pools without any are not there.
+    #[must_use]
+    pub fn spares(&self) -> BTreeMap<String, SpareCount> {
+        let mut out: BTreeMap<String, SpareCount> = BTreeMap::new();
+        for n in self.index.spares.iter().filter_map(|n| self.nodes.get(n)) {
+            let of = out.entry(n.pool().to_owned()).or_default();
+            of.ready += u32::from(self.is_ready_spare(n));
+            of.all += 1;
+        }
+        out
+    }
+
     /// How often hardware interrupts what runs on a node: what was seen here, and what is
     /// assumed as long as that is little.
     #[must_use]

@@ -51,6 +51,7 @@ fn a_job_that_ended_well_within_its_limit_while_no_server_was_there_succeeded() 
     assert_eq!((j.state, j.exit_code, &j.reason), (JobState::Succeeded, Some(0), &None));
     let p = &j.past[0];
     assert_eq!((p.stopped_for.as_ref(), p.freed()), (None, w.now - Span::mins(26)));
+    assert_eq!((j.ended_at, j.ended()), (Some(w.now), Some(p.freed())), "not when it was heard");
     assert_eq!(w.job(next).state, JobState::Starting, "who waits for it goes on");
     same_when_read_again(&w);
 }

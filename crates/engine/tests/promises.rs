@@ -9,6 +9,7 @@ use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
+use muster_model::node::NodeRole;
 use muster_model::slo::{Cause, Counted, Gate, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
 use muster_model::units::Span;
@@ -84,6 +85,30 @@ const ONCALL: &str = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"h
     {"name":"boss","by":{"webhook":{"url":"http://y"}}}],
     "routes":[{"match":{"urgency":"page"},"to":["oncall"],
                "escalate":[{"after":"15m","to":["boss"]}]}]}"#;
+
+#[test]
+fn a_spare_that_cannot_step_in_is_not_left() {
+    let mut w = unpromised(4);
+    let id = w.run(gang(1, 8));
+    let spare = w.nodes_of(id)[0].clone();
+    let role = Some(NodeRole::Spare);
+    w.ok(Command::MarkNode { node: spare.clone(), role, hazard: None });
+    // What `muster health` counts, and whether the alert says that none is left.
+    let seen = |w: &mut World| {
+        w.sleep(Span::secs(10));
+        let all = w.engine.state().spares().into_values();
+        let missed = open(w).iter().any(|a| a.kind == "no-spares" && a.gone_since.is_none());
+        (all.map(|of| (of.ready, of.all)).collect::<Vec<_>>(), missed)
+    };
+    assert_eq!(seen(&mut w), (vec![(0, 1)], true), "a job runs there");
+    w.finish(id);
+    assert_eq!(seen(&mut w), (vec![(1, 1)], false));
+    w.ok(Command::Cordon { node: spare.clone(), reason: "disk".into() });
+    assert_eq!(seen(&mut w), (vec![(0, 1)], true), "no work may go there");
+    w.ok(Command::Uncordon { node: spare });
+    assert_eq!(seen(&mut w), (vec![(1, 1)], false));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
 
 #[test]
 fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {

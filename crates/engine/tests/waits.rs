@@ -62,6 +62,44 @@ fn every_condition_on_an_array_is_judged_by_all_its_tasks() {
 }
 
 #[test]
+fn one_task_of_an_array_can_be_waited_for() {
+    let mut w = World::new(4, 8);
+    let first = w.submit(JobSpec { array: Some("0-2".into()), ..gang(1, 8) });
+    let second = JobId(first.0 + 1);
+    let after =
+        |w: &mut World, text: String| w.try_as("ann", JobSpec { after: vec![text], ..gang(4, 8) });
+    let ok = after(&mut w, format!("{first}_1")).unwrap();
+    let head = after(&mut w, format!("{first}_0:any")).unwrap();
+    let number = after(&mut w, format!("{second}:ok")).unwrap();
+    let fail = after(&mut w, format!("{first}_1:fail")).unwrap();
+    let whole = after(&mut w, first.to_string()).unwrap();
+    let why = |w: &World, id: JobId| w.engine.state().barred(w.job(id), w.now).map(|(_, why)| why);
+    for id in [ok, number, fail] {
+        assert_eq!(why(&w, id), Some(format!("waits for job {first}_1, which is starting")));
+    }
+    w.start(second);
+    w.finish(second);
+    assert_eq!([ok, number].map(|id| why(&w, id)), [None, None], "it waits for room alone");
+    assert_eq!(w.job(fail).state, JobState::Cancelled);
+    for id in [head, whole] {
+        assert_eq!(why(&w, id), Some(format!("waits for job {first}_0, which is starting")));
+    }
+    w.start(first);
+    w.finish(first);
+    assert_eq!(why(&w, head), None);
+    assert_eq!(why(&w, whole), Some(format!("waits for job {first}_2, which is starting")));
+    let refused = after(&mut w, format!("{first}_7")).unwrap_err();
+    assert_eq!(refused.code, RefusalCode::NotFound);
+    assert!(refused.message.contains(&format!("names {first}_7,")), "{refused:?}");
+    // A job may be called like a task, where there is no such task.
+    let name = format!("{first}_9");
+    let called = w.submit(JobSpec { name: Some(name.parse().unwrap()), ..gang(1, 8) });
+    let next = after(&mut w, format!("{name}:any")).unwrap();
+    assert_eq!(w.job(next).depends[0].job, called);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_failure_is_waited_for_until_every_task_has_ended_and_nothing_queues_what_it_would_cancel() {
     let mut w = World::new(2, 8);
     let first = w.submit(JobSpec { array: Some("0-1".into()), ..gang(1, 8) });

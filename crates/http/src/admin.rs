@@ -15,7 +15,7 @@ use muster_link::token::{self, ApiToken, JoinToken};
 use muster_model::names::{Label, NameError, ProjectName};
 use muster_model::resolve::some_lines;
 use muster_model::tenant::{Role, TokenUse};
-use muster_model::{Command, Refusal, Span};
+use muster_model::{Command, Refusal, Seq, Span};
 use muster_server::brain::Attach;
 
 /// How long a join token works when nothing is said.
@@ -33,8 +33,10 @@ fn name_of<T: std::str::FromStr<Err = NameError>>(text: &str, field: &str) -> Re
 pub(crate) async fn projects(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (seq, items) = app.brain().read(|s| {
         let seen = s.projects.values().filter(|p| caller.sees(&p.name));
-        let items =
-            seen.map(|p| Project::of(p.name.as_str(), &p.description, p.version.0)).collect();
+        let version = |v: Seq| caller.version(&app, v.0);
+        let items = seen
+            .map(|p| Project::of(p.name.as_str(), &p.description, version(p.version)))
+            .collect();
         (s.seq, items)
     });
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &ProjectList { items, cursor: None }))
@@ -206,7 +208,8 @@ pub(crate) async fn set_secret(
     let request = writer.secret_request(&app, &raw, command);
     let secret = Some((project.clone(), name.clone(), Some(value.value)));
     let done = app.brain().call(request, Attach { secret, ..Attach::default() }).await?;
-    let body = SecretName::of(project.as_str(), name.as_str(), done.seq.0);
+    let version = writer.caller.version(&app, done.seq.0);
+    let body = SecretName::of(project.as_str(), name.as_str(), version);
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(body.version), &body))
 }
 

@@ -174,6 +174,22 @@ impl Caller {
         position(app, self.actor.project.as_ref(), seq)
     }
 
+    /// An object's version as this caller may see it.
+    pub(crate) fn version(&self, app: &App, version: u64) -> u64 {
+        match &self.actor.project {
+            Some(p) => app.sealer().seal_version(p, version),
+            None => version,
+        }
+    }
+
+    /// The version behind the number that this caller was shown.
+    fn open_version(&self, app: &App, shown: u64) -> u64 {
+        match &self.actor.project {
+            Some(p) => app.sealer().open_version(p, shown),
+            None => shown,
+        }
+    }
+
     /// The position in a text that this caller was given.
     pub(crate) fn open_position(&self, app: &App, text: &str) -> Option<Seq> {
         match &self.actor.project {
@@ -262,7 +278,8 @@ impl FromRequestParts<App> for Writer {
             ),
             None => String::new(),
         };
-        Ok(Writer { caller, key, if_version: if_match(&parts.headers)?, target })
+        let if_version = if_match(&parts.headers)?.map(|v| Seq(caller.open_version(app, v)));
+        Ok(Writer { caller, key, if_version, target })
     }
 }
 

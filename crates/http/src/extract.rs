@@ -10,7 +10,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use muster_model::Seq;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -289,7 +288,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Reply<Option<&str>> {
 }
 
 /// The version the caller insists on: `"42"`, `42` or `*` (any).
-pub(crate) fn if_match(headers: &HeaderMap) -> Reply<Option<Seq>> {
+pub(crate) fn if_match(headers: &HeaderMap) -> Reply<Option<u64>> {
     let Some(text) = one(headers, &header::IF_MATCH)? else { return Ok(None) };
     let text = text.trim();
     if text == "*" {
@@ -297,7 +296,7 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Reply<Option<Seq>> {
     }
     let bare = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
     match number(bare) {
-        Some(n) => Ok(Some(Seq(n))),
+        Some(n) => Ok(Some(n)),
         None => Err(Failure::bad("If-Match must hold one version, such as \"42\"")
             .field("if-match")
             .hint("send the ETag of the answer you saw")),
@@ -432,8 +431,8 @@ mod tests {
     #[test]
     fn versions_are_read_in_both_spellings() {
         let read = |v: &'static [u8]| if_match(&headers(&[("if-match", v)]));
-        assert_eq!(read(b"\"42\"").unwrap(), Some(Seq(42)));
-        assert_eq!(read(b"42").unwrap(), Some(Seq(42)));
+        assert_eq!(read(b"\"42\"").unwrap(), Some(42));
+        assert_eq!(read(b"42").unwrap(), Some(42));
         assert_eq!(read(b"*").unwrap(), None);
         for bad in [&b"\"a\""[..], b"", b"-1", b"+1", b"1, 2", b"99999999999999999999", b"\xff"] {
             assert!(read(bad).is_err(), "{bad:?}");

@@ -11,7 +11,7 @@ use muster_api::{
     Explanation, Job, JobArray, JobsQuery, Kind, Progress, RequeueQuery, SubmitQuery, Submitted,
     UpdateJob,
 };
-use muster_engine::State as Site;
+use muster_engine::{State as Site, task};
 use muster_model::job::{Job as ModelJob, JobState};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
@@ -91,8 +91,12 @@ pub(crate) async fn list(
             let more = found.len() > limit;
             found.truncate(limit);
             let bytes = match found.len() {
-                0..=paging::WRITTEN_AT_ONCE => page(&found, more),
-                _ => app.aside(&caller.token, move || page(&found, more)).await?,
+                0..=paging::WRITTEN_AT_ONCE => page(&app, &caller, &found, more),
+                _ => {
+                    let (asked, asking) = (app.clone(), caller.clone());
+                    let page = move || page(&asked, &asking, &found, more);
+                    app.aside(&caller.token, page).await?
+                }
             };
             return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
         }
@@ -104,11 +108,11 @@ pub(crate) async fn list(
 type Found = (Arc<ModelJob>, Option<String>);
 
 /// Jobs as a page; fewer than were found when they are too large for one.
-fn page(found: &[Found], more: bool) -> Reply<Vec<u8>> {
+fn page(app: &App, caller: &Caller, found: &[Found], more: bool) -> Reply<Vec<u8>> {
     let mut page = paging::Page::new();
     let mut last = None;
     for (job, barred) in found {
-        if !page.push(&view(job, barred.as_deref()))? {
+        if !page.push(&view(app, caller, job, barred.as_deref()))? {
             break;
         }
         last = Some(job.id);
@@ -119,13 +123,14 @@ fn page(found: &[Found], more: bool) -> Reply<Vec<u8>> {
 }
 
 /// The job as the API shows it, with why it waits: what `barred` said, or else that it is room.
-fn view(job: &ModelJob, barred: Option<&str>) -> Job {
+fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job {
     let mut shown = Job::of(job);
+    shown.version = caller.version(app, shown.version);
     if job.state == JobState::Queued {
         let promised = shown.promise.as_ref().map(|p| p.at);
         shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
-            (Some(by), ..) => format!("held by {by}"),
-            (None, Some(why), ..) => why.to_owned(),
+            (_, Some(why), ..) => why.to_owned(),
+            (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("promised a start by {at}"),
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 format!("waits to be tried again: {why}")
@@ -188,13 +193,15 @@ pub(crate) async fn submit(
         })
     });
     // Only a repeat under an old key can find its job gone.
-    let made = made.ok_or_else(|| {
+    let mut made = made.ok_or_else(|| {
         Failure::not_found(format!("job {first} was made and has ended long ago"))
     })?;
-    let version = match &made {
-        Submitted::Job(j) => j.version,
-        Submitted::Array(a) => a.version,
+    let version = match &mut made {
+        Submitted::Job(j) => &mut j.version,
+        Submitted::Array(a) => &mut a.version,
     };
+    *version = caller.version(&app, *version);
+    let version = *version;
     Ok(answer(&app, caller, StatusCode::CREATED, seq, Some(version), &made))
 }
 
@@ -254,29 +261,6 @@ fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
     })
 }
 
-/// The task of this index, found without a walk over its array: tasks have ids in a row and growing
-/// indices. Some may be forgotten.
-pub(super) fn task(
-    jobs: &BTreeMap<JobId, Arc<ModelJob>>,
-    first: JobId,
-    index: u32,
-) -> Option<&Arc<ModelJob>> {
-    // No task's id is farther from the first than its index is from zero.
-    let (mut low, mut high) =
-        (first, JobId(first.0.saturating_add(index.into()).saturating_add(1)));
-    while low < high {
-        let middle = JobId(low.0 + (high.0 - low.0) / 2);
-        let next = jobs.range(middle..high).next().map(|(_, j)| j);
-        let at = next.and_then(|j| Some((j, j.array.filter(|a| a.parent == first)?.index)));
-        match at {
-            Some((job, i)) if i == index => return Some(job),
-            Some((job, i)) if i < index => low = JobId(job.id.0 + 1),
-            _ => high = middle,
-        }
-    }
-    None
-}
-
 /// The array that a plain number stands for; none where it means one job.
 fn whole_array(head: &ModelJob, name: JobName) -> Option<JobId> {
     let parent = head.array.map(|a| a.parent);
@@ -314,7 +298,11 @@ pub(crate) async fn get(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, job) = app.brain().read(|s| Ok::<_, Failure>((s.seq, find(s, &caller, name)?)))?;
+    let (seq, job, held) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let held = job.held.as_ref().and_then(|_| s.barred(&job, now));
+        Ok::<_, Failure>((s.seq, job, held.map(|(_, why)| why)))
+    })?;
     let waiting = match job.state == JobState::Queued && job.held.is_none() {
         true => {
             let (brain, id) = (app.brain().clone(), job.id);
@@ -323,7 +311,7 @@ pub(crate) async fn get(
         }
         false => None,
     };
-    let mut shown = view(&job, None);
+    let mut shown = view(&app, &caller, &job, held.as_deref());
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
@@ -401,8 +389,9 @@ pub(crate) async fn array(
         let head = find(s, &caller, name)?;
         Ok::<_, Failure>((s.seq, meant(s, &head, name)))
     })?;
-    let array = JobArray::of(tasks.iter().map(|j| &**j))
+    let mut array = JobArray::of(tasks.iter().map(|j| &**j))
         .ok_or_else(|| Failure::not_found(format!("there is no job {}", shown(&id))))?;
+    array.version = caller.version(&app, array.version);
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(array.version), &array))
 }
 
@@ -515,7 +504,7 @@ async fn steer(
         let job = s.jobs.get(&head.id).unwrap_or(&head);
         (Arc::clone(job), s.stopped_by(job, &mut s.reasons(now), now))
     });
-    let shown = view(&job, why.as_deref());
+    let shown = view(&app, &writer.caller, &job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
 }
 

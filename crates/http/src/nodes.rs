@@ -60,25 +60,22 @@ pub(crate) async fn list(
     });
     let more = found.len() > limit;
     found.truncate(limit);
-    let asked = app.clone();
-    let whole = caller.actor.project.is_none();
-    let bytes = app.aside(&caller.token, move || page(&asked, found, more, whole)).await??;
+    let (asked, asking) = (app.clone(), caller.clone());
+    let bytes = app.aside(&caller.token, move || page(&asked, &asking, found, more)).await??;
     Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 
 /// Nodes as a page; fewer than were found when they are too large for one.
-/// `whole`: for somebody who sees the whole site.
 fn page(
     app: &App,
+    caller: &Caller,
     found: Vec<(Arc<ModelNode>, NodeUse)>,
     more: bool,
-    whole: bool,
 ) -> Reply<Vec<u8>> {
     let mut page = paging::Page::new();
     let (mut last, mut left) = (None, more);
     for (node, used) in found {
-        let shown = view(app, &node, used);
-        if !page.push(&if whole { shown } else { for_tenant(shown) })? {
+        if !page.push(&for_caller(app, caller, view(app, &node, used)))? {
             left = true;
             break;
         }
@@ -155,8 +152,12 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
 }
 
 /// What a token that is bound to a project sees of a node: what it takes to understand why work
-/// fits or waits. Serial numbers, addresses, versions and tests are the site's.
-fn for_tenant(mut node: Node) -> Node {
+/// fits or waits. Serial numbers, addresses, versions and tests are the site's. Others see all of it.
+fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
+    if caller.actor.project.is_none() {
+        return node;
+    }
+    node.version = caller.version(app, node.version);
     let all = std::mem::take(&mut node.inventory);
     let gpus = all.gpus.into_iter().map(|g| Gpu {
         uuid: String::new(),
@@ -209,8 +210,7 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
             shown.faults = faults;
             shown.findings = findings;
             shown.remedy_detail = remedy;
-            let whole = caller.actor.project.is_none();
-            Ok((seq, if whole { shown } else { for_tenant(shown) }))
+            Ok((seq, for_caller(app, caller, shown)))
         }
         None => Err(Failure::not_found(format!("there is no node {name}"))
             .hint("`muster nodes` lists them")),

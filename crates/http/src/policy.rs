@@ -84,10 +84,7 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
         Some(own) => {
             let seen = way_up(&tree, own);
             report.quotas.retain(|r| seen.contains(r.name.as_str()));
-            report.accounts.retain(|a| a.project == own.as_str());
-            for r in &mut report.quotas {
-                r.projects.retain(|p| p == own.as_str());
-            }
+            keep_own(&mut report, own);
             let mut part = (*tree).clone();
             part.tree.retain(|q| seen.contains(q.name.as_str()));
             for q in &mut part.tree {
@@ -97,6 +94,22 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
         }
     };
     (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
+}
+
+/// Leaves out what would tell a project how much the others use: from a part of all and the use that
+/// it stands for follows all. How far each limit is used stays, because work waits for that.
+fn keep_own(report: &mut QuotaReport, own: &ProjectName) {
+    report.accounts.retain(|a| a.project == own.as_str());
+    let whole = report.accounts.iter_mut().find(|a| a.user.is_none());
+    let used = whole.map_or(0, |a| {
+        a.received_milli = None;
+        a.used_milli
+    });
+    for r in &mut report.quotas {
+        r.projects.retain(|p| p == own.as_str());
+        r.used_milli = used;
+        (r.received_milli, r.usage_gpu_s) = (None, None);
+    }
 }
 
 /// Names of the nodes from the one that a project hangs on up to the root.
@@ -138,8 +151,8 @@ fn report_view(r: report::QuotaReport) -> QuotaReport {
         limits: q.limits.into_iter().map(limit).collect(),
         used_milli: q.used_milli,
         entitled_milli: q.entitled_milli,
-        received_milli: q.received_milli,
-        usage_gpu_s: q.usage_gpu_s,
+        received_milli: Some(q.received_milli),
+        usage_gpu_s: Some(q.usage_gpu_s),
     };
     let account = |a: report::AccountRow| AccountRow {
         project: a.project.to_string(),
@@ -149,7 +162,7 @@ fn report_view(r: report::QuotaReport) -> QuotaReport {
         running: a.running,
         waiting: a.waiting,
         entitled_milli: a.entitled_milli,
-        received_milli: a.received_milli,
+        received_milli: Some(a.received_milli),
         usage_gpu_s: a.usage_gpu_s,
         rank: a.rank,
     };
@@ -185,4 +198,63 @@ pub(crate) async fn set_quotas(
     let done = app.brain().call(request, Attach::default()).await?;
     let (_, q) = quotas_view(&app, &writer.caller);
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(q.version), &q))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::quota::QueueOrder;
+
+    #[test]
+    fn a_project_is_not_told_what_the_others_use() {
+        let row = |name: &str| report::QuotaRow {
+            name: name.parse().unwrap(),
+            parent: None,
+            depth: 0,
+            shares: 1,
+            order: QueueOrder::BestEffort,
+            projects: vec!["alpha".parse().unwrap(), "beta".parse().unwrap()],
+            limits: vec![report::LimitRow {
+                sku: None,
+                tier: None,
+                nominal_milli: 8000,
+                borrow_milli: None,
+                lend_milli: None,
+                used_milli: 6000,
+                borrowed_milli: 0,
+            }],
+            used_milli: 6000,
+            entitled_milli: 1000,
+            received_milli: 1000,
+            usage_gpu_s: 7200,
+        };
+        let account = |project: &str, user: Option<&str>, used_milli: u64| report::AccountRow {
+            project: project.parse().unwrap(),
+            user: user.map(str::to_owned),
+            quota: None,
+            used_milli,
+            running: 1,
+            waiting: 0,
+            entitled_milli: 500,
+            received_milli: 333,
+            usage_gpu_s: 2400,
+            rank: 1,
+        };
+        let accounts = vec![
+            account("alpha", None, 2000),
+            account("alpha", Some("user:ann"), 2000),
+            account("beta", None, 4000),
+        ];
+        let mut r = report_view(report::QuotaReport { quotas: vec![row("lab")], accounts });
+        assert_eq!((r.quotas[0].received_milli, r.quotas[0].usage_gpu_s), (Some(1000), Some(7200)));
+        keep_own(&mut r, &"alpha".parse().unwrap());
+        let lab = &r.quotas[0];
+        assert_eq!(lab.projects, ["alpha"]);
+        assert_eq!((lab.used_milli, lab.received_milli, lab.usage_gpu_s), (2000, None, None));
+        assert_eq!(lab.limits[0].used_milli, 6000, "what work can wait for");
+        assert_eq!(r.accounts.len(), 2);
+        let (whole, ann) = (&r.accounts[0], &r.accounts[1]);
+        assert_eq!((whole.received_milli, whole.usage_gpu_s), (None, 2400));
+        assert_eq!((ann.received_milli, ann.usage_gpu_s), (Some(333), 2400));
+    }
 }

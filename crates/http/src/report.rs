@@ -30,7 +30,8 @@ pub(crate) async fn report(
     let job = jobs::named(&app, &caller, &id)?;
     let figures = app.agents().metering().figures(&job).await;
     let (seq, asked) = app.brain().read(|s| (s.seq, asked(s, &job)));
-    let report = of(&job, &figures, &asked);
+    let mut report = of(&job, &figures, &asked);
+    report.version = caller.version(&app, report.version);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 

@@ -31,9 +31,10 @@ fn sees(caller: &Caller, b: &Booked) -> bool {
     r.is_maintenance() || r.projects.iter().any(|p| caller.sees(p))
 }
 
-fn view(site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reservation {
+fn view(app: &App, site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reservation {
     let nodes = site.reserved_nodes(b).iter().map(ToString::to_string).collect();
-    let mut shown = Reservation::of(&b.reservation, b.version.0, nodes, now);
+    let version = caller.version(app, b.version.0);
+    let mut shown = Reservation::of(&b.reservation, version, nodes, now);
     if let Some(own) = &caller.actor.project {
         shown.projects.retain(|p| p == own.as_str());
     }
@@ -49,7 +50,7 @@ fn find(app: &App, caller: &Caller, name: &Label) -> Reply<(Seq, Reservation)> {
     let now = app.brain().now();
     let found = app.brain().read(|s| {
         let b = s.reservations.get(name).filter(|b| sees(caller, b))?;
-        Some((s.seq, view(s, caller, b, now)))
+        Some((s.seq, view(app, s, caller, b, now)))
     });
     found.ok_or_else(|| no_such(name))
 }
@@ -63,7 +64,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
     let now = app.brain().now();
     let (seq, items) = app.brain().read(|s| {
         let seen = s.reservations.values().filter(|b| sees(&caller, b));
-        (s.seq, seen.map(|b| view(s, &caller, b, now)).collect())
+        (s.seq, seen.map(|b| view(&app, s, &caller, b, now)).collect())
     });
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &ReservationList { items, cursor: None }))
 }

@@ -13,7 +13,15 @@ pub(crate) struct Sealer {
     tag: hmac::Key,
     mask: hmac::Key,
     hash: hmac::Key,
+    version: hmac::Key,
 }
+
+/// Bits of each half of a version that is sealed. Both halves together are what readers that know only
+/// floating point do not round.
+const HALF: u32 = 24;
+const LOW: u64 = (1 << HALF) - 1;
+/// Rounds of the permutation that seals a version.
+const ROUNDS: u8 = 6;
 
 impl Sealer {
     pub(crate) fn new(key: &[u8; 32]) -> Sealer {
@@ -24,6 +32,7 @@ impl Sealer {
             tag: derive(b"muster cursor tag"),
             mask: derive(b"muster cursor mask"),
             hash: derive(b"muster keyed hash"),
+            version: derive(b"muster version"),
         }
     }
 
@@ -63,6 +72,41 @@ impl Sealer {
         aws_lc_rs::constant_time::verify_slices_are_equal(&right, &tag).ok()?;
         Some(Seq(u64::from_be_bytes(seq)))
     }
+
+    fn version_round(&self, project: &ProjectName, round: u8, half: u64) -> u64 {
+        let mut c = hmac::Context::with_key(&self.version);
+        c.update(&[round]);
+        c.update(&half.to_be_bytes());
+        c.update(project.as_str().as_bytes());
+        u64::from_be_bytes(first_eight(c.sign().as_ref())) & LOW
+    }
+
+    /// An object's version as this project sees it: a number that stands for one version and says
+    /// nothing about how many records lie between two. A version is the log's sequence, and that would
+    /// tell how much others do. (A Feistel network over the lower 48 bits, so that it can be opened.)
+    pub(crate) fn seal_version(&self, project: &ProjectName, version: u64) -> u64 {
+        let (rest, mut left, mut right) = halves(version);
+        for round in 0..ROUNDS {
+            (left, right) = (right, left ^ self.version_round(project, round, right));
+        }
+        rest | (left << HALF) | right
+    }
+
+    /// The version behind a number that this project was shown. Any other number gives one that no
+    /// object has.
+    pub(crate) fn open_version(&self, project: &ProjectName, shown: u64) -> u64 {
+        let (rest, mut left, mut right) = halves(shown);
+        for round in (0..ROUNDS).rev() {
+            (left, right) = (right ^ self.version_round(project, round, left), left);
+        }
+        rest | (left << HALF) | right
+    }
+}
+
+/// What is above the lower 48 bits, and the halves of these.
+fn halves(version: u64) -> (u64, u64, u64) {
+    let rest = version >> (2 * HALF) << (2 * HALF);
+    (rest, (version >> HALF) & LOW, version & LOW)
 }
 
 fn first_eight(b: &[u8]) -> [u8; 8] {
@@ -120,6 +164,22 @@ mod tests {
         for bad in ["", "42", "AAAAAAAAAAAAAAAAAAAAAA", "é", "%00", &"A".repeat(4000)] {
             assert_eq!(s.open(&p, bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_sealed_version_is_another_small_number_and_opens_for_its_project_only() {
+        let (s, p) = (Sealer::new(&[7; 32]), project("research"));
+        for n in [0, 1, 2, 42, (1 << 24) + 5, (1 << 48) - 1, 1 << 48, u64::MAX] {
+            let shown = s.seal_version(&p, n);
+            assert_eq!(s.open_version(&p, shown), n);
+            assert_eq!(Sealer::new(&[7; 32]).seal_version(&p, n), shown, "after a restart too");
+            assert_ne!(s.seal_version(&project("other"), n), shown);
+            assert_ne!(Sealer::new(&[8; 32]).open_version(&p, shown), n);
+            assert!(n >> 48 != 0 || shown >> 48 == 0, "{shown} would be rounded");
+        }
+        let near: Vec<u64> =
+            (100..108).map(|n| s.seal_version(&p, n + 1).abs_diff(s.seal_version(&p, n))).collect();
+        assert!(near.iter().all(|d| *d > 1000), "neighbours are far apart: {near:?}");
     }
 
     #[test]

@@ -575,7 +575,7 @@ pub enum Event {
         ok: bool,
         /// What came of it, for people.
         message: String,
-        /// Its time was up; nobody told.
+        /// The control plane ended it, because its time was up or a heavier act follows; nobody told.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         expired: bool,
     },

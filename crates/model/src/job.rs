@@ -541,7 +541,8 @@ pub struct PastAttempt {
     pub started_at: Option<Time>,
     /// When its end was settled.
     pub ended_at: Time,
-    /// When its last rank ended, where that was before its end was settled.
+    /// When its last rank ended; none where not all of them were heard to end, because a node was
+    /// lost. (In snapshots of older versions also none where it was when its end was settled.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed_at: Option<Time>,
     /// What caused its end.
@@ -673,7 +674,7 @@ pub struct Job {
     pub not_before: Time,
     /// When an attempt first had every rank up.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// When its end was settled; [`Job::ended`] says when it ended.
     pub ended_at: Option<Time>,
     /// Why it ended, or why the last attempt did.
     pub reason: Option<String>,
@@ -739,6 +740,15 @@ impl Job {
         let last = self.application_failures >= retries.application;
         let excused = self.infrastructure_failures < retries.infrastructure;
         (gone && gpus && ran && last && excused).then_some(stop.at + CAUSE_WINDOW)
+    }
+
+    /// When it ended: with its last rank, although the server may have heard of that, or settled
+    /// it, later. One that was cancelled while it waited ended then. This is what people are shown.
+    #[must_use]
+    pub fn ended(&self) -> Option<Time> {
+        let settled = self.ended_at?;
+        let last = self.past.last().filter(|p| p.ended_at == settled);
+        Some(last.map_or(settled, PastAttempt::freed))
     }
 
     /// The attempt that a failed job ended with, where that turned out not to be its own doing:

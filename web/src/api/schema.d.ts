@@ -1778,9 +1778,10 @@ export interface components {
             rank: number;
             /**
              * Format: int32
-             * @description What it has had of what they all have had.
+             * @description What it has had of what they all have had; a token that is bound to a project sees it of users
+             *     only, of its project it is null.
              */
-            received_milli: number;
+            received_milli?: number | null;
             /**
              * Format: int32
              * @description Jobs that hold resources.
@@ -4386,7 +4387,7 @@ export interface components {
             user: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it; goes into `If-Match`.
+             * @description Stands for the last record that changed it; goes into `If-Match`.
              */
             version: number;
             /** @description Why it waits, in a few words; only while it is queued. */
@@ -4411,7 +4412,7 @@ export interface components {
             state: components["schemas"]["JobState"];
             /**
              * Format: int64
-             * @description Sequence number of the record that made them.
+             * @description Stands for the record that made them.
              */
             version: number;
         };
@@ -5252,7 +5253,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it; goes into `If-Match`.
+             * @description Stands for the last record that changed it; goes into `If-Match`.
              */
             version: number;
         };
@@ -5779,7 +5780,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it.
+             * @description Stands for the last record that changed it.
              */
             version: number;
         };
@@ -5952,9 +5953,9 @@ export interface components {
             projects: string[];
             /**
              * Format: int32
-             * @description What it has had of what they all have had.
+             * @description What it has had of what they all have had; null for a token that is bound to a project.
              */
-            received_milli: number;
+            received_milli?: number | null;
             /**
              * Format: int32
              * @description Its weight among its siblings.
@@ -5962,12 +5963,13 @@ export interface components {
             shares: number;
             /**
              * Format: int64
-             * @description Past use that still counts, in GPU-seconds.
+             * @description Past use that still counts, in GPU-seconds; null for a token that is bound to a project.
              */
-            usage_gpu_s: number;
+            usage_gpu_s?: number | null;
             /**
              * Format: int64
-             * @description GPUs that its jobs and those below hold now.
+             * @description GPUs that its jobs and those below hold now; for a token that is bound to a project, only those
+             *     of that project.
              */
             used_milli: number;
         };
@@ -6389,7 +6391,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that made it; goes into `If-Match`.
+             * @description Stands for the record that made it; goes into `If-Match`.
              */
             version: number;
             window?: components["schemas"]["Window"] | null;
@@ -6697,7 +6699,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that set it.
+             * @description Stands for the record that set it.
              */
             version: number;
         };
@@ -7238,7 +7240,7 @@ export interface components {
             unit: string;
             /**
              * Format: int64
-             * @description Sequence number of the record that set the objectives.
+             * @description Stands for the record that set the objectives.
              */
             version: number;
             /** @description Over what time: `28d` or `month`. */
@@ -7698,7 +7700,7 @@ export interface components {
             uses_left?: number | null;
             /**
              * Format: int64
-             * @description Sequence number of the last record that changed it.
+             * @description Stands for the last record that changed it.
              */
             version: number;
         };
@@ -7738,7 +7740,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Sequence number of the record that set it; goes into `If-Match`.
+             * @description Stands for the record that set it; goes into `If-Match`.
              */
             version: number;
         };

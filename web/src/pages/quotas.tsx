@@ -8,7 +8,9 @@ const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFra
 const ENTITLED = 'its shares / the shares of all beside it';
 const RECEIVED = 'its GPU-hours that count / those of all beside it';
 const COUNTED = 'all GPU-hours it ever held, the older the less they count';
-const percent = (milli: number) => `${(milli / 10).toFixed(1)} %`;
+/** What others received is not shown to those who see one project. */
+const percent = (milli: number | null | undefined) =>
+  milli === null || milli === undefined ? '–' : `${(milli / 10).toFixed(1)} %`;
 
 /** Projects in the order of their rank, each followed by its users. */
 function byRank(rows: Schemas['AccountRow'][]): Schemas['AccountRow'][] {

@@ -2,7 +2,7 @@
 
 use super::several::Refusals;
 use clap::Args;
-use muster_api::{Job, JobList};
+use muster_api::Job;
 use muster_client::{Client, JobAction};
 use muster_model::job::{ArrayTask, JobState};
 use muster_terminal::ctx::Ctx;
@@ -96,12 +96,7 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Resul
             Err(fail) => refusals.add(given, fail),
         }
     }
-    if !ctx.is_table() {
-        match after.as_slice() {
-            [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
-            _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
-        }
-    }
+    refusals.show(ctx, after)?;
     refusals.end(0)
 }
 
@@ -234,12 +229,16 @@ fn is_ending(job: &Job) -> bool {
     job.attempt.as_ref().is_some_and(|a| a.is_ending())
 }
 
-/// What keeps a queued job from starting although it was asked for.
+/// What keeps a queued job from starting although it was asked for. The server says what ends that:
+/// not every hold ends by a release.
 fn held(job: &Job) -> String {
-    let waits = job.held.as_ref().filter(|_| job.state == JobState::Queued);
-    waits
-        .map(|by| format!(", held by {by}: `muster release {}` lets it start", job.id))
-        .unwrap_or_default()
+    let Some(by) = job.held.as_ref().filter(|_| job.state == JobState::Queued) else {
+        return String::new();
+    };
+    match &job.waiting {
+        Some(why) => format!("; it {why}"),
+        None => format!("; it is held by {by}"),
+    }
 }
 
 /// Too late for a job that has ended.
@@ -296,13 +295,21 @@ mod tests {
         assert_eq!(said(JobAction::Hold, &waits), "job 7 is held already, by user:alice");
         assert!(already(JobAction::Release, &waits).is_none());
         let said_held = said(JobAction::Requeue, &waits);
-        assert!(said_held.ends_with("held by user:alice: `muster release 7` lets it start"));
+        assert_eq!(said_held, "job 7 is queued already; it is held by user:alice");
         // It was somebody's, and a breaker opened meanwhile.
         let mut behind = job(7, JobState::Queued);
         behind.held = Some("breaker image:x".into());
-        let now = became(JobAction::Release, &waits, &behind).unwrap();
-        let want =
-            "job 7 does not start yet, held by breaker image:x: `muster release 7` lets it start";
+        // The server knows that a release would be refused.
+        behind.waiting = Some("is held by breaker image:x; an operator holds that open".into());
+        for (action, before) in [(JobAction::Release, &waits), (JobAction::Requeue, &running(7))] {
+            let now = became(action, before, &behind).unwrap();
+            assert!(!now.contains("muster release"), "{now}");
+            assert!(now.ends_with("; it is held by breaker image:x; an operator holds that open"));
+        }
+        behind.waiting = Some("is held by user:bob; `muster release 7` lets it go on".into());
+        let now = became(JobAction::Requeue, &running(7), &behind).unwrap();
+        let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` lets \
+                    it go on";
         assert_eq!(now, want);
         behind.held = None;
         assert_eq!(became(JobAction::Release, &waits, &behind).unwrap(), "job 7 may start");

@@ -76,15 +76,20 @@ impl AlertsCmd {
                     let id = whole(&client, id).await?;
                     found.push(client.alert(&id).await?.id);
                 }
+                let mut done = Vec::new();
                 let mut refusals = Refusals::of("alert", found.len());
                 for id in &found {
                     match client.acknowledge(id, &note).await {
                         Ok(after) => {
-                            ctx.show(&after, |a| format!("alert {} is looked after\n", a.id))?;
+                            if ctx.is_table() {
+                                output::print(&format!("alert {} is looked after\n", after.id))?;
+                            }
+                            done.push(after);
                         }
                         Err(e) => refusals.add(id, e),
                     }
                 }
+                refusals.show(ctx, done)?;
                 return refusals.end(0);
             }
         }

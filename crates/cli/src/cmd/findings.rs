@@ -90,15 +90,20 @@ impl Findings {
                     client.finding(id).await?;
                 }
             }
+            let mut done = Vec::new();
             let mut refusals = Refusals::of("finding", ids.len());
             for id in &ids {
                 match client.close_finding(id, &reason).await {
-                    Ok(after) => {
-                        ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?;
+                    Ok(f) => {
+                        if ctx.is_table() {
+                            output::print(&format!("finding {} ({}) is closed\n", f.id, f.kind))?;
+                        }
+                        done.push(f);
                     }
                     Err(e) => refusals.add(id, e),
                 }
             }
+            refusals.show(ctx, done)?;
             return refusals.end(0);
         }
         if let Some(id) = &self.id {

@@ -63,7 +63,7 @@ pub(crate) struct JobArgs {
     /// Run once for each index, such as 0-9
     #[arg(long, value_name = "INDICES")]
     pub(crate) array: Option<String>,
-    /// Start after another job ended: JOB[:ok|:fail|:any]
+    /// Start after another job, or a task of an array, ended: JOB[_TASK][:ok|:fail|:any]
     #[arg(long, value_name = "JOB[:HOW]")]
     pub(crate) after: Vec<String>,
     /// Container image

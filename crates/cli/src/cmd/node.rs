@@ -180,16 +180,7 @@ impl NodeCmd {
                 Err(e) => refusals.add(name, pick::mend_node(&client, name, e).await),
             }
         }
-        if !ctx.is_table() {
-            match after.as_slice() {
-                [] => {}
-                [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
-                _ => {
-                    let list = muster_api::NodeList { items: after, cursor: None };
-                    ctx.show(&list, |_| String::new())?;
-                }
-            }
-        }
+        refusals.show(ctx, after)?;
         refusals.end(0)
     }
 }

@@ -120,7 +120,7 @@ pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
                 number(limit.map(|l| most(l.lend_milli, "all")).unwrap_or_default()),
                 number(only(q.shares.to_string())),
                 number(only(percent(q.entitled_milli))),
-                number(only(percent(q.received_milli))),
+                number(only(q.received_milli.map(percent).unwrap_or_default())),
                 cell(only(q.projects.join(","))),
             ]
         };
@@ -176,7 +176,7 @@ fn accounts(rows: &[AccountRow]) -> Table {
             number(a.running),
             number(a.waiting),
             number(percent(a.entitled_milli)),
-            number(percent(a.received_milli)),
+            number(a.received_milli.map(percent).unwrap_or_default()),
             number(gpus(a.usage_gpu_s.saturating_mul(1000) / 3600)),
         ]);
     }
@@ -200,8 +200,8 @@ mod tests {
             limits,
             used_milli: 8250,
             entitled_milli: 667,
-            received_milli: 1000,
-            usage_gpu_s: 5400,
+            received_milli: Some(1000),
+            usage_gpu_s: Some(5400),
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
             running: 1,
             waiting: 3,
             entitled_milli: 500,
-            received_milli: 125,
+            received_milli: Some(125),
             usage_gpu_s: 5400,
             rank: 1,
         };

@@ -104,13 +104,20 @@ impl RemediesCmd {
                 client.remedy(id).await?;
             }
         }
+        let mut done = Vec::new();
         let mut refusals = Refusals::of("remediation", ids.len());
         for id in &ids {
             match client.remedy_word(id, word, &reason).await {
-                Ok(after) => ctx.show(&after, said)?,
+                Ok(after) => {
+                    if ctx.is_table() {
+                        output::print(&said(&after))?;
+                    }
+                    done.push(after);
+                }
                 Err(e) => refusals.add(id, e),
             }
         }
+        refusals.show(ctx, done)?;
         refusals.end(0)
     }
 

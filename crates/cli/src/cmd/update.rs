@@ -2,7 +2,7 @@
 
 use super::several::Refusals;
 use clap::{ArgGroup, Args};
-use muster_api::{JobList, UpdateJob};
+use muster_api::UpdateJob;
 use muster_model::spec::JobSpec;
 use muster_specs::JobFlags;
 use muster_terminal::ctx::Ctx;
@@ -61,13 +61,7 @@ impl Update {
             }
             after.push(job);
         }
-        if !ctx.is_table() {
-            match after.as_slice() {
-                [] => {}
-                [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
-                _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
-            }
-        }
+        refusals.show(ctx, after)?;
         refusals.end(0)
     }
 }

@@ -1,7 +1,7 @@
 //! Commands about jobs.
 
 use crate::Engine;
-use crate::lookup::{check_version, no_job};
+use crate::lookup::{check_version, no_job, task};
 use crate::state::State;
 use crate::state::index::spec_demand;
 use crate::state::waits::Depends;
@@ -170,9 +170,17 @@ fn default_project() -> Result<ProjectName, Refusal> {
     })
 }
 
-/// `42`, or the newest job of that name in the project; an array stands for all its tasks.
+/// `42`, `42_3`, or the newest job of that name in the project; an array stands for all its tasks.
 fn dependency(s: &State, project: &ProjectName, a: &AfterRef) -> Result<Dependency, Refusal> {
-    let by_id = a.job.parse::<JobId>().ok().and_then(|id| s.jobs.get(&id));
+    // `42_3`. A job may also be called that.
+    let one = a.job.split_once('_').and_then(|(array, index)| {
+        task(&s.jobs, array.parse().ok()?, index.parse().ok()?).filter(|j| j.project == *project)
+    });
+    if let Some(job) = one {
+        return Ok(Dependency { job: job.id, count: 1, condition: a.condition });
+    }
+    let number = a.job.parse::<JobId>().ok();
+    let by_id = number.and_then(|id| s.jobs.get(&id));
     let found = by_id.or_else(|| {
         let newest = s.index.waits.named(project, &a.job)?;
         s.jobs.get(&newest)
@@ -183,9 +191,13 @@ fn dependency(s: &State, project: &ProjectName, a: &AfterRef) -> Result<Dependen
             format!("`after` names {}, but project {project} has no such job", a.job),
         )
         .field("after")
-        .hint("give a job's number or its name; `muster ps -a` lists them"));
+        .hint(
+            "give a job's id or its name, 42_3 for one task of an array; `muster ps -a` lists them",
+        ));
     };
     let (job, count) = match job.array {
+        // A task's own number means that task, as everywhere.
+        Some(t) if number == Some(job.id) && job.id != t.parent => (job.id, 1),
         Some(t) => (t.parent, t.count),
         None => (job.id, 1),
     };

@@ -384,8 +384,23 @@ impl Engine {
         if let Some(n) = self.state.nodes.get(&n.name).cloned() {
             self.stage(&n, Step::Repair, &format!("{}: {}", r.kind, r.action.words()));
         }
+        self.end_superseded_acts(r);
         let id = self.ask_act(act, within);
         self.stepped(r, RemedyStep::Acting, r.action.words(), None, Some(id));
+    }
+
+    /// Ends what lighter remedies began with a node and no remedy waits for any more: the act that
+    /// follows covers it, and nobody is to begin it after that one. Until then it stays open, because
+    /// a node takes no work while it may be under way.
+    fn end_superseded_acts(&mut self, r: &Remedy) {
+        let book = &self.state.health;
+        let awaited = |act: u64| book.remedies_of(&r.node).any(|o| o.act == Some(act));
+        let left: Vec<u64> =
+            book.acts_under_way(&r.node).map(|a| a.id).filter(|id| !awaited(*id)).collect();
+        for id in left {
+            let message = format!("a heavier remedy follows: {}", r.action.words());
+            self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
+        }
     }
 
     fn repair(&mut self, r: &Remedy, n: &Node) {

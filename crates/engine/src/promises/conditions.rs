@@ -9,7 +9,6 @@ use muster_model::finding::{Finding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::node::{NodeRole, Stage};
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use muster_slo::conditions::{self, Standing};
@@ -20,10 +19,10 @@ impl Engine {
     pub(super) fn conditions(&self) -> Vec<Condition> {
         let (s, now) = (&self.state, self.state.now);
         let stopped = s.health.automation.stopped.as_ref();
-        let spares = self.spares();
+        let spares = s.spares();
         let standing = Standing {
             // A site that keeps no spares does not miss them.
-            spares: spares.is_empty() || spares.values().any(|(ready, _)| *ready > 0),
+            spares: spares.is_empty() || spares.values().any(|of| of.ready > 0),
             automation: stopped.is_none(),
         };
         let mut out: Vec<Condition> = Vec::new();
@@ -51,11 +50,8 @@ impl Engine {
         let waiting = || s.health.live_remedies().filter(|r| r.step == RemedyStep::Approval);
         let since = waiting().map(|r| r.since).min().unwrap_or(now);
         out.extend(conditions::approvals_wait(waiting().count() as u64, since));
-        for (pool, (ready, _)) in &spares {
-            if *ready == 0 {
-                out.push(conditions::no_spares(pool, now));
-            }
-        }
+        let gone = spares.iter().filter(|(_, of)| of.ready == 0);
+        out.extend(gone.map(|(pool, _)| conditions::no_spares(pool, now)));
         let lasts = |until: Option<Time>| until.is_none_or(|t| now < t);
         let outside = s.slo.outside.values().filter(|o| lasts(o.until));
         out.extend(outside.map(|o| o.condition.clone()));
@@ -93,20 +89,6 @@ impl Engine {
         let broken =
             found.filter(|f| f.seen.severity == Severity::Critical && of_hardware(&f.seen));
         broken.map(|f| f.id).min().map(|id| format!("finding:{id}"))
-    }
-
-    /// Spares by pool: how many could step in, and how many there are.
-    fn spares(&self) -> BTreeMap<String, (u32, u32)> {
-        let mut out: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-        for n in self.state.nodes.values() {
-            if n.role == NodeRole::Spare && n.stage != Stage::Retired {
-                let ready = n.reachable && n.stage == Stage::Ready && n.cordon.is_none();
-                let of = out.entry(n.pool().to_owned()).or_default();
-                of.0 += u32::from(ready);
-                of.1 += 1;
-            }
-        }
-        out
     }
 }
 

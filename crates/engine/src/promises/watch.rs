@@ -1,8 +1,9 @@
 //! What of promises and alerts is to be looked at again. Derived; never stored.
 
+use crate::state::State;
 use muster_model::alert::Condition;
 use muster_model::event::{Event, Record};
-use muster_model::names::Label;
+use muster_model::names::{Label, NodeName};
 use muster_model::units::Time;
 
 /// What is to be looked at again.
@@ -40,7 +41,7 @@ impl Default for Watch {
 
 impl Watch {
     /// An event is being written: what follows from it is looked at.
-    pub(crate) fn note(&mut self, r: &Record) {
+    pub(crate) fn note(&mut self, r: &Record, before: &State) {
         match &r.event {
             Event::FindingOpened { .. }
             | Event::FindingChanged { .. }
@@ -59,6 +60,15 @@ impl Watch {
             | Event::NodeReady { .. }
             | Event::NodeLost { .. }
             | Event::NodeBack { .. }
+            | Event::NodeCordoned { .. }
+            | Event::NodeUncordoned { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReconciled { .. }
+            | Event::OrphanGone { .. }
+            | Event::QualificationAsked { .. }
+            | Event::QualificationEnded { .. }
+            | Event::QualificationCancelled { .. }
+            | Event::BreakerSet { .. }
             | Event::TopologySet { .. }
             | Event::RoutingSet { .. }
             | Event::SilenceSet { .. }
@@ -72,7 +82,25 @@ impl Watch {
                 self.news = true;
                 self.judged_at = None;
             }
+            // Work on a spare, or no longer: jobs come and go all the time, so only these are looked for.
+            event if !before.index.spares.is_empty() => {
+                self.news |= on_spare(event, before);
+            }
             _ => {}
         }
+    }
+}
+
+/// Does an event put work on a spare, or end some there?
+fn on_spare(event: &Event, before: &State) -> bool {
+    let spare = |n: &NodeName| before.index.spares.contains(n);
+    match event {
+        Event::JobPlaced { placement, .. } => placement.slots.iter().any(|s| spare(&s.node)),
+        Event::SlotEnded { node, .. } => spare(node),
+        Event::AttemptEnded { key, .. } => {
+            let ended = before.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+            ended.is_some_and(|a| a.placement.slots.iter().any(|s| spare(&s.node)))
+        }
+        _ => false,
     }
 }

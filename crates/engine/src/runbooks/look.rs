@@ -5,7 +5,7 @@ use muster_model::entity::Entity;
 use muster_model::ids::JobId;
 use muster_model::job::{Job, JobState};
 use muster_model::names::NodeName;
-use muster_model::node::{Node, NodeRole, Stage};
+use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::topology::Level;
@@ -183,10 +183,7 @@ fn of_fleet(s: &State, look: &Look) -> Value {
         }
         Look::FleetLost => number(nodes().filter(|n| !n.reachable).count()),
         Look::FleetReady => number(nodes().filter(|n| serves(n)).count()),
-        Look::FleetSpares => {
-            let spare = |n: &&Arc<Node>| n.role == NodeRole::Spare && serves(n);
-            number(nodes().filter(spare).filter(|n| s.used_gpus(&n.name).is_empty()).count())
-        }
+        Look::FleetSpares => number(nodes().filter(|n| s.is_ready_spare(n)).count()),
         Look::FleetFindings => number(s.health.open_count()),
         Look::QueueLength => number(s.queue_len()),
         Look::QueueOldest => {

@@ -226,13 +226,18 @@ impl HealthBook {
     /// The reset, reboot or power cycle that goes on with a node. Nothing stops it, so the node takes
     /// no work before it is over, whoever asks.
     pub(crate) fn act_under_way(&self, node: &NodeName) -> Option<&Arc<AskedAct>> {
-        let done_to = |a: &Act| match a {
+        self.acts_under_way(node).next()
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn acts_under_way(&self, node: &NodeName) -> impl Iterator<Item = &Arc<AskedAct>> {
+        let done_to = move |a: &Act| match a {
             Act::ResetGpu { node: n, .. }
             | Act::Reboot { node: n, .. }
             | Act::PowerCycle { node: n, .. } => n == node,
             Act::Ticket { .. } | Act::Page { .. } => false,
         };
-        self.open_acts().find(|a| done_to(&a.act))
+        self.open_acts().filter(move |a| done_to(&a.act))
     }
 }
 

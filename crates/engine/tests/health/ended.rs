@@ -46,6 +46,30 @@ fn a_job_that_ended_is_not_started_by_what_is_learnt_later() {
 }
 
 #[test]
+fn a_node_that_told_of_the_end_and_falls_silent_later_did_not_cause_it() {
+    for settled_at_once in [true, false] {
+        let mut w = able(4);
+        let mut spec = gang(1, 8);
+        if settled_at_once {
+            // A failure of the infrastructure would not be tried again: no cause is looked for.
+            spec.retries.infrastructure = 0;
+        }
+        let job = w.run(spec);
+        let n = w.nodes_of(job)[0].clone();
+        w.pass(Span::secs(100));
+        let end = w.now;
+        w.report(job, &n, crash(0, 3));
+        assert_eq!(w.job(job).state.is_final(), settled_at_once);
+        w.sleep(Span::secs(20));
+        w.lose(&n);
+        w.sleep(Span::mins(2));
+        let p = &w.job(job).past[0];
+        assert_eq!((p.verdict, p.freed_at), (Verdict::Application, Some(end)), "{p:?}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
 fn a_job_that_exits_with_the_code_of_a_time_limit_did_not_run_past_one() {
     let mut w = able(4);
     let own = w.run(gang(1, 8));

@@ -45,7 +45,8 @@ fn what_is_allocated_ends_with_the_last_rank_for_everybody_who_counts() {
     assert_eq!((j.state, j.exit_code), (JobState::Failed, Some(3)));
     let p = &j.past[0];
     assert_eq!((p.ended_at, p.freed()), (freed + Span::secs(5), freed));
-    assert_eq!(j.ended_at, Some(freed + Span::secs(5)), "the job ends later");
+    assert_eq!(j.ended_at, Some(freed + Span::secs(5)), "it is settled later");
+    assert_eq!(j.ended(), Some(freed), "it ended with its ranks");
     w.pass(Span::secs(95));
     w.finish(second);
     assert_eq!(w.job(second).state, JobState::Succeeded);

@@ -127,6 +127,42 @@ fn a_heavier_remedy_during_a_reboot_does_not_bring_the_node_back_before_its_end(
 }
 
 #[test]
+fn the_act_of_a_remedy_that_a_heavier_one_follows_is_ended_by_that_ones_act() {
+    let mut w = able(8);
+    automatic(&mut w, Action::Reboot);
+    w.policy(|p| {
+        p.remedies.rules.push(Rule {
+            kind: Some("ecc-*".into()),
+            pool: None,
+            sku: None,
+            ladder: vec![Action::ResetGpu],
+            mode: Some(Mode::Automatic),
+            leave: None,
+        });
+    });
+    let n = node(1);
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
+    let reset = acts(&w, &n).into_iter().find(|a| a.1 == "reset_gpu").expect("a reset").0;
+    xid79(&mut w, &n);
+    assert_eq!(
+        remedy(&w, &n).map(|r| (r.action, r.step)),
+        Some((Action::Reboot, RemedyStep::Acting))
+    );
+    let open: Vec<&str> = acts(&w, &n).into_iter().map(|a| a.1).collect();
+    assert_eq!(open, ["reboot"], "nobody resets a GPU after the reboot, in the middle of the test");
+    let end = w.engine.state().health.acts[&reset].ended.clone().expect("an end");
+    assert!(!end.ok && end.message.contains("reboot the node"), "{end:?}");
+    // Whoever did it all the same is too late to say so.
+    w.ok(Command::ActDone { id: reset, ok: true, message: "reset".into() });
+    assert_eq!(w.engine.state().health.acts[&reset].ended.as_ref(), Some(&end));
+    meet(&mut w, 1, "boot-2");
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_undo_during_the_test_after_a_reboot_waits_for_that_test() {
     let (mut w, n, id) = rebooting();
     meet(&mut w, 1, "boot-2");

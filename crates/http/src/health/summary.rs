@@ -12,7 +12,7 @@ use muster_engine::State as Site;
 use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
-use muster_model::node::{NodeRole, Stage};
+use muster_model::node::Stage;
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
@@ -32,15 +32,10 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
 fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     let whole = caller.actor.project.is_none();
     let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
-    let (mut spares, mut spares_left) = (0, 0);
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         *nodes.entry(state_word(n).to_owned()).or_default() += 1;
-        if n.role == NodeRole::Spare {
-            spares += 1;
-            let free = state_word(n) == "ready" && n.breaker.is_none();
-            spares_left += u32::from(free && s.attempts_on(&n.name).next().is_none());
-        }
     }
+    let spares = s.spares();
     let mut open: Vec<Finding> = Vec::new();
     let mut findings_open = 0;
     for f in s.health.open().filter(|f| sees(s, caller, f)) {
@@ -63,8 +58,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         breakers: Vec::new(),
         automation: None,
         nodes,
-        spares_left,
-        spares,
+        spares_left: spares.values().map(|of| of.ready).sum(),
+        spares: spares.values().map(|of| of.all).sum(),
     };
     if whole {
         out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();

@@ -125,7 +125,7 @@ pub(crate) fn percent(r: Ratio, target: &str) -> String {
     r.percent(u32::try_from(decimals + 2).unwrap_or(4).min(6))
 }
 
-fn view(site: &Site, s: &Standing) -> Slo {
+fn view(app: &App, caller: &Caller, site: &Site, s: &Standing) -> Slo {
     let (o, st) = (&s.objective, &s.status);
     let target = o.target.to_string();
     let open = site
@@ -137,7 +137,7 @@ fn view(site: &Site, s: &Standing) -> Slo {
         kind: Kind::Slo,
         name: o.name.to_string(),
         state: st.state(o.target).to_owned(),
-        version: site.slo.objectives_at.0,
+        version: caller.version(app, site.slo.objectives_at.0),
         owner: o.owner.clone(),
         description: o.description.clone(),
         sli: o.sli,
@@ -197,7 +197,7 @@ pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
     let standings = app.standings().get(app.brain());
     app.brain().read(|s| {
         let mine = standings.iter().filter(|x| sees(caller, &x.objective));
-        (s.seq, mine.map(|x| view(s, x)).collect())
+        (s.seq, mine.map(|x| view(app, caller, s, x)).collect())
     })
 }
 
@@ -225,7 +225,7 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
     Ok(app.brain().read(|s| {
         let ledgers = [&s.slo.book.ledger, &*tail];
         let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
-        Slo { chart: chart.into_iter().map(point).collect(), ..view(s, one) }
+        Slo { chart: chart.into_iter().map(point).collect(), ..view(app, caller, s, one) }
     }))
 }
 

@@ -24,6 +24,13 @@ async fn a_list_says_of_a_dependency_what_explain_says() {
     assert_eq!(released.json()["waiting"], why);
     let explained = s.get(&s.user, &format!("/v1/jobs/{first}/explain")).await.json();
     assert_eq!(explained["state"], "held", "{explained}");
+    // Also what ends a hold is said in the same words.
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == first).unwrap();
+    let one = s.get(&s.user, &format!("/v1/jobs/{first}")).await.json();
+    let why = format!("is held by user:ann; `muster release {first}` lets it go on");
+    assert_eq!((&row["waiting"], &one["waiting"]), (&json!(why), &json!(why)));
+    assert_eq!(explained["summary"], json!(why), "{explained}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -156,6 +156,47 @@ async fn an_update_of_a_version_that_has_moved_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_versions_tell_nothing_of_others_and_guard_its_writes() {
+    let s = site().await;
+    let job = s.held_job(&s.user).await;
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    let raw = s.get(&s.operator, &path).await;
+    for at in [path.clone(), format!("{path}/array"), format!("{path}/report")] {
+        let (mine, all) = (s.get(&s.user, &at).await, s.get(&s.operator, &at).await);
+        assert_ne!(mine.json()["version"], all.json()["version"], "{at}");
+        assert!(
+            mine.header("etag").is_empty() || mine.header("etag") != all.header("etag"),
+            "{at}"
+        );
+    }
+    for at in ["/v1/jobs", "/v1/nodes", "/v1/projects"] {
+        let (mine, all) = (s.get(&s.user, at).await.json(), s.get(&s.operator, at).await.json());
+        for item in mine["items"].as_array().unwrap() {
+            let same = |o: &&Value| o["id"] == item["id"];
+            let theirs = all["items"].as_array().unwrap().iter().find(same).unwrap();
+            assert_ne!(item["version"], theirs["version"], "{at}: {item}");
+        }
+    }
+    // Every kind of caller writes with the version that it was shown, and with no other's.
+    let limit = async |token: &str, limit: &str, tag: &str| {
+        s.call(token, "PATCH", &path, &json!({"time_limit": limit}), &[("if-match", tag)]).await
+    };
+    let mine = s.get(&s.user, &path).await.header("etag").to_owned();
+    assert_eq!(mine, format!("\"{}\"", job["version"]), "as the submission said");
+    let wrong = limit(&s.user, "1h", raw.header("etag")).await;
+    assert_eq!((wrong.status.as_u16(), wrong.error().as_str()), (409, "conflict"));
+    let text = wrong.json()["error"]["message"].to_string();
+    assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
+    assert_eq!(limit(&s.operator, "1h", &mine).await.status, 409);
+    let first = limit(&s.user, "2h", &mine).await;
+    assert_eq!(first.status, 200, "{:?}", first.body);
+    assert_eq!(limit(&s.user, "3h", &mine).await.status, 409);
+    assert_eq!(limit(&s.user, "3h", first.header("etag")).await.status, 200);
+    let now = s.get(&s.operator, &path).await;
+    assert_eq!(limit(&s.operator, "4h", now.header("etag")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_places_of_twelve_thousand_nodes_fit_into_one_request() {
     let s = site().await;
     let place = |n: usize| {

@@ -25,6 +25,8 @@ pub(super) struct Attempt {
     pub(super) no: u32,
     pub(super) placement: Arc<Placement>,
     pub(super) slots: Vec<Slot>,
+    /// When the latest of its ranks ended that have.
+    last_end: Option<Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub(super) struct Job {
     pub(super) attempt: Option<Attempt>,
     pub(super) submitted_at: Time,
     pub(super) ended_at: Option<Time>,
+    /// When the end of its newest attempt was settled, and when the last rank of that ended.
+    last_attempt: Option<(Time, Time)>,
     pub(super) reason: Option<String>,
     pub(super) exit_code: Option<i32>,
 }
@@ -187,7 +191,9 @@ impl Fold {
 
     fn ended(&mut self, id: JobId, state: &'static str, at: Time) -> &mut Job {
         let job = self.job(id);
-        (job.state, job.ended_at) = (state, Some(at));
+        // With its last rank, also where that was heard or settled later.
+        let ranks = job.last_attempt.filter(|(settled, _)| *settled == at).map(|(_, end)| end);
+        (job.state, job.ended_at) = (state, Some(ranks.unwrap_or(at)));
         job
     }
 
@@ -207,6 +213,7 @@ impl Fold {
                         attempt: None,
                         submitted_at: r.at,
                         ended_at: None,
+                        last_attempt: None,
                         reason: None,
                         exit_code: None,
                     };
@@ -222,14 +229,30 @@ impl Fold {
                     no: key.attempt,
                     placement: Arc::clone(placement),
                     slots: vec![Slot::Pending; placement.slots.len()],
+                    last_end: None,
                 });
             }
             Event::SlotStarted { key, node } => self.slots(*key, node, Slot::Running),
-            Event::SlotEnded { key, node, .. } => self.slots(*key, node, Slot::Ended),
+            Event::SlotEnded { key, node, ended_at, .. } => {
+                let at = ended_at.unwrap_or(r.at);
+                let now = self.job(key.job).attempt.as_mut().filter(|a| a.no == key.attempt);
+                if let Some(a) = now {
+                    let mut slots = a.placement.slots.iter().zip(&a.slots);
+                    if slots.any(|(s, now)| s.node == *node && *now != Slot::Ended) {
+                        a.last_end = a.last_end.max(Some(at));
+                    }
+                }
+                self.slots(*key, node, Slot::Ended);
+            }
             Event::SlotLost { key, node } => self.slots(*key, node, Slot::Lost),
             Event::AttemptStarted { key, .. } => self.job(key.job).state = "running",
             Event::StopOrdered { key, .. } => self.job(key.job).state = "stopping",
-            Event::AttemptEnded { key, .. } => self.job(key.job).attempt = None,
+            Event::AttemptEnded { key, .. } => {
+                let job = self.job(key.job);
+                let over = |a: &Attempt| a.slots.iter().all(|s| *s == Slot::Ended);
+                let ranks = job.attempt.take().filter(over).and_then(|a| a.last_end);
+                job.last_attempt = Some((r.at, ranks.unwrap_or(r.at)));
+            }
             Event::JobRequeued { job, reason, .. } => {
                 let job = self.job(*job);
                 (job.state, job.ended_at, job.exit_code) = ("queued", None, None);

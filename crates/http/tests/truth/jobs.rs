@@ -243,7 +243,7 @@ pub(super) fn reports_of_jobs(said: &Said, wrong: &mut Wrong) {
             let (a, b) = (report[field].clone(), described[there].clone());
             wrong.same(format!("job {name}: its {there}"), (&one, a), (&other, b));
         }
-        // Its figures end with its last rank, its own end may come later.
+        // Both end with its last rank.
         let early =
             described["ended_at"].is_null() || text(report, "until") <= text(described, "ended_at");
         wrong.holds(early, format!("job {name} has no time after its end"), &one, report);

@@ -1,7 +1,7 @@
 //! A job for people.
 
 use super::{Beside, story};
-use muster_api::{Job, JobArray, Recovery, Timestamp};
+use muster_api::{Job, JobArray, Recovery};
 use muster_model::job::{Basis, JobState};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
@@ -94,7 +94,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.line("After a loss", loss.unwrap_or_default());
     f.line("Submitted", full(now, job.submitted_at));
     f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
-    f.line("Ended", ended(job).map(|t| full(now, t)).unwrap_or_default());
+    f.line("Ended", job.ended_at.map(|t| full(now, t)).unwrap_or_default());
     if let Some(p) = &job.progress {
         let loss = p.loss.map(|l| format!(", loss {l}")).unwrap_or_default();
         f.line("Progress", format!("step {}{loss} ({})", p.step, relative(now, p.at)));
@@ -247,14 +247,6 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.0
 }
 
-/// When a job ended: with its last rank, although the server may have heard of that later.
-fn ended(job: &Job) -> Option<Timestamp> {
-    // One that is cancelled may have waited since its last attempt.
-    let ran = matches!(job.state, JobState::Succeeded | JobState::Failed);
-    let last = job.past.last().filter(|_| ran).map(|p| p.ended_at);
-    job.ended_at.map(|at| last.map_or(at, |t| t.min(at)))
-}
-
 /// When the next attempt of a job starts that lost a node.
 fn next_attempt(job: &Job, now: Time) -> Option<String> {
     let Fence { nodes, until } = jobs::fence(job, now)?;
@@ -343,26 +335,6 @@ mod tests {
         for absent in ["Starts by", "Preempted", "Elastic", "Idle"] {
             assert!(!text.contains(absent), "{absent} in\n{text}");
         }
-    }
-
-    #[test]
-    fn a_job_ended_with_its_last_rank_and_not_when_that_was_heard() {
-        let mut job = muster_api::samples::job(42, JobState::Succeeded);
-        job.ended_at = Some(Time(14_000).into());
-        job.past = vec![muster_api::job::PastAttempt {
-            no: 1,
-            nodes: vec!["hgx-01".into()],
-            placed_at: Time(0).into(),
-            started_at: Some(Time(0).into()),
-            ended_at: Time(5_000).into(),
-            verdict: Verdict::Success,
-            attributed_to: "success".into(),
-            reason: String::new(),
-            findings: vec![],
-        }];
-        assert_eq!(ended(&job), Some(Time(5_000).into()));
-        job.state = JobState::Cancelled;
-        assert_eq!(ended(&job), Some(Time(14_000).into()), "it was queued again before");
     }
 
     #[test]

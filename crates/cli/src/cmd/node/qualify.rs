@@ -2,7 +2,7 @@
 
 use crate::cmd::several::Refusals;
 use clap::{Args, ValueEnum};
-use muster_api::{DrainRequest, Node, NodeList, Qualified, QualifyRequest, Qualifying};
+use muster_api::{DrainRequest, Node, Qualified, QualifyRequest, Qualifying};
 use muster_client::{Client, ClientError};
 use muster_model::qualification::{self as q, Check, Outcome};
 use muster_model::units::{Span, Time};
@@ -80,7 +80,7 @@ impl Qualify {
                     output::print(&super::said(node))?;
                 }
             }
-            shown(ctx, asked)?;
+            refusals.show(ctx, asked)?;
             return refusals.end(0);
         }
         let mut bad = false;
@@ -95,7 +95,7 @@ impl Qualify {
             }
             ended.push(node);
         }
-        shown(ctx, ended)?;
+        refusals.show(ctx, ended)?;
         refusals.end(if bad { FAILED } else { 0 })
     }
 
@@ -122,18 +122,6 @@ impl Qualify {
         }
         asked
     }
-}
-
-fn shown(ctx: &Ctx, mut nodes: Vec<Node>) -> Result<(), Fail> {
-    if ctx.is_table() || nodes.is_empty() {
-        return Ok(());
-    }
-    if nodes.len() == 1
-        && let Some(one) = nodes.pop()
-    {
-        return ctx.show(&one, |_| String::new());
-    }
-    ctx.show(&NodeList { items: nodes, cursor: None }, |_| String::new())
 }
 
 /// Looks at the node until this test is over, and tells how far it is.
