@@ -219,7 +219,7 @@ impl Slot {
             // copied from: they are not ours to watch or to stop.
             let told = slot.state.end.clone();
             let told = told.or_else(|| slot.dir.record().end.map(|e| slot.verdict(&e)));
-            let copy = || SlotEnd::unproven("the agent's directory is a copy, they are not its own");
+            let copy = || SlotEnd::unproven("the agent's directory is a copy");
             slot.conclude_unstarted(told.unwrap_or_else(copy));
             return Some(slot);
         }
