@@ -1,6 +1,7 @@
 //! What the log adds up to.
 
 mod accounts;
+mod ended;
 mod error;
 pub(crate) mod health_book;
 pub(crate) mod index;

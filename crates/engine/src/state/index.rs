@@ -3,6 +3,7 @@
 
 use super::State;
 use super::accounts::Accounts;
+use super::ended::Ended;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, SlotState};
@@ -31,8 +32,8 @@ pub(crate) struct Index {
     pub(crate) wakes: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others.
     pub(crate) waits: Waits,
-    /// Ended jobs in the order they ended.
-    pub(crate) ended: BTreeSet<(Time, JobId)>,
+    /// Ended jobs of each project in the order they ended.
+    pub(crate) ended: Ended,
     /// Jobs in the order in which their last attempts ended, also those that go on.
     tried: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
@@ -360,11 +361,7 @@ impl Index {
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
             }
-            s if s.is_final() => {
-                if let Some(at) = job.ended_at {
-                    self.ended.remove(&(at, job.id));
-                }
-            }
+            s if s.is_final() => self.ended.remove(job),
             _ => {}
         }
         if let Some(a) = &job.attempt {
@@ -407,11 +404,7 @@ impl Index {
         }
         match job.state {
             JobState::Queued => self.line_up(state, job, self.waits.judge(state, job)),
-            s if s.is_final() => {
-                if let Some(at) = job.ended_at {
-                    self.ended.insert((at, job.id));
-                }
-            }
+            s if s.is_final() => self.ended.insert(job),
             _ => {}
         }
         self.keep(job);
