@@ -1,6 +1,7 @@
 //! What the log adds up to.
 
 mod accounts;
+mod backlog;
 mod ended;
 mod error;
 pub(crate) mod health_book;

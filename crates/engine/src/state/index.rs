@@ -3,6 +3,7 @@
 
 use super::State;
 use super::accounts::Accounts;
+use super::backlog::Backlog;
 use super::ended::Ended;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
@@ -32,6 +33,8 @@ pub(crate) struct Index {
     pub(crate) wakes: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others.
     pub(crate) waits: Waits,
+    /// How many jobs wait, in the scheduler's queue or not.
+    pub(crate) backlog: Backlog,
     /// Ended jobs of each project in the order they ended.
     pub(crate) ended: Ended,
     /// Jobs in the order in which their last attempts ended, also those that go on.
@@ -357,6 +360,7 @@ impl Index {
         }
         match job.state {
             JobState::Queued => {
+                self.backlog.remove(job);
                 self.interrupted.remove(&job.id);
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
@@ -403,7 +407,10 @@ impl Index {
             }
         }
         match job.state {
-            JobState::Queued => self.line_up(state, job, self.waits.judge(state, job)),
+            JobState::Queued => {
+                self.backlog.add(job);
+                self.line_up(state, job, self.waits.judge(state, job));
+            }
             s if s.is_final() => self.ended.insert(job),
             _ => {}
         }
@@ -562,6 +569,7 @@ impl Index {
         check(self.ports == fresh.ports, "ports");
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waits == fresh.waits, "dependencies");
+        check(self.backlog == fresh.backlog, "waiting jobs");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");
