@@ -8,6 +8,7 @@ pub(crate) mod health_book;
 pub(crate) mod index;
 mod promise_book;
 mod runbook_shelf;
+pub(crate) mod saves;
 pub(crate) mod waits;
 
 pub use error::ApplyError;

@@ -5,6 +5,7 @@ use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
 use super::ended::Ended;
+use super::saves::Saves;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, SlotState};
@@ -35,6 +36,8 @@ pub(crate) struct Index {
     pub(crate) waits: Waits,
     /// How many jobs wait, in the scheduler's queue or not.
     pub(crate) backlog: Backlog,
+    /// Which jobs save to which directory.
+    pub(crate) saves: Saves,
     /// Ended jobs of each project in the order they ended.
     pub(crate) ended: Ended,
     /// Jobs in the order in which their last attempts ended, also those that go on.
@@ -353,6 +356,7 @@ impl Index {
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
         self.unkeep(job);
         self.waits.remove(job);
+        self.saves.remove(job);
         self.noticed.remove(&job.id);
         self.preflights.remove(&job.id);
         if let Some(p) = job.past.last() {
@@ -397,6 +401,7 @@ impl Index {
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
         self.waits.add(job);
+        self.saves.add(job);
         if let Some(p) = job.past.last() {
             self.tried.insert((p.ended_at, job.id));
         }
@@ -570,6 +575,7 @@ impl Index {
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waits == fresh.waits, "dependencies");
         check(self.backlog == fresh.backlog, "waiting jobs");
+        check(self.saves == fresh.saves, "directories for checkpoints");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");
