@@ -23,6 +23,11 @@ impl ProcessId {
         ProcessId { pid, start: stat(pid).map_or(0, |s| s.start), boot: boot_id() }
     }
 
+    /// The process that has this number now.
+    pub(crate) fn of(pid: i32) -> Option<ProcessId> {
+        stat(pid).map(|s| ProcessId { pid, start: s.start, boot: boot_id() })
+    }
+
     /// Whether this very process still runs. A zombie does not.
     pub(crate) fn alive(&self) -> bool {
         self.boot == boot() && stat(self.pid).is_some_and(|s| s.start == self.start && !s.dead)

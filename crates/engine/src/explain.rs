@@ -3,6 +3,7 @@
 use crate::decide::jobs::{admit, named_by};
 use crate::state::State;
 use crate::state::index::{spec_demand, work};
+use crate::state::saves::dir_of;
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
@@ -56,7 +57,33 @@ impl State {
         {
             self.forecast(e, work(job), basis.is_some(), now);
         }
+        if !job.state.is_final() && job.depends.is_empty() {
+            self.warn_shared(&mut out, &job.project, &job.spec, Some(job.payload));
+        }
         Some(out)
+    }
+
+    /// Says it where another job saves to the same directory: nothing stops either of them, and each
+    /// would write over what the other saved.
+    fn warn_shared(
+        &self,
+        out: &mut Explanation,
+        project: &ProjectName,
+        spec: &JobSpec,
+        own: Option<JobId>,
+    ) {
+        let Some(dir) = dir_of(spec) else { return };
+        let other = self.index.saves.other(project, dir, own);
+        let Some(other) = other.and_then(|id| self.jobs.get(&id)) else { return };
+        let (id, state) = (other.payload, other.state);
+        let detail = format!(
+            "job {id}, which is {state}, saves to `{dir}` too, and each writes over the other's: \
+             use another `checkpoint.dir`, or let one wait for the other (`--after`)"
+        );
+        let left = out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
+        let (nodes_left, gpus_left) = left;
+        let name = "checkpoint".into();
+        out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
     }
 
     /// Gives a start its two ends: by time limits as written, and by durations seen.
@@ -194,6 +221,7 @@ impl State {
     ) -> Result<Explanation, Refusal> {
         let r = resolve(spec)?;
         let mut w = self.spec_work(spec)?;
+        let project = w.project.clone();
         let depends = named_by(self, &w.project, spec, &r.after)?;
         let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
         // A job without a time limit gets the site's.
@@ -212,6 +240,9 @@ impl State {
         if let Some(e) = &mut out.estimate {
             let w = Work { user: user_of(actor).into(), since: now, ..w };
             self.forecast(e, w, false, now);
+        }
+        if depends.is_empty() {
+            self.warn_shared(&mut out, &project, spec, None);
         }
         Ok(out)
     }

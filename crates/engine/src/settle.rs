@@ -97,11 +97,13 @@ impl Engine {
         }
         // A new attempt never writes where the old one still can: it waits until the ranks on the
         // lost node have certainly stopped, or, where they may go on, until the node is heard.
-        if lost
-            && matches!(again, Next::Again(..))
-            && job.spec.fenced()
-            && stop.fence_until.is_none_or(|t| self.state.now < t)
-        {
+        let now = self.state.now;
+        let waits = match again {
+            Next::Again(..) => stop.fence_until.is_none_or(|t| now < t),
+            // Once it is over, nobody knows any more what whoever queues it anew must wait for.
+            _ => self.is_unseen(a, key) && stop.fence_until.is_some_and(|t| now < t),
+        };
+        if lost && waits && job.spec.fenced() {
             return;
         }
         self.write_repeats(&found.findings);
@@ -143,6 +145,15 @@ impl Engine {
             }
         }
         self.after_end(a);
+    }
+
+    /// Does a node that is heard not know whether ranks of an attempt still run there?
+    fn is_unseen(&self, a: &Attempt, key: AttemptKey) -> bool {
+        let heard = |n: &NodeName| {
+            self.state.nodes.get(n).is_some_and(|n| n.reachable && !n.orphans.contains(&key))
+        };
+        let mut slots = a.placement.slots.iter().zip(&a.slots);
+        slots.any(|(slot, s)| *s == SlotState::Lost && heard(&slot.node))
     }
 
     fn next_step(&self, job: &Job, why: &StopReason, verdict: Verdict) -> Next {

@@ -1,11 +1,14 @@
 //! What the log adds up to.
 
 mod accounts;
+mod backlog;
+mod ended;
 mod error;
 pub(crate) mod health_book;
 pub(crate) mod index;
 mod promise_book;
 mod runbook_shelf;
+pub(crate) mod saves;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
@@ -17,7 +20,7 @@ use index::{Index, Left};
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
-use muster_model::job::Job;
+use muster_model::job::{Job, SlotState};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::Node;
 use muster_model::policy::SitePolicy;
@@ -180,6 +183,15 @@ impl State {
     #[must_use]
     pub fn slots_on(&self, job: JobId, node: &NodeName) -> &[usize] {
         self.index.on_node.get(node).and_then(|here| here.get(&job)).map_or(&[], |s| s)
+    }
+
+    /// Is it unknown whether ranks of an attempt still run on a node?
+    #[must_use]
+    pub fn is_lost_on(&self, node: &NodeName, key: AttemptKey) -> bool {
+        let attempt = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+        let slot = self.slots_on(key.job, node).first();
+        let at = attempt.filter(|a| a.no == key.attempt).zip(slot);
+        at.is_some_and(|(a, i)| a.slots.get(*i) == Some(&SlotState::Lost))
     }
 
     /// Slots of a job's present attempt that hold something.

@@ -187,15 +187,15 @@ impl Engine {
             .find(|p| taken.iter().all(|t| !t.contains_key(p)))
     }
 
-    /// Ended jobs beyond the number kept leave the working state, a tenth at a time.
+    /// Ended jobs beyond the number kept leave the working state, a tenth at a time: those of the
+    /// projects that have most.
     fn forget(&mut self) {
         let keep = self.policy.keep_ended;
         let have = self.state.index.ended.len();
         if have <= keep + keep / 10 {
             return;
         }
-        let jobs: Vec<JobId> =
-            self.state.index.ended.iter().take(have - keep).map(|(_, id)| *id).collect();
+        let jobs = self.state.index.ended.first_to_leave(have - keep);
         self.emit(None, Event::JobsForgotten { jobs });
     }
 }

@@ -1,9 +1,12 @@
 //! What is asked of an array is asked of its tasks.
 
 use crate::common::{World, crash, gang, replay};
+use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::JobState;
+use muster_model::spec::JobSpec;
+use muster_model::units::Span;
 
 #[test]
 fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() {
@@ -43,5 +46,31 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
     // One task by itself is queued again however it ended.
     w.ok(Command::Requeue { job: task(0) });
     assert_eq!((w.job(task(0)).state, w.job(task(0)).attempts), (Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_project_that_ends_many_jobs_forgets_its_own_and_nobody_elses() {
+    let mut w = World::new(1, 8);
+    let policy = Policy { keep_ended: 20, ..Policy::default() };
+    w.engine = Engine::new(w.engine.state().clone(), policy);
+    let of = |project: &str| JobSpec { project: Some(project.parse().unwrap()), ..gang(1, 1) };
+    w.project("alpha");
+    w.project("beta");
+    let beta = w.run(of("beta"));
+    w.finish(beta);
+    let alpha = w.run(of("alpha"));
+    w.finish(alpha);
+    for _ in 0..4 {
+        w.pass(Span::secs(1));
+        let first = w.submit(JobSpec { array: Some("0-9".into()), hold: true, ..of("alpha") });
+        for n in 0..10 {
+            w.ok(Command::Cancel { job: JobId(first.0 + n) });
+        }
+    }
+    let jobs = &w.engine.state().jobs;
+    assert!((20..=22).contains(&jobs.len()), "{}", jobs.len());
+    assert!(jobs.contains_key(&beta), "its project has but one");
+    assert!(!jobs.contains_key(&alpha), "the oldest of the project that has most");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

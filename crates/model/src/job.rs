@@ -182,6 +182,7 @@ pub enum SlotEnd {
 /// them in the log.
 const NO_SERVER: &str = "no server for ";
 const RANKS_GONE: &str = "its ranks are gone: the node or its agent started anew";
+const MAY_RUN: &str = "its ranks may still run: ";
 
 impl SlotEnd {
     /// Why an agent stops ranks that no server was there for, for so long.
@@ -194,6 +195,18 @@ impl SlotEnd {
     #[must_use]
     pub fn ranks_gone() -> SlotEnd {
         SlotEnd::NodeFault { reason: RANKS_GONE.to_owned() }
+    }
+
+    /// Its agent gives the attempt up without having seen that its ranks ended.
+    #[must_use]
+    pub fn unproven(why: &str) -> SlotEnd {
+        SlotEnd::NodeFault { reason: format!("{MAY_RUN}{why}") }
+    }
+
+    /// May its ranks still run? Then nobody starts beside them who would write where they do.
+    #[must_use]
+    pub fn is_unproven(&self) -> bool {
+        matches!(self, SlotEnd::NodeFault { reason } if reason.starts_with(MAY_RUN))
     }
 
     /// Did its agent stop it because no server was there? That is nobody's failure.

@@ -297,7 +297,13 @@ pub enum OverBudget {
     Cap,
 }
 
-/// Limits on what one user may have; none by default.
+/// Jobs that may wait in all where the policy does not say: about 3 KiB of the server's memory
+/// each, so 3 GiB.
+pub const QUEUED_JOBS: u32 = 1_000_000;
+/// Jobs of one project that may wait where the policy does not say: 750 MiB.
+pub const QUEUED_JOBS_PER_PROJECT: u32 = 250_000;
+
+/// Limits on what one user may have. Only what may wait is limited by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -308,10 +314,13 @@ pub struct Limits {
     /// GPUs of one user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus_per_user: Option<u32>,
-    /// Jobs of one user that wait; more are refused at submission.
+    /// Jobs of one user that wait, held ones too; more are refused at submission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_jobs_per_user: Option<u32>,
-    /// Jobs that wait in all; more are refused at submission.
+    /// Jobs of one project that wait; [`QUEUED_JOBS_PER_PROJECT`] when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_jobs_per_project: Option<u32>,
+    /// Jobs that wait in all; [`QUEUED_JOBS`] when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_jobs: Option<u32>,
     /// Longest time limit; a job without one gets it.

@@ -25,6 +25,14 @@ pub(crate) struct Kept {
     pub(crate) chain: Link,
 }
 
+/// What is there of the file.
+enum Found {
+    Absent,
+    /// What it says, and of which store.
+    Line(Kept, Link),
+    Damaged,
+}
+
 /// The file.
 pub(crate) struct KeptHead {
     path: PathBuf,
@@ -58,22 +66,44 @@ impl KeptHead {
     /// What it says of this store. Nothing when it is not there, speaks of another store, or was
     /// cut by a failing disk: it only ever adds to what the database itself says.
     pub(crate) fn read(&self) -> Result<Option<Kept>, StoreError> {
+        match self.found()? {
+            Found::Absent => Ok(None),
+            Found::Line(kept, store) => Ok((store == self.store).then_some(kept)),
+            Found::Damaged => {
+                tracing::warn!(
+                    file = %self.path.display(),
+                    "the second copy of the log's head makes no sense and is not used; it is \
+                     written anew"
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Why it says nothing although it is there, for whoever asks whether all is well.
+    pub(crate) fn problem(&self) -> Result<Option<String>, StoreError> {
+        Ok(matches!(self.found()?, Found::Damaged).then(|| {
+            format!(
+                "{} cannot be read: it is empty, cut or altered, so whether the log lost its end \
+                 cannot be told (a server writes it anew with its next commit)",
+                self.path.display()
+            )
+        }))
+    }
+
+    fn found(&self) -> Result<Found, StoreError> {
         // A writer may be at it; a line that is cut is read again.
         for _ in 0..5 {
             let text = match std::fs::read(&self.path) {
                 Ok(text) => text,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Absent),
                 Err(e) => return Err(self.failed("read", e)),
             };
             if let Some((kept, store)) = parse(&text) {
-                return Ok((store == self.store).then_some(kept));
+                return Ok(Found::Line(kept, store));
             }
         }
-        tracing::warn!(
-            file = %self.path.display(),
-            "the second copy of the log's head makes no sense and is not used; it is written anew"
-        );
-        Ok(None)
+        Ok(Found::Damaged)
     }
 
     /// After a commit. Nothing waits for it, and a disk that refuses it fails no append.

@@ -160,6 +160,29 @@ fn a_head_that_is_behind_absent_cut_or_of_another_store_says_nothing() {
 }
 
 #[test]
+fn a_head_that_cannot_be_read_is_a_problem_that_the_check_names() {
+    with_both(|site, _| {
+        let mut s = site.open_as_server();
+        let epoch = filled(&mut *s);
+        let (head, whole) = (site.head_file(), std::fs::read(site.head_file()).unwrap());
+        assert!(s.check().unwrap().is_ok());
+        for damaged in [&b""[..], &whole[..60]] {
+            std::fs::write(&head, damaged).unwrap();
+            let problems = site.open_as_server().check().unwrap().problems;
+            assert!(
+                matches!(&problems[..], [p] if p.contains(".head cannot be read")),
+                "{problems:?}"
+            );
+        }
+        // The next commit repairs it, and a site may have none.
+        s.append(&batch(epoch, 101..=102)).unwrap();
+        assert!(site.open_as_server().check().unwrap().is_ok());
+        std::fs::remove_file(&head).unwrap();
+        assert!(site.open_as_server().check().unwrap().is_ok());
+    });
+}
+
+#[test]
 fn a_restore_over_a_lost_log_needs_no_further_word() {
     with_both(|site, sql| {
         let mut s = site.open_as_server();

@@ -7,6 +7,7 @@ use crate::process;
 use muster_link::messages::Limits;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,6 +105,33 @@ impl Group {
             group.dirs.push(dir);
         }
         Ok(Some(group))
+    }
+
+    /// What is there of a slot's group that an earlier agent made.
+    pub(crate) fn find(on: &Cgroups, node: &str, slot: &str) -> Group {
+        // Whether a container runtime made groups in it is not known.
+        let mut group = Group { nested: true, ..Group::default() };
+        let v1 = on.v1.iter().map(|(name, parent)| (*name, parent));
+        for (name, parent) in v1.chain(on.v2.iter().map(|(parent, _)| ("unified", parent))) {
+            let dir = parent.join(node).join(slot);
+            if !dir.is_dir() {
+                continue;
+            }
+            match name {
+                "freezer" => group.freezer = Some(dir.clone()),
+                "unified" => group.unified = Some(dir.clone()),
+                _ => {}
+            }
+            group.dirs.push(dir);
+        }
+        group
+    }
+
+    /// Slots that have a group in any tree.
+    pub(crate) fn slots(on: &Cgroups, node: &str) -> BTreeSet<String> {
+        let parents = on.v1.iter().map(|(_, p)| p).chain(on.v2.iter().map(|(p, _)| p));
+        let dirs = parents.flat_map(|p| below(&p.join(node)).collect::<Vec<PathBuf>>());
+        dirs.filter_map(|d| Some(d.file_name()?.to_str()?.to_owned())).collect()
     }
 
     /// Files into which a process writes `0` to join.
@@ -400,6 +428,23 @@ mod tests {
         let service = "/sys/fs/cgroup/system.slice/agent.service/muster/n/5.1";
         assert_eq!(at(service).as_deref(), service.strip_prefix("/sys/fs/cgroup"));
         assert_eq!(at("/elsewhere/n"), None);
+    }
+
+    #[test]
+    fn a_group_is_found_again_in_whatever_trees_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let v1 = ["memory", "freezer"].map(|c| (c, dir.path().join(c)));
+        let v2 = Some((dir.path().join("unified"), vec![]));
+        let on = Cgroups { v1: v1.to_vec(), v2, ..Cgroups::none() };
+        assert!(Group::slots(&on, "n1").is_empty());
+        for made in ["memory/n1/5.1", "freezer/n1/5.2", "unified/n1/5.2"] {
+            fs::create_dir_all(dir.path().join(made)).unwrap();
+        }
+        assert_eq!(Group::slots(&on, "n1"), ["5.1", "5.2"].map(str::to_owned).into());
+        let g = Group::find(&on, "n1", "5.2");
+        let at = |tree: &str| dir.path().join(tree).join("n1/5.2");
+        assert_eq!((g.freezer, g.unified), (Some(at("freezer")), Some(at("unified"))));
+        assert_eq!(g.dirs, [at("freezer"), at("unified")]);
     }
 
     #[test]

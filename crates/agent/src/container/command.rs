@@ -196,10 +196,11 @@ mod tests {
 
     #[test]
     fn what_is_the_nodes_alone_is_no_volume_of_an_image() {
-        for from in ["/proc", "/sys/kernel", "/run", "/usr/../proc/self"] {
+        for from in ["/proc", "/sys/kernel", "/run", "/usr/../proc/self", "/dev/shm"] {
             let refused = refused(from, &[]);
             assert!(refused.contains("is the node's alone"), "{refused}");
         }
+        assert!(refused("/tmp", &[]).contains("each job has its own"));
     }
 
     fn refused(from: &str, hidden: &[PathBuf]) -> String {

@@ -19,7 +19,17 @@ pub(crate) fn ready(dir: &Path) -> io::Result<()> {
 
 /// What is wrong with it, and what to do.
 pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refusal {
+    let link = dir.ancestors().find(|d| d.is_symlink());
     let dir = dir.display();
+    // Nobody is to be asked to change the owner of what a tenant's link leads to.
+    if let Some(link) = link {
+        let link = link.display();
+        let who = who.map_or_else(|| "the agent's user".into(), Account::says);
+        return Refusal::Job(format!(
+            "checkpoint directory `{dir}` cannot be made or written by {who}: `{link}` is a link \
+             that leads where that user may not write; name a directory by its own path"
+        ));
+    }
     Refusal::Job(match who {
         Some(who) => format!(
             "checkpoint directory `{dir}` cannot be made or written by {}: {e}; make it on the \
@@ -36,4 +46,21 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
             )
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_to_change_the_owner_of_a_link() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (link, below) = (tmp.path().join("link"), tmp.path().join("link/ckpt"));
+        std::os::unix::fs::symlink("/proc/nowhere", &link).unwrap();
+        for dir in [link, below] {
+            let e = ready(&dir).unwrap_err();
+            let Refusal::Job(said) = refusal(&dir, None, &e) else { panic!("the job's fault") };
+            assert!(said.contains("link` is a link") && !said.contains("chown"), "{said}");
+        }
+    }
 }

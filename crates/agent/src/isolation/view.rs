@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 /// What is the kernel's or the node's own cannot be a volume: it would show what the slot's own
 /// hide.
-const NO_VOLUMES: [&str; 3] = ["/proc", "/sys", "/run"];
+const NO_VOLUMES: [&str; 4] = ["/proc", "/sys", "/run", "/dev/shm"];
 /// Writing here reaches the whole node.
 const READ_ONLY: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver"];
@@ -195,8 +195,11 @@ fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
 
 /// Why what is really there cannot be a volume, if so.
 pub(crate) fn not_a_volume(real: &Path) -> Option<&'static str> {
+    if PRIVATE.iter().any(|(at, _)| real == Path::new(at)) {
+        return Some("each job has its own, which needs no volume: name a directory in it");
+    }
     let kept = NO_VOLUMES.iter().any(|d| real.starts_with(d));
-    kept.then_some("what is under /proc, /sys and /run is the node's alone")
+    kept.then_some("what is under /proc, /sys, /run and /dev/shm is the node's alone")
 }
 
 fn volumes(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {

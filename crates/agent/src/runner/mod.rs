@@ -7,6 +7,7 @@ mod hands;
 mod pids;
 mod slot;
 mod start;
+mod strays;
 
 pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
@@ -27,7 +28,7 @@ use muster_model::units::Span;
 use slot::Slot;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -162,6 +163,8 @@ pub struct Runner {
     watcher: Watcher,
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
+    /// Attempts of which nothing is known but that their processes could not be ended.
+    unproven: BTreeMap<AttemptKey, SlotEnd>,
     renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
@@ -181,6 +184,7 @@ impl Runner {
             watcher: Watcher::default(),
             desk: Desk::default(),
             leftovers: Vec::new(),
+            unproven: BTreeMap::new(),
             renewals: Renewals::open(&config.state),
             ending: Vec::new(),
             looked: None,
@@ -188,9 +192,12 @@ impl Runner {
             config,
         };
         let runs = runner.runs();
+        // A directory in which nothing ever ran has nobody to look for.
+        let used = runs.exists() || runner.config.state.join(start::LOG).exists();
         RunDir(runs.clone()).create()?;
         trash::sweep(&runner.config.state.join(TRASH));
         let now = Instant::now();
+        let mut unread = Vec::new();
         for entry in std::fs::read_dir(&runs)? {
             let entry = entry?;
             let key = entry.file_name().to_str().and_then(|n| n.parse::<AttemptKey>().ok());
@@ -202,12 +209,36 @@ impl Runner {
                 }
                 None => {
                     tracing::warn!(attempt = %key, path = %entry.path().display(),
-                        "an attempt without a readable meta.json never started; removed");
-                    RunDir(entry.path()).remove();
+                        "an attempt without a readable meta.json is stopped and removed");
+                    // A supervisor that is still on its way finds it given up.
+                    let _ = RunDir(entry.path()).claim(None);
+                    unread.push(RunDir(entry.path()));
                 }
             }
         }
+        if used {
+            runner.stop_strays(&runs);
+        }
+        unread.iter().for_each(RunDir::remove);
         Ok(runner)
+    }
+
+    /// Ends what an earlier agent started and no record claims.
+    fn stop_strays(&mut self, runs: &Path) {
+        // A supervisor that its record does not name would never be looked at again.
+        let named = |slot: &Slot| {
+            let record = RunDir(slot.dir().to_owned()).record();
+            !slot.active() || record.supervisor.flatten().is_some()
+        };
+        let left = strays::stop(&self.config, runs, |key, supervised| {
+            self.slots.get(&key).is_some_and(|slot| !supervised || named(slot))
+        });
+        for (key, what) in left {
+            tracing::warn!(attempt = %key, "left behind: {what}");
+            self.slots.remove(&key);
+            self.unproven.insert(key, SlotEnd::unproven(&what));
+            self.leftovers.push((key, what));
+        }
     }
 
     /// With other hands than the default ones; for before the first start.
@@ -348,7 +379,9 @@ impl Runner {
     /// Whether the attempt is known: waiting, running or ended.
     #[must_use]
     pub fn knows(&self, key: AttemptKey) -> bool {
-        self.slots.contains_key(&key) || self.waiting.contains_key(&key)
+        self.slots.contains_key(&key)
+            || self.waiting.contains_key(&key)
+            || self.unproven.contains_key(&key)
     }
 
     /// Attempts whose ranks may still be up.
@@ -495,7 +528,9 @@ impl Runner {
     pub fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         // One that waits is under way, too: a stop must find it.
         let waiting = self.waiting.keys().map(|k| (*k, Observed::Running));
-        self.slots.iter().map(|(k, s)| (*k, s.observed())).chain(waiting).collect()
+        let unproven = self.unproven.iter().map(|(k, end)| (*k, Observed::Ended(end.clone())));
+        let slots = self.slots.iter().map(|(k, s)| (*k, s.observed()));
+        slots.chain(waiting).chain(unproven).collect()
     }
 
     /// How long ago an attempt ended, where that is known. No clock that somebody sets counts here.
@@ -506,6 +541,7 @@ impl Runner {
 
     /// The server has the end in its log: the attempt's traces go. One that still runs stays.
     pub fn forget(&mut self, key: AttemptKey) {
+        self.unproven.remove(&key);
         if self.slots.get(&key).is_some_and(|s| !s.active())
             && let Some(slot) = self.slots.remove(&key)
         {

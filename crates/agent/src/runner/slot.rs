@@ -219,8 +219,8 @@ impl Slot {
             // copied from: they are not ours to watch or to stop.
             let told = slot.state.end.clone();
             let told = told.or_else(|| slot.dir.record().end.map(|e| slot.verdict(&e)));
-            let reason = "the agent's directory is a copy: the ranks are not its own".to_string();
-            slot.conclude_unstarted(told.unwrap_or(SlotEnd::NodeFault { reason }));
+            let copy = || SlotEnd::unproven("the agent's directory is a copy");
+            slot.conclude_unstarted(told.unwrap_or_else(copy));
             return Some(slot);
         }
         slot.group = meta.group;

@@ -23,6 +23,9 @@ use std::process::{Child, Command, Stdio};
 /// Most ranks of one slot: more is a slip of the keyboard, and each is a process.
 const MOST_RANKS: u32 = 4096;
 
+/// What supervisors complain into, from the first one on.
+pub(super) const LOG: &str = "shim.log";
+
 /// What a start needs that all starts share.
 pub(super) struct Tools<'a> {
     pub(super) config: &'a RunnerConfig,
@@ -217,7 +220,7 @@ fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>
 
 /// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same
 /// name; their groups must differ.
-fn group_name(config: &RunnerConfig) -> String {
+pub(super) fn group_name(config: &RunnerConfig) -> String {
     format!("{}-{:08x}", config.node, state_hash(config))
 }
 
@@ -288,7 +291,7 @@ fn order(
 
 fn spawn(config: &RunnerConfig, order: &Order) -> io::Result<Child> {
     // Supervisors share it: they write only when something is wrong.
-    let log = File::options().append(true).create(true).open(config.state.join("shim.log"))?;
+    let log = File::options().append(true).create(true).open(config.state.join(LOG))?;
     let mut child = Command::new(&config.shim.program)
         .arg0("muster")
         .args(&config.shim.args)

@@ -337,6 +337,9 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
         Path::new("/proc/1/root"),
         Path::new("/sys/fs/cgroup"),
         Path::new("/run"),
+        Path::new("/dev/shm"),
+        Path::new("/tmp"),
+        Path::new("/var/tmp"),
     ] {
         let mut d = b.detail("find at; cat at/file at/7/0.out; exit 0");
         d.volumes = vec![volume(from, &at)];
@@ -364,8 +367,10 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
         let mut d = b.detail("true");
         d.checkpoint = Some(checkpoints(&made));
         let (_, end) = end_of(&mut b, &d);
+        // Who follows the hint must not be led elsewhere by a link of the job's.
+        let hint = if made.starts_with(&link) { "closed` is a link" } else { "chown" };
         assert!(
-            matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("chown")),
+            matches!(&end, SlotEnd::Unstartable { reason } if reason.contains(hint)),
             "{end:?}"
         );
         let mut d = b.detail("true");

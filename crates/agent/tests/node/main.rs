@@ -14,6 +14,7 @@ mod ranks;
 mod server;
 mod session;
 mod sick;
+mod strays;
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,6 +54,7 @@ fn main() {
     all.extend(hooks::all());
     all.extend(sick::all());
     all.extend(lease::all());
+    all.extend(strays::all());
     all.extend(panics::all());
     all.extend(huge::all());
     if args.iter().any(|a| a == "--list") {

@@ -112,6 +112,7 @@ fn everything() -> SitePolicy {
         running_jobs_per_user: Some(1),
         gpus_per_user: Some(1),
         queued_jobs_per_user: Some(1),
+        queued_jobs_per_project: Some(1),
         queued_jobs: Some(1),
         max_time: Some(Span(1)),
     };

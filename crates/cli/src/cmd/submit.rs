@@ -7,6 +7,7 @@ use muster_client::Client;
 use muster_model::spec::JobSpec;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
+use muster_terminal::output::clean::line;
 use muster_terminal::{follow, jobs, output, pick};
 use std::io::Read;
 
@@ -47,6 +48,13 @@ impl Submit {
             return Ok(if possible { 0 } else { REFUSED });
         }
         let submitted = client.submit(&spec).await?;
+        // Only a word of warning, whatever comes of asking: the job is submitted.
+        if spec.checkpoint.is_some()
+            && let Ok(e) = client.explain(submitted.id()).await
+        {
+            let shared = e.constraints.iter().filter(|c| c.name == "checkpoint");
+            shared.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
+        }
         if !wait {
             ctx.show(&submitted, |s| said(s, &spec, output::is_terminal()))?;
             return Ok(0);

@@ -12,6 +12,7 @@ use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::node::{Node, Stage};
+use muster_model::policy::{QUEUED_JOBS, QUEUED_JOBS_PER_PROJECT};
 use muster_model::resolve::{AfterRef, resolve};
 use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
@@ -116,23 +117,25 @@ pub(crate) fn admit(
     count: u32,
 ) -> Result<Arc<JobSpec>, Refusal> {
     let l = &s.policy.limits;
-    let queue = &s.index.cluster.queue;
-    let full = |what: String, most: u32| {
-        Refusal::new(RefusalCode::Policy, format!("{what}; the site allows {most}"))
-            .field("array")
-            .hint("wait until some have started, or ask an operator (`muster policy`)")
-    };
-    let waiting = queue.len();
-    if let Some(most) = l.queued_jobs
-        && waiting + count as usize > most as usize
-    {
-        return Err(full(format!("{waiting} jobs wait already"), most));
-    }
-    if let Some(most) = l.queued_jobs_per_user {
-        let mine = queue.waiting(project, user);
-        if mine + count as usize > most as usize {
-            return Err(full(format!("{mine} jobs of {user} wait already"), most));
+    // Whatever they wait for: each takes memory of the server.
+    let backlog = &s.index.backlog;
+    let fits = |waiting: usize, whose: &str, most: u32, limit: &str| {
+        if waiting + count as usize <= most as usize {
+            return Ok(());
         }
+        let what = format!("{waiting} jobs{whose} wait already; the site allows {most}");
+        Err(Refusal::new(RefusalCode::Policy, what).field("array").hint(format!(
+            "wait until some have started or cancel some; an operator can raise `limits.{limit}` \
+             (`muster policy`)"
+        )))
+    };
+    fits(backlog.all(), "", l.queued_jobs.unwrap_or(QUEUED_JOBS), "queued_jobs")?;
+    let most = l.queued_jobs_per_project.unwrap_or(QUEUED_JOBS_PER_PROJECT);
+    let whose = format!(" of project {project}");
+    fits(backlog.of_project(project), &whose, most, "queued_jobs_per_project")?;
+    if let Some(most) = l.queued_jobs_per_user {
+        let whose = format!(" of {user}");
+        fits(backlog.of_user(project, user), &whose, most, "queued_jobs_per_user")?;
     }
     match (l.max_time, spec.time_limit) {
         (_, Some(asked)) => allowed(s, asked).map(|()| spec.clone()),
@@ -496,4 +499,21 @@ pub(super) fn update(
     // What it asks for now is asked anew, also of those who were to make room for it.
     e.withdraw_notices(id);
     Ok(Answer::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_wait_is_bounded_where_the_policy_says_nothing() {
+        let (s, project) = (State::default(), "alpha".parse().unwrap());
+        let ask = |tasks: u32| admit(&s, &project, "ann", &Arc::default(), tasks);
+        assert!(ask(QUEUED_JOBS_PER_PROJECT).is_ok());
+        let e = ask(QUEUED_JOBS_PER_PROJECT + 1).unwrap_err();
+        assert_eq!(e.code, RefusalCode::Policy);
+        assert!(e.message.contains("the site allows 250000"), "{e}");
+        let e = ask(QUEUED_JOBS + 1).unwrap_err();
+        assert!(e.message.contains("the site allows 1000000"), "{e}");
+    }
 }

@@ -310,6 +310,15 @@ pub(super) fn report(
             }
         }
         (Observed::Running, _) => {}
+        // What nobody saw end holds its lease, which was renewed just now at the latest.
+        (Observed::Ended(end), Standing::Live(_)) if end.is_unproven() => {
+            let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
+            let now = e.state.now;
+            if lose_slot(e, key.job, node, reason, now) {
+                e.settle_job(key.job);
+            }
+        }
+        (Observed::Ended(end), Standing::Lost) if end.is_unproven() => {}
         (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone(), ago),
         (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped, ago),
         (Observed::Ended(_), Standing::Orphan) => {}
@@ -373,22 +382,29 @@ pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<A
     e.emit(None, Event::NodeLost { node: name.clone(), last_seen });
     let here: Vec<JobId> = e.state.attempts_on(name).map(|j| j.id).collect();
     for id in here {
-        let Some(job) = e.state.jobs.get(&id).cloned() else { continue };
-        let Some(key) = job.attempt_key() else { continue };
-        e.emit(Some(&job.project), Event::SlotLost { key, node: name.clone() });
-        let Some(job) = e.state.jobs.get(&id).cloned() else { continue };
-        let reason = match job.attempt.as_ref().and_then(|a| a.stop.as_ref()) {
-            // An order that stands keeps its reason; only the fence is added.
-            Some(s) => s.reason.clone(),
-            None => StopReason::NodeLost { node: name.clone() },
-        };
-        e.order_stop(&job, reason, Some(last_seen));
-        e.swap(id);
-        e.settle_job(id);
+        let reason = StopReason::NodeLost { node: name.clone() };
+        if lose_slot(e, id, name, reason, last_seen) {
+            e.swap(id);
+            e.settle_job(id);
+        }
     }
     e.settle_node(name);
     e.node_lost_found(name, last_seen);
     Ok(Answer::Done)
+}
+
+/// Nobody knows whether ranks still run on a node that renewed their lease at `since` for the last
+/// time. Says whether there was something to lose; then its job is to be settled.
+fn lose_slot(e: &mut Engine, id: JobId, node: &NodeName, why: StopReason, since: Time) -> bool {
+    let Some(job) = e.state.jobs.get(&id).cloned() else { return false };
+    let Some(key) = job.attempt_key() else { return false };
+    e.emit(Some(&job.project), Event::SlotLost { key, node: node.clone() });
+    let Some(job) = e.state.jobs.get(&id).cloned() else { return false };
+    // An order that stands keeps its reason; only the fence is added.
+    let stands = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
+    let reason = stands.map_or(why, |s| s.reason.clone());
+    e.order_stop(&job, reason, Some(since));
+    true
 }
 
 pub(super) fn cordon(

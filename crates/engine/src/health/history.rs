@@ -105,7 +105,7 @@ impl State {
         if verdict == Verdict::Infrastructure
             && let Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }) =
                 reason
-            && !(end.had_no_server() || end.went_with_agent())
+            && !(end.had_no_server() || end.went_with_agent() || end.is_unproven())
             && !self.is_sick(node)
         {
             let node = node.clone();

@@ -3,6 +3,9 @@
 
 use super::State;
 use super::accounts::Accounts;
+use super::backlog::Backlog;
+use super::ended::Ended;
+use super::saves::Saves;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, SlotState};
@@ -31,8 +34,12 @@ pub(crate) struct Index {
     pub(crate) wakes: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others.
     pub(crate) waits: Waits,
-    /// Ended jobs in the order they ended.
-    pub(crate) ended: BTreeSet<(Time, JobId)>,
+    /// How many jobs wait, in the scheduler's queue or not.
+    pub(crate) backlog: Backlog,
+    /// Which jobs save to which directory.
+    pub(crate) saves: Saves,
+    /// Ended jobs of each project in the order they ended.
+    pub(crate) ended: Ended,
     /// Jobs in the order in which their last attempts ended, also those that go on.
     tried: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
@@ -349,6 +356,7 @@ impl Index {
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
         self.unkeep(job);
         self.waits.remove(job);
+        self.saves.remove(job);
         self.noticed.remove(&job.id);
         self.preflights.remove(&job.id);
         if let Some(p) = job.past.last() {
@@ -356,15 +364,12 @@ impl Index {
         }
         match job.state {
             JobState::Queued => {
+                self.backlog.remove(job);
                 self.interrupted.remove(&job.id);
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
             }
-            s if s.is_final() => {
-                if let Some(at) = job.ended_at {
-                    self.ended.remove(&(at, job.id));
-                }
-            }
+            s if s.is_final() => self.ended.remove(job),
             _ => {}
         }
         if let Some(a) = &job.attempt {
@@ -396,6 +401,7 @@ impl Index {
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
         self.waits.add(job);
+        self.saves.add(job);
         if let Some(p) = job.past.last() {
             self.tried.insert((p.ended_at, job.id));
         }
@@ -406,12 +412,11 @@ impl Index {
             }
         }
         match job.state {
-            JobState::Queued => self.line_up(state, job, self.waits.judge(state, job)),
-            s if s.is_final() => {
-                if let Some(at) = job.ended_at {
-                    self.ended.insert((at, job.id));
-                }
+            JobState::Queued => {
+                self.backlog.add(job);
+                self.line_up(state, job, self.waits.judge(state, job));
             }
+            s if s.is_final() => self.ended.insert(job),
             _ => {}
         }
         self.keep(job);
@@ -569,6 +574,8 @@ impl Index {
         check(self.ports == fresh.ports, "ports");
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waits == fresh.waits, "dependencies");
+        check(self.backlog == fresh.backlog, "waiting jobs");
+        check(self.saves == fresh.saves, "directories for checkpoints");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");

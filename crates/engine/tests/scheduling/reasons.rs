@@ -193,6 +193,40 @@ fn what_a_spec_names_is_asked_beforehand_too() {
 }
 
 #[test]
+fn a_directory_for_checkpoints_that_another_job_has_is_told() {
+    let mut w = World::new(1, 8);
+    let saves = JobSpec { checkpoint: checkpoints(false), ..gang(1, 1) };
+    let told = |e: &Explanation| {
+        let notes: Vec<_> = e.constraints.iter().filter(|c| c.name == "checkpoint").collect();
+        assert!(notes.len() < 2 && notes.iter().all(|c| !c.binding), "{notes:?}");
+        notes.first().map_or_else(String::new, |c| c.detail.clone())
+    };
+    assert_eq!(told(&ask(&w, &saves).unwrap()), "");
+    let first = w.run(saves.clone());
+    assert_eq!(told(&w.explain(first)), "");
+    let (one, asked) = (format!("job {first}, which is running, saves to `/ckpt` too"), &saves);
+    assert!(told(&ask(&w, asked).unwrap()).starts_with(&one), "before it is submitted");
+    assert!(ask(&w, asked).unwrap().starts_now, "and it is only told");
+    let mut slash = saves.clone();
+    slash.checkpoint.as_mut().unwrap().dir = "/ckpt/".into();
+    let held = w.submit(JobSpec { hold: true, ..slash });
+    assert!(told(&w.explain(held)).starts_with(&one), "while it waits");
+    assert!(told(&w.explain(first)).contains(&format!("job {held}, ")), "and of the one that runs");
+    // Who waits for the other goes on from there, and other projects have other users.
+    let next = JobSpec { after: vec![format!("{first}:any")], ..saves.clone() };
+    assert_eq!(told(&ask(&w, &next).unwrap()), "");
+    w.project("other");
+    let other = JobSpec { project: Some("other".parse().unwrap()), ..saves.clone() };
+    assert_eq!(told(&ask(&w, &other).unwrap()), "");
+    // Tasks of one array are one job.
+    w.ok(Command::Cancel { job: held });
+    w.finish(first);
+    let array = w.submit(JobSpec { array: Some("0-1".into()), ..saves });
+    assert_eq!(told(&w.explain(array)), "");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn the_limits_of_the_site_are_asked_beforehand_too() {
     let mut w = World::new(1, 8);
     w.policy(|p| {

@@ -47,6 +47,26 @@ fn the_queue_as_a_whole_may_be_bounded() {
 }
 
 #[test]
+fn held_jobs_count_among_those_that_wait_of_a_project() {
+    let mut w = World::new(1, 8);
+    w.project("other");
+    w.policy(|p| p.limits.queued_jobs_per_project = Some(3));
+    let held = JobSpec { array: Some("0-1".into()), hold: true, ..gang(1, 8) };
+    let first = w.submit_as("ann", held.clone());
+    let e = w.try_as("bob", held.clone()).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy);
+    assert_eq!(e.message, "2 jobs of project default wait already; the site allows 3");
+    assert!(e.hint.unwrap().contains("limits.queued_jobs_per_project"));
+    w.submit_as("bob", JobSpec { project: Some("other".parse().unwrap()), ..held.clone() });
+    w.ok(Command::Cancel { job: first });
+    w.submit_as("bob", held.clone());
+    // By user they count too.
+    w.policy(|p| p.limits.queued_jobs_per_user = Some(2));
+    w.policy(|p| p.limits.queued_jobs_per_project = None);
+    assert!(w.try_as("bob", held).unwrap_err().message.contains("2 jobs of bob wait already"));
+}
+
+#[test]
 fn the_longest_time_is_a_default_and_a_limit() {
     let mut w = World::new(1, 8);
     w.policy(|p| p.limits.max_time = Some(Span::hours(2)));

@@ -196,7 +196,10 @@ pub(super) async fn enter(
     claim.kept = true;
     drop(claim);
     let over = |o: &Observed| matches!(o, Observed::Ended(_)) && !protected;
-    let ended = hello.observed.iter().filter(|(_, o)| over(o)).map(|(k, _)| *k).collect();
+    let mut ended: Vec<AttemptKey> =
+        hello.observed.iter().filter(|(_, o)| over(o)).map(|(k, _)| *k).collect();
+    // Of what may still run the agent must say so again, whoever asks.
+    inner.brain.read(|s| ended.retain(|k| !s.is_lost_on(node, *k)));
     let known = hello.observed.iter().map(|(k, _)| *k).collect();
     let testing = hello.qualifying;
     Ok(Ok(Entered { seat, session, welcome, protected, known, ended, testing }))

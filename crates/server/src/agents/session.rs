@@ -452,7 +452,11 @@ impl Live {
                     self.ranks.remove(&key);
                     self.checkpoints.remove(&key);
                     self.outputs.retain(|(k, _), _| *k != key);
-                    conn.w.queue(&FromServer::Forget { keys: vec![key] })?;
+                    // Of what may still run the agent must say so again, whoever asks.
+                    let node = &self.session.node;
+                    if !self.inner.brain.read(|s| s.is_lost_on(node, key)) {
+                        conn.w.queue(&FromServer::Forget { keys: vec![key] })?;
+                    }
                 } else {
                     self.again = true;
                 }

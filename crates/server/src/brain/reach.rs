@@ -2,8 +2,9 @@
 //! write of the API ask here first, so that nobody waits for a store that is away.
 
 use muster_store::{StoreError, StoreUrl};
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -197,7 +198,10 @@ fn is_there(path: &Path) -> bool {
 }
 
 fn write(path: &Path) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    // It stays while the disk is full, and is as private as the store beside it.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(path)?;
     let wrote = file.write_all(&vec![0x5a; SPACE]);
     if wrote.is_err() {
         // Whatever was written of it must not take the last space.
@@ -274,13 +278,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_to_find_out_is_for_the_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
+        // Behind a link it is not removed.
+        let written = dir.path().join("written");
+        std::os::unix::fs::symlink(&written, dir.path().join("muster.db.space")).unwrap();
+        assert_eq!(space.lacking(true), None);
+        let mode = std::os::unix::fs::MetadataExt::mode(&written.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
     fn a_disk_with_plenty_of_space_is_written_to_only_when_something_failed() {
         let dir = tempfile::tempdir().unwrap();
         let mut space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
         // Whoever makes and removes a file changes the directory.
         let old = std::time::SystemTime::UNIX_EPOCH;
         let wrote = |space: &Space, failing: bool| {
-            File::open(dir.path()).unwrap().set_modified(old).unwrap();
+            std::fs::File::open(dir.path()).unwrap().set_modified(old).unwrap();
             assert_eq!(space.lacking(failing), None);
             dir.path().metadata().unwrap().modified().unwrap() != old
         };

@@ -387,6 +387,7 @@ static LIMITS: Table = table(
         key("running_jobs_per_user", Kind::Count),
         key("gpus_per_user", Kind::Count),
         key("queued_jobs_per_user", Kind::Count),
+        key("queued_jobs_per_project", Kind::Count),
         key("queued_jobs", Kind::Count),
         key("max_time", Kind::Span),
     ],

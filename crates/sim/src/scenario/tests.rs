@@ -28,6 +28,7 @@ fn policy() -> p::SitePolicy {
             running_jobs_per_user: Some(1),
             gpus_per_user: Some(1),
             queued_jobs_per_user: Some(1),
+            queued_jobs_per_project: Some(1),
             queued_jobs: Some(1),
             max_time: Some(Span::hours(1)),
         },

@@ -544,6 +544,9 @@ impl Store for PostgresStore {
             Err(StoreError::Corrupt { .. }) | Ok(()) => {}
             Err(e) => return Err(e),
         }
+        if let Some(kept) = &self.kept {
+            report.problems.extend(kept.problem()?);
+        }
         Ok(report)
     }
 

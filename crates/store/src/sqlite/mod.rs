@@ -481,6 +481,7 @@ impl Store for SqliteStore {
             Err(StoreError::Corrupt { .. }) | Ok(()) => {}
             Err(e) => return Err(e),
         }
+        report.problems.extend(self.kept.problem()?);
         Ok(report)
     }
 

@@ -217,6 +217,32 @@ async fn a_returning_agent_is_told_only_what_it_does_not_know() {
 }
 
 #[tokio::test]
+async fn an_agent_does_not_forget_ranks_that_may_still_run() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let dir = CheckpointSpec {
+        dir: "/ckpt".into(),
+        request: CheckpointRequest::default(),
+        grace: None,
+        interval: None,
+    };
+    let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let observed = Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"));
+    line.say(FromAgent::Report { key, observed: observed.clone(), ago: None }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Stopping).await;
+    drop(line);
+    // Otherwise the next one would know nothing of them, which reads as: they are gone.
+    agent.hello.observed = vec![(key, observed)];
+    let (mut line, _) = agent.greet().await;
+    let next = line.hear().await;
+    assert!(matches!(next, FromServer::Desired { .. }), "no forgetting: {next:?}");
+    assert_eq!((s.job(job).state, s.job(job).attempts), (JobState::Stopping, 1));
+}
+
+#[tokio::test]
 async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;

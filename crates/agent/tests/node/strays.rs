@@ -1,0 +1,103 @@
+//! Ranks whose record was lost are found by the next agent, and stopped before it says anything.
+
+use crate::support::{Bench, LONG, alive, key, long_sleep, with_word};
+use muster_agent::cgroup::Cgroups;
+use muster_agent::isolation::Isolation;
+use muster_agent::runner::Hands;
+use muster_model::command::Observed;
+use muster_model::ids::AttemptKey;
+use muster_model::job::SlotEnd;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![strays:
+        ranks_without_a_readable_record_are_stopped_and_others_are_left_alone,
+        ranks_whose_directory_was_removed_are_stopped,
+        ranks_whose_supervisor_is_not_recorded_are_stopped,
+        what_is_left_in_a_control_group_is_stopped_without_a_supervisor,
+    ]
+}
+
+/// Starts a rank and somebody who left its session, and waits until both are up.
+fn sleeps(b: &mut Bench, k: AttemptKey) -> String {
+    let word = long_sleep(k);
+    let script = format!("setsid sleep {word} & exec sleep {word}");
+    b.runner.start(k, &b.detail(&script), Instant::now());
+    b.running(k);
+    b.until("both", |_| with_word(&word).len() == 2);
+    word
+}
+
+fn is_stopped(b: &Bench, word: &str) {
+    assert_eq!(with_word(word), Vec::<i32>::new(), "they run, and nobody knows of them");
+    assert_eq!(b.runner.observed(), vec![]);
+    assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
+}
+
+pub(crate) fn ranks_without_a_readable_record_are_stopped_and_others_are_left_alone() {
+    let damages: [fn(&Path); 3] = [
+        |meta| fs::remove_file(meta).unwrap(),
+        |meta| fs::write(meta, "").unwrap(),
+        |meta| fs::write(meta, &fs::read(meta).unwrap()[..60]).unwrap(),
+    ];
+    for damage in damages {
+        let mut b = Bench::new();
+        let (k, other) = (key(), key());
+        let word = sleeps(&mut b, k);
+        b.runner.start(other, &b.detail("until [ -e go ]; do sleep 0.02; done"), Instant::now());
+        b.running(other);
+        let rank = b.rank_pid(other);
+        damage(&b.run_dir(k).join("meta.json"));
+        let mut b = b.restarted();
+        assert_eq!(with_word(&word), Vec::<i32>::new(), "they run, and nobody knows of them");
+        assert_eq!(b.runner.observed(), vec![(other, Observed::Running)]);
+        assert!(!b.run_dir(k).exists());
+        assert!(alive(rank), "it has a record");
+        fs::write(b.files.path().join("go"), "").unwrap();
+        b.end(other);
+    }
+}
+
+pub(crate) fn ranks_whose_directory_was_removed_are_stopped() {
+    for mut b in [Bench::new(), Bench::handy(Hands::default())] {
+        let word = sleeps(&mut b, key());
+        fs::remove_dir_all(b.dir.path().join("runs")).unwrap();
+        is_stopped(&b.restarted(), &word);
+    }
+}
+
+pub(crate) fn ranks_whose_supervisor_is_not_recorded_are_stopped() {
+    let mut b = Bench::new();
+    let k = key();
+    let word = sleeps(&mut b, k);
+    fs::write(b.run_dir(k).join("record"), "").unwrap();
+    let mut b = b.restarted();
+    assert_eq!(with_word(&word), Vec::<i32>::new(), "they run, and nobody knows of them");
+    let end = b.end(k);
+    assert!(matches!(end, SlotEnd::NodeFault { .. }), "{end:?}");
+}
+
+pub(crate) fn what_is_left_in_a_control_group_is_stopped_without_a_supervisor() {
+    let groups = Cgroups::detect();
+    let lacks = format!("no control group for pids ({:?})", groups.warning());
+    if !muster_testkit::machine(groups.has("pids"), lacks) {
+        return;
+    }
+    let mut b = Bench::handy(Hands { isolation: Isolation::Off, ..Hands::default() });
+    let k = key();
+    let word = sleeps(&mut b, k);
+    let shim = b.recorded(k, "supervisor").unwrap();
+    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(shim).unwrap(), Signal::KILL).unwrap();
+    let from = Instant::now();
+    // Its rank dies with it, who left the rank does not.
+    while with_word(&word).len() > 1 {
+        assert!(from.elapsed() < LONG, "the rank goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::remove_dir_all(b.run_dir(k)).unwrap();
+    is_stopped(&b.restarted(), &word);
+}

@@ -1,0 +1,60 @@
+//! Ended jobs that are still in the working state, and which of them leave it first.
+
+use muster_model::ids::JobId;
+use muster_model::job::Job;
+use muster_model::names::ProjectName;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ended jobs of each project in the order they ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    by_project: BTreeMap<ProjectName, BTreeSet<(Time, JobId)>>,
+    count: usize,
+}
+
+impl Ended {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Puts a job in, if it has ended.
+    pub(crate) fn insert(&mut self, job: &Job) {
+        let Some(at) = job.ended_at else { return };
+        if self.by_project.entry(job.project.clone()).or_default().insert((at, job.id)) {
+            self.count += 1;
+        }
+    }
+
+    /// Takes it out as it was put in.
+    pub(crate) fn remove(&mut self, job: &Job) {
+        let Some(at) = job.ended_at else { return };
+        let Some(of) = self.by_project.get_mut(&job.project) else { return };
+        if of.remove(&(at, job.id)) {
+            self.count -= 1;
+        }
+        if of.is_empty() {
+            self.by_project.remove(&job.project);
+        }
+    }
+
+    /// The `n` that leave first: each the oldest of the project that has most left. Whoever ends
+    /// jobs by the ten thousand loses its own, and nobody who has fewer loses any.
+    pub(crate) fn first_to_leave(&self, n: usize) -> Vec<JobId> {
+        let mut oldest: BTreeMap<&ProjectName, _> =
+            self.by_project.iter().map(|(p, of)| (p, of.iter())).collect();
+        let mut sizes: BTreeSet<(usize, &ProjectName)> =
+            self.by_project.iter().map(|(p, of)| (of.len(), p)).collect();
+        let mut leave = Vec::new();
+        while leave.len() < n
+            && let Some((size, project)) = sizes.pop_last()
+        {
+            if let Some((_, id)) = oldest.get_mut(project).and_then(Iterator::next) {
+                leave.push(*id);
+                sizes.insert((size.saturating_sub(1), project));
+            }
+        }
+        leave
+    }
+}
