@@ -1,7 +1,6 @@
 //! Remedies: chosen for findings, and carried through their steps. Everything that is decided is a
 //! record first, so that a server that starts anew goes on where the last one stopped.
 
-use super::findings::of_hardware;
 use super::witness::Proof;
 use crate::Engine;
 use crate::qualify::{self, CAN};
@@ -431,24 +430,6 @@ impl Engine {
         self.close_all(&node, "the node passed its test");
         // Whoever repaired a lemon wants to see it cleared.
         self.work.failures |= r.kind == FailureMode::LEMON;
-    }
-
-    /// What was found on a node before its test is over.
-    pub(super) fn close_all(&mut self, node: &NodeName, why: &str) {
-        let open: Vec<u64> = self
-            .state
-            .health
-            .open_on(node)
-            .filter(|f| {
-                of_hardware(&f.seen)
-                    && f.seen.kind != FailureMode::HAZARD
-                    && f.seen.kind != FailureMode::LEMON
-            })
-            .map(|f| f.id)
-            .collect();
-        for id in open {
-            self.close_finding(id, why, true);
-        }
     }
 
     /// A node is retired: the next machine of its name inherits neither findings nor remedies.
