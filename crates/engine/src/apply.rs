@@ -641,7 +641,8 @@ impl State {
                 j.past.remove(0);
             }
             j.checkpoint_asked = None;
-            // A drained node is the operator's doing, and a rank's own failure is the job's.
+            // A drained node is the operator's doing, in logs of earlier versions too, and a rank's
+            // own failure is the job's.
             match (verdict, a.stop.map(|s| s.reason)) {
                 (Verdict::Infrastructure, Some(StopReason::Drain { .. })) => {}
                 (Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown, _) => {

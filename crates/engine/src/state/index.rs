@@ -5,7 +5,7 @@ use super::State;
 use super::accounts::Accounts;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Job, JobState, SlotState};
+use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Node, Stage};
@@ -41,7 +41,7 @@ pub(crate) struct Index {
     pub(crate) preflights: BTreeSet<JobId>,
     /// Nodes that are held as spares.
     pub(crate) spares: BTreeSet<NodeName>,
-    /// Waiting jobs that hardware interrupted.
+    /// Waiting jobs that lost nodes to hardware or to an operator's drain.
     pub(crate) interrupted: BTreeSet<JobId>,
     /// When promised starts fall due.
     pub(crate) promised: BTreeSet<(Time, JobId)>,
@@ -400,8 +400,9 @@ impl Index {
             self.tried.insert((p.ended_at, job.id));
         }
         if job.state == JobState::Queued {
-            let last = job.past.last().map(|p| p.verdict);
-            if last == Some(muster_model::job::Verdict::Infrastructure) {
+            let drained = |p: &PastAttempt| matches!(p.stopped_for, Some(StopReason::Drain { .. }));
+            let lost = |p: &PastAttempt| p.verdict == Verdict::Infrastructure || drained(p);
+            if job.past.last().is_some_and(lost) {
                 self.interrupted.insert(job.id);
             }
         }
