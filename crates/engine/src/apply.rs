@@ -176,7 +176,7 @@ impl State {
             Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
                 // Whoever is run again after its end comes back from no fault.
                 if j.state.is_final() {
-                    j.recovery = None;
+                    j.recovery = j.recovery.filter(|rec| rec.started_at.is_some());
                 }
                 j.state = JobState::Queued;
                 j.reason = Some(reason.clone());

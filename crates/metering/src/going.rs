@@ -266,7 +266,9 @@ impl Going {
         a.works = true;
         let held = a.held.clone();
         self.give(c, at, &held, starts);
-        if let Some(hit) = self.hit.take() {
+        // What was the job's own doing is no recovery.
+        let recovers = self.last.is_some_and(|l| l.1.is_interruption());
+        if let Some(hit) = self.hit.take().filter(|_| recovers) {
             let took = self.at.since(hit).0;
             c.at(self.at, |b| {
                 let w = b.work(&self.project);

@@ -220,8 +220,11 @@ impl Engine {
     /// An attempt made its first step.
     pub(super) fn first_step(&mut self, key: AttemptKey) {
         let Some(job) = self.state.jobs.get(&key.job).cloned() else { return };
+        // It ended with the attempt that came up then; the first step of a later one says nothing.
+        let up = job.attempt.as_ref().and_then(|a| a.started_at);
         let waits = |r: &muster_model::job::Recovery| {
-            r.attempt < key.attempt && r.working_at.is_none() && r.started_at.is_some()
+            let back = r.started_at.is_some() && r.started_at == up;
+            r.attempt < key.attempt && r.working_at.is_none() && back
         };
         // Only the way back from a failure is measured.
         if job.attempt_key() == Some(key) && job.recovery.as_ref().is_some_and(waits) {

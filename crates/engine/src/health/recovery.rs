@@ -102,14 +102,16 @@ pub(crate) fn recovery_begins(
     j.recovery = Some(begun(attempt, placed_at, (fault_at, found_at), finding, at));
 }
 
-/// The next attempt was placed. What was the job's own doing is no recovery.
+/// The next attempt was placed. What was the job's own doing is no recovery, and one that ended with
+/// an attempt before this one stays as it was.
 pub(crate) fn recovery_placed(j: &mut Job, at: Time) {
+    if j.recovery.as_ref().is_some_and(|r| r.started_at.is_some()) {
+        return;
+    }
     if j.past.last().is_some_and(|p| !p.verdict.is_interruption()) {
         j.recovery = None;
     }
     if let Some(r) = &mut j.recovery {
         r.placed_at = Some(at);
-        r.started_at = None;
-        r.working_at = None;
     }
 }
