@@ -152,8 +152,9 @@ impl Engine {
             a.started_at.map(|t| until.since(t))
         });
         let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
+        let infrastructure_left = job.infrastructure_failures < job.spec.retries.infrastructure;
         let infrastructure = |code: i32| {
-            if job.infrastructure_failures < job.spec.retries.infrastructure {
+            if infrastructure_left {
                 Next::Again(self.state.now + back_off(job.infrastructure_failures))
             } else {
                 Next::Exhausted(code)
@@ -193,6 +194,8 @@ impl Engine {
                 }
                 // The code that shells use for a command that cannot be run.
                 SlotEnd::Unstartable { .. } => Next::Failed(127),
+                // Nothing is wrong with the job or its node: it keeps its place in the queue.
+                end if end.is_agent_anew() && infrastructure_left => Next::Again(self.state.now),
                 SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => infrastructure(1),
             },
         }
@@ -326,6 +329,8 @@ fn verdict(why: &StopReason) -> Verdict {
         StopReason::SlotFailed { end, .. } => match end {
             SlotEnd::Failed { exit } if killed(exit) => Verdict::Unknown,
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
+            // A server or an agent was away, not the hardware.
+            end if end.had_no_server() || end.is_agent_anew() => Verdict::Platform,
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
         },
     }

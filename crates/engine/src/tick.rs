@@ -18,6 +18,8 @@ const HEARD_WITHIN: Span = Span::secs(60);
 pub(crate) struct Unheard {
     nodes: BTreeSet<NodeName>,
     until: Time,
+    /// The last that is known of the server before.
+    since: Time,
 }
 
 impl Engine {
@@ -149,11 +151,16 @@ impl Engine {
 
     /// A server took the lead. Ranks may have ended while there was none, and only their agents
     /// know: no limit is acted upon before these were heard, or are lost.
-    pub(crate) fn await_nodes(&mut self) {
+    pub(crate) fn await_nodes(&mut self, since: Time) {
         let reachable = self.state.nodes.values().filter(|n| n.reachable);
         let nodes: BTreeSet<NodeName> = reachable.map(|n| n.name.clone()).collect();
         let until = self.state.now + HEARD_WITHIN;
-        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, until });
+        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, until, since });
+    }
+
+    /// Since when no server heard a node, where this one hears it for the first time.
+    pub(crate) fn away_since(&self, node: &NodeName) -> Option<Time> {
+        self.unheard.as_ref().filter(|u| u.nodes.contains(node)).map(|u| u.since)
     }
 
     /// A node was heard, or is lost.

@@ -1,13 +1,13 @@
 //! Work that ends while no server is there: how it ended and when it ended do not depend on when a
 //! server hears of it.
 
-use crate::common::{World, crash, gang, limited, node, replay};
+use crate::common::{World, crash, gang, limited, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_metering::{Fleet, Lives, Part, Step, deaf, goodput};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::{Epoch, JobId};
-use muster_model::job::{JobState, SlotEnd, StopReason};
+use muster_model::job::{JobState, SlotEnd, StopReason, Verdict};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -189,5 +189,55 @@ fn a_gang_ends_with_its_last_rank_in_whatever_order_that_is_heard() {
     w.log.iter().for_each(|r| lives.apply(r));
     let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
     assert_eq!(g.held_gpu, 8000 * (20_000 + 5000), "{g:#?}");
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_goes_with_its_agent_while_no_server_is_there_is_no_failure_of_hardware() {
+    let mut w = World::new(2, 8);
+    let id = w.run(gang(1, 8));
+    let n = w.nodes_of(id)[0].clone();
+    let reason = "no room on its disk".to_owned();
+    w.report(id, &n, Observed::Ended(SlotEnd::NodeFault { reason }));
+    w.pass(Span::secs(60));
+    w.start(id);
+    let (killed, i) = (w.now, number(&w.nodes_of(id)[0]));
+    restart(&mut w, Span::secs(33));
+    let heard = w.now;
+    // The same machine, and its agent knows nothing of the attempt: it started with the server.
+    w.connect(i, 8, "boot", Vec::new());
+    let j = w.job(id);
+    let p = j.past.last().unwrap();
+    assert_eq!((p.no, p.verdict, p.freed()), (2, Verdict::Platform, killed), "{p:?}");
+    assert_eq!(j.state, JobState::Starting, "its place is not given to others meanwhile");
+    let r = j.recovery.expect("it comes back");
+    assert_eq!((r.fault_at, r.found_at), (killed, heard), "with the time without a server");
+    w.pass(Span::secs(2));
+    w.start(id);
+    let (mut lives, mut fleet) = (Lives::default(), Fleet::default());
+    for r in &w.log {
+        lives.apply(r);
+        fleet.apply(r, &deaf);
+    }
+    let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
+    // The first took a minute.
+    assert_eq!(g.recover, Some(Span((60_000 + 35_000) / 2)));
+    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
+    let all = report.rows.iter().fold((0, 0), |(i, p), r| {
+        let n = &r.work.interrupted;
+        (i + n.infrastructure, p + n.platform)
+    });
+    assert_eq!(all, (1, 1));
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_goes_with_its_machine_is_a_failure_of_hardware() {
+    let mut w = World::new(2, 8);
+    let id = w.run(gang(1, 8));
+    let i = number(&w.nodes_of(id)[0]);
+    restart(&mut w, Span::secs(33));
+    w.connect(i, 8, "another boot", Vec::new());
+    assert_eq!(w.job(id).past[0].verdict, Verdict::Infrastructure);
     same_when_read_again(&w);
 }

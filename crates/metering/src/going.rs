@@ -344,7 +344,7 @@ impl Going {
         self.last_placed = Some(a.placed_at);
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.sign_at).or(a.stop_at).or(Some(freed)),
+            true => self.hit.filter(|_| !worked).or(a.sign_at).or(Some(stop)),
             false => None,
         };
         c.at(at, |b| {

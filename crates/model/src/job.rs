@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+mod slot_end;
+
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -176,37 +178,6 @@ pub enum SlotEnd {
     },
     /// Stopped because it was asked to.
     Stopped,
-}
-
-/// Words of a node's fault that are told apart later, by those who say them and by those who read
-/// them in the log.
-const NO_SERVER: &str = "no server for ";
-const RANKS_GONE: &str = "its ranks are gone: the node or its agent started anew";
-
-impl SlotEnd {
-    /// Why an agent stops ranks that no server was there for, for so long.
-    #[must_use]
-    pub fn no_server(most: Span) -> String {
-        format!("{NO_SERVER}{most}")
-    }
-
-    /// The ranks went with their agent.
-    #[must_use]
-    pub fn ranks_gone() -> SlotEnd {
-        SlotEnd::NodeFault { reason: RANKS_GONE.to_owned() }
-    }
-
-    /// Did its agent stop it because no server was there? That is nobody's failure.
-    #[must_use]
-    pub fn had_no_server(&self) -> bool {
-        matches!(self, SlotEnd::NodeFault { reason } if reason.starts_with(NO_SERVER))
-    }
-
-    /// Did it go with its agent? That is explained, though by no finding.
-    #[must_use]
-    pub fn went_with_agent(&self) -> bool {
-        matches!(self, SlotEnd::NodeFault { reason } if reason == RANKS_GONE)
-    }
 }
 
 /// Where a slot stands.

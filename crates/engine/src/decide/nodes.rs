@@ -211,6 +211,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
             .hint("enrol it anew with a join token"));
     }
+    let away = e.away_since(node);
     e.awaited_no_longer(node);
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
@@ -262,20 +263,26 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Ok(Answer::Done);
     }
     let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
+    let gone = match n.boot == *boot {
+        true => (SlotEnd::agent_anew(), away.map(|t| e.state.now.since(t))),
+        false => (SlotEnd::ranks_gone(), None),
+    };
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied());
+        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied(), &gone);
     }
     Ok(Answer::Done)
 }
 
+/// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
 fn reconcile_attempt(
     e: &mut Engine,
     node: &NodeName,
     key: AttemptKey,
     seen: Option<&Observed>,
     ago: Option<Span>,
+    gone: &(SlotEnd, Option<Span>),
 ) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {
@@ -284,7 +291,7 @@ fn reconcile_attempt(
         // Never started there: the order goes out again.
         (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
         (Standing::Live(_) | Standing::Lost, None) => {
-            end_slot(e, key, node, SlotEnd::ranks_gone(), None);
+            end_slot(e, key, node, gone.0.clone(), gone.1);
         }
     }
 }

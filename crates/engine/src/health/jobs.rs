@@ -32,6 +32,10 @@ impl Engine {
         why: &StopReason,
         first: Verdict,
     ) -> Attribution {
+        // It is known what ended it, whatever else is wrong with its nodes.
+        if matches!(why, StopReason::SlotFailed { end, .. } if end.is_agent_anew()) {
+            return Attribution { verdict: first, findings: Vec::new(), reason: why.to_string() };
+        }
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });
         let freed_at = job.attempt.as_ref().and_then(|a| a.freed_at);
         let ended = Ended {

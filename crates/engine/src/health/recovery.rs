@@ -96,8 +96,12 @@ pub(crate) fn recovery_begins(
     if !counts || (known && fault.is_none()) {
         return;
     }
+    // A rank may have ended a while before a server heard of it.
+    let failed = matches!(reason, StopReason::SlotFailed { .. });
+    let ended = j.attempt.as_ref().filter(|_| failed).and_then(|a| a.last_end);
+    let own = (ended.map_or(at, |t| t.min(at)), at, None);
     let (fault_at, found_at, finding) =
-        fault.map_or((at, at, None), |(fault, found, id)| (fault, found, Some(id)));
+        fault.map_or(own, |(fault, found, id)| (fault, found, Some(id)));
     let placed_at = j.attempt.as_ref().map_or(fault_at, |a| a.placed_at);
     j.recovery = Some(begun(attempt, placed_at, (fault_at, found_at), finding, at));
 }
