@@ -307,6 +307,19 @@ impl StopReason {
     }
 }
 
+impl StopReason {
+    /// The node because of which an attempt is stopped: it is lost, sick or drained.
+    #[must_use]
+    pub fn node(&self) -> Option<&NodeName> {
+        match self {
+            StopReason::NodeLost { node }
+            | StopReason::Drain { node }
+            | StopReason::Sick { node, .. } => Some(node),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -43,6 +43,8 @@ pub(crate) struct Index {
     pub(crate) spares: BTreeSet<NodeName>,
     /// Waiting jobs that lost nodes to hardware or to an operator's drain.
     pub(crate) interrupted: BTreeSet<JobId>,
+    /// Jobs whose attempts were stopped because of a node, by node and when they ended.
+    pub(crate) hit: BTreeSet<(NodeName, Time, JobId)>,
     /// When promised starts fall due.
     pub(crate) promised: BTreeSet<(Time, JobId)>,
     /// Faults remembered of each node.
@@ -354,6 +356,9 @@ impl Index {
         if let Some(p) = job.past.last() {
             self.tried.remove(&(p.ended_at, job.id));
         }
+        for hit in hits(job) {
+            self.hit.remove(&hit);
+        }
         match job.state {
             JobState::Queued => {
                 self.interrupted.remove(&job.id);
@@ -399,6 +404,7 @@ impl Index {
         if let Some(p) = job.past.last() {
             self.tried.insert((p.ended_at, job.id));
         }
+        self.hit.extend(hits(job));
         if job.state == JobState::Queued {
             let drained = |p: &PastAttempt| matches!(p.stopped_for, Some(StopReason::Drain { .. }));
             let lost = |p: &PastAttempt| p.verdict == Verdict::Infrastructure || drained(p);
@@ -572,12 +578,21 @@ impl Index {
         check(self.waits == fresh.waits, "dependencies");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
+        check(self.hit == fresh.hit, "jobs that nodes stopped");
         check(self.faults == fresh.faults, "faults");
         check(self.accounts == fresh.accounts, "accounts");
         check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());
         out
     }
+}
+
+/// Nodes because of which attempts of a job were stopped, and when these ended.
+fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
+    job.past.iter().filter_map(|p| {
+        let node = p.stopped_for.as_ref()?.node()?;
+        Some((node.clone(), p.ended_at, job.id))
+    })
 }
 
 /// Does a slot in this state hold what it was given? On a lost node nothing can be used anyway,
