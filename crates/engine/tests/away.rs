@@ -52,6 +52,21 @@ fn a_job_that_ended_well_within_its_limit_while_no_server_was_there_succeeded() 
     let p = &j.past[0];
     assert_eq!((p.stopped_for.as_ref(), p.freed()), (None, w.now - Span::mins(26)));
     assert_eq!(w.job(next).state, JobState::Starting, "who waits for it goes on");
+    let stops = w.log.iter().any(|r| matches!(r.event, Event::StopOrdered { .. }));
+    assert!(!stops, "nothing was stopped, and nobody says so");
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_still_runs_when_its_node_had_time_to_tell_of_its_end_ran_past_its_limit() {
+    let mut w = World::new(1, 8);
+    let id = past_its_limit(&mut w);
+    w.sleep(Span(4_999));
+    assert_eq!(w.job(id).state, JobState::Running);
+    w.sleep(Span(1));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.stopped(id);
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Failed, Some(124)));
     same_when_read_again(&w);
 }
 

@@ -212,7 +212,16 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             .hint("enrol it anew with a join token"));
     }
     let away = e.away_since(node);
-    e.awaited_no_longer(node);
+    let limited = |(key, o): &(AttemptKey, Observed)| {
+        let job = e.state.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(*key));
+        let a = job.and_then(|j| j.attempt.as_ref());
+        matches!(o, Observed::Running) && a.is_some_and(|a| a.deadline.is_some())
+    };
+    if observed.iter().any(limited) {
+        e.await_the_rest(node);
+    } else {
+        e.awaited_no_longer(node);
+    }
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
@@ -339,6 +348,9 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
         let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
         let job = Arc::clone(job);
         e.order_stop(&job, reason, None);
+    } else if let Some(limit) = ended_by_limit(job, &end, ago.map(|_| ended_at.unwrap_or(now))) {
+        let job = Arc::clone(job);
+        e.order_stop(&job, StopReason::TimeLimit { limit }, None);
     }
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
@@ -369,6 +381,15 @@ fn failed_before_limit(a: &Attempt, end: &SlotEnd, at: Time) -> bool {
             }
             SlotEnd::Ok | SlotEnd::Stopped => false,
         }
+}
+
+/// The limit after which a node ended ranks of an attempt that nobody had stopped for it yet: it was
+/// over before a server could act upon it.
+fn ended_by_limit(job: &Job, end: &SlotEnd, at: Option<Time>) -> Option<Span> {
+    let a = job.attempt.as_ref().filter(|a| a.stop.is_none())?;
+    let late = a.deadline? <= at?;
+    let by_node = matches!(end, SlotEnd::NodeFault { .. } | SlotEnd::Stopped);
+    job.spec.time_limit.filter(|_| late && by_node)
 }
 
 pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<Answer, Refusal> {
