@@ -256,3 +256,20 @@ fn what_goes_with_its_machine_is_a_failure_of_hardware() {
     assert_eq!(w.job(id).past[0].verdict, Verdict::Infrastructure);
     same_when_read_again(&w);
 }
+
+#[test]
+fn the_cause_is_looked_for_from_the_end_of_a_rank_and_not_from_when_that_was_heard() {
+    let mut w = World::new(1, 8);
+    let id = w.run(gang(1, 8));
+    w.pass(Span::secs(10));
+    restart(&mut w, Span::secs(9));
+    let key = w.key(id);
+    w.connect(0, 8, "boot", vec![(key, Observed::Running)]);
+    ended(&mut w, id, 0, crash(0, 3), Some(Span::secs(6)));
+    // Its node may have more to say about it.
+    w.pass(Span(1_999));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.pass(Span(1));
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Failed, Some(3)));
+    same_when_read_again(&w);
+}

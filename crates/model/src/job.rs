@@ -704,6 +704,10 @@ pub struct Job {
 /// a job that is called ended stays ended.
 pub const CAUSE_WINDOW: Span = Span::secs(5);
 
+/// And so long at least after a server heard of a failure that was a while ago: what names the cause
+/// comes in the same breath.
+const CAUSE_TOLD_WITHIN: Span = Span::secs(2);
+
 impl Job {
     /// Until when its end is held back while its cause is looked for. Only where the cause would
     /// change what follows: a rank failed by itself, every rank is gone, hardware was used, the
@@ -722,7 +726,9 @@ impl Job {
         let retries = &self.spec.retries;
         let last = self.application_failures >= retries.application;
         let excused = self.infrastructure_failures < retries.infrastructure;
-        (gone && gpus && ran && last && excused).then_some(stop.at + CAUSE_WINDOW)
+        let failed = a.last_end.map_or(stop.at, |t| t.min(stop.at));
+        let until = (failed + CAUSE_WINDOW).max(stop.at + CAUSE_TOLD_WITHIN);
+        (gone && gpus && ran && last && excused).then_some(until)
     }
 
     /// The attempt that a failed job ended with, where that turned out not to be its own doing:
