@@ -80,7 +80,8 @@ fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
     w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
     w.pass(Span::secs(30));
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).stage_why, "passed its test (gpu-off-bus)");
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
