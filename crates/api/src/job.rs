@@ -404,6 +404,7 @@ impl Job {
             idle_warned,
             version,
             recovery: _,
+            recovered: _,
             sickened,
         } = job;
         Job {

@@ -176,7 +176,7 @@ impl State {
             Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
                 // Whoever is run again after its end comes back from no fault.
                 if j.state.is_final() {
-                    j.recovery = j.recovery.filter(|rec| rec.started_at.is_some());
+                    crate::health::recovery_given_up(j);
                 }
                 j.state = JobState::Queued;
                 j.reason = Some(reason.clone());
@@ -454,6 +454,7 @@ impl State {
                 idle_warned: None,
                 recovery: None,
                 sickened: Vec::new(),
+                recovered: None,
                 version: r.seq,
             };
             self.with_index(|ix, s| {

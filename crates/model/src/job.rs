@@ -695,6 +695,9 @@ pub struct Job {
     /// Nodes that became sick under it, each once (at most 16).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sickened: Vec<NodeName>,
+    /// The last way back that was over before `recovery` began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<Recovery>,
     /// Sequence number of the last record that changed it.
     pub version: Seq,
 }

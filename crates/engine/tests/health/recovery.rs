@@ -190,9 +190,16 @@ fn a_recovery_that_is_over_is_not_changed_by_what_happens_to_later_attempts() {
     w.log.iter().for_each(|r| lives.apply(r));
     let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
     assert_eq!(g.recover, over.started_at.map(|t| t.since(over.fault_at)));
+    // What the job then does itself is no recovery and hides none.
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 3));
+    w.ok(Command::Requeue { job });
+    assert_eq!(recovery(&w, job), over);
+    w.start(job);
+    assert_eq!(recovery(&w, job), over);
     // The next failure has its own.
     w.lose(&w.nodes_of(job)[0].clone());
-    assert_eq!(recovery(&w, job).attempt, 4);
+    assert_eq!(recovery(&w, job).attempt, 5);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
