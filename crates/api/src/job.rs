@@ -403,7 +403,8 @@ impl Job {
             preemptions,
             idle_warned,
             version,
-            recovery,
+            recovery: _,
+            recovered: _,
             sickened,
         } = job;
         Job {
@@ -445,7 +446,7 @@ impl Job {
             idle_warned: idle_warned.map(Into::into),
             progress: None,
             waiting: None,
-            recovery: recovery.as_ref().map(Recovery::of),
+            recovery: Recovery::of_job(job),
             sickened: sickened.iter().map(ToString::to_string).collect(),
         }
     }

@@ -45,6 +45,19 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// The last recovery of a job. What the job did itself is none, and one that ended before it
+    /// was placed again did not come back.
+    #[must_use]
+    pub fn of_job(job: &m::Job) -> Option<Recovery> {
+        let counts = |r: &&m::Recovery| {
+            let hit = job.past.iter().find(|p| p.no == r.attempt);
+            let own = hit.is_some_and(|p| !p.verdict.is_interruption());
+            let over = job.state.is_final() && r.placed_at.is_none();
+            !own && !over
+        };
+        job.recovery.iter().chain(&job.recovered).find(counts).map(Recovery::of)
+    }
+
     /// The recovery as the API shows it.
     #[must_use]
     pub fn of(recovery: &m::Recovery) -> Recovery {

@@ -176,7 +176,7 @@ impl State {
             Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
                 // Whoever is run again after its end comes back from no fault.
                 if j.state.is_final() {
-                    j.recovery = None;
+                    crate::health::recovery_given_up(j);
                 }
                 j.state = JobState::Queued;
                 j.reason = Some(reason.clone());
@@ -454,6 +454,7 @@ impl State {
                 idle_warned: None,
                 recovery: None,
                 sickened: Vec::new(),
+                recovered: None,
                 version: r.seq,
             };
             self.with_index(|ix, s| {
@@ -641,7 +642,8 @@ impl State {
                 j.past.remove(0);
             }
             j.checkpoint_asked = None;
-            // A drained node is the operator's doing, and a rank's own failure is the job's.
+            // A drained node is the operator's doing, in logs of earlier versions too, and a rank's
+            // own failure is the job's.
             match (verdict, a.stop.map(|s| s.reason)) {
                 (Verdict::Infrastructure, Some(StopReason::Drain { .. })) => {}
                 (Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown, _) => {

@@ -155,6 +155,9 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
     if failed {
         e.test_found(&n.name, &why, wrong);
     }
+    if let Some(q) = n.qualifying.filter(|_| outcome == Outcome::Passed) {
+        e.test_passed(&n.name, q);
+    }
     // Whoever cordoned it for a reason of their own finds that reason again.
     let free = n.cordon.as_ref().is_none_or(|c| c.by == CordonedBy::FailedTest);
     if failed && free {

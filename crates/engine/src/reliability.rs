@@ -85,9 +85,9 @@ fn serves(n: &Node) -> bool {
 }
 
 impl Engine {
-    /// A gang that hardware interrupted waits although there are spares by now: they step in for
-    /// ordinary nodes that are out of service, which are the spares once they are back. Returns
-    /// whether any did.
+    /// A gang that lost nodes to hardware or a drain waits although there are spares by now: they
+    /// step in for ordinary nodes that are out of service, which are the spares once they are back.
+    /// Returns whether any did.
     pub(crate) fn spares_step_in(&mut self) -> bool {
         let s = &self.state;
         let waits = |id: &JobId| {

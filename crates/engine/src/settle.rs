@@ -163,8 +163,9 @@ impl Engine {
             a.started_at.map(|t| until.since(t))
         });
         let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
+        let infrastructure_left = job.infrastructure_failures < job.spec.retries.infrastructure;
         let infrastructure = |code: i32| {
-            if job.infrastructure_failures < job.spec.retries.infrastructure {
+            if infrastructure_left {
                 Next::Again(self.state.now + back_off(job.infrastructure_failures))
             } else {
                 Next::Exhausted(code)
@@ -204,6 +205,8 @@ impl Engine {
                 }
                 // The code that shells use for a command that cannot be run.
                 SlotEnd::Unstartable { .. } => Next::Failed(127),
+                // Nothing is wrong with the job or its node: it keeps its place in the queue.
+                end if end.is_agent_anew() && infrastructure_left => Next::Again(self.state.now),
                 SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => infrastructure(1),
             },
         }
@@ -323,20 +326,22 @@ enum Next {
 
 fn verdict(why: &StopReason) -> Verdict {
     match why {
-        StopReason::Cancelled { .. } | StopReason::Requeued { .. } => Verdict::Operator,
+        StopReason::Cancelled { .. } | StopReason::Requeued { .. } | StopReason::Drain { .. } => {
+            Verdict::Operator
+        }
         StopReason::TimeLimit { .. } | StopReason::Idle { .. } => Verdict::Application,
         StopReason::Preempted { .. }
         | StopReason::Resized { .. }
         | StopReason::Moved { .. }
         | StopReason::ReservationBegins { .. } => Verdict::Scheduler,
-        StopReason::NodeLost { .. } | StopReason::Drain { .. } | StopReason::Sick { .. } => {
-            Verdict::Infrastructure
-        }
+        StopReason::NodeLost { .. } | StopReason::Sick { .. } => Verdict::Infrastructure,
         // Who stopped first is found out afterwards.
         StopReason::Hung { .. } => Verdict::Unknown,
         StopReason::SlotFailed { end, .. } => match end {
             SlotEnd::Failed { exit } if killed(exit) => Verdict::Unknown,
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
+            // A server or an agent was away, not the hardware.
+            end if end.had_no_server() || end.is_agent_anew() => Verdict::Platform,
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
         },
     }

@@ -7,17 +7,23 @@ use muster_model::job::{Attempt, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use muster_scheduler::FAR;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So long a server that took the lead waits for nodes at most, before it acts upon the limits of
 /// what runs there: longer than it takes until a silent node is called lost.
 const HEARD_WITHIN: Span = Span::secs(60);
 
-/// Nodes that a server has not heard since it took the lead.
+/// An agent that connects says of ranks that they run, also of those whose last output it has yet to
+/// send. So long it has to say that they ended.
+const TOLD_WITHIN: Span = Span::secs(5);
+
+/// Nodes that a server has not heard since it took the lead, or that may not have told everything,
+/// and until when they are waited for.
 #[derive(Debug, Clone)]
 pub(crate) struct Unheard {
-    nodes: BTreeSet<NodeName>,
-    until: Time,
+    nodes: BTreeMap<NodeName, Time>,
+    /// The last that is known of the server before.
+    since: Time,
 }
 
 impl Engine {
@@ -25,9 +31,11 @@ impl Engine {
     /// should follow at once (the cycle stopped at its limit).
     pub fn tick(&mut self, now: Time) -> bool {
         self.advance(now);
-        if self.unheard.as_ref().is_some_and(|u| u.until <= self.state.now) {
-            self.unheard = None;
+        let now = self.state.now;
+        if let Some(u) = &mut self.unheard {
+            u.nodes.retain(|_, until| *until > now);
         }
+        self.unheard.take_if(|u| u.nodes.is_empty());
         self.pass_deadlines();
         self.pass_tests();
         self.pass_health();
@@ -144,16 +152,30 @@ impl Engine {
         };
         let next = wakes.iter().find(|(t, id)| *t > now || !waits(id)).map(|(t, _)| *t);
         let due = wakes.first().is_some_and(|(t, _)| *t <= now);
-        next.into_iter().chain(due.then_some(u.until)).min()
+        let heard = u.nodes.values().min().copied().filter(|_| due);
+        next.into_iter().chain(heard).min()
     }
 
     /// A server took the lead. Ranks may have ended while there was none, and only their agents
     /// know: no limit is acted upon before these were heard, or are lost.
-    pub(crate) fn await_nodes(&mut self) {
+    pub(crate) fn await_nodes(&mut self, since: Time) {
         let reachable = self.state.nodes.values().filter(|n| n.reachable);
-        let nodes: BTreeSet<NodeName> = reachable.map(|n| n.name.clone()).collect();
         let until = self.state.now + HEARD_WITHIN;
-        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, until });
+        let nodes: BTreeMap<NodeName, Time> = reachable.map(|n| (n.name.clone(), until)).collect();
+        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, since });
+    }
+
+    /// Since when no server heard a node, where this one hears it for the first time.
+    pub(crate) fn away_since(&self, node: &NodeName) -> Option<Time> {
+        self.unheard.as_ref().filter(|u| u.nodes.contains_key(node)).map(|u| u.since)
+    }
+
+    /// A node was heard for the first time, and ranks with a time limit run there as far as it says.
+    pub(crate) fn await_the_rest(&mut self, node: &NodeName) {
+        let until = self.state.now + TOLD_WITHIN;
+        if let Some(t) = self.unheard.as_mut().and_then(|u| u.nodes.get_mut(node)) {
+            *t = until.min(*t);
+        }
     }
 
     /// A node was heard, or is lost.
@@ -170,7 +192,7 @@ impl Engine {
         let Some(u) = &self.unheard else { return false };
         let up = |s: &SlotState| matches!(s, SlotState::Pending | SlotState::Running);
         let mut slots = a.placement.slots.iter().zip(&a.slots).filter(|(_, s)| up(s));
-        slots.any(|(slot, _)| u.nodes.contains(&slot.node))
+        slots.any(|(slot, _)| u.nodes.contains_key(&slot.node))
     }
 
     /// The lowest port that no attempt uses on any of these hosts. Ranks on one host, whatever

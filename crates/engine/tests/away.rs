@@ -1,13 +1,13 @@
 //! Work that ends while no server is there: how it ended and when it ended do not depend on when a
 //! server hears of it.
 
-use crate::common::{World, crash, gang, limited, node, replay};
+use crate::common::{World, crash, gang, limited, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_metering::{Fleet, Lives, Part, Step, deaf, goodput};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::{Epoch, JobId};
-use muster_model::job::{JobState, SlotEnd, StopReason};
+use muster_model::job::{JobState, SlotEnd, StopReason, Verdict};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -53,6 +53,21 @@ fn a_job_that_ended_well_within_its_limit_while_no_server_was_there_succeeded() 
     assert_eq!((p.stopped_for.as_ref(), p.freed()), (None, w.now - Span::mins(26)));
     assert_eq!((j.ended_at, j.ended()), (Some(w.now), Some(p.freed())), "not when it was heard");
     assert_eq!(w.job(next).state, JobState::Starting, "who waits for it goes on");
+    let stops = w.log.iter().any(|r| matches!(r.event, Event::StopOrdered { .. }));
+    assert!(!stops, "nothing was stopped, and nobody says so");
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_still_runs_when_its_node_had_time_to_tell_of_its_end_ran_past_its_limit() {
+    let mut w = World::new(1, 8);
+    let id = past_its_limit(&mut w);
+    w.sleep(Span(4_999));
+    assert_eq!(w.job(id).state, JobState::Running);
+    w.sleep(Span(1));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.stopped(id);
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Failed, Some(124)));
     same_when_read_again(&w);
 }
 
@@ -190,5 +205,72 @@ fn a_gang_ends_with_its_last_rank_in_whatever_order_that_is_heard() {
     w.log.iter().for_each(|r| lives.apply(r));
     let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
     assert_eq!(g.held_gpu, 8000 * (20_000 + 5000), "{g:#?}");
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_goes_with_its_agent_while_no_server_is_there_is_no_failure_of_hardware() {
+    let mut w = World::new(2, 8);
+    let id = w.run(gang(1, 8));
+    let n = w.nodes_of(id)[0].clone();
+    let reason = "no room on its disk".to_owned();
+    w.report(id, &n, Observed::Ended(SlotEnd::NodeFault { reason }));
+    w.pass(Span::secs(60));
+    w.start(id);
+    let (killed, i) = (w.now, number(&w.nodes_of(id)[0]));
+    restart(&mut w, Span::secs(33));
+    let heard = w.now;
+    // The same machine, and its agent knows nothing of the attempt: it started with the server.
+    w.connect(i, 8, "boot", Vec::new());
+    let j = w.job(id);
+    let p = j.past.last().unwrap();
+    assert_eq!((p.no, p.verdict, p.freed()), (2, Verdict::Platform, killed), "{p:?}");
+    assert_eq!(j.state, JobState::Starting, "its place is not given to others meanwhile");
+    let r = j.recovery.expect("it comes back");
+    assert_eq!((r.fault_at, r.found_at), (killed, heard), "with the time without a server");
+    w.pass(Span::secs(2));
+    w.start(id);
+    let (mut lives, mut fleet) = (Lives::default(), Fleet::default());
+    for r in &w.log {
+        lives.apply(r);
+        fleet.apply(r, &deaf);
+    }
+    let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
+    // The first took a minute.
+    assert_eq!(g.recover, Some(Span((60_000 + 35_000) / 2)));
+    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
+    let all = report.rows.iter().fold((0, 0), |(i, p), r| {
+        let n = &r.work.interrupted;
+        (i + n.infrastructure, p + n.platform)
+    });
+    assert_eq!(all, (1, 1));
+    same_when_read_again(&w);
+}
+
+#[test]
+fn what_goes_with_its_machine_is_a_failure_of_hardware() {
+    let mut w = World::new(2, 8);
+    let id = w.run(gang(1, 8));
+    let i = number(&w.nodes_of(id)[0]);
+    restart(&mut w, Span::secs(33));
+    w.connect(i, 8, "another boot", Vec::new());
+    assert_eq!(w.job(id).past[0].verdict, Verdict::Infrastructure);
+    same_when_read_again(&w);
+}
+
+#[test]
+fn the_cause_is_looked_for_from_the_end_of_a_rank_and_not_from_when_that_was_heard() {
+    let mut w = World::new(1, 8);
+    let id = w.run(gang(1, 8));
+    w.pass(Span::secs(10));
+    restart(&mut w, Span::secs(9));
+    let key = w.key(id);
+    w.connect(0, 8, "boot", vec![(key, Observed::Running)]);
+    ended(&mut w, id, 0, crash(0, 3), Some(Span::secs(6)));
+    // Its node may have more to say about it.
+    w.pass(Span(1_999));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.pass(Span(1));
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Failed, Some(3)));
     same_when_read_again(&w);
 }

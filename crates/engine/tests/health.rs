@@ -21,6 +21,8 @@ mod rehearse;
 mod repeats;
 #[path = "health/story.rs"]
 mod story;
+#[path = "health/tested.rs"]
+mod tested;
 #[path = "health/witness.rs"]
 mod witness;
 #[path = "health/words.rs"]

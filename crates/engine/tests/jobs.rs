@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, crash, gang, node};
+use common::{World, crash, gang, node, replay};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
@@ -424,6 +424,10 @@ fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure(
     assert_eq!(w.job(id).state, JobState::Starting);
     assert_ne!(w.nodes_of(id)[0], n);
     assert_eq!(w.job(id).infrastructure_failures, 0);
+    // A person wanted it: neither hardware's doing nor anything to come back from.
+    assert_eq!(w.job(id).past[0].verdict, Verdict::Operator);
+    assert_eq!(w.job(id).recovery, None);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

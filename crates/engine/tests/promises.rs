@@ -252,6 +252,26 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
 }
 
 #[test]
+fn the_alert_of_an_incident_counts_the_jobs_that_it_hit_although_they_are_gone() {
+    let mut w = World::new(32, 8);
+    w.engine = Engine::new(w.engine.state().clone(), policy());
+    let none = Objectives { defaults: 0, ..Objectives::default() };
+    w.ok(Command::SetObjectives { objectives: Arc::new(none) });
+    for _ in 0..32 {
+        w.run(gang(1, 8));
+    }
+    // One job after the other loses its node and waits: no two of them at a time.
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(40));
+    let all = open(&w);
+    let a = all.iter().find(|a| a.topic == Topic::Incident).expect("an alert of the incident");
+    assert_eq!((a.jobs, a.gpus), (8, 64), "{a:#?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     let mut w = unpromised(16);
     w.ok(Command::SetRouting { routing: routing(ONCALL) });

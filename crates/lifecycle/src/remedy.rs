@@ -86,6 +86,10 @@ pub fn next(v: &View<'_>) -> Next {
             _ => Next::Ask,
         },
         RemedyStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
+        // Whoever asked for it: the node passed a test since this remedy waits.
+        RemedyStep::Approval | RemedyStep::Repairing if v.test == Some(Outcome::Passed) => {
+            Next::Return
+        }
         // What was done already, where it cannot be tested, is not done again.
         RemedyStep::Approval if v.act.is_some_and(|end| end.ok) => Next::Wait,
         RemedyStep::Approval if v.approved => Next::Act,
@@ -161,6 +165,8 @@ mod tests {
         assert_eq!(next(&auto), Next::Act);
         assert_eq!(next(&at(RemedyStep::Approval)), Next::Wait);
         assert_eq!(next(&View { approved: true, ..at(RemedyStep::Approval) }), Next::Act);
+        let well = View { test: Some(Outcome::Passed), ..at(RemedyStep::Approval) };
+        assert_eq!(next(&well), Next::Return, "a person had it tested");
         assert_eq!(next(&at(RemedyStep::Acting)), Next::Wait);
         let ok = ActEnd { at: Time(1), ok: true, message: "up".into() };
         let failed = ActEnd { ok: false, message: "no power".into(), ..ok.clone() };

@@ -266,7 +266,9 @@ impl Going {
         a.works = true;
         let held = a.held.clone();
         self.give(c, at, &held, starts);
-        if let Some(hit) = self.hit.take() {
+        // What was the job's own doing is no recovery.
+        let recovers = self.last.is_some_and(|l| l.1.is_interruption());
+        if let Some(hit) = self.hit.take().filter(|_| recovers) {
             let took = self.at.since(hit).0;
             c.at(self.at, |b| {
                 let w = b.work(&self.project);
@@ -342,7 +344,7 @@ impl Going {
         self.last_placed = Some(a.placed_at);
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.sign_at).or(a.stop_at).or(Some(freed)),
+            true => self.hit.filter(|_| !worked).or(a.sign_at).or(Some(stop)),
             false => None,
         };
         c.at(at, |b| {

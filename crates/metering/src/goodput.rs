@@ -63,7 +63,7 @@ pub struct Goodput {
     pub interruptions: u32,
     /// Mean time between them, with all ranks up.
     pub mtbi: Option<Span>,
-    /// Mean time from the first sign of a failure until the work went on again.
+    /// Mean time from the first sign of a failure, but the job's own, until the work went on again.
     pub recover: Option<Span>,
     /// Attempts by whose doing their end was.
     pub verdicts: BTreeMap<&'static str, u32>,
@@ -204,8 +204,9 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
     let (mut up, mut unsaved) = (Span(0), Span(0));
     let tells = all.iter().any(|a| a.checkpoints > 0);
     let serves = job.spec.is_service();
-    // When the failure was that it comes back from.
+    // When the failure was that it comes back from, and whether that is called a recovery.
     let mut hit: Option<Time> = None;
+    let mut recovers = false;
     for (n, a) in all.iter().enumerate() {
         let last = n + 1 == all.len();
         purse.now = blank(a.no, purse.at, a.held.milli());
@@ -222,7 +223,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         let ran = lived(&mut purse, a, &fate);
         up = Span(up.0.saturating_add(ran.up.0));
         unsaved = ran.unsaved;
-        if let (Some(at), Some(works)) = (hit, ran.works) {
+        if let (Some(at), Some(works)) = (hit.filter(|_| recovers), ran.works) {
             recovered.0 += u128::from(works.since(at).0);
             recovered.1 += 1;
         }
@@ -236,6 +237,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
             true => hit.filter(|_| ran.works.is_none()).or(a.hit_at()),
             false => None,
         };
+        recovers = a.verdict.is_some_and(Verdict::is_interruption);
     }
     if purse.at < end {
         // It waits again, or never had an attempt.

@@ -54,7 +54,9 @@ pub struct Lived {
 impl Lived {
     /// When what ended it began: the way back from it is counted from there on.
     pub(crate) fn hit_at(&self) -> Option<Time> {
-        self.sign_at.or(self.stop_at).or(self.freed_at).or(self.ended_at)
+        // Ranks may have ended before a server heard of it and ordered the rest to stop.
+        let told = [self.stop_at, self.freed_at].into_iter().flatten().min();
+        self.sign_at.or(told).or(self.ended_at)
     }
 
     /// There was a sign of it so early. What was wrong before it was placed did not hit it yet.

@@ -390,3 +390,17 @@ proptest! {
         covers(&goodput(&unread, lives.get(JOB), &heard, at(now)));
     }
 }
+
+#[test]
+fn what_a_job_did_itself_is_a_failure_and_no_recovery() {
+    let told: Vec<At> = vec![
+        (at(10), placed(key(1), 8)),
+        (at(12), started(1)),
+        (at(112), ended(1, Verdict::Application)),
+        (at(120), placed(key(2), 8)),
+        (at(130), started(2)),
+    ];
+    let g = goodput(&job(JOB, 8), lives(&told).get(JOB), &BTreeMap::new(), at(200));
+    assert_eq!((g.interruptions, g.recover), (1, None));
+    assert_eq!(g.time.get(Part::Restarting), 18_000);
+}

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+mod slot_end;
+
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -178,50 +180,6 @@ pub enum SlotEnd {
     Stopped,
 }
 
-/// Words of a node's fault that are told apart later, by those who say them and by those who read
-/// them in the log.
-const NO_SERVER: &str = "no server for ";
-const RANKS_GONE: &str = "its ranks are gone: the node or its agent started anew";
-const MAY_RUN: &str = "its ranks may still run: ";
-
-impl SlotEnd {
-    /// Why an agent stops ranks that no server was there for, for so long.
-    #[must_use]
-    pub fn no_server(most: Span) -> String {
-        format!("{NO_SERVER}{most}")
-    }
-
-    /// The ranks went with their agent.
-    #[must_use]
-    pub fn ranks_gone() -> SlotEnd {
-        SlotEnd::NodeFault { reason: RANKS_GONE.to_owned() }
-    }
-
-    /// Its agent gives the attempt up without having seen that its ranks ended.
-    #[must_use]
-    pub fn unproven(why: &str) -> SlotEnd {
-        SlotEnd::NodeFault { reason: format!("{MAY_RUN}{why}") }
-    }
-
-    /// May its ranks still run? Then nobody starts beside them who would write where they do.
-    #[must_use]
-    pub fn is_unproven(&self) -> bool {
-        matches!(self, SlotEnd::NodeFault { reason } if reason.starts_with(MAY_RUN))
-    }
-
-    /// Did its agent stop it because no server was there? That is nobody's failure.
-    #[must_use]
-    pub fn had_no_server(&self) -> bool {
-        matches!(self, SlotEnd::NodeFault { reason } if reason.starts_with(NO_SERVER))
-    }
-
-    /// Did it go with its agent? That is explained, though by no finding.
-    #[must_use]
-    pub fn went_with_agent(&self) -> bool {
-        matches!(self, SlotEnd::NodeFault { reason } if reason == RANKS_GONE)
-    }
-}
-
 /// Where a slot stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -344,6 +302,19 @@ impl StopReason {
     pub fn makes_room_for(&self) -> Option<JobId> {
         match self {
             StopReason::Preempted { by, .. } | StopReason::Moved { by } => Some(*by),
+            _ => None,
+        }
+    }
+}
+
+impl StopReason {
+    /// The node because of which an attempt is stopped: it is lost, sick or drained.
+    #[must_use]
+    pub fn node(&self) -> Option<&NodeName> {
+        match self {
+            StopReason::NodeLost { node }
+            | StopReason::Drain { node }
+            | StopReason::Sick { node, .. } => Some(node),
             _ => None,
         }
     }
@@ -725,6 +696,9 @@ pub struct Job {
     /// Nodes that became sick under it, each once (at most 16).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sickened: Vec<NodeName>,
+    /// The last way back that was over before `recovery` began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<Recovery>,
     /// Sequence number of the last record that changed it.
     pub version: Seq,
 }
@@ -733,6 +707,10 @@ pub struct Job {
 /// cause (a fault in the log of a node's kernel) can come a moment after the rank. Never longer:
 /// a job that is called ended stays ended.
 pub const CAUSE_WINDOW: Span = Span::secs(5);
+
+/// And so long at least after a server heard of a failure that was a while ago: what names the cause
+/// comes in the same breath.
+const CAUSE_TOLD_WITHIN: Span = Span::secs(2);
 
 impl Job {
     /// Until when its end is held back while its cause is looked for. Only where the cause would
@@ -752,7 +730,9 @@ impl Job {
         let retries = &self.spec.retries;
         let last = self.application_failures >= retries.application;
         let excused = self.infrastructure_failures < retries.infrastructure;
-        (gone && gpus && ran && last && excused).then_some(stop.at + CAUSE_WINDOW)
+        let failed = a.last_end.map_or(stop.at, |t| t.min(stop.at));
+        let until = (failed + CAUSE_WINDOW).max(stop.at + CAUSE_TOLD_WITHIN);
+        (gone && gpus && ran && last && excused).then_some(until)
     }
 
     /// When it ended: with its last rank, although the server may have heard of that, or settled

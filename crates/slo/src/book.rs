@@ -62,6 +62,18 @@ fn interrupted(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
 }
 
+/// What work was lost to.
+fn lost_to(verdict: Verdict) -> Cause {
+    match verdict {
+        Verdict::Success | Verdict::Operator => Cause::Lost,
+        Verdict::Infrastructure => Cause::Hardware,
+        Verdict::Platform => Cause::Platform,
+        Verdict::Application => Cause::Application,
+        Verdict::Scheduler => Cause::Scheduler,
+        Verdict::Unknown => Cause::Unknown,
+    }
+}
+
 fn pool_of<'a>(facts: &'a dyn Facts, placement: &Placement) -> Option<&'a str> {
     facts.node(&placement.slots.first()?.node).map(Node::pool)
 }
@@ -297,17 +309,22 @@ impl Book {
         let Some(past) = job.past.iter().find(|p| p.no == key.attempt) else { return };
         let pool = past.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
         let last = job.past.last().is_some_and(|p| p.no == key.attempt);
-        for s in &self.watch {
-            let Sli::JobSuccess { blame, first } = s.sli else { continue };
-            let at = match first {
-                true => (key.attempt == 1).then_some(past.ended_at),
-                false => job.ended_at.filter(|_| last && job.state == JobState::Failed),
+        for s in self.watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
+            let at = match s.sli {
+                Sli::JobSuccess { first: true, .. } => (key.attempt == 1).then_some(past.ended_at),
+                Sli::JobSuccess { .. } => {
+                    job.ended_at.filter(|_| last && job.state == JobState::Failed)
+                }
+                Sli::Interruptions { .. } => past.started_at.map(|_| past.freed()),
+                _ => None,
             };
             // What is found out about a day that is final changes nothing of it.
-            let at = at.filter(|at| *at >= final_before(told));
-            let Some(at) = at.filter(|_| s.scope.admits(Some(&job.project), pool)) else {
-                continue;
-            };
+            let Some(at) = at.filter(|at| *at >= final_before(told)) else { continue };
+            if let Sli::Interruptions { cost } = s.sli {
+                let why = |v: Verdict| interrupted(v).then(|| lost_to(v));
+                self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
+            }
+            let Sli::JobSuccess { blame, .. } = s.sli else { continue };
             if let (Some(was), Some(is)) = (judged(past.verdict, blame), judged(verdict, blame)) {
                 self.ledger.amend(at, s, was.err(), is.err());
             }
@@ -382,14 +399,7 @@ fn work(
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
-    let lost = match verdict {
-        Verdict::Success | Verdict::Operator => Cause::Lost,
-        Verdict::Infrastructure => Cause::Hardware,
-        Verdict::Platform => Cause::Platform,
-        Verdict::Application => Cause::Application,
-        Verdict::Scheduler => Cause::Scheduler,
-        Verdict::Unknown => Cause::Unknown,
-    };
+    let lost = lost_to(verdict);
     let kept = match verdict {
         Verdict::Success | Verdict::Operator => to,
         // What a service served is done.

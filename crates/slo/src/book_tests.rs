@@ -296,6 +296,38 @@ fn success_is_told_by_whose_doing_it_was() {
 }
 
 #[test]
+fn an_interruption_counts_by_what_is_found_out_later() {
+    let (mut b, s) = book(&[(r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(0)));
+    w.jobs.insert(JobId(1), j);
+    // It ran for an hour and failed by itself, as it seems.
+    b.before(&record(3600, ended(1, 1, Verdict::Application)), &w);
+    let (up, cost) = (3_600_000, 900_000);
+    assert_eq!(count(&b, &s[0], 3700), (up, up));
+    let judged = |b: &mut Book, w: &mut World, was: Verdict, is: Verdict| {
+        let j = w.jobs.get_mut(&JobId(1)).unwrap();
+        let ran = PastAttempt { started_at: Some(at(0)), ..past(1, was, 3600) };
+        (j.attempt, j.past) = (None, vec![ran]);
+        let (findings, reason) = (vec![], String::new());
+        let found = Event::AttemptAttributed { key: key(1, 1), verdict: is, findings, reason };
+        b.before(&record(3605, found), &*w);
+        let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(5)), at(3700));
+        (count(b, &s[0], 3700), causes)
+    };
+    let bad = |cause| ((up, up + cost), BTreeMap::from([(cause, cost)]));
+    // A GPU was the cause, says its node; nobody knows; and it was the program after all.
+    let found = judged(&mut b, &mut w, Verdict::Application, Verdict::Infrastructure);
+    assert_eq!(found, bad(Cause::Hardware));
+    let found = judged(&mut b, &mut w, Verdict::Infrastructure, Verdict::Unknown);
+    assert_eq!(found, bad(Cause::Unknown));
+    let found = judged(&mut b, &mut w, Verdict::Unknown, Verdict::Application);
+    assert_eq!(found, ((up, up), BTreeMap::new()));
+}
+
+#[test]
 fn the_way_back_counts_from_the_fault_on() {
     let (mut b, s) =
         book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}"), (r#"{"start":{"under":"1m"}}"#, "{}")]);

@@ -210,6 +210,35 @@ impl Ledger {
         }
     }
 
+    /// So many that were counted as bad at a moment, or not at all, are bad for another cause, or
+    /// should not have been counted.
+    pub fn recount(
+        &mut self,
+        at: Time,
+        series: &Series,
+        n: u64,
+        was: Option<Cause>,
+        is: Option<Cause>,
+    ) {
+        if let Some(was) = was
+            && let Some(track) = self.tracks.get_mut(series)
+        {
+            let less = |c: &mut Count| c.total = c.total.saturating_sub(n).max(c.good);
+            less(&mut track.ever);
+            track.minutes.get_mut(&bucket(at, MINUTE)).into_iter().for_each(less);
+            if let Some(h) = track.hours.get_mut(&bucket(at, HOUR)) {
+                less(&mut h.count);
+                if let Some(left) = h.causes.get_mut(&was) {
+                    *left = left.saturating_sub(n);
+                }
+                h.causes.retain(|_, left| *left > 0);
+            }
+        }
+        if is.is_some() {
+            self.note(at, series, Count::bad_ones(n), is);
+        }
+    }
+
     fn advance(&mut self, at: Time) -> Time {
         // Buckets are dropped when an hour is full, not at every count.
         if bucket(at, HOUR) > bucket(self.newest, HOUR) {

@@ -42,9 +42,11 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Lead { epoch, server, restored } => {
             let first_job = restored.then(|| jobs::first_of_life(e.state.next_job, *epoch));
             let (epoch, server) = (*epoch, server.clone());
+            // The last sign of the server before.
+            let since = e.state.at;
             e.emit(None, Event::LeaderChanged { epoch, server, first_job });
             e.renew_fences();
-            e.await_nodes();
+            e.await_nodes(since);
             if *restored {
                 e.delay_restored();
             }

@@ -211,7 +211,17 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
             .hint("enrol it anew with a join token"));
     }
-    e.awaited_no_longer(node);
+    let away = e.away_since(node);
+    let limited = |(key, o): &(AttemptKey, Observed)| {
+        let job = e.state.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(*key));
+        let a = job.and_then(|j| j.attempt.as_ref());
+        matches!(o, Observed::Running) && a.is_some_and(|a| a.deadline.is_some())
+    };
+    if observed.iter().any(limited) {
+        e.await_the_rest(node);
+    } else {
+        e.awaited_no_longer(node);
+    }
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
@@ -262,20 +272,26 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Ok(Answer::Done);
     }
     let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
+    let gone = match n.boot == *boot {
+        true => (SlotEnd::agent_anew(), away.map(|t| e.state.now.since(t))),
+        false => (SlotEnd::ranks_gone(), None),
+    };
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied());
+        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied(), &gone);
     }
     Ok(Answer::Done)
 }
 
+/// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
 fn reconcile_attempt(
     e: &mut Engine,
     node: &NodeName,
     key: AttemptKey,
     seen: Option<&Observed>,
     ago: Option<Span>,
+    gone: &(SlotEnd, Option<Span>),
 ) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {
@@ -284,7 +300,7 @@ fn reconcile_attempt(
         // Never started there: the order goes out again.
         (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
         (Standing::Live(_) | Standing::Lost, None) => {
-            end_slot(e, key, node, SlotEnd::ranks_gone(), None);
+            end_slot(e, key, node, gone.0.clone(), gone.1);
         }
     }
 }
@@ -341,6 +357,9 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
         let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
         let job = Arc::clone(job);
         e.order_stop(&job, reason, None);
+    } else if let Some(limit) = ended_by_limit(job, &end, ago.map(|_| ended_at.unwrap_or(now))) {
+        let job = Arc::clone(job);
+        e.order_stop(&job, StopReason::TimeLimit { limit }, None);
     }
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
@@ -371,6 +390,15 @@ fn failed_before_limit(a: &Attempt, end: &SlotEnd, at: Time) -> bool {
             }
             SlotEnd::Ok | SlotEnd::Stopped => false,
         }
+}
+
+/// The limit after which a node ended ranks of an attempt that nobody had stopped for it yet: it was
+/// over before a server could act upon it.
+fn ended_by_limit(job: &Job, end: &SlotEnd, at: Option<Time>) -> Option<Span> {
+    let a = job.attempt.as_ref().filter(|a| a.stop.is_none())?;
+    let late = a.deadline? <= at?;
+    let by_node = matches!(end, SlotEnd::NodeFault { .. } | SlotEnd::Stopped);
+    job.spec.time_limit.filter(|_| late && by_node)
 }
 
 pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<Answer, Refusal> {

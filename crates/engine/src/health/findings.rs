@@ -12,6 +12,7 @@ use muster_model::finding::{EVIDENCE_MAX, Finding, SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::{Inventory, NodeRole, Stage};
+use muster_model::qualification::Qualifying;
 use muster_model::units::{Span, Time};
 
 /// Findings of one node that may be open at a time.
@@ -289,6 +290,41 @@ impl Engine {
         let seen = SeenFinding::new(kind.code(), entity, Severity::Critical, self.state.now);
         self.found(seen.because(why), true);
     }
+
+    /// A test that no remedy asked for passed, and was as thorough as the one after a remedy: what
+    /// was last seen before it is over. A GPU that is not there was not tested.
+    pub(crate) fn test_passed(&mut self, node: &NodeName, test: Qualifying) {
+        let Some(n) = self.state.nodes.get(node) else { return };
+        if test.level < self.state.policy.remedies.requalify {
+            return;
+        }
+        let gpus = n.gpu_set();
+        let disproved = |f: &Finding| {
+            let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
+            let tested = f.seen.entity.gpu().is_none_or(|g| gpus.iter().any(|has| has == g));
+            tested && seen.last_seen <= test.asked_at
+        };
+        let all = self.state.health.open_on(node).filter(|f| can_be_over(f) && disproved(f));
+        let ids: Vec<u64> = all.map(|f| f.id).collect();
+        for id in ids {
+            self.close_finding(id, "the node passed its test", true);
+        }
+    }
+
+    /// What was found on a node before its test is over.
+    pub(super) fn close_all(&mut self, node: &NodeName, why: &str) {
+        let all = self.state.health.open_on(node).filter(|f| can_be_over(f));
+        let ids: Vec<u64> = all.map(|f| f.id).collect();
+        for id in ids {
+            self.close_finding(id, why, true);
+        }
+    }
+}
+
+/// Does a test that passed, or whoever returns a node without one, speak against it?
+fn can_be_over(f: &Finding) -> bool {
+    let kind = &f.seen.kind;
+    of_hardware(&f.seen) && *kind != FailureMode::HAZARD && *kind != FailureMode::LEMON
 }
 
 /// How long what only repeats is added up before it is written down.

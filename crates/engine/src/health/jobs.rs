@@ -32,29 +32,35 @@ impl Engine {
         why: &StopReason,
         first: Verdict,
     ) -> Attribution {
-        let now = self.state.now;
+        // It is known what ended it, whatever else is wrong with its nodes.
+        if matches!(why, StopReason::SlotFailed { end, .. } if end.is_agent_anew()) {
+            return Attribution { verdict: first, findings: Vec::new(), reason: why.to_string() };
+        }
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });
+        let freed_at = job.attempt.as_ref().and_then(|a| a.freed_at);
         let ended = Ended {
-            at: now,
+            // With its last rank, however long its cause is looked for.
+            at: freed_at.unwrap_or(self.state.now),
             started_at: job.attempt.as_ref().and_then(|a| a.started_at),
             verdict: first,
             nodes,
-            told_at: job.attempt.as_ref().and_then(|a| a.freed_at),
+            told_at: freed_at,
             by_clock: by_clock(why),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
-        self.judge(key, &ended, placement, not_run(why))
+        self.judge(key, &ended, placement, Some(why))
     }
 
-    /// `not_run`: what was asked for is not there or cannot be run; of hardware only disks and
-    /// file systems can be the cause of that.
     fn judge(
         &self,
         key: AttemptKey,
         ended: &Ended<'_>,
         placement: Option<&Placement>,
-        not_run: bool,
+        why: Option<&StopReason>,
     ) -> Attribution {
+        // What was asked for is not there or cannot be run: of hardware only disks and file systems
+        // can be the cause of that.
+        let not_run = why.is_some_and(not_run);
         let places: BTreeSet<Entity> = ended
             .nodes
             .iter()
@@ -74,12 +80,16 @@ impl Engine {
             Entity::Storage(_) => true,
             e => e.node().map_or_else(|| places.contains(e), |n| here.contains(n)),
         };
-        // A GPU that was bad before the attempt began on others did not end it.
-        let beside = |seen: &SeenFinding| {
-            let old = ended.started_at.is_none_or(|t| seen.first_seen < t);
-            old && seen.attempt != Some(key) && placement.is_some_and(|p| is_beside(seen, p))
+        // A GPU that the attempt did not hold did not end it, unless it was stopped for that.
+        let beside = |f: &Finding| match &f.seen.entity {
+            Entity::Gpu(node, gpu) => !self.held_gpu(key, placement, node, *gpu),
+            _ => false,
         };
-        let can = |seen: &SeenFinding| (!not_run || of_storage(seen)) && !beside(seen);
+        let named = |f: &Finding| why.and_then(finding_behind) == Some(f.id);
+        let can = |f: &Finding, seen: &SeenFinding| {
+            let its_own = named(f) || seen.attempt == Some(key) || !beside(f);
+            (!not_run || of_storage(seen)) && its_own
+        };
         // However old it is, what is open counts. What was closed earlier was last seen earlier.
         let book = &self.state.health;
         let closed = book.index.closed_findings.range((ended.at - BEFORE, 0)..);
@@ -90,13 +100,31 @@ impl Engine {
             .map(|f| &**f)
             .filter(|f| about(f))
             .map(|f| (f, self.seen_by(f, ended)))
-            .filter(|(_, seen)| can(seen))
+            .filter(|(f, seen)| can(f, seen))
             .collect();
         let known: Vec<Known<'_>> = known
             .iter()
             .map(|(f, seen)| Known { id: f.id, seen, opened_at: f.opened_at })
             .collect();
         attribute(ended, key, &known)
+    }
+
+    /// Did an attempt hold a GPU? Where its placement is not known any more, one that wanted every
+    /// GPU of its nodes did.
+    fn held_gpu(
+        &self,
+        key: AttemptKey,
+        placement: Option<&Placement>,
+        node: &NodeName,
+        gpu: u32,
+    ) -> bool {
+        if let Some(p) = placement {
+            let mut here = p.slots.iter().filter(|s| s.node == *node);
+            return here.any(|s| s.gpus.iter().any(|held| held == gpu));
+        }
+        let there = self.state.nodes.get(node).map_or(0, |n| n.gpu_set().len());
+        let job = self.state.jobs.get(&key.job);
+        job.is_some_and(|j| j.groups.iter().all(|g| g.part.is_none() && g.gpus >= there))
     }
 
     /// What is known of a finding around an end, with repeats that are not written down yet.
@@ -121,7 +149,7 @@ impl Engine {
         let Some(node) = seen.entity.node() else { return };
         let now = self.state.now;
         let lately = |p: &PastAttempt| {
-            now.since(p.ended_at) <= AFTER
+            now.since(p.freed()) <= AFTER
                 && p.nodes.contains(node)
                 && matches!(p.verdict, Verdict::Application | Verdict::Unknown)
         };
@@ -140,16 +168,15 @@ impl Engine {
             let Some(p) = job.past.last().cloned() else { continue };
             let key = AttemptKey { job: job.id, attempt: p.no };
             let ended = Ended {
-                at: p.ended_at,
+                at: p.freed(),
                 started_at: p.started_at,
                 verdict: p.verdict,
                 nodes: &p.nodes,
                 told_at: p.freed_at,
                 by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
-            let not_run = p.stopped_for.as_ref().is_some_and(not_run);
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
-            let found = self.judge(key, &ended, placement, not_run);
+            let found = self.judge(key, &ended, placement, p.stopped_for.as_ref());
             let better = match found.verdict {
                 Verdict::Infrastructure => true,
                 // Nobody knew why it ended; now somebody does.
@@ -197,8 +224,11 @@ impl Engine {
     /// An attempt made its first step.
     pub(super) fn first_step(&mut self, key: AttemptKey) {
         let Some(job) = self.state.jobs.get(&key.job).cloned() else { return };
+        // It ended with the attempt that came up then; the first step of a later one says nothing.
+        let up = job.attempt.as_ref().and_then(|a| a.started_at);
         let waits = |r: &muster_model::job::Recovery| {
-            r.attempt < key.attempt && r.working_at.is_none() && r.started_at.is_some()
+            let back = r.started_at.is_some() && r.started_at == up;
+            r.attempt < key.attempt && r.working_at.is_none() && back
         };
         // Only the way back from a failure is measured.
         if job.attempt_key() == Some(key) && job.recovery.as_ref().is_some_and(waits) {
@@ -223,10 +253,12 @@ fn not_run(why: &StopReason) -> bool {
     }
 }
 
-/// Is it about a GPU that this placement does not hold?
-fn is_beside(seen: &SeenFinding, p: &Placement) -> bool {
-    let Entity::Gpu(node, gpu) = &seen.entity else { return false };
-    !p.slots.iter().any(|s| s.node == *node && s.gpus.iter().any(|held| held == *gpu))
+/// The finding that an attempt was stopped for.
+fn finding_behind(why: &StopReason) -> Option<u64> {
+    match why {
+        StopReason::Sick { finding, .. } | StopReason::Hung { finding } => Some(*finding),
+        _ => None,
+    }
 }
 
 /// Is it about disks or file systems?

@@ -29,6 +29,8 @@ pub(crate) use decide::decide;
 pub(crate) use faults::faults;
 pub(crate) use findings::of_hardware;
 pub(crate) use limits::is_out;
-pub(crate) use recovery::{recovery_begins, recovery_explained, recovery_of_lost, recovery_placed};
+pub(crate) use recovery::{
+    recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,
+};
 pub use rehearse::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal};
 pub(crate) use work::Work;

@@ -48,11 +48,26 @@ fn begun(
     }
 }
 
+/// A way back begins. What is over is kept: it may turn out that the job recovers from nothing now.
+fn begin(j: &mut Job, new: Recovery) {
+    let over = j.recovery.filter(|r| r.started_at.is_some());
+    j.recovered = over.or(j.recovered);
+    j.recovery = Some(new);
+}
+
+/// The job comes back from nothing: of its ways back that count which is over.
+pub(crate) fn recovery_given_up(j: &mut Job) {
+    if j.recovery.is_none_or(|r| r.started_at.is_none()) {
+        j.recovery = j.recovered.take();
+    }
+}
+
 /// A node under the job is not heard any more: the way back of what runs there begins when it was
 /// last heard, not when that was noticed. The order to stop follows in the same breath.
 pub(crate) fn recovery_of_lost(j: &mut Job, last_seen: Time, at: Time) {
     let Some(a) = j.attempt.as_ref().filter(|a| a.stop.is_none()) else { return };
-    j.recovery = Some(begun(a.no, a.placed_at, (last_seen, at), None, at));
+    let new = begun(a.no, a.placed_at, (last_seen, at), None, at);
+    begin(j, new);
 }
 
 /// The cause of an attempt's end became known: it may have begun before the attempt was stopped.
@@ -96,20 +111,27 @@ pub(crate) fn recovery_begins(
     if !counts || (known && fault.is_none()) {
         return;
     }
+    // A rank may have ended a while before a server heard of it.
+    let failed = matches!(reason, StopReason::SlotFailed { .. });
+    let ended = j.attempt.as_ref().filter(|_| failed).and_then(|a| a.last_end);
+    let own = (ended.map_or(at, |t| t.min(at)), at, None);
     let (fault_at, found_at, finding) =
-        fault.map_or((at, at, None), |(fault, found, id)| (fault, found, Some(id)));
+        fault.map_or(own, |(fault, found, id)| (fault, found, Some(id)));
     let placed_at = j.attempt.as_ref().map_or(fault_at, |a| a.placed_at);
-    j.recovery = Some(begun(attempt, placed_at, (fault_at, found_at), finding, at));
+    begin(j, begun(attempt, placed_at, (fault_at, found_at), finding, at));
 }
 
-/// The next attempt was placed. What was the job's own doing is no recovery.
+/// The next attempt was placed. What was the job's own doing is no recovery, and one that ended with
+/// an attempt before this one stays as it was.
 pub(crate) fn recovery_placed(j: &mut Job, at: Time) {
+    if j.recovery.as_ref().is_some_and(|r| r.started_at.is_some()) {
+        return;
+    }
     if j.past.last().is_some_and(|p| !p.verdict.is_interruption()) {
-        j.recovery = None;
+        recovery_given_up(j);
+        return;
     }
     if let Some(r) = &mut j.recovery {
         r.placed_at = Some(at);
-        r.started_at = None;
-        r.working_at = None;
     }
 }

@@ -1,7 +1,6 @@
 //! Remedies: chosen for findings, and carried through their steps. Everything that is decided is a
 //! record first, so that a server that starts anew goes on where the last one stopped.
 
-use super::findings::of_hardware;
 use super::witness::Proof;
 use crate::Engine;
 use crate::qualify::{self, CAN};
@@ -435,35 +434,24 @@ impl Engine {
     /// Back into service, and watched.
     fn give_back(&mut self, r: &Remedy, n: &Node) {
         let until = self.state.now + self.state.policy.remedies.probation;
-        let reason = format!("passed its test after {} ({})", r.action.words(), r.kind);
+        // A person may have had it tested before anything was done: then nothing was tried.
+        let done = r.step != RemedyStep::Approval || r.act.is_some();
+        let after = if done { format!(" after {}", r.action.words()) } else { String::new() };
+        let reason = format!("passed its test{after} ({})", r.kind);
         let node = n.name.clone();
         self.emit(None, Event::NodeReady { node: node.clone(), reason });
         if n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest) {
             self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
         }
         self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
-        self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
+        if done {
+            self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
+        } else {
+            self.end_remedy(r.id, RemedyOutcome::Superseded, "the node passed its test", false);
+        }
         self.close_all(&node, "the node passed its test");
         // Whoever repaired a lemon wants to see it cleared.
         self.work.failures |= r.kind == FailureMode::LEMON;
-    }
-
-    /// What was found on a node before its test is over.
-    pub(super) fn close_all(&mut self, node: &NodeName, why: &str) {
-        let open: Vec<u64> = self
-            .state
-            .health
-            .open_on(node)
-            .filter(|f| {
-                of_hardware(&f.seen)
-                    && f.seen.kind != FailureMode::HAZARD
-                    && f.seen.kind != FailureMode::LEMON
-            })
-            .map(|f| f.id)
-            .collect();
-        for id in open {
-            self.close_finding(id, why, true);
-        }
     }
 
     /// A node is retired: the next machine of its name inherits neither findings nor remedies.

@@ -5,7 +5,7 @@ use crate::health::of_hardware;
 use muster_model::FailureMode;
 use muster_model::alert::{Condition, Urgency};
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, Severity};
+use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
@@ -39,8 +39,10 @@ impl Engine {
             let parent = c.parent.clone().or_else(broken);
             out.push(Condition { parent, affected: self.affected(f), ..c });
         }
-        let incidents = s.health.open_incidents();
-        out.extend(incidents.filter_map(|i| conditions::incident(i, worst.get(&i.id).copied())));
+        for i in s.health.open_incidents() {
+            let told = conditions::incident(i, worst.get(&i.id).copied());
+            out.extend(told.map(|c| Condition { affected: self.hit_by(i), ..c }));
+        }
         if let Some(stop) = stopped {
             let told = conditions::automation_stopped(&stop.reason, stop.at);
             // Whoever stopped it knows.
@@ -75,6 +77,21 @@ impl Engine {
             (_, Some(node)) => jobs.extend(s.attempts_on(node).map(|j| j.id)),
             _ => {}
         }
+        jobs.iter().filter_map(|id| s.jobs.get(id)).map(|j| (j.id, gpus_of(j))).collect()
+    }
+
+    /// Jobs that nodes of an incident stopped since it began, also those where nothing is open any
+    /// more.
+    fn hit_by(&self, i: &Incident) -> Vec<(JobId, u32)> {
+        let s = &self.state;
+        let findings = i.findings.iter().filter_map(|id| s.health.findings.get(id));
+        let nodes: BTreeSet<&NodeName> = findings.filter_map(|f| f.seen.entity.node()).collect();
+        let hits = |n: &NodeName| {
+            let from = (n.clone(), i.began_at, JobId(0));
+            let here = s.index.hit.range(from..).take_while(|h| h.0 == *n);
+            here.map(|h| h.2).collect::<Vec<_>>()
+        };
+        let jobs: BTreeSet<JobId> = nodes.into_iter().flat_map(hits).collect();
         jobs.iter().filter_map(|id| s.jobs.get(id)).map(|j| (j.id, gpus_of(j))).collect()
     }
 

@@ -8,7 +8,7 @@ use super::ended::Ended;
 use super::saves::Saves;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Job, JobState, SlotState};
+use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Node, Stage};
@@ -48,8 +48,10 @@ pub(crate) struct Index {
     pub(crate) preflights: BTreeSet<JobId>,
     /// Nodes that are held as spares.
     pub(crate) spares: BTreeSet<NodeName>,
-    /// Waiting jobs that hardware interrupted.
+    /// Waiting jobs that lost nodes to hardware or to an operator's drain.
     pub(crate) interrupted: BTreeSet<JobId>,
+    /// Jobs whose attempts were stopped because of a node, by node and when they ended.
+    pub(crate) hit: BTreeSet<(NodeName, Time, JobId)>,
     /// When promised starts fall due.
     pub(crate) promised: BTreeSet<(Time, JobId)>,
     /// Faults remembered of each node.
@@ -362,6 +364,9 @@ impl Index {
         if let Some(p) = job.past.last() {
             self.tried.remove(&(p.ended_at, job.id));
         }
+        for hit in hits(job) {
+            self.hit.remove(&hit);
+        }
         match job.state {
             JobState::Queued => {
                 self.backlog.remove(job);
@@ -405,9 +410,11 @@ impl Index {
         if let Some(p) = job.past.last() {
             self.tried.insert((p.ended_at, job.id));
         }
+        self.hit.extend(hits(job));
         if job.state == JobState::Queued {
-            let last = job.past.last().map(|p| p.verdict);
-            if last == Some(muster_model::job::Verdict::Infrastructure) {
+            let drained = |p: &PastAttempt| matches!(p.stopped_for, Some(StopReason::Drain { .. }));
+            let lost = |p: &PastAttempt| p.verdict == Verdict::Infrastructure || drained(p);
+            if job.past.last().is_some_and(lost) {
                 self.interrupted.insert(job.id);
             }
         }
@@ -578,12 +585,21 @@ impl Index {
         check(self.saves == fresh.saves, "directories for checkpoints");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
+        check(self.hit == fresh.hit, "jobs that nodes stopped");
         check(self.faults == fresh.faults, "faults");
         check(self.accounts == fresh.accounts, "accounts");
         check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());
         out
     }
+}
+
+/// Nodes because of which attempts of a job were stopped, and when these ended.
+fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
+    job.past.iter().filter_map(|p| {
+        let node = p.stopped_for.as_ref()?.node()?;
+        Some((node.clone(), p.ended_at, job.id))
+    })
 }
 
 /// Does a slot in this state hold what it was given? On a lost node nothing can be used anyway,

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::common::{crash, gang, replay};
-use muster_engine::State;
 use muster_engine::invariants::step_problems;
+use muster_engine::{Engine, Policy, State};
 use muster_model::job::{Exit, JobState, SlotEnd, StopReason, Verdict};
 use muster_model::units::Span;
 use proptest::prelude::*;
@@ -65,6 +65,41 @@ fn a_node_that_told_of_the_end_and_falls_silent_later_did_not_cause_it() {
         w.sleep(Span::mins(2));
         let p = &w.job(job).past[0];
         assert_eq!((p.verdict, p.freed_at), (Verdict::Application, Some(end)), "{p:?}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn a_gpu_that_an_attempt_did_not_hold_did_not_end_it() {
+    let hit = |w: &mut World, n: &NodeName, gpu: u32| {
+        let mut f = fault("xid-79", gpu);
+        f.at = w.now;
+        tell(w, n, f);
+    };
+    for restarted in [false, true] {
+        let mut w = able(1);
+        let job = w.run(gang(1, 1));
+        let n = w.nodes_of(job)[0].clone();
+        let held = w.job(job).attempt.as_ref().unwrap().placement.slots[0].gpus;
+        let own = held.iter().next().unwrap();
+        w.report(job, &n, crash(0, 3));
+        w.sleep(Span::secs(43));
+        assert_eq!(w.job(job).state, JobState::Failed);
+        if restarted {
+            // What it held is not known any more.
+            w.engine = Engine::new(w.engine.state().clone(), Policy::default());
+        }
+        hit(&mut w, &n, (own + 5) % 8);
+        let j = w.job(job);
+        assert_eq!(j.past[0].verdict, Verdict::Application, "{:?}", j.past);
+        if !restarted {
+            // Its own GPU did, and what is told counts from the end of its ranks.
+            hit(&mut w, &n, own);
+            let p = &w.job(job).past[0];
+            assert_eq!(p.verdict, Verdict::Infrastructure, "{p:?}");
+            assert!(p.reason.contains("43s after the end"), "{p:?}");
+        }
+        no_odd_steps(&w);
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
 }

@@ -159,3 +159,58 @@ fn a_job_that_ended_and_is_run_again_by_a_person_comes_back_from_nothing() {
     assert_eq!(w.job(job).recovery, None);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
+
+#[test]
+fn a_recovery_that_is_over_is_not_changed_by_what_happens_to_later_attempts() {
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    w.pass(Span::secs(60));
+    let n = w.nodes_of(job)[0].clone();
+    xid79(&mut w, &n);
+    w.pass(Span::secs(2));
+    moves_on(&mut w, job);
+    let over = recovery(&w, job);
+    assert_eq!((over.attempt, over.started_at), (1, Some(w.now)));
+    // An operator drains the node of the next attempt, and one after that makes its first step.
+    w.pass(Span::mins(10));
+    let node = w.nodes_of(job)[0].clone();
+    w.ok(Command::Drain { node, reason: "fan".into(), stop: true });
+    w.pass(Span::secs(5));
+    moves_on(&mut w, job);
+    assert_eq!(recovery(&w, job), over);
+    w.pass(Span::secs(5));
+    w.ok(Command::FirstStep { key: w.key(job) });
+    assert_eq!(recovery(&w, job), over);
+    // A person's requeue changes nothing of it either.
+    w.ok(Command::Requeue { job });
+    moves_on(&mut w, job);
+    assert_eq!(recovery(&w, job), over);
+    // What report tells is the same.
+    let mut lives = muster_metering::Lives::default();
+    w.log.iter().for_each(|r| lives.apply(r));
+    let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
+    assert_eq!(g.recover, over.started_at.map(|t| t.since(over.fault_at)));
+    // What the job then does itself is no recovery and hides none.
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 3));
+    w.ok(Command::Requeue { job });
+    assert_eq!(recovery(&w, job), over);
+    w.start(job);
+    assert_eq!(recovery(&w, job), over);
+    // The next failure has its own.
+    w.lose(&w.nodes_of(job)[0].clone());
+    assert_eq!(recovery(&w, job).attempt, 5);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn the_first_step_after_a_failure_ends_the_recovery() {
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    xid79(&mut w, &n);
+    moves_on(&mut w, job);
+    w.pass(Span::secs(3));
+    w.ok(Command::FirstStep { key: w.key(job) });
+    assert_eq!(recovery(&w, job).working_at, Some(w.now));
+}

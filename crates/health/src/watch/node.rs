@@ -100,7 +100,7 @@ impl Node {
     /// It was mended: what it was like before says nothing any more.
     pub(super) fn mended(&mut self) {
         self.forget();
-        self.findings = Findings::default();
+        self.findings.returned();
     }
 
     /// Remembers that rows come, beside when the agent is heard.

@@ -19,6 +19,8 @@ pub(super) struct Standing {
     good_since: Option<Time>,
     /// When it was last told.
     told_at: Time,
+    /// Its node went back into service since: bad again is news, and good closes what is open.
+    before_return: bool,
 }
 
 /// What stays true is told again after this: somebody may have closed it meanwhile.
@@ -65,7 +67,14 @@ impl Findings {
 
     /// Is something known that kills or stops work there?
     pub(super) fn stops_work(&self) -> bool {
-        self.0.iter().any(|s| s.seen.severity == Severity::Critical)
+        self.0.iter().any(|s| s.seen.severity == Severity::Critical && !s.before_return)
+    }
+
+    /// The node went back into service. Somebody may have closed what was found before, or not.
+    pub(super) fn returned(&mut self) {
+        for s in &mut self.0 {
+            (s.before_return, s.good_since) = (true, None);
+        }
     }
 
     /// What findings of this kind are about.
@@ -101,6 +110,7 @@ impl Findings {
         at: Time,
         hit: Hit,
     ) {
+        self.0.retain(|s| !(s.before_return && s.kind == kind && s.seen.entity == entity));
         if let Some(s) = self.0.iter_mut().find(|s| s.kind == kind && s.seen.entity == entity) {
             s.good_since = None;
             s.seen.last_seen = s.seen.last_seen.max(at);
@@ -124,7 +134,7 @@ impl Findings {
         seen.first_seen = because.since.unwrap_or(at).min(at);
         (seen.attempt, seen.rank) = (hit.attempt, hit.rank);
         news.push(&seen);
-        self.0.push(Standing { seen, kind, good_since: None, told_at: at });
+        self.0.push(Standing { seen, kind, good_since: None, told_at: at, before_return: false });
     }
 
     fn good(

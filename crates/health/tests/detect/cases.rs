@@ -112,6 +112,30 @@ fn what_was_mended_is_not_held_against_a_node() {
 }
 
 #[test]
+fn what_was_found_before_a_node_went_back_into_service_is_called_over() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
+    let lost = |found: Vec<SeenFinding>| {
+        let mut lost = found;
+        lost.retain(|s| s.kind == "gpu-missing");
+        lost
+    };
+    let missing = |from| Trouble { what: What::Missing, node: 1, gpu: 5, from };
+    f.troubles.push(missing(12 * MIN));
+    assert!(!lost(f.run(20 * MIN)).is_empty());
+    // In service again before it was well for long enough: nobody else closes it.
+    f.watch.mended(&"n1".parse().unwrap());
+    f.troubles.clear();
+    let after = lost(f.run(30 * MIN));
+    assert!(after.len() == 1 && after[0].over, "{after:?}");
+    // What is still so is found anew, and began then.
+    f.troubles.push(missing(30 * MIN));
+    assert!(!lost(f.run(40 * MIN)).is_empty());
+    f.watch.mended(&"n1".parse().unwrap());
+    let anew = lost(f.run(45 * MIN));
+    assert!(!anew[0].over && anew[0].first_seen > Time(40 * MIN), "{anew:?}");
+}
+
+#[test]
 fn a_whole_node_is_one_finding() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 5);
     for gpu in 0..8 {

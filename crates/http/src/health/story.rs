@@ -8,7 +8,6 @@ use muster_model::alert::{Alert, News, Urgency};
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::JobId;
-use muster_model::job::StopReason;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::remedy::Act;
 use muster_model::units::{Span, Time};
@@ -234,13 +233,7 @@ impl Story {
                 return;
             }
             Event::StopOrdered { key, reason, .. } => {
-                let (StopReason::NodeLost { node }
-                | StopReason::Drain { node }
-                | StopReason::Sick { node, .. }) = reason
-                else {
-                    return;
-                };
-                if self.gpus.contains_key(node) {
+                if reason.node().is_some_and(|n| self.gpus.contains_key(n)) {
                     self.jobs.insert(key.job, r.project.clone());
                 }
             }
@@ -312,6 +305,7 @@ mod tests {
     use muster_model::entity::Entity;
     use muster_model::finding::{Closed, Severity};
     use muster_model::ids::{AttemptKey, Seq};
+    use muster_model::job::StopReason;
     use muster_model::node::Stage;
     use muster_model::remedy::AskedAct;
 

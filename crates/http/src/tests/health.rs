@@ -277,6 +277,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     let later = job_when(&s, &id, |j| j["past"][0]["verdict"] == "infrastructure").await;
     assert_eq!((&later["state"], &later["attempts"]), (&json!("failed"), &json!(1)));
     assert_eq!((&later["ended_at"], &later["exit_code"]), (&failed["ended_at"], &json!(3)));
+    assert_eq!(later["recovery"], Value::Null, "it did not come back");
     let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
     assert!(why["summary"].as_str().unwrap().contains("muster requeue"), "{why}");
     // Its user may run it again.

@@ -98,6 +98,7 @@ pub(crate) fn job(id: JobId, gpus: u32) -> Job {
         idle_warned: None,
         recovery: None,
         sickened: Vec::new(),
+        recovered: None,
         version: Seq(1),
     }
 }

@@ -3,7 +3,7 @@
 use muster_engine::State;
 use muster_health::watch::{RankAt, Running};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::Job;
+use muster_model::job::{Job, Recovery};
 use muster_model::names::NodeName;
 use muster_model::placement::{GpuSet, Slot};
 use std::collections::BTreeSet;
@@ -74,7 +74,8 @@ fn view(s: &State, job: &Job) -> Option<View> {
     let a = job.attempt.as_ref().filter(|a| a.stop.is_none())?;
     let first = a.placement.slots.first()?;
     let simulated = s.nodes.get(&first.node).is_some_and(|n| n.inventory.simulated);
-    let recovering = job.recovery.is_some_and(|r| r.attempt < a.no && r.working_at.is_none());
+    let waits = |r: &Recovery| r.working_at.is_none() && r.started_at == a.started_at;
+    let recovering = job.recovery.is_some_and(|r| r.attempt < a.no && waits(&r));
     let key = AttemptKey { job: job.id, attempt: a.no };
     let ranks = a.placement.slots.iter().flat_map(ranks).collect();
     let running = Arc::new(Running { key, started_at: a.started_at, ranks });

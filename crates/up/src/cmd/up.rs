@@ -21,7 +21,7 @@ muster up --demo --seed 7 --data-dir ./seven    another story\n\n\
 --demo lives through seven days of 64 simulated nodes in some seconds (the same engine, in virtual\n\
 time) and then goes on from there: tenants, faults, repairs, a rollout and an incident that waits for\n\
 you. It has a data directory of its own, and the same seed tells the same story.\n\n\
-Work goes on while it is stopped; started again with the same data directory it takes up where it was."
+Programs go on while it is stopped, simulated work is started anew; started again with the same data directory it takes up where it was."
 )]
 pub struct Up {
     /// A fleet with a week of jobs, faults and repairs behind it, and an incident in progress

@@ -6,6 +6,7 @@ use super::Beside;
 use crate::cmd::events;
 use muster_api::{Event, Job, Timestamp};
 use muster_model::Event as Told;
+use muster_model::job::Verdict;
 use muster_terminal::output::table::{Table, cell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,8 @@ const RECORD: u8 = 5;
 
 /// The whole story.
 pub(super) fn of(job: &Job, beside: &Beside) -> Vec<Line> {
-    let mut s = Story::default();
+    let words = job.past.iter().map(|p| (p.no, (p.verdict, p.attributed_to.clone())));
+    let mut s = Story { words: words.collect(), ..Story::default() };
     s.remembered(job);
     // The log tells better what it was read for.
     s.lines.retain(|l| beside.since.is_none_or(|since| l.at < since));
@@ -55,9 +57,17 @@ struct Story {
     lines: Vec<Line>,
     /// Nodes on which an attempt still has ranks.
     left: BTreeMap<u32, BTreeSet<String>>,
+    /// What ends are attributed to, in the words of the list of past attempts.
+    words: BTreeMap<u32, (Verdict, String)>,
 }
 
 impl Story {
+    /// What an end was attributed to by a record, in the same word as elsewhere.
+    fn whose(&self, no: u32, verdict: Verdict) -> String {
+        let known = self.words.get(&no).filter(|(v, _)| *v == verdict);
+        known.map_or_else(|| verdict.word().to_owned(), |(_, word)| word.clone())
+    }
+
     fn add(&mut self, at: Timestamp, order: u8, what: &'static str, text: String) {
         self.lines.push(Line { at, order, what, text });
     }
@@ -96,12 +106,12 @@ impl Story {
                 ("attempt", format!("the last rank of attempt {} is gone", key.attempt))
             }
             Told::AttemptEnded { key, verdict, reason } => {
-                let (no, whose) = (key.attempt, verdict.word());
+                let (no, whose) = (key.attempt, self.whose(key.attempt, verdict));
                 ("verdict", format!("attempt {no} ended, {whose}: {reason}"))
             }
             Told::AttemptAttributed { key, verdict, findings, reason } => {
                 let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
-                let (no, whose) = (key.attempt, verdict.word());
+                let (no, whose) = (key.attempt, self.whose(key.attempt, verdict));
                 let why = cited(&reason, &findings);
                 (
                     "verdict",
@@ -269,7 +279,7 @@ mod tests {
     use super::*;
     use crate::cmd::faults;
     use muster_model::ids::{AttemptKey, JobId};
-    use muster_model::job::{Checkpoint, JobState, Verdict};
+    use muster_model::job::{Checkpoint, JobState};
     use muster_model::units::Time;
 
     #[test]
@@ -453,5 +463,29 @@ mod tests {
             lines(&of(&job, &beside))[1..],
             [(1_000, "attempt 1 is placed on n1"), (5_000, "queued again: requeued by ann")]
         );
+    }
+
+    #[test]
+    fn an_end_has_one_word_in_the_list_of_attempts_and_in_the_story() {
+        let mut job = muster_api::samples::job(42, JobState::Cancelled);
+        let reason = || "cancelled by user:bo".to_owned();
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["n1".into()],
+            placed_at: Time(1000).into(),
+            started_at: None,
+            ended_at: Time(5_000).into(),
+            verdict: Verdict::Operator,
+            attributed_to: "user".into(),
+            reason: reason(),
+            findings: Vec::new(),
+        }];
+        let key = AttemptKey { job: JobId(42), attempt: 1 };
+        let ended = Told::AttemptEnded { key, verdict: Verdict::Operator, reason: reason() };
+        let events = vec![event(5_000, &ended)];
+        let beside = Beside { events, since: Some(Time(5_000).into()), ..Beside::default() };
+        let told = of(&job, &beside);
+        let last = lines(&told).into_iter().find(|(at, _)| *at == 5_000);
+        assert_eq!(last, Some((5_000, "attempt 1 ended, user: cancelled by user:bo")));
     }
 }

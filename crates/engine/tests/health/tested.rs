@@ -1,0 +1,87 @@
+//! A node that passed its test: what was found before is over, whoever asked for the test.
+
+use super::*;
+use crate::common::{crash, gang, replay};
+use muster_model::job::{JobState, Verdict};
+use muster_model::qualification::Level;
+use muster_model::units::Span;
+
+fn open_on(w: &World, n: &NodeName) -> Vec<String> {
+    w.engine.state().health.open_on(n).map(|f| f.seen.kind.clone()).collect()
+}
+
+/// A GPU fell off the bus, and an operator denied what was to be done about it.
+fn denied() -> (World, NodeName) {
+    let mut w = able(4);
+    w.ok(Command::StopAutomation { reason: "we look ourselves".into() });
+    let n = node(1);
+    xid79(&mut w, &n);
+    see(&mut w, "gpu-missing", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    while let Some(r) = remedy(&w, &n) {
+        w.ok(Command::DenyRemedy { id: r.id, reason: "a false alarm".into() });
+    }
+    assert_eq!(open_on(&w, &n).len(), 2, "{:?}", open_on(&w, &n));
+    w.pass(Span::mins(1));
+    w.ok(Command::Drain { node: n.clone(), reason: "a look".into(), stop: true });
+    (w, n)
+}
+
+#[test]
+fn a_test_closes_what_was_found_although_the_remedy_was_denied() {
+    let (mut w, n) = denied();
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    w.pass(Span::secs(30));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+    assert!(w.engine.state().health.open_incidents().next().is_none());
+    w.ok(Command::Undrain { node: n.clone() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    // A failure of the job's own is its own again.
+    let job = w.run(gang(4, 8));
+    w.pass(Span::mins(5));
+    w.report(job, &n, crash(0, 3));
+    w.stopped(job);
+    w.sleep(Span::secs(10));
+    let j = w.job(job);
+    assert_eq!((j.state, j.past[0].verdict), (JobState::Failed, Verdict::Application));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_test_says_nothing_of_what_is_seen_after_it_began_or_of_a_gpu_that_is_not_there() {
+    let (mut w, n) = denied();
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    w.pass(Span::secs(10));
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 5), Severity::Critical);
+    let can = ["qualify", "reset", "reboot"].map(String::from).into();
+    let mut left = Inventory { can, ..inventory(8) };
+    left.gpus.retain(|g| g.index != 3);
+    tells(&mut w, 1, "boot", left, Vec::new());
+    let before = open_on(&w, &n);
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(open_on(&w, &n), before);
+}
+
+#[test]
+fn a_test_that_failed_closes_nothing() {
+    let (mut w, n) = denied();
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    tested(&mut w, &n, Outcome::Failed);
+    assert!(open_on(&w, &n).len() > 2, "{:?}", open_on(&w, &n));
+}
+
+#[test]
+fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    w.pass(Span::mins(1));
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    w.pass(Span::secs(30));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).stage_why, "passed its test (gpu-off-bus)");
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
