@@ -4407,7 +4407,7 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** @description Name of every task. */
             name: string;
-            /** @description State of the task that is least far. */
+            /** @description State of the task that is least far; of the one that ended worst when all are over. */
             state: components["schemas"]["JobState"];
             /**
              * Format: int64
