@@ -44,7 +44,7 @@ pub(super) fn array_text(array: &JobArray, on: bool) -> String {
 pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Job", format!("{} ({})", job.id, job.name));
-    f.line("State", job.state.word());
+    f.line("State", muster_terminal::jobs::word(job));
     // Why it is as it is now. What it waited for before, or was queued again for, is past.
     let (queued, over) = (job.state == JobState::Queued, job.state.is_final());
     let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref()).filter(|_| !over);
@@ -437,6 +437,15 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_held_job_is_held_and_not_queued() {
+        let mut job = muster_api::samples::job(42, JobState::Queued);
+        job.held = Some("user:alice".into());
+        let text = text(&job, &Beside::default(), Time(30_000), false);
+        let state = text.lines().find(|l| l.starts_with("State:")).unwrap_or_default();
+        assert!(state.ends_with(" held"), "{text}");
     }
 
     #[test]
