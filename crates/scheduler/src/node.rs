@@ -20,8 +20,10 @@ pub enum Block {
     Unreachable,
     /// An operator cordoned it.
     Cordoned,
-    /// It is being drained, or is drained.
+    /// It is being drained.
     Draining,
+    /// It is drained.
+    Drained,
     /// Ranks of an attempt that was given up on still run there.
     Orphans,
     /// It has seen more of the log than this server.
@@ -48,6 +50,7 @@ impl Block {
             Block::Unreachable => "unreachable",
             Block::Cordoned => "cordoned",
             Block::Draining => "draining",
+            Block::Drained => "drained",
             Block::Orphans => "still stopping old ranks",
             Block::Protected => "held after a restored backup",
             Block::NotReady => "not in service yet",

@@ -94,7 +94,8 @@ pub(crate) fn block(n: &Node) -> Option<Block> {
     } else {
         match n.stage {
             Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
-            Stage::Draining | Stage::Drained => Some(Block::Draining),
+            Stage::Draining => Some(Block::Draining),
+            Stage::Drained => Some(Block::Drained),
             Stage::Suspect => Some(Block::Suspect),
             Stage::Quarantined => Some(Block::Quarantined),
             Stage::Repairing => Some(Block::Repairing),

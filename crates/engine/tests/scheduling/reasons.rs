@@ -181,6 +181,20 @@ fn a_gpu_off_the_bus_or_excluded_refuses_no_gang_that_the_whole_fleet_could_carr
 }
 
 #[test]
+fn a_node_that_is_drained_is_not_called_draining() {
+    let mut w = World::new(2, 8);
+    let job = w.run(gang(1, 8));
+    let busy = w.nodes_of(job)[0].clone();
+    let idle = (0..2).map(node).find(|n| *n != busy).unwrap();
+    for (n, stop) in [(busy, false), (idle, true)] {
+        w.ok(Command::Drain { node: n, reason: "old".into(), stop });
+    }
+    let e = ask(&w, &gang(1, 8)).unwrap();
+    let service = e.constraints.iter().find(|c| c.name == "service").unwrap();
+    assert_eq!(service.detail, "1 drained, 1 draining");
+}
+
+#[test]
 fn holds_dependencies_and_back_offs_come_before_room() {
     let mut w = World::new(1, 8);
     let first = w.run(gang(1, 8));
