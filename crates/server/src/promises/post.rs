@@ -52,6 +52,7 @@ fn due(brain: &Brain, post: &Post, busy: &BTreeSet<Label>) -> (Vec<Parcel>, Dura
     brain.read(|s| {
         let (alerts, routing) = (&s.slo.alerts, &s.slo.routing);
         let mut desk = post.desk();
+        desk.know_receivers(&s.slo.desk);
         desk.tidy(alerts, routing);
         let mut taken = busy.clone();
         let mut out = Vec::new();
