@@ -7647,7 +7647,7 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description The finding, remedy, act or job: its number. */
+            /** @description The finding, remedy, act or job: its number, `42_3` for a task of an array. */
             id?: string | null;
             severity?: components["schemas"]["Severity"] | null;
             /** @description What happened, for people. */

@@ -107,6 +107,20 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_calls_a_task_that_failed_there_as_lists_do() {
+    let s = site().await;
+    let made = s.post(&s.user, "/v1/jobs", &spec(Some("0-1"))).await.json();
+    let id = made["id"].as_str().unwrap();
+    ends(&s, &made["items"][1], 3).await;
+    when(&s, &format!("{id}_1"), |j| j["state"] == "failed").await;
+    let times = s.get(&s.operator, "/v1/nodes/n1/timeline").await.json();
+    let entry = times["items"].as_array().unwrap().iter().find(|e| e["what"] == "job").unwrap();
+    assert_eq!(entry["id"], json!(format!("{id}_1")), "{times}");
+    let text = entry["text"].as_str().unwrap();
+    assert!(text.starts_with(&format!("attempt {id}_1.1 failed here")), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_array_that_succeeded_has_nothing_to_queue_again_but_each_task_has() {
     let s = site().await;
     let made = s.post(&s.user, "/v1/jobs", &spec(Some("4-5"))).await.json();
