@@ -1,11 +1,12 @@
 //! A job for people.
 
 use super::{Beside, story};
+use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery, Timestamp};
-use muster_model::job::{Basis, JobState};
+use muster_model::job::{Basis, JobState, Verdict};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_terminal::jobs::{self, Fence};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
@@ -203,12 +204,11 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
         let mut t = Table::new(&head);
         for p in &job.past {
-            let ran = p.started_at.map(|s| length(p.ended_at.0.since(s.0)));
             let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
             let mut row = vec![
                 number(p.no),
                 cell(relative(now, p.ended_at)),
-                cell(ran.unwrap_or_else(|| "never".into())),
+                cell(ran(p)),
                 cell(&p.attributed_to),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
@@ -245,6 +245,19 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
     }
     f.0
+}
+
+/// How long all ranks of an attempt were up.
+fn ran(p: &PastAttempt) -> String {
+    let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
+    match p.started_at {
+        Some(s) => length(p.ended_at.0.since(s.0)),
+        // They ended before it was heard that they were up: somewhen after the placement.
+        None if exited => {
+            format!("<{}", length(p.ended_at.0.since(p.placed_at.0).max(Span::secs(1))))
+        }
+        None => "never".into(),
+    }
 }
 
 /// When a job ended: with its last rank, although the server may have heard of that later.
@@ -309,9 +322,7 @@ fn basis(b: Basis) -> &'static str {
 mod tests {
     use super::*;
 
-    use muster_model::job::Verdict;
     use muster_model::spec::OnPartition;
-    use muster_model::units::Span;
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
@@ -363,6 +374,28 @@ mod tests {
         assert_eq!(ended(&job), Some(Time(5_000).into()));
         job.state = JobState::Cancelled;
         assert_eq!(ended(&job), Some(Time(14_000).into()), "it was queued again before");
+    }
+
+    #[test]
+    fn what_exited_before_it_was_heard_to_be_up_did_run() {
+        let mut p = PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(0).into(),
+            started_at: None,
+            ended_at: Time(400).into(),
+            verdict: Verdict::Application,
+            attributed_to: "application".into(),
+            reason: "rank 0 exited with code 3 on hgx-01".into(),
+            findings: vec![],
+        };
+        assert_eq!(ran(&p), "<1s");
+        p.ended_at = Time(5_000).into();
+        assert_eq!(ran(&p), "<5s");
+        p.started_at = Some(Time(1_000).into());
+        assert_eq!(ran(&p), "4s");
+        (p.started_at, p.reason) = (None, "cancelled by user:alice".into());
+        assert_eq!(ran(&p), "never");
     }
 
     #[test]
