@@ -3,6 +3,7 @@
 use super::step::conflict;
 use super::{BOOKS_MAX, LIVE_MAX, no_book, read};
 use crate::Engine;
+use crate::lookup::with_reason;
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -42,7 +43,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let run = live(e, *run)?;
             too_long("reason", reason, WORDS_MAX)?;
             may_stop(&req.actor, &run)?;
-            let why = format!("{}: {reason}", req.actor.name);
+            let why = with_reason(&req.actor.name, reason);
             let outcome = RunOutcome::Stopped;
             e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, word: true });
         }
