@@ -83,7 +83,7 @@ pub struct TimelineEntry {
     pub at: Timestamp,
     /// What it is.
     pub what: TimelineKind,
-    /// The finding, remedy, act or job: its number.
+    /// The finding, remedy, act or job: its number, `42_3` for a task of an array.
     pub id: Option<String>,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,

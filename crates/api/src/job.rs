@@ -331,7 +331,7 @@ pub struct JobArray {
     pub kind: Kind,
     /// Name of every task.
     pub name: String,
-    /// State of the task that is least far.
+    /// State of the task that is least far; of the one that ended worst when all are over.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// Stands for the record that made them.
@@ -693,15 +693,29 @@ impl Checkpoint {
 }
 
 impl JobArray {
+    /// Which task's state is the array's, the least first: the one that is least far, and when all
+    /// are over the one that ended worst.
+    #[must_use]
+    pub fn rank(state: JobState) -> u8 {
+        match state {
+            JobState::Failed => 4,
+            JobState::Cancelled => 5,
+            JobState::Succeeded => 6,
+            active => active as u8,
+        }
+    }
+
     /// The tasks of an array, in order of their index; none when there is no task.
     #[must_use]
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a m::Job>) -> Option<JobArray> {
         let mut tasks = tasks.into_iter().peekable();
         let first = *tasks.peek()?;
         let (id, name) = (first.array.map_or(first.id, |a| a.parent), first.name.to_string());
-        let (mut state, mut version, mut items) = (JobState::Cancelled, 0, Vec::new());
+        let (mut state, mut version, mut items) = (first.state, 0, Vec::new());
         for task in tasks {
-            state = state.min(task.state);
+            if JobArray::rank(task.state) < JobArray::rank(state) {
+                state = task.state;
+            }
             version = version.max(task.version.0);
             items.push(ArrayItem {
                 id: task.display_id(),

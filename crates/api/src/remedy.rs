@@ -184,12 +184,10 @@ impl Remedy {
         }
     }
 
-    /// Does it wait for an operator's word? What a limit holds back is proposed only, and goes on
-    /// when somebody approves it.
+    /// Does it wait for approval?
     #[must_use]
     pub fn waits(&self) -> bool {
-        let held = self.step == RemedyStep::Proposed && self.action.takes_node();
-        self.outcome.is_none() && (held || self.step == RemedyStep::Approval)
+        self.outcome.is_none() && self.action.awaits_approval(self.step)
     }
 }
 

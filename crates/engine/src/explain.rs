@@ -13,6 +13,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
+use muster_scheduler::history::KEEP;
 use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Reasons, Work, explain};
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ impl State {
                 "; the early end follows from how long {seen} past jobs ran compared with their limits"
             ),
             None => format!(
-                "; sooner if jobs end before their limits: too few have ended to say how much ({seen} of {ENOUGH})"
+                "; sooner if jobs end before their limits: of the last {KEEP} jobs of each user too few had a time limit to say how much ({seen} of {ENOUGH})"
             ),
         };
     }

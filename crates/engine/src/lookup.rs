@@ -54,6 +54,14 @@ pub(crate) fn find_versioned(
     Ok(n)
 }
 
+/// Who did something, and why if they said so.
+pub(crate) fn with_reason(by: &str, reason: &str) -> String {
+    match reason.trim() {
+        "" => format!("by {by}"),
+        reason => format!("{by}: {reason}"),
+    }
+}
+
 /// The caller insists on the version it saw.
 pub(crate) fn check_version(req: &Request, version: Seq) -> Result<(), Refusal> {
     match req.if_version {

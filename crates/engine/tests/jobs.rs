@@ -270,7 +270,12 @@ fn held_jobs_wait_and_released_ones_go_on() {
     assert!(why.summary.contains("held"), "{}", why.summary);
     w.ok(Command::Release { job: id });
     assert_eq!(w.job(id).state, JobState::Starting);
-    assert!(w.send(Command::Hold { job: id }).is_err(), "too late");
+    let late = w.send(Command::Hold { job: id }).unwrap_err();
+    assert!(late.hint.unwrap().contains("stops it"), "it goes on");
+    w.start(id);
+    w.finish(id);
+    let over = w.send(Command::Hold { job: id }).unwrap_err();
+    assert_eq!(over.hint, Some(format!("`muster requeue {id}` runs it again")));
 }
 
 #[test]

@@ -316,12 +316,14 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
 
 #[test]
 fn every_book_on_the_shelf_can_be_rehearsed() {
-    let w = World::new(8, 8);
+    let mut w = World::new(8, 8);
+    let job = w.gang(1, 8);
     for b in muster_runbook::shelf::books() {
         let given = |v: &String| {
             let value = match v.as_str() {
                 "node" => node(1).to_string(),
                 "breaker" => "leaf:r/c/s0/l0".to_owned(),
+                "job" => job.to_string(),
                 _ => "1".to_owned(),
             };
             (v.clone(), value)

@@ -340,8 +340,9 @@ pub(crate) async fn explain(
     let look = move |s: &Site| {
         let head = find(s, &asking, name)?;
         let tasks = meant(s, &head, name);
-        // Tasks of an array wait for the same: the first of those that are least far speaks for all.
-        let job = tasks.iter().min_by_key(|j| (j.state, j.id)).unwrap_or(&head);
+        // Tasks of an array wait for the same: the first of those that are least far speaks for all,
+        // and once all are over the first of those that ended worst.
+        let job = tasks.iter().min_by_key(|j| (JobArray::rank(j.state), j.id)).unwrap_or(&head);
         let e = s.explain(job.id, now).unwrap_or_else(|| muster_scheduler::Explanation {
             summary: match &job.reason {
                 Some(why) if job.state.is_final() => {

@@ -9,6 +9,7 @@ use crate::life::wanted_milli;
 use crate::parts::Part;
 use muster_model::job::{Checkpoint, Job, Verdict};
 use muster_model::names::NodeName;
+use muster_model::slo::keeps_all_work;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -327,7 +328,7 @@ impl Going {
             self.begin_work(c, work.max(started).min(stop));
             worked = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
-            let kept = runs || self.serves || verdict == Some(Verdict::Success);
+            let kept = runs || keeps_all_work(verdict, self.serves);
             let part = if kept { Part::Productive } else { Part::Lost };
             self.work(c, stop, &a.held, part, heard);
             if !kept && a.settled > 0 {

@@ -7,6 +7,7 @@ use crate::allocated::Allocated;
 use crate::life::{Life, Lived, wanted_milli};
 use crate::parts::{Part, Parts, millionths};
 use muster_model::job::{Job, Verdict};
+use muster_model::slo::keeps_all_work;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -306,7 +307,7 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
         );
     }
     let runs = a.ended_at.is_none() && a.stop_at.is_none();
-    let kept = runs || fate.serves || a.verdict == Some(Verdict::Success);
+    let kept = runs || keeps_all_work(a.verdict, fate.serves);
     let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);

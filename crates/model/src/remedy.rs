@@ -78,6 +78,13 @@ impl Action {
     pub fn takes_node(self) -> bool {
         self >= Action::Drain
     }
+
+    /// Does it wait for approval at this step? What a limit holds back is proposed only, and goes on
+    /// when somebody approves it; what takes no node, such as watching, needs nobody.
+    #[must_use]
+    pub fn awaits_approval(self, step: RemedyStep) -> bool {
+        step == RemedyStep::Approval || (step == RemedyStep::Proposed && self.takes_node())
+    }
 }
 
 /// Who decides that it is done.

@@ -15,6 +15,7 @@ pub use share::{Factor, FactorError, Ppm, PpmError};
 pub use sli::{Blame, Scope, Sli, Unit};
 
 use crate::alert::Urgency;
+use crate::job::Verdict;
 use crate::names::Label;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -268,6 +269,13 @@ impl Cause {
 pub fn final_before(now: Time) -> Time {
     const DAY: i64 = 86_400_000;
     Time((now - FINAL_AFTER).0.div_euclid(DAY).saturating_mul(DAY))
+}
+
+/// Does all work of an attempt that ended so count? If not, what is in no checkpoint is lost, whoever
+/// ended it. The one rule of goodput: for reports and for objectives.
+#[must_use]
+pub fn keeps_all_work(verdict: Option<Verdict>, service: bool) -> bool {
+    service || verdict == Some(Verdict::Success)
 }
 
 /// What was counted outside of the log: by the server about itself, by services about theirs.

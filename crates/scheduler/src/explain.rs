@@ -187,13 +187,16 @@ impl<'a> Why<'a> {
     }
 
     /// Nodes that pass for any group, and GPUs on them.
-    fn count(&self, test: impl Fn(&Entry, &Ask) -> bool, all: bool) -> (u32, u64) {
+    fn count(
+        &self,
+        test: impl Fn(&Entry, &Ask) -> bool,
+        gpus: impl Fn(&Entry) -> u32,
+    ) -> (u32, u64) {
         let mut out = (0, 0);
         for e in self.c.fleet.entries() {
             if self.q.asks.iter().any(|a| test(e, a)) {
                 out.0 += 1;
-                let gpus = if all { e.facts.gpus.len() } else { e.free_gpus() };
-                out.1 += u64::from(gpus);
+                out.1 += u64::from(gpus(e));
             }
         }
         out
@@ -258,32 +261,35 @@ impl<'a> Why<'a> {
 
     fn hardware(&mut self) -> Option<()> {
         let f = &self.c.fleet;
-        let gpus: u64 = f.entries().map(|e| u64::from(e.facts.gpus.len())).sum();
+        let own = |e: &Entry| e.own_gpus().len();
+        let gpus: u64 = f.entries().map(|e| u64::from(own(e))).sum();
         let all = (u32::try_from(f.len()).unwrap_or(u32::MAX), gpus);
         let words =
             format!("the fleet has {} and {}", plural(all.0.into(), "node"), plural(gpus, "GPU"));
         self.push("fleet", words, all);
-        let has = |e: &Entry, a: &Ask| e.capable(a);
         let kind = if self.w.demand.simulated { " on simulated nodes" } else { "" };
-        self.push("hardware", format!("{}{kind}", self.wanted), self.count(has, true));
+        self.push(
+            "hardware",
+            format!("{}{kind}", self.wanted),
+            self.count(Entry::ever_capable, own),
+        );
         let Some(Never { words, instead }) = self.lacking() else { return Some(()) };
         self.out.impossible = true;
         self.out.suggestions.extend(instead);
         self.bind(words)
     }
 
-    /// Why the fleet has not the nodes, were they all empty and in service.
+    /// Why the fleet has not the nodes, were they all empty, in service and whole.
     fn lacking(&self) -> Option<Never> {
         let f = &self.c.fleet;
-        let has = |e: &Entry, a: &Ask| e.capable(a);
         let level = self.w.demand.widest();
-        if self.short(level, has) {
+        if self.short(level, Entry::ever_capable) {
             let groups = self.w.demand.groups.iter();
             let unmet = groups.zip(&self.q.asks).find_map(|(g, a)| never::unmet(f, g, a));
             let (but, instead) = match unmet {
                 Some(Unmet { words, instead }) => (words, instead),
                 None => {
-                    let most: u32 = self.most(level, has).iter().sum();
+                    let most: u32 = self.most(level, Entry::ever_capable).iter().sum();
                     let (nodes, verb) = satisfying(most);
                     let words = format!(
                         "no {level} of this fleet has more than {nodes} that {verb} the per-node request"
@@ -320,7 +326,7 @@ impl<'a> Why<'a> {
     /// gang never share a node.
     fn apart(&self, level: Level) -> u32 {
         let f = &self.c.fleet;
-        let able = |e: &Entry| self.q.asks.iter().any(|a| e.capable(a));
+        let able = |e: &Entry| self.q.asks.iter().any(|a| e.ever_capable(a));
         if level == Level::Node {
             return 1;
         }
@@ -333,7 +339,7 @@ impl<'a> Why<'a> {
     fn pieces(&self, level: Level, size: u32) -> u32 {
         let f = &self.c.fleet;
         let size = size.max(1);
-        let able = |e: &Entry| self.q.asks.iter().any(|a| e.capable(a));
+        let able = |e: &Entry| self.q.asks.iter().any(|a| e.ever_capable(a));
         let whole = |nodes: &mut dyn Iterator<Item = &Entry>| {
             let mut by: BTreeMap<u32, u32> = BTreeMap::new();
             for e in nodes.filter(|e| able(e)) {
@@ -362,7 +368,8 @@ impl<'a> Why<'a> {
         // The first nodes may draw so much that nothing fits beside them: those in service are
         // looked at alone, too.
         let f = &self.c.fleet;
-        let most = f.unpowered(&self.q, |_| true)?.max(f.unpowered(&self.q, Entry::open)?) as u64;
+        let most = f.unpowered(&self.q, Entry::ever_capable)?.max(f.unpowered(&self.q, serving)?);
+        let most = most as u64;
         Some(format!(
             "asks for {}, more than the power budgets of its racks and feeds carry: at most {} of it",
             self.wanted,
@@ -370,13 +377,13 @@ impl<'a> Why<'a> {
         ))
     }
 
-    /// Why it can never start on this fleet, were it empty and in service.
+    /// Why it can never start on this fleet, were it empty, in service and whole.
     pub(crate) fn never(&self) -> Option<String> {
         self.lacking().map(|n| n.words).or_else(|| self.unpowered())
     }
 
     fn service(&mut self) -> Option<()> {
-        let left = self.count(serving, true);
+        let left = self.count(serving, Entry::usable_gpus);
         self.push("service", self.blocked_words(), left);
         let Some(words) = self.out_of_service() else { return Some(()) };
         self.allowed()?;
@@ -386,15 +393,15 @@ impl<'a> Why<'a> {
     /// That it could start if more of the nodes were in service.
     pub(crate) fn out_of_service(&self) -> Option<String> {
         if !self.short(self.w.demand.widest(), serving) {
-            let most = self.c.fleet.unpowered(&self.q, Entry::open)? as u64;
+            let most = self.c.fleet.unpowered(&self.q, serving)? as u64;
             return Some(format!(
                 "asks for {}, more than the power budgets of racks and feeds carry on the nodes in service: at most {} of it",
                 self.wanted,
                 plural(most, "node")
             ));
         }
-        let (n, _) = self.count(|e, a| e.capable(a), true);
-        let (left, _) = self.count(serving, true);
+        let (n, _) = self.count(Entry::ever_capable, Entry::usable_gpus);
+        let (left, _) = self.count(serving, Entry::usable_gpus);
         let (nodes, verb) = satisfying(n);
         Some(format!(
             "asks for {}; {nodes} {verb} the per-node request, but only {} in service",
@@ -406,13 +413,16 @@ impl<'a> Why<'a> {
     fn blocked_words(&self) -> String {
         let mut by: BTreeMap<&'static str, u32> = BTreeMap::new();
         for e in self.c.fleet.entries() {
-            if self.q.asks.iter().any(|a| e.capable(a)) {
+            if self.q.asks.iter().any(|a| e.ever_capable(a)) {
                 match e.facts.block {
                     Some(b) => *by.entry(Block::words(b)).or_default() += 1,
                     None if e.facts.role == NodeRole::Suspect => {
                         *by.entry(Block::Suspect.words()).or_default() += 1;
                     }
                     None if !e.open() => *by.entry("kept as spares").or_default() += 1,
+                    None if !self.q.asks.iter().any(|a| e.capable(a)) => {
+                        *by.entry("with a GPU missing or excluded").or_default() += 1;
+                    }
                     None => {}
                 }
             }
@@ -455,7 +465,7 @@ impl<'a> Why<'a> {
         let (c, q, now) = (self.c, self.q.clone(), self.q.now);
         let level = self.w.demand.widest();
         let free = |e: &Entry, a: &Ask| e.open() && e.fits(a);
-        let left = self.count(free, false);
+        let left = self.count(free, Entry::free_gpus);
         self.push("room", "free now".into(), left);
         if let Ok(p) = place(&self.c.fleet, &self.q) {
             self.out.starts_now = true;
@@ -478,7 +488,7 @@ impl<'a> Why<'a> {
             return self.bind(words);
         }
         let kept = |e: &Entry, a: &Ask| q.passes(&c.fleet, e, a);
-        let after = self.count(kept, false);
+        let after = self.count(kept, Entry::free_gpus);
         if after.0 < left.0 {
             let closed = |e: &Entry, a: &Ask| {
                 free(e, a)
@@ -487,7 +497,7 @@ impl<'a> Why<'a> {
                         .iter()
                         .all(|(s, t)| *s >= q.end || *t <= now)
             };
-            let open = self.count(closed, false);
+            let open = self.count(closed, Entry::free_gpus);
             if open.0 < left.0 {
                 let names = self.reservations();
                 self.push("reservation", format!("not reserved for others ({names})"), open);
@@ -527,7 +537,7 @@ impl<'a> Why<'a> {
         if self.c.fleet.meter.on() {
             let powered =
                 |e: &Entry, a: &Ask| kept(e, a) && Added::default().allow(&c.fleet.meter, e, a);
-            let left = self.count(powered, false);
+            let left = self.count(powered, Entry::free_gpus);
             self.push("power", "within the budgets of feeds and racks".into(), left);
             return self.bind(format!(
                 "waits for power: {} would pass the budget of a feed or rack",

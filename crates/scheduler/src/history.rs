@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Jobs remembered per user.
-const KEEP: usize = 16;
+pub const KEEP: usize = 16;
 /// A vote's weight halves after this many newer jobs.
 const HALF: usize = 2;
 /// Weight of the newest job: with `KEEP` and `HALF` the oldest still has 2^9.

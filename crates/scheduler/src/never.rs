@@ -29,9 +29,9 @@ impl Unmet {
 }
 
 /// The first wish of a share that no node which meets the wishes before it can meet: the
-/// conditions of [`Entry::capable`] in turn. `None` when some node could carry the share.
+/// conditions of [`Entry::ever_capable`] in turn. `None` when some node could carry the share.
 pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
-    if f.entries().any(|e| e.capable(a)) {
+    if f.entries().any(|e| e.ever_capable(a)) {
         return None;
     }
     let mut left: Vec<&Entry> = f.entries().collect();
@@ -63,7 +63,7 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
         node = format!("node of SKU {sku}");
     }
     if let Some(GpuPart::Mig(profile)) = &g.part {
-        left.retain(|e| !e.facts.gpus.and(e.facts.mig).is_empty());
+        left.retain(|e| !e.own_gpus().and(e.facts.mig).is_empty());
         if left.is_empty() {
             return Unmet::because(format!("no {node} has a GPU in MIG mode"), None);
         }
@@ -127,9 +127,9 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
     Unmet::because("no node of this fleet satisfies the per-node request", None)
 }
 
-/// GPUs that are given out whole.
+/// GPUs that are given out whole, those that are not there now included.
 fn whole(e: &Entry) -> u32 {
-    e.facts.gpus.minus(e.facts.mig).len()
+    e.own_gpus().minus(e.facts.mig).len()
 }
 
 /// An amount that a person can read; never more than there is.

@@ -20,8 +20,10 @@ pub enum Block {
     Unreachable,
     /// An operator cordoned it.
     Cordoned,
-    /// It is being drained, or is drained.
+    /// It is being drained.
     Draining,
+    /// It is drained.
+    Drained,
     /// Ranks of an attempt that was given up on still run there.
     Orphans,
     /// It has seen more of the log than this server.
@@ -48,6 +50,7 @@ impl Block {
             Block::Unreachable => "unreachable",
             Block::Cordoned => "cordoned",
             Block::Draining => "draining",
+            Block::Drained => "drained",
             Block::Orphans => "still stopping old ranks",
             Block::Protected => "held after a restored backup",
             Block::NotReady => "not in service yet",
@@ -71,7 +74,9 @@ pub struct NodeFacts {
     pub sku: String,
     /// GPUs that jobs may use.
     pub gpus: GpuSet,
-    /// Those of them that are in MIG mode: they are given out in slices only.
+    /// GPUs that belong to it and that no job can use now: off the bus, or excluded.
+    pub absent: GpuSet,
+    /// Those of both that are in MIG mode: they are given out in slices only.
     pub mig: GpuSet,
     /// Processors in all.
     pub cpus: u32,
@@ -105,6 +110,7 @@ impl NodeFacts {
             location,
             sku: sku.into(),
             gpus: GpuSet::first(gpus),
+            absent: GpuSet::EMPTY,
             mig: GpuSet::EMPTY,
             cpus,
             memory,
@@ -353,9 +359,26 @@ impl Entry {
     pub(crate) fn free_gpus(&self) -> u32 {
         self.room.whole.len()
     }
+    /// GPUs that jobs may use, be they free or not.
+    pub(crate) fn usable_gpus(&self) -> u32 {
+        self.facts.gpus.len()
+    }
+    /// GPUs that belong to it, those that are not there now included.
+    pub(crate) fn own_gpus(&self) -> GpuSet {
+        self.facts.gpus.or(self.facts.absent)
+    }
 
-    /// Could it ever carry this share, were it empty and in service?
+    /// Could it carry this share with the GPUs that it has now, were it empty and in service?
     pub(crate) fn capable(&self, a: &Ask) -> bool {
+        self.carries(a, self.facts.gpus)
+    }
+
+    /// Could it ever carry this share? What is off the bus, out of service or taken comes back.
+    pub(crate) fn ever_capable(&self, a: &Ask) -> bool {
+        self.carries(a, self.own_gpus())
+    }
+
+    fn carries(&self, a: &Ask, gpus: GpuSet) -> bool {
         let f = &self.facts;
         if a.skus >> self.sku & 1 == 0
             || f.cpus < a.cpus
@@ -366,9 +389,9 @@ impl Entry {
             return false;
         }
         match a.part {
-            None => f.gpus.minus(f.mig).len() >= a.gpus,
-            Some(Part::Milli(_)) => !f.gpus.minus(f.mig).is_empty(),
-            Some(Part::Mig(..)) => !f.gpus.and(f.mig).is_empty(),
+            None => gpus.minus(f.mig).len() >= a.gpus,
+            Some(Part::Milli(_)) => !gpus.minus(f.mig).is_empty(),
+            Some(Part::Mig(..)) => !gpus.and(f.mig).is_empty(),
         }
     }
 

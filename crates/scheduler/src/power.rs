@@ -144,15 +144,15 @@ impl Meter {
 }
 
 impl Fleet {
-    /// How many nodes of the gang the budgets carry at most on `these` nodes, if nothing else ran;
-    /// none where they carry all of it.
-    pub(crate) fn unpowered(&self, q: &Query<'_>, these: fn(&Entry) -> bool) -> Option<usize> {
+    /// How many nodes of the gang the budgets carry at most on the nodes that pass for a share, if
+    /// nothing else ran; none where they carry all of it.
+    pub(crate) fn unpowered(&self, q: &Query<'_>, test: fn(&Entry, &Ask) -> bool) -> Option<usize> {
         if !self.meter.on() || !self.meter.refuses() {
             return None;
         }
         let all: usize = q.asks.iter().map(|a| a.nodes as usize).sum();
         let mut most = 0;
-        for n in self.powered(q, these) {
+        for n in self.powered(q, test) {
             if n == all {
                 return None;
             }
@@ -165,28 +165,25 @@ impl Fleet {
     fn powered<'a>(
         &'a self,
         q: &'a Query<'_>,
-        these: fn(&Entry) -> bool,
+        test: fn(&Entry, &Ask) -> bool,
     ) -> Box<dyn Iterator<Item = usize> + 'a> {
         match q.demand.widest() {
-            Level::Node => {
-                let nodes = self.entries().filter(move |e| these(e));
-                Box::new(nodes.map(move |e| self.carried(q, &[e])))
-            }
+            Level::Node => Box::new(self.entries().map(move |e| self.carried(q, &[e], test))),
             l => Box::new(self.level(l).map(move |d| {
-                let nodes = d.nodes.iter().map(|p| self.entry(p.ix)).filter(|e| these(e));
-                self.carried(q, &nodes.collect::<Vec<&Entry>>())
+                let nodes: Vec<&Entry> = d.nodes.iter().map(|p| self.entry(p.ix)).collect();
+                self.carried(q, &nodes, test)
             })),
         }
     }
 
     /// How many nodes of the gang the budgets carry on these nodes.
-    fn carried(&self, q: &Query<'_>, nodes: &[&Entry]) -> usize {
+    fn carried(&self, q: &Query<'_>, nodes: &[&Entry], test: fn(&Entry, &Ask) -> bool) -> usize {
         let m = &self.meter;
         let mut used: BTreeMap<Place, u64> = BTreeMap::new();
         let mut taken: BTreeSet<u32> = BTreeSet::new();
         for a in &q.asks {
             let mut need = a.nodes;
-            for e in nodes.iter().filter(|e| e.capable(a)) {
+            for e in nodes.iter().filter(|e| test(e, a)) {
                 if need == 0 {
                     break;
                 }

@@ -77,23 +77,22 @@ fn spans(c: &Cluster, p: &Placed) -> String {
     if leaves.len() > 1 { format!(" on {} leaves", leaves.len()) } else { String::new() }
 }
 
-/// The longest usual time limit with which it would fit before what is kept begins.
+/// The longest time limit in whole minutes with which it would fit before what is kept begins.
 fn shorter(w: &Work, try_it: &impl Fn(&Work) -> Option<Placed>) -> Option<Span> {
-    const USUAL: [Span; 9] = [
-        Span::hours(24),
-        Span::hours(12),
-        Span::hours(8),
-        Span::hours(4),
-        Span::hours(2),
-        Span::hours(1),
-        Span::mins(30),
-        Span::mins(10),
-        Span::mins(5),
-    ];
-    USUAL
-        .into_iter()
-        .filter(|s| w.limit.is_none_or(|l| *s < l))
-        .find(|s| try_it(&Work { limit: Some(*s), ..w.clone() }).is_some())
+    // Less is of no use to anybody; more is as good as none.
+    const MINUTES: (u64, u64) = (5, 30 * 24 * 60);
+    let fits = |m: u64| try_it(&Work { limit: Some(Span::mins(m)), ..w.clone() }).is_some();
+    let most = w.limit.map_or(MINUTES.1, |l| (l.0.saturating_sub(1) / 60_000).min(MINUTES.1));
+    if most < MINUTES.0 || !fits(MINUTES.0) {
+        return None;
+    }
+    // What fits for some time fits for less.
+    let (mut low, mut high) = (MINUTES.0, most + 1);
+    while high - low > 1 {
+        let mid = low.midpoint(high);
+        if fits(mid) { low = mid } else { high = mid }
+    }
+    Some(Span::mins(low))
 }
 
 /// Fewer nodes, or fewer GPUs on each.

@@ -274,6 +274,17 @@ fn time_is_a_reason_too() {
     let e = why(&life, gang(1, 8).limit(90));
     assert_eq!(binding(&e), Some("reservation"));
     assert!(e.summary.contains("fix"), "{}", e.summary);
+    // The longest that would do, and not the next usual one below it.
+    for mins in [57, 30, 5] {
+        let mut life = Life::new(fleet(1, 2, 8));
+        let start = life.now + Span::mins(mins) + Span::secs(20);
+        life.reserve(closed("fix", &["n000", "n001"], &[], start, 60));
+        let said = format!("set a time limit of at most {mins}m: it would start now");
+        for limit in [90, 180] {
+            let e = why(&life, gang(1, 8).limit(limit));
+            assert!(e.suggestions.iter().any(|s| s.starts_with(&said)), "{e:?}");
+        }
+    }
 }
 
 #[test]

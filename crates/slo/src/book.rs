@@ -13,7 +13,7 @@ use muster_model::job::{Attempt, Job, JobState, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
-use muster_model::slo::{Blame, Cause, Counted, Objective, Sli, final_before};
+use muster_model::slo::{Blame, Cause, Counted, Objective, Sli, final_before, keeps_all_work};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -400,12 +400,12 @@ fn work(
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
     let lost = lost_to(verdict);
-    let kept = match verdict {
-        Verdict::Success | Verdict::Operator => to,
-        // What a service served is done.
-        _ if job.spec.is_service() => to,
+    let kept = if keeps_all_work(Some(verdict), job.spec.is_service()) {
+        // What comes after the order to stop is no work.
+        a.stop.as_ref().map_or(to, |s| s.at).clamp(began, to)
+    } else {
         // Days that are final stay as they were told: the loss is one of those that are not.
-        _ => saved.unwrap_or(began).max(final_before(told)).clamp(began, to),
+        saved.unwrap_or(began).max(final_before(told)).clamp(began, to)
     };
     let held = gpus(&a.placement);
     for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {

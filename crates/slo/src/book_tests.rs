@@ -505,6 +505,28 @@ fn what_a_service_served_is_goodput_however_its_attempt_ends() {
 }
 
 #[test]
+fn what_a_cancelled_attempt_did_after_its_checkpoint_is_lost_as_in_reports() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.attempt = Some(attempt(1, &["n1"], 0, Some(100)));
+    w.jobs.insert(JobId(1), j.clone());
+    b.before(&record(3600, ended(1, 1, Verdict::Operator)), &w);
+    assert_eq!(count(&b, &s[0], 3600), (0, 8 * 3_600_000));
+    let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    let all = [(Cause::Starting, 8 * 100_000), (Cause::Lost, 8 * 3_500_000)];
+    assert_eq!(causes, BTreeMap::from(all));
+    // With a checkpoint, what came before it is kept.
+    j.attempt = Some(attempt(2, &["n1"], 4000, Some(4000)));
+    j.checkpoint =
+        serde_json::from_str(&format!(r#"{{"attempt":2,"at":{}}}"#, at(5000).0)).unwrap();
+    w.jobs.insert(JobId(1), j);
+    b.before(&record(6000, ended(1, 2, Verdict::Operator)), &w);
+    assert_eq!(count(&b, &s[0], 6000), (8 * 1_000_000, 8 * 5_600_000));
+}
+
+#[test]
 fn work_of_days_that_are_final_is_not_taken_back() {
     let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
     let mut w = World::default();

@@ -77,6 +77,9 @@ pub struct Desk {
     /// By receiver, by the id of the alert.
     told: BTreeMap<Label, BTreeMap<String, Told>>,
     lines: BTreeMap<Label, Line>,
+    /// Since when receivers are named: what was over by then is nothing to them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    joined: BTreeMap<Label, Time>,
 }
 
 /// A receiver of an alert: by which route, and after how long without an answer.
@@ -108,8 +111,13 @@ fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
     out
 }
 
-/// What is owed to a receiver about an alert, and from when on.
-fn owed(a: &Alert, to: &Address<'_>, told: Option<&Told>) -> Option<(Time, News)> {
+/// What is owed to a receiver about an alert, and from when on; `joined`: since when it is named.
+fn owed(
+    a: &Alert,
+    to: &Address<'_>,
+    told: Option<&Told>,
+    joined: Option<Time>,
+) -> Option<(Time, News)> {
     let Some(told) = told else {
         // Quiet all the time, or quiet when it ended.
         let loud = a.loud_since?;
@@ -120,6 +128,7 @@ fn owed(a: &Alert, to: &Address<'_>, told: Option<&Told>) -> Option<(Time, News)
                 let due = loud + to.route.wait;
                 (!noise(due)).then_some((due, News::Firing))
             }
+            (None, Some(end)) if joined.is_some_and(|t| end <= t) => None,
             // It was explained by another, which is told.
             (None, Some(_)) if a.merged_into.is_some() => None,
             // It lasted long enough to be told, and nobody could be.
@@ -172,6 +181,23 @@ impl Desk {
         self.told.get(receiver)?.get(id)
     }
 
+    fn owed(&self, a: &Alert, to: &Address<'_>) -> Option<(Time, News)> {
+        let name = &to.receiver.name;
+        owed(a, to, self.told(name, &a.id), self.joined.get(name).copied())
+    }
+
+    /// Another routing counts from now on: receivers that the one before did not name are new.
+    pub fn rerouted(&mut self, now: Time, before: &Routing, routing: &Routing) {
+        let new = routing.receivers.iter().map(|r| &r.name);
+        let new = new.filter(|n| before.receiver(n).is_none());
+        self.joined.extend(new.map(|n| (n.clone(), now)));
+    }
+
+    /// Since when receivers are named, as another desk knows it.
+    pub fn know_receivers(&mut self, of: &Desk) {
+        self.joined.clone_from(&of.joined);
+    }
+
     /// Who was told of an alert, and what last.
     pub fn told_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a Told)> {
         self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
@@ -195,7 +221,7 @@ impl Desk {
                 if self.lines.get(name).is_some_and(|l| l.not_before > now) {
                     continue;
                 }
-                let due = owed(a, &to, self.told(name, &a.id)).filter(|(t, _)| *t <= now);
+                let due = self.owed(a, &to).filter(|(t, _)| *t <= now);
                 let Some((since, news)) = due else { continue };
                 let key = (name.clone(), together(a, to.route));
                 let bundle = bundles.entry(key).or_insert((since, Vec::new()));
@@ -219,7 +245,7 @@ impl Desk {
         let of = |a: &Alert| {
             let times = addresses(a, routing).into_iter().filter_map(|to| {
                 let name = &to.receiver.name;
-                let (due, _) = owed(a, &to, self.told(name, &a.id))?;
+                let (due, _) = self.owed(a, &to)?;
                 Some(due.max(self.lines.get(name).map_or(due, |l| l.not_before)))
             });
             times.min()
@@ -251,7 +277,7 @@ impl Desk {
     /// Is there nothing more to tell of an alert that is over? Then it can be forgotten.
     #[must_use]
     pub fn is_settled(&self, a: &Alert, routing: &Routing) -> bool {
-        let open = |to: &Address<'_>| owed(a, to, self.told(&to.receiver.name, &a.id)).is_some();
+        let open = |to: &Address<'_>| self.owed(a, to).is_some();
         !a.is_open() && !addresses(a, routing).iter().any(open)
     }
 
@@ -263,6 +289,7 @@ impl Desk {
             known(name) && !told.is_empty()
         });
         self.lines.retain(|name, _| known(name));
+        self.joined.retain(|name, _| known(name));
     }
 
     /// What waits for each receiver, all of them in the order of the file.
@@ -277,7 +304,7 @@ impl Desk {
         for a in alerts.values() {
             for to in addresses(a, routing) {
                 let name = &to.receiver.name;
-                let due = owed(a, &to, self.told(name, &a.id)).filter(|(t, _)| *t <= now);
+                let due = self.owed(a, &to).filter(|(t, _)| *t <= now);
                 if let Some((since, _)) = due {
                     let w = waits.entry(name).or_insert((0, since));
                     *w = (w.0 + 1, w.1.min(since));

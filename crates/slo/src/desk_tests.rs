@@ -119,6 +119,34 @@ fn what_was_never_announced_is_never_over() {
 }
 
 #[test]
+fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
+    let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
+    let mut old = alert("a", Urgency::Page, T0);
+    resolve(&mut old, at(100));
+    let open = alert("b", Urgency::Page, at(50));
+    let mut later = alert("c", Urgency::Page, at(300));
+    resolve(&mut later, at(400));
+    let alerts = map(&[old.clone(), open, later]);
+    let mut desk = Desk::default();
+    desk.rerouted(at(200), &Routing::default(), &r);
+    desk.tidy(&alerts, &r);
+    // What goes on is news to it, and what ends while it is away.
+    let all = vec![("b".to_owned(), News::Firing), ("c".to_owned(), News::Firing)];
+    let told = names(&desk.due(at(500), &alerts, &r));
+    assert_eq!(told.into_iter().flat_map(|(_, a)| a).collect::<Vec<_>>(), all);
+    assert!(desk.is_settled(&old, &r));
+    // The same for the desk of the server that sends, which remembers for itself.
+    let mut copy = Desk::default();
+    assert!(!copy.is_settled(&old, &r));
+    copy.know_receivers(&desk);
+    assert!(copy.is_settled(&old, &r));
+    // One that was named before is owed it all the same: it was away.
+    let mut kept = Desk::default();
+    kept.rerouted(at(200), &r, &r);
+    assert!(!kept.is_settled(&old, &r));
+}
+
+#[test]
 fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
     let r = routing(r#"{"to":["pager","am"],"wait":"0s","repeat":"1h"}"#);
     let mut alerts = map(&[alert("a", Urgency::Ticket, T0)]);

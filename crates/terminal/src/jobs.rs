@@ -7,6 +7,15 @@ use muster_model::job::{JobState, StopReason};
 use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
 
+/// How it stands: the word of its state, but one that waits may be held.
+#[must_use]
+pub fn word(job: &Job) -> &'static str {
+    match job.state {
+        JobState::Queued if job.held.is_some() => "held",
+        state => state.word(),
+    }
+}
+
 /// How long the attempt that goes on has all its ranks up, or how long the last one of a job that
 /// ended had: until its last rank ended. Waiting, and time in which the job had ended, are none of it.
 #[must_use]

@@ -5,6 +5,7 @@ use muster_api::Job;
 use muster_model::alert::Urgency;
 use muster_model::finding::Severity;
 use muster_model::units::Time;
+pub(super) use muster_terminal::jobs::word;
 use muster_terminal::output::colour::Style;
 
 /// Which row is chosen. It stays with what it stands on when the list changes.
@@ -67,15 +68,6 @@ pub(super) fn jobs(model: &Model) -> Vec<&Job> {
                 || on.into_iter().any(|s| has(&s.node, &wanted))
         })
         .collect()
-}
-
-/// Its state in one word.
-pub(super) fn word(job: &Job) -> &'static str {
-    if job.state == muster_model::job::JobState::Queued && job.held.is_some() {
-        "held"
-    } else {
-        job.state.word()
-    }
 }
 
 /// Rows of the queue's list at this size of the screen.

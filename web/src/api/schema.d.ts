@@ -4408,7 +4408,7 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** @description Name of every task. */
             name: string;
-            /** @description State of the task that is least far. */
+            /** @description State of the task that is least far; of the one that ended worst when all are over. */
             state: components["schemas"]["JobState"];
             /**
              * Format: int64
@@ -7649,7 +7649,7 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description The finding, remedy, act or job: its number. */
+            /** @description The finding, remedy, act or job: its number, `42_3` for a task of an array. */
             id?: string | null;
             severity?: components["schemas"]["Severity"] | null;
             /** @description What happened, for people. */

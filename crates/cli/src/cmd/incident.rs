@@ -100,7 +100,7 @@ fn story(r: &IncidentRecord, now: Time, on: bool) -> String {
     for e in &r.timeline {
         let zone = jiff::tz::TimeZone::system();
         t.row(vec![
-            cell(output::time::clock(now, e.at, &zone)),
+            cell(output::time::moment(now, e.at, &zone)),
             cell(&e.what),
             cell(e.node.as_deref().unwrap_or("")),
             cell(&e.actor),

@@ -4,7 +4,6 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use muster_api::{Job, JobList, JobsQuery};
 use muster_client::Client;
-use muster_model::job::JobState;
 use muster_model::spec::GpuPart;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
@@ -77,7 +76,9 @@ impl Ps {
         };
         let limit = self.limit.max(1);
         if self.all || self.state.is_some() {
-            return Ok(client.jobs_up_to(&query, limit).await?);
+            let mut list = client.jobs_up_to(&query, limit).await?;
+            list.items.retain(|j| self.means(j));
+            return Ok(list);
         }
         let active = JobsQuery { state: Some("active".into()), ..query.clone() };
         let mut list = client.jobs_up_to(&active, limit).await?;
@@ -91,6 +92,13 @@ impl Ps {
         list.items.truncate(limit);
         Ok(list)
     }
+
+    /// The server counts a held job as queued, too; here a state is the word that is printed.
+    fn means(&self, job: &Job) -> bool {
+        let Some(words) = &self.state else { return true };
+        let named = |w: &str| words.split(',').any(|x| x.trim() == w);
+        jobs::word(job) != "held" || named("held") || named("active")
+    }
 }
 
 /// The jobs as a table.
@@ -103,14 +111,12 @@ fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
         "ID", "NAME", "PROJECT", "USER", "STATE", "NODES", "GPUS", "AGE", "TIME", "REASON",
     ]);
     for job in jobs {
-        let queued = job.state == JobState::Queued;
-        let word = if queued && job.held.is_some() { "held" } else { job.state.word() };
         table.row(vec![
             cell(&job.id),
             cell(&job.name),
             cell(&job.project),
             cell(job.user.strip_prefix("user:").unwrap_or(&job.user)),
-            state(word),
+            state(jobs::word(job)),
             number(job.nodes()),
             number(gpus(job)),
             number(time::short(now.since(job.submitted_at.0))),
@@ -147,7 +153,7 @@ pub(crate) mod tests {
 
     use muster_api::{AttemptPreflight, Notice, Promise};
 
-    use muster_model::job::StopReason;
+    use muster_model::job::{JobState, StopReason};
     use muster_model::spec::{CheckpointRequest, CheckpointSpec, Group, JobSpec, OnPartition};
 
     /// A running job with a checkpoint directory.
@@ -249,6 +255,31 @@ pub(crate) mod tests {
             a.freed_at = Some(Time(61_000).into());
         }
         assert_eq!(jobs::ran(&ending, Time(65_000)), Some(Span::secs(1)));
+    }
+
+    #[test]
+    fn a_held_job_is_listed_by_the_state_that_is_printed_for_it() {
+        let asked = |state: Option<&str>| Ps {
+            all: false,
+            state: state.map(str::to_owned),
+            user: None,
+            name: None,
+            limit: 10,
+            watch: false,
+        };
+        let waits = job(5, JobState::Queued);
+        let held = Job { held: Some("user:alice".into()), ..waits.clone() };
+        assert_eq!((jobs::word(&waits), jobs::word(&held)), ("queued", "held"));
+        for (state, both) in [
+            (None, (true, true)),
+            (Some("queued"), (true, false)),
+            (Some("running, queued"), (true, false)),
+            (Some("queued,held"), (true, true)),
+            (Some("active"), (true, true)),
+        ] {
+            let ps = asked(state);
+            assert_eq!((ps.means(&waits), ps.means(&held)), both, "{state:?}");
+        }
     }
 
     #[test]

@@ -58,6 +58,13 @@ impl SloCmd {
         match self.verb {
             None | Some(Verb::List) => {
                 let list = client.slos().await?;
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note(
+                        "no objective concerns what this token sees; one is set for a project with \
+                         `scope: {project: NAME}` and `muster slo apply FILE`",
+                    );
+                    return Ok(0);
+                }
                 ctx.show(&list, |l| table(l).render())?;
             }
             Some(Verb::Show { name }) => {

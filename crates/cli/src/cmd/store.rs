@@ -127,6 +127,7 @@ impl StoreCmd {
                 show(ctx, "imported", &report.map_err(failed)?)
             }
             Verb::Backup { file } => {
+                must_exist(&url)?;
                 let report = muster_store::backup(&url, &file).map_err(failed)?;
                 show(ctx, "backed up", &report)
             }
@@ -181,6 +182,11 @@ fn is_dash(file: &Path) -> bool {
 
 /// A store that is only read must not be made by a slip of the keyboard.
 fn open_existing(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, Fail> {
+    must_exist(url)?;
+    open(url, dir).map_err(failed)
+}
+
+fn must_exist(url: &StoreUrl) -> Result<(), Fail> {
     if let StoreUrl::Sqlite(path) = url
         && !path.exists()
     {
@@ -190,7 +196,7 @@ fn open_existing(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Sto
         )
         .hint("--store or --data-dir names another; `muster up` makes one"));
     }
-    open(url, dir).map_err(failed)
+    Ok(())
 }
 
 fn failed(e: StoreError) -> Fail {
@@ -223,4 +229,18 @@ fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
     });
     ctx.show(&shown, |_| format!("{}\n", said(done, r)))?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_not_there_is_not_found() {
+        let nowhere = StoreUrl::Sqlite("/nonexistent/muster.db".into());
+        let fail = must_exist(&nowhere).unwrap_err();
+        assert_eq!(fail.code, muster_terminal::fail::NOT_FOUND);
+        let dir = Path::new("/nonexistent");
+        assert_eq!(open_existing(&nowhere, dir).err().map(|f| f.code), Some(fail.code));
+    }
 }

@@ -144,6 +144,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("runbook list --for nope", 0, "no runbook serves that"),
     ("runbook show nope", 3, "no runbook nope"),
     ("runbook run nope", 3, "no runbook nope"),
+    ("runbook run gpu-off-bus --node nosuch --auto", 3, "no node nosuch"),
     ("runbook runs", 0, "no run goes on"),
     ("runbook describe 999999", 3, "no run 999999"),
     ("runbook answer 999999 go --step 1", 3, "no run 999999"),

@@ -236,15 +236,22 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
     Ok(Answer::Done)
 }
 
+/// What can be done to waiting jobs only.
+fn must_wait(job: &Job, done: &str) -> Result<(), Refusal> {
+    if job.state == JobState::Queued {
+        return Ok(());
+    }
+    let (id, word) = (job.display_id(), job.word());
+    let message = format!("job {id} is {word}: only a waiting job can be {done}");
+    Err(Refusal::new(RefusalCode::Conflict, message).hint(match job.state.is_final() {
+        true => format!("`muster requeue {id}` runs it again"),
+        false => format!("`muster requeue {id}` stops it and puts it back into the queue"),
+    }))
+}
+
 pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    if job.state != JobState::Queued {
-        return Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be held", job.word()),
-        )
-        .hint("`muster requeue` stops it and puts it back into the queue"));
-    }
+    must_wait(&job, "held")?;
     if job.held.is_none() {
         if job.promise.is_some() {
             let reason = "it was held".to_string();
@@ -469,13 +476,7 @@ pub(super) fn update(
     time_limit: Option<Span>,
 ) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    if job.state != JobState::Queued {
-        return Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be changed", job.word()),
-        )
-        .hint("`muster requeue` stops it and puts it back into the queue"));
-    }
+    must_wait(&job, "changed")?;
     let mut spec = (*job.spec).clone();
     spec.priority = priority.unwrap_or(spec.priority);
     spec.time_limit = time_limit.or(spec.time_limit);

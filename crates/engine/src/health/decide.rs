@@ -2,7 +2,7 @@
 
 use super::limits::is_out;
 use crate::Engine;
-use crate::lookup::{find, find_versioned};
+use crate::lookup::{find, find_versioned, with_reason};
 use crate::qualify;
 use muster_health::breaker;
 use muster_model::FailureMode;
@@ -43,7 +43,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 let hint = format!("`muster remedies undo {id}` takes back what was done");
                 return Err(conflict(format!("remedy {id} is {} already", r.step.words()), hint));
             }
-            let why = format!("{by}: {reason}");
+            let why = with_reason(&by, reason);
             e.end_remedy(*id, RemedyOutcome::Denied, &why, true);
             if r.step == RemedyStep::Proposed {
                 e.settle_allocation(&r.node, &why, true);
@@ -109,7 +109,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
 fn automation(e: &mut Engine, c: &Command, by: String) {
     match (c, e.state.health.automation.stopped.is_some()) {
         (Command::StopAutomation { reason }, false) => {
-            let reason = format!("{by}: {reason}");
+            let reason = with_reason(&by, reason);
             e.emit(None, Event::AutomationStopped { reason, word: true });
         }
         (Command::ResumeAutomation, true) => {

@@ -31,6 +31,7 @@ impl State {
                 slo.follow();
             }
             Event::RoutingSet { routing } => {
+                slo.desk.rerouted(r.at, &slo.routing, routing);
                 slo.routing = routing.clone();
                 slo.routing_at = r.seq;
                 slo.desk.tidy(&slo.alerts, &slo.routing);

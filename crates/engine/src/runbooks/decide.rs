@@ -3,8 +3,12 @@
 use super::step::conflict;
 use super::{BOOKS_MAX, LIVE_MAX, no_book, read};
 use crate::Engine;
+use crate::lookup::with_reason;
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::entity::Entity;
 use muster_model::event::Event;
+use muster_model::ids::JobId;
+use muster_model::names::NodeName;
 use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
 use muster_model::tenant::Role;
 use muster_runbook::Book;
@@ -39,7 +43,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let run = live(e, *run)?;
             too_long("reason", reason, WORDS_MAX)?;
             may_stop(&req.actor, &run)?;
-            let why = format!("{}: {reason}", req.actor.name);
+            let why = with_reason(&req.actor.name, reason);
             let outcome = RunOutcome::Stopped;
             e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, word: true });
         }
@@ -113,8 +117,46 @@ pub(super) fn open(
     }
     for (k, v) in vars {
         too_long(k, v, VAR_MAX)?;
+        there_is(e, k, v)?;
     }
     Ok((book, text, version))
+}
+
+/// What a run is about is there: a wrong name would page people about nothing.
+fn there_is(e: &Engine, var: &str, text: &str) -> Result<(), Refusal> {
+    let refused = |code, message: String, hint: &str| {
+        Err(Refusal::new(code, message).field("vars").hint(hint))
+    };
+    let (s, id) = (&e.state, text.parse::<u64>().ok());
+    let (known, list) = match var {
+        "node" => {
+            let name = text.parse::<NodeName>().ok();
+            (name.is_some_and(|n| s.nodes.contains_key(&n)), "`muster nodes` lists them")
+        }
+        "job" => {
+            let id = text.parse::<JobId>().ok();
+            (id.is_some_and(|j| s.jobs.contains_key(&j)), "`muster ps -a` lists them")
+        }
+        "finding" => {
+            let known = id.is_some_and(|i| s.health.findings.contains_key(&i));
+            (known, "`muster findings` lists them")
+        }
+        "incident" => {
+            let known = id.is_some_and(|i| s.health.incidents.contains_key(&i));
+            (known, "`muster incident` lists them")
+        }
+        "gpu" if text.parse::<u32>().is_ok_and(|g| g < 64) => return Ok(()),
+        "breaker" if text.parse::<Entity>().is_ok() => return Ok(()),
+        "gpu" | "breaker" => {
+            let hint = "a GPU is a number like 0, a breaker is kind:name like rack:r1";
+            return refused(RefusalCode::Invalid, format!("`{text}` is no {var}"), hint);
+        }
+        _ => return Ok(()),
+    };
+    if known {
+        return Ok(());
+    }
+    refused(RefusalCode::NotFound, format!("there is no {var} {text}"), list)
 }
 
 fn start(

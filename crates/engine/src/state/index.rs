@@ -11,7 +11,7 @@ use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
-use muster_model::node::{Node, Stage};
+use muster_model::node::{Gpu, Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::spec::{Group, JobSpec};
 use muster_model::units::{Span, Time};
@@ -103,7 +103,8 @@ pub(crate) fn block(n: &Node) -> Option<Block> {
     } else {
         match n.stage {
             Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
-            Stage::Draining | Stage::Drained => Some(Block::Draining),
+            Stage::Draining => Some(Block::Draining),
+            Stage::Drained => Some(Block::Drained),
             Stage::Suspect => Some(Block::Suspect),
             Stage::Quarantined => Some(Block::Quarantined),
             Stage::Repairing => Some(Block::Repairing),
@@ -119,17 +120,20 @@ pub(crate) fn block(n: &Node) -> Option<Block> {
 
 /// What the scheduler must know of a node.
 pub(crate) fn facts(n: &Node) -> NodeFacts {
+    let bits = |set: GpuSet, g: &Gpu| if g.index < 64 { set.or(GpuSet(1 << g.index)) } else { set };
+    let gone = n.missing_gpus.iter().fold(GpuSet::EMPTY, bits);
+    let all = n.inventory.gpus.iter().chain(&n.missing_gpus);
     NodeFacts {
         name: n.name.clone(),
         location: n.location.clone(),
-        sku: n.sku().to_string(),
+        // One whose GPUs have all fallen off the bus is still a node of their SKU.
+        sku: match (n.inventory.gpus.first(), n.missing_gpus.first()) {
+            (None, Some(gone)) => gone.sku.clone(),
+            _ => n.sku().to_string(),
+        },
         gpus: n.gpu_set().minus(n.excluded_gpus),
-        mig: n
-            .inventory
-            .gpus
-            .iter()
-            .filter(|g| g.mig == Some(true) && g.index < 64)
-            .fold(GpuSet::EMPTY, |s, g| s.or(GpuSet(1 << g.index))),
+        absent: gone.or(n.gpu_set().and(n.excluded_gpus)),
+        mig: all.filter(|g| g.mig == Some(true)).fold(GpuSet::EMPTY, bits),
         cpus: n.inventory.cpus,
         memory: n.inventory.memory,
         simulated: n.inventory.simulated,

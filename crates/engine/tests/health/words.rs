@@ -216,6 +216,13 @@ fn a_denied_remedy_leaves_the_node_where_it_is() {
     assert_eq!(remedy(&w, &n), None);
     w.ok(Command::ReturnUntested { node: n.clone(), reason: "they came".into() });
     assert_eq!(of(&w, &n).stage, Stage::Ready);
+    // Who gives no reason leaves no colon behind.
+    let mut w = able(8);
+    xid79(&mut w, &n);
+    let id = remedy(&w, &n).unwrap().id;
+    w.ok(Command::DenyRemedy { id, reason: String::new() });
+    let why = &w.engine.state().health.remedies[&id].why;
+    assert!(why.starts_with("by ") && !why.contains(": "), "{why}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! When a waiting job starts: between durations seen and limits as written.
 
-use crate::common::{World, limited, replay};
+use crate::common::{World, gang, limited, replay};
 use muster_model::job::JobState;
 use muster_model::units::Span;
 use muster_scheduler::Estimate;
@@ -31,7 +31,19 @@ fn with_too_few_seen_there_is_only_an_upper_bound_and_it_is_said_why() {
     let id = w.submit(limited(1, 8, 60));
     let said = start(&w, id);
     assert_eq!((said.earliest, said.at), (None, w.now + Span::mins(60)));
-    assert!(said.basis.contains("too few have ended to say how much (7 of 8)"), "{}", said.basis);
+    let few = "of the last 16 jobs of each user too few had a time limit to say how much";
+    assert!(said.basis.contains(&format!("{few} (7 of 8)")), "{}", said.basis);
+    // Newer jobs without a limit take the place of older ones with one: that is what is said.
+    let mut w = quarters(8);
+    for _ in 0..10 {
+        let id = w.run(gang(1, 8));
+        w.pass(Span::mins(15));
+        w.finish(id);
+    }
+    w.run(limited(1, 8, 60));
+    let id = w.submit(limited(1, 8, 60));
+    let said = start(&w, id);
+    assert!(said.basis.contains(&format!("{few} (6 of 8)")), "{}", said.basis);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, Promise};
 use muster_model::node::NodeRole;
+use muster_model::placement::GpuSet;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
 use muster_model::units::Span;
@@ -149,6 +150,48 @@ fn a_list_says_that_a_job_can_never_start_before_what_its_owner_may_not_have() {
     assert!(listed(&w, wide).ends_with(never), "{}", listed(&w, wide));
     w.policy(|p| p.limits.gpus_per_user = None);
     assert!(listed(&w, wide).ends_with(never), "{}", listed(&w, wide));
+}
+
+#[test]
+fn a_gpu_off_the_bus_or_excluded_refuses_no_gang_that_the_whole_fleet_could_carry() {
+    let fleet = "the fleet has 4 nodes and 32 GPUs";
+    let mut w = World::new(4, 8);
+    w.connect(1, 7, "boot", Vec::new());
+    assert_eq!(w.engine.state().nodes[&node(1)].missing_gpus.len(), 1);
+    let id = w.gang(4, 8);
+    let e = w.explain(id);
+    assert_eq!((binding(&w, id).as_str(), e.impossible), ("service", false), "{e:?}");
+    assert_eq!((e.constraints[0].detail.as_str(), e.constraints[1].gpus_left), (fleet, 32));
+    assert!(e.summary.ends_with("but only 3 are in service"), "{}", e.summary);
+    assert_eq!(listed(&w, id), e.summary);
+    assert!(ask(&w, &gang(5, 8)).unwrap().impossible);
+    // All of them at once: the node is of their SKU all the same.
+    w.connect(1, 0, "boot", Vec::new());
+    let mut of = gang(4, 8);
+    of.gang.sku = Some("h100-sxm".into());
+    assert!(!ask(&w, &of).unwrap().impossible);
+
+    let mut w = World::new(4, 8);
+    let (gpus, reason) = (GpuSet(1 << 3), "slow".to_owned());
+    w.ok(Command::ExcludeGpus { node: node(2), gpus, reason });
+    let e = ask(&w, &gang(4, 8)).unwrap();
+    assert!(!e.impossible && !e.starts_now, "{e:?}");
+    let service = e.constraints.iter().find(|c| c.name == "service").unwrap();
+    assert_eq!(service.detail, "1 with a GPU missing or excluded");
+}
+
+#[test]
+fn a_node_that_is_drained_is_not_called_draining() {
+    let mut w = World::new(2, 8);
+    let job = w.run(gang(1, 8));
+    let busy = w.nodes_of(job)[0].clone();
+    let idle = (0..2).map(node).find(|n| *n != busy).unwrap();
+    for (n, stop) in [(busy, false), (idle, true)] {
+        w.ok(Command::Drain { node: n, reason: "old".into(), stop });
+    }
+    let e = ask(&w, &gang(1, 8)).unwrap();
+    let service = e.constraints.iter().find(|c| c.name == "service").unwrap();
+    assert_eq!(service.detail, "1 drained, 1 draining");
 }
 
 #[test]

@@ -80,6 +80,7 @@ impl<L: Log> Effect for Letters<L> {
         self.log.read(|s| {
             let (alerts, routing) = (&s.slo.alerts, &s.slo.routing);
             let mut desk = self.post.desk();
+            desk.know_receivers(&s.slo.desk);
             desk.tidy(alerts, routing);
             let mut taken = BTreeSet::new();
             let mut out = Vec::new();

@@ -13,6 +13,7 @@ use muster_engine::State as Site;
 use muster_model::event::Event;
 use muster_model::fault::SeenFault;
 use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::ids::JobId;
 use muster_model::job::{SlotEnd, StopReason};
 use muster_model::names::{NameError, NodeName};
 use muster_model::remedy::{AskedAct, Remedy, RemedyStep};
@@ -55,7 +56,21 @@ pub(crate) async fn get(
     older.sort_by_key(|e| std::cmp::Reverse(e.at));
     items.extend(older);
     items.truncate(limit);
+    app.brain().read(|s| items.iter_mut().for_each(|e| call_task(s, e)));
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &TimelineList { items, cursor: None }))
+}
+
+/// Calls a task of an array as lists call it; records know its number only.
+fn call_task(s: &Site, e: &mut TimelineEntry) {
+    if e.what != TimelineKind::Job {
+        return;
+    }
+    let number = e.id.as_ref().and_then(|t| t.parse::<JobId>().ok());
+    let job = number.and_then(|n| s.jobs.get(&n)).filter(|j| j.array.is_some());
+    let Some(job) = job else { return };
+    let name = job.display_id();
+    e.text = e.text.replacen(&format!("attempt {}.", job.id), &format!("attempt {name}."), 1);
+    e.id = Some(name);
 }
 
 fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {

@@ -89,6 +89,9 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
     let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
     let summary = why["summary"].as_str().unwrap();
     assert!(summary.starts_with("3 tasks: 1 succeeded, 1 failed, 1 cancelled"), "{why}");
+    // Not as the one that went well.
+    assert_eq!((&why["state"], &array["state"]), (&json!("failed"), &json!("failed")), "{why}");
+    assert!(summary.contains(&format!("task {id}_1 it does not wait")), "{why}");
     assert_eq!(why["job"], json!(id), "{why}");
     let requeue = format!("/v1/jobs/{id}/requeue");
     assert_eq!(s.post(&s.user, &requeue, &Value::Null).await.status, 200);
@@ -100,6 +103,20 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
     // Who means every task says so, and who means one names it.
     assert_eq!(s.post(&s.user, &format!("{requeue}?all=true"), &Value::Null).await.status, 200);
     when(&s, &format!("{id}_0"), |j| j["attempts"] == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_calls_a_task_that_failed_there_as_lists_do() {
+    let s = site().await;
+    let made = s.post(&s.user, "/v1/jobs", &spec(Some("0-1"))).await.json();
+    let id = made["id"].as_str().unwrap();
+    ends(&s, &made["items"][1], 3).await;
+    when(&s, &format!("{id}_1"), |j| j["state"] == "failed").await;
+    let times = s.get(&s.operator, "/v1/nodes/n1/timeline").await.json();
+    let entry = times["items"].as_array().unwrap().iter().find(|e| e["what"] == "job").unwrap();
+    assert_eq!(entry["id"], json!(format!("{id}_1")), "{times}");
+    let text = entry["text"].as_str().unwrap();
+    assert!(text.starts_with(&format!("attempt {id}_1.1 failed here")), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

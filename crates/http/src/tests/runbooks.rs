@@ -59,3 +59,30 @@ async fn a_user_cannot_drain_a_node_by_answering_an_admins_run() {
     assert_eq!(got.status, 200, "{:?}", got.body);
     assert_eq!(got.json()["done"][0]["by"], "user:ops");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_about_what_is_not_there_is_refused_before_its_first_step() {
+    let s = site().await;
+    let mut tried = 0;
+    for (book, var, value) in [
+        ("gpu-off-bus", "node", "nosuch"),
+        ("gpu-off-bus", "node", "No Such"),
+        ("job-crash", "job", "999999"),
+        ("rack-loss", "incident", "999999"),
+    ] {
+        let body = json!({"vars": {var: value}, "auto": true});
+        for verb in ["run", "dry-run"] {
+            let got = s.post(&s.admin, &format!("/v1/runbooks/{book}/{verb}"), &body).await;
+            assert_eq!(got.status, 404, "{verb} {book} of {value}: {:?}", got.body);
+            let said = got.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert_eq!(said, format!("there is no {var} {value}"));
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 8);
+    let runs = s.get(&s.admin, "/v1/runbook-runs").await.json();
+    assert_eq!(runs["items"], json!([]), "nothing began, nobody was paged");
+    let gpu = json!({"vars": {"node": "n1", "gpu": "x"}});
+    let got = s.post(&s.admin, "/v1/runbooks/gpu-off-bus/dry-run", &gpu).await;
+    assert_eq!(got.status, 422, "{:?}", got.body);
+}

@@ -35,6 +35,7 @@ pub fn node(n: &str, leaf: &str, rack: &str) -> NodeFacts {
         },
         sku: "h100".into(),
         gpus: GpuSet::first(8),
+        absent: GpuSet::EMPTY,
         mig: GpuSet::EMPTY,
         cpus: 64,
         memory: Bytes(1 << 40),

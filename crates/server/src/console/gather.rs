@@ -9,7 +9,6 @@ use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::RemedyStep;
 use muster_model::{JobId, Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -27,7 +26,7 @@ pub(super) struct Seen {
     pub(super) figures: Option<(Columns, Arc<[f32]>)>,
     /// Open findings: worst of those about the whole node, and those about one GPU.
     pub(super) findings: Vec<(Option<u32>, Severity)>,
-    /// What is done about it waits for an operator's word.
+    /// What is to be done about it waits for approval.
     pub(super) waits: bool,
 }
 
@@ -88,13 +87,11 @@ fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
     let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
     for (name, node) in range {
         jobs.extend(s.attempts_on(name).map(|j| (j.id, Arc::clone(j))));
-        let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
-        let step = remedy.map(|r| r.step);
         nodes.push(Seen {
             node: Arc::clone(node),
             figures: None,
             findings: s.health.open_on(name).map(|f| brief(f)).collect(),
-            waits: matches!(step, Some(RemedyStep::Approval | RemedyStep::Proposed)),
+            waits: s.health.remedies_of(name).any(|r| r.action.awaits_approval(r.step)),
         });
     }
     (nodes, jobs)

@@ -3,6 +3,7 @@
 use super::frame::kind;
 use super::order::natural;
 use muster_model::event::Event;
+use muster_model::remedy::{Action, RemedyStep};
 use std::cmp::Ordering;
 
 #[test]
@@ -11,6 +12,17 @@ fn names_are_in_the_order_people_expect() {
     names.sort_by(|a, b| natural(a, b));
     assert_eq!(names, ["m3", "n", "n1", "n1a", "n02", "n2", "n10", "rack-9-n1", "rack-10-n1"]);
     assert_eq!(natural("a01", "a1"), Ordering::Less, "never equal unless the same");
+}
+
+#[test]
+fn a_node_that_is_only_watched_waits_for_nobody() {
+    let waits = |a: Action| {
+        let all = [RemedyStep::Proposed, RemedyStep::Moving, RemedyStep::Probation];
+        (all.map(|s| a.awaits_approval(s)), a.awaits_approval(RemedyStep::Approval))
+    };
+    assert_eq!(waits(Action::Watch), ([false, false, false], true));
+    assert_eq!(waits(Action::RestartJob), ([false, false, false], true));
+    assert_eq!(waits(Action::Drain), ([true, false, false], true));
 }
 
 #[test]

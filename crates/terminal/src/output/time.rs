@@ -43,18 +43,30 @@ pub fn full(now: Time, at: Timestamp) -> String {
     format!("{text}Z ({})", relative(now, at))
 }
 
-/// `14:05`, or with its date on another day: the reader's own clock.
-pub fn clock(now: Time, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+/// By when, on the reader's own clock: `14:05`, or with its date on another day.
+pub fn clock(now: Time, by: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+    // A minute that has begun has not been reached: what starts by 14:05:30 starts by 14:06. Less
+    // than a second is nobody's minute.
+    let minute = 60_000;
+    let whole = Time(by.0.0.div_euclid(minute).saturating_mul(minute));
+    let near = by.0.since(whole) < Span::secs(1);
+    let by = if near { whole } else { whole + Span::mins(1) };
+    shown(now, by, zone, "%H:%M")
+}
+
+/// When something was, on the reader's own clock: `14:05:30`, or with its date on another day.
+pub fn moment(now: Time, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+    shown(now, at.0, zone, "%H:%M:%S")
+}
+
+fn shown(now: Time, at: Time, zone: &jiff::tz::TimeZone, time: &str) -> String {
     let local =
         |t: Time| jiff::Timestamp::from_millisecond(t.0).unwrap_or_default().to_zoned(zone.clone());
-    // A minute that has begun has not been reached: what starts by 14:05:30 starts by 14:06.
-    let minute = 60_000;
-    let whole = Time(at.0.0.div_euclid(minute).saturating_mul(minute));
-    let (now, at) = (local(now), local(if whole == at.0 { whole } else { whole + Span::mins(1) }));
+    let (now, at) = (local(now), local(at));
     if now.date() == at.date() {
-        at.strftime("%H:%M").to_string()
+        at.strftime(time).to_string()
     } else {
-        at.strftime("%Y-%m-%d %H:%M").to_string()
+        at.strftime(&format!("%Y-%m-%d {time}")).to_string()
     }
 }
 
@@ -77,6 +89,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_is_not_later_than_it_was_and_a_bound_not_earlier() {
+        let zone = jiff::tz::TimeZone::UTC;
+        let day = Time(0);
+        // 09:25:15, and 300 ms after 10:16.
+        let (past, due) = (Timestamp(Time(33_915_000)), Timestamp(Time(36_960_300)));
+        assert_eq!(
+            (moment(day, past, &zone), clock(day, past, &zone)),
+            ("09:25:15".into(), "09:26".into())
+        );
+        assert_eq!(
+            (moment(day, due, &zone), clock(day, due, &zone)),
+            ("10:16:00".into(), "10:16".into())
+        );
+    }
+
+    #[test]
     fn the_clock_shows_the_date_of_other_days() {
         let zone = jiff::tz::TimeZone::UTC;
         let now = Time(1_000_000_000);
@@ -84,6 +112,7 @@ mod tests {
         assert_eq!(clock(now, Timestamp(now + Span::hours(24)), &zone), "1970-01-13 13:47");
         let east = jiff::tz::TimeZone::fixed(jiff::tz::offset(2));
         assert_eq!(clock(now, Timestamp(now), &east), "15:47");
+        assert_eq!(moment(now, Timestamp(now + Span::hours(24)), &zone), "1970-01-13 13:46:40");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn totals(
         nodes.push((format!("  spares {left} of {all}"), tone));
     }
     if t.waits > 0 {
-        nodes.push((format!("  wait for your word {}", t.waits), Tone::Warn));
+        nodes.push((format!("  pending approval {}", t.waits), Tone::Warn));
     }
     let free = t.gpus.saturating_sub(t.held + t.out);
     let share = if t.gpus == 0 { 0.0 } else { f64::from(t.held) / f64::from(t.gpus) };

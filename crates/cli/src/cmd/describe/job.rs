@@ -1,11 +1,12 @@
 //! A job for people.
 
 use super::{Beside, story};
+use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery};
-use muster_model::job::{Basis, JobState};
+use muster_model::job::{Basis, JobState, Verdict};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_terminal::jobs::{self, Fence};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
@@ -44,7 +45,7 @@ pub(super) fn array_text(array: &JobArray, on: bool) -> String {
 pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Job", format!("{} ({})", job.id, job.name));
-    f.line("State", job.state.word());
+    f.line("State", muster_terminal::jobs::word(job));
     // Why it is as it is now. What it waited for before, or was queued again for, is past.
     let (queued, over) = (job.state == JobState::Queued, job.state.is_final());
     let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref()).filter(|_| !over);
@@ -203,12 +204,11 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
         let mut t = Table::new(&head);
         for p in &job.past {
-            let ran = p.started_at.map(|s| length(p.ended_at.0.since(s.0)));
             let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
             let mut row = vec![
                 number(p.no),
                 cell(relative(now, p.ended_at)),
-                cell(ran.unwrap_or_else(|| "never".into())),
+                cell(ran(p)),
                 cell(&p.attributed_to),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
@@ -245,6 +245,19 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
     }
     f.0
+}
+
+/// How long all ranks of an attempt were up.
+fn ran(p: &PastAttempt) -> String {
+    let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
+    match p.started_at {
+        Some(s) => length(p.ended_at.0.since(s.0)),
+        // They ended before it was heard that they were up: somewhen after the placement.
+        None if exited => {
+            format!("<{}", length(p.ended_at.0.since(p.placed_at.0).max(Span::secs(1))))
+        }
+        None => "never".into(),
+    }
 }
 
 /// When the next attempt of a job starts that lost a node.
@@ -301,9 +314,7 @@ fn basis(b: Basis) -> &'static str {
 mod tests {
     use super::*;
 
-    use muster_model::job::Verdict;
     use muster_model::spec::OnPartition;
-    use muster_model::units::Span;
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
@@ -335,6 +346,28 @@ mod tests {
         for absent in ["Starts by", "Preempted", "Elastic", "Idle"] {
             assert!(!text.contains(absent), "{absent} in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_exited_before_it_was_heard_to_be_up_did_run() {
+        let mut p = PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(0).into(),
+            started_at: None,
+            ended_at: Time(400).into(),
+            verdict: Verdict::Application,
+            attributed_to: "application".into(),
+            reason: "rank 0 exited with code 3 on hgx-01".into(),
+            findings: vec![],
+        };
+        assert_eq!(ran(&p), "<1s");
+        p.ended_at = Time(5_000).into();
+        assert_eq!(ran(&p), "<5s");
+        p.started_at = Some(Time(1_000).into());
+        assert_eq!(ran(&p), "4s");
+        (p.started_at, p.reason) = (None, "cancelled by user:alice".into());
+        assert_eq!(ran(&p), "never");
     }
 
     #[test]
@@ -409,6 +442,15 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_held_job_is_held_and_not_queued() {
+        let mut job = muster_api::samples::job(42, JobState::Queued);
+        job.held = Some("user:alice".into());
+        let text = text(&job, &Beside::default(), Time(30_000), false);
+        let state = text.lines().find(|l| l.starts_with("State:")).unwrap_or_default();
+        assert!(state.ends_with(" held"), "{text}");
     }
 
     #[test]

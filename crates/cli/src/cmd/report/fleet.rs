@@ -119,6 +119,9 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
     if r.since > r.from {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
+    if let Some(text) = telemetry(r) {
+        f.0.push_str(&format!("  {text}\n"));
+    }
     if !r.complete {
         f.0.push_str("  the server still reads its log: these figures are not complete yet\n");
     }
@@ -135,6 +138,20 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
     }
     summary(&mut f, r, on);
     f.0
+}
+
+/// From when on the figures that GPUs tell are known, where that is not all of the time.
+fn telemetry(r: &FleetReport) -> Option<String> {
+    // Who sees one project is told of no GPUs of the fleet.
+    let whole = r.project.is_none() && !r.inventory.is_empty();
+    match r.telemetry_since {
+        // GPUs are looked at once a minute: the first few are no gap.
+        Some(at) if at.0.since(r.from.max(r.since).0) > Span::mins(5) => {
+            Some(format!("BUSY and POWER are known since {at} only"))
+        }
+        None if whole => Some("BUSY and POWER are not known: no GPU has told of itself".into()),
+        _ => None,
+    }
 }
 
 fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
@@ -171,5 +188,44 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
                 "{demand:.1} GPUs wanted, {growth:+.1} a day, days lie {spread:.1} off the line"
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::{FleetSku, Kind};
+
+    #[test]
+    fn it_is_said_from_when_on_gpus_told_of_themselves() {
+        let sku = FleetSku {
+            sku: "h100-sxm".into(),
+            gpus: 8,
+            in_service: 8,
+            out_of_service: std::collections::BTreeMap::new(),
+        };
+        let mut r = FleetReport {
+            kind: Kind::FleetReport,
+            project: None,
+            step: FleetStep::Day,
+            from: Time(0).into(),
+            to: Time(9_000_000).into(),
+            since: Time(60_000).into(),
+            telemetry_since: Some(Time(60_000).into()),
+            complete: true,
+            total: FleetFigures::default(),
+            rows: Vec::new(),
+            projects: Vec::new(),
+            inventory: vec![sku],
+            forecast: None,
+        };
+        assert!(!text(&r, false).contains("BUSY and POWER"), "from the beginning");
+        // The server was killed, and what GPUs told before is gone.
+        r.telemetry_since = Some(Time(3_600_000).into());
+        let since = "BUSY and POWER are known since 1970-01-01T01:00:00.000Z only\n";
+        assert!(text(&r, false).contains(since), "{}", text(&r, false));
+        r.telemetry_since = None;
+        let none = "BUSY and POWER are not known: no GPU has told of itself\n";
+        assert!(text(&r, false).contains(none), "{}", text(&r, false));
     }
 }

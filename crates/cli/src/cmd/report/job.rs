@@ -235,11 +235,12 @@ fn watched(whole: bool) -> &'static str {
 }
 
 fn efficiency(f: &mut Facts, e: &Efficiency, on: bool) {
-    let long = span(e.until.0.since(e.since.0).0);
-    f.section(
-        &format!("GPUs of attempt {}, watched for {long}{}", e.attempt, watched(e.whole)),
-        on,
-    );
+    // From the first row to the last; one row has no length.
+    let seen = match e.until.0.since(e.since.0).0 {
+        0 => "seen once".to_owned(),
+        long => format!("watched for {}", span(long)),
+    };
+    f.section(&format!("GPUs of attempt {}, {seen}{}", e.attempt, watched(e.whole)), on);
     if e.shared {
         f.text("others share these GPUs: the figures are not the job's alone");
     }

@@ -32,6 +32,15 @@ fn a_report_fits_80_columns_and_lines_up() {
 }
 
 #[test]
+fn one_row_of_figures_was_not_watched_for_no_time() {
+    let mut r = report();
+    let e = r.efficiency.as_mut().unwrap();
+    (e.until, e.whole) = (e.since, true);
+    let text = text(&r, false);
+    assert!(text.contains("GPUs of attempt 2, seen once\n"), "{text}");
+}
+
+#[test]
 fn estimates_and_missing_beginnings_are_said() {
     let mut r = report();
     (r.lost_estimated, r.complete) = (true, false);
