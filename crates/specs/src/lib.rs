@@ -22,7 +22,7 @@ mod sbatch;
 mod scalar;
 mod script;
 pub mod topology;
-mod tree;
+pub mod tree;
 pub mod words;
 
 pub use error::FileError;
