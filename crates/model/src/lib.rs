@@ -7,6 +7,7 @@
 
 pub mod alert;
 pub mod breaker;
+pub mod calendar;
 pub mod clock;
 pub mod command;
 pub mod cordon;

@@ -1,9 +1,9 @@
 //! How much of a promise is kept and how much of its budget is left.
 
 use crate::burn::{self, Firing};
-use crate::calendar::month;
 use crate::ledger::{Count, Ledger, Reach, Series};
 use crate::ratio::Ratio;
+use muster_model::calendar::month;
 use muster_model::slo::{Cause, Gate, Objective, Ppm, Unit, Window};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};

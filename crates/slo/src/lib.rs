@@ -12,7 +12,6 @@
 pub mod book;
 pub mod budget;
 pub mod burn;
-pub mod calendar;
 pub mod conditions;
 pub mod decide;
 pub mod defaults;
