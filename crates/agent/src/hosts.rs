@@ -12,6 +12,7 @@ use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
 use crate::simulated::{Gangs, Life, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
+use muster_link::limits::raise_open_files;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
 use muster_simnode::{Past, SimConfig};
@@ -202,7 +203,8 @@ pub async fn run_sim_fleet(
 ) -> Result<(), AgentError> {
     let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
-    raise_files();
+    // Every node is a connection, and every connection a file.
+    let _ = raise_open_files();
     let groups = cgroups(config.cgroups.clone());
     let machine = identity::machine(&config.state)?;
     let host = identity::host();
@@ -298,11 +300,4 @@ pub async fn run_sim_fleet(
         shared.flush(true);
     }
     first
-}
-
-/// Every node is a connection, and every connection a file.
-fn raise_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
 }
