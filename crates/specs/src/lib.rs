@@ -18,6 +18,7 @@ pub mod job;
 mod json;
 pub mod objectives;
 pub mod openslo;
+mod parsed;
 mod sbatch;
 mod scalar;
 mod script;
@@ -27,4 +28,4 @@ pub mod words;
 
 pub use error::FileError;
 pub use flags::JobFlags;
-pub use job::{Note, Parsed};
+pub use parsed::{Note, Parsed};
