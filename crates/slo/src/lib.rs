@@ -19,6 +19,7 @@ pub mod desk;
 pub mod fleet;
 mod group;
 pub mod ledger;
+mod meter;
 pub mod ratio;
 pub mod readiness;
 pub mod rules;
