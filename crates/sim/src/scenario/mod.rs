@@ -3,6 +3,7 @@
 mod breaks;
 mod check;
 mod failures;
+mod found;
 mod known;
 mod places;
 mod read;
