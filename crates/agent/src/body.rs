@@ -1,15 +1,9 @@
-//! What a session acts upon: ranks that really run, and, on a simulated node, pretended work.
+//! What a session acts upon: a node's devices, and ranks that really run.
 
 use crate::acts::Acts;
-use crate::cgroup::Cgroups;
-use crate::clock::wall;
-use crate::hooks::{Actor, Hooks};
-use crate::inventory::{self, GpuSource};
+use crate::devices::{Away, Devices, Start};
 use crate::lease::BootTime;
-use crate::process;
-use crate::runner::{Hands, Runner, RunnerConfig};
-use crate::simulated::{Away, SIM_CAN, Simulated};
-use crate::tester::Tester;
+use crate::runner::{Runner, RunnerConfig};
 use crate::watch::Watcher;
 use muster_link::messages::{FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
 use muster_model::command::Observed;
@@ -18,23 +12,16 @@ use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
-use muster_model::placement::HeldPart;
 use muster_model::qualification::Level;
 use muster_model::remedy::Act;
 use muster_model::units::Span;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Where the devices come from.
-pub(crate) enum Devices {
-    Real { gpus: Arc<dyn GpuSource>, cgroups: Arc<Cgroups> },
-    Simulated(Box<Simulated>),
-}
-
 pub(crate) struct Body {
-    devices: Devices,
+    devices: Box<dyn Devices>,
     config: RunnerConfig,
     /// Opened when the first real rank is wanted, so that a fleet that only pretends writes
     /// nothing.
@@ -43,20 +30,11 @@ pub(crate) struct Body {
     renewed: Option<BootTime>,
     watcher: Watcher,
     idle: Arc<Notify>,
-    hooks: Hooks,
-    tester: Option<Tester>,
-    /// Notified when a hook has something to tell.
+    /// Notified when the devices have something to tell.
     news: Arc<Notify>,
     faults: Told,
     acts: Acts,
-    /// How acts that were carried out on other threads ended.
-    ended: Arc<Mutex<Vec<Ended>>>,
-    /// Held while an act is carried out: they are done one after another.
-    acting: Arc<Mutex<()>>,
 }
-
-/// An act and what came of it.
-type Ended = (u64, Result<String, String>);
 
 /// Faults that were told and may not have arrived.
 #[derive(Default)]
@@ -70,22 +48,16 @@ struct Told {
 /// Faults kept until the server answered; the newest count.
 const TOLD_MAX: usize = 256;
 
-fn boot(devices: &Devices) -> String {
-    match devices {
-        Devices::Real { .. } => process::boot_id(),
-        Devices::Simulated(s) => s.boot(),
-    }
-}
-
 impl Body {
     pub(crate) fn new(
-        devices: Devices,
+        devices: Box<dyn Devices>,
         config: RunnerConfig,
         watcher: Watcher,
         lazy: bool,
     ) -> io::Result<Body> {
         let dir = (!lazy).then(|| config.state.clone());
-        let acts = Acts::open(dir, &boot(&devices));
+        let acts = Acts::open(dir, &devices.boot());
+        let news = devices.news();
         let mut body = Body {
             devices,
             config,
@@ -93,13 +65,9 @@ impl Body {
             renewed: None,
             watcher,
             idle: Arc::default(),
-            hooks: Hooks::default(),
-            tester: None,
-            news: Arc::default(),
+            news,
             faults: Told::default(),
             acts,
-            ended: Arc::default(),
-            acting: Arc::default(),
         };
         if !lazy {
             body.runner()?;
@@ -107,45 +75,22 @@ impl Body {
         Ok(body)
     }
 
-    /// Plugs in who tests, watches and measures this machine.
-    pub(crate) fn with(mut self, hooks: Hooks) -> Body {
-        if let Some(source) = &hooks.faults {
-            self.news = source.waker();
-        }
-        self.tester = hooks.qualifier.clone().map(|q| Tester::new(q, self.news.clone()));
-        self.runner = self.runner.take().map(|r| r.with_hands(hooks.hands.clone()));
-        self.hooks = hooks;
-        self
-    }
-
-    /// Notified when a hook has something to tell.
+    /// Notified when the devices have something to tell.
     pub(crate) fn news(&self) -> Arc<Notify> {
         self.news.clone()
     }
 
     /// The test that goes on here, or whose end nobody has taken in.
     pub(crate) fn testing(&self) -> Option<u64> {
-        match &self.devices {
-            Devices::Simulated(s) => s.testing(),
-            Devices::Real { .. } => self.tester.as_ref().and_then(Tester::id),
-        }
+        self.devices.testing()
     }
 
     pub(crate) fn qualify(&mut self, id: u64, level: Level, now: Instant) {
-        if let Some(sim) = self.simulated() {
-            sim.qualify(id, level, now);
-        } else if let Some(tester) = &mut self.tester {
-            tester.begin(id, level);
-        }
+        self.devices.qualify(id, level, now);
     }
 
     pub(crate) fn qualify_over(&mut self, id: u64) {
-        if let Some(sim) = self.simulated() {
-            sim.qualify_over(id);
-        }
-        if let Some(tester) = &mut self.tester {
-            tester.over(id);
-        }
+        self.devices.qualify_over(id);
     }
 
     /// A heartbeat goes out: its answer means that all before it arrived.
@@ -160,10 +105,7 @@ impl Body {
     }
 
     fn tell_faults(&mut self, out: &mut Vec<FromAgent>) {
-        let mut new = self.hooks.faults.as_ref().map_or_else(Vec::new, |s| s.take());
-        if let Some(sim) = self.simulated() {
-            new.extend(sim.take_faults());
-        }
+        let new = self.devices.take_faults();
         let told = &mut self.faults;
         let mut faults =
             if std::mem::take(&mut told.again) { told.faults.clone() } else { Vec::new() };
@@ -181,11 +123,8 @@ impl Body {
         let runner = match self.runner.take() {
             Some(runner) => runner,
             None => {
-                let hands = match &self.devices {
-                    Devices::Simulated(_) => Hands::simulated(),
-                    Devices::Real { .. } => self.hooks.hands.clone(),
-                };
-                let mut runner = Runner::open(self.config.clone())?.with_hands(hands);
+                let opened = Runner::open(self.config.clone())?;
+                let mut runner = opened.with_hands(self.devices.hands());
                 runner.watch(&self.watcher);
                 self.renewed.into_iter().for_each(|at| runner.renewed(at));
                 runner
@@ -194,42 +133,17 @@ impl Body {
         Ok(self.runner.insert(runner))
     }
 
-    fn simulated(&mut self) -> Option<&mut Simulated> {
-        match &mut self.devices {
-            Devices::Simulated(s) => Some(s),
-            Devices::Real { .. } => None,
-        }
-    }
-
     pub(crate) fn inventory(&self) -> Inventory {
-        match &self.devices {
-            Devices::Real { gpus, cgroups } => {
-                let mut all = inventory::collect(gpus.as_ref(), cgroups);
-                if self.tester.is_some() && !all.gpus.is_empty() {
-                    all.can.insert("qualify".into());
-                }
-                all.can.extend(self.hooks.actor.iter().flat_map(|a| a.can()));
-                all.pool.clone_from(&self.hooks.pool);
-                all
-            }
-            Devices::Simulated(s) => {
-                let isolation = self.config.cgroups.isolation().to_owned();
-                let can = SIM_CAN.map(str::to_owned).into();
-                Inventory { isolation, can, ..s.inventory() }
-            }
-        }
+        self.devices.inventory(&self.config.cgroups)
     }
 
     pub(crate) fn boot(&self) -> String {
-        boot(&self.devices)
+        self.devices.boot()
     }
 
     /// How long a simulated node is not there yet, that was down when its last process ended.
     pub(crate) fn away(&self) -> Option<Away> {
-        match &self.devices {
-            Devices::Simulated(s) => s.away(),
-            Devices::Real { .. } => None,
-        }
+        self.devices.away()
     }
 
     /// Does something to this machine, unless it was done or is being done. A simulated node may
@@ -240,58 +154,16 @@ impl Body {
             return None;
         }
         tracing::info!(id, act = act.word(), "asked to do something to this machine");
-        match (&mut self.devices, act) {
-            (Devices::Simulated(sim), Act::ResetGpu { gpu, .. }) => sim.reset_gpu(id, *gpu, now),
-            (Devices::Simulated(sim), Act::Reboot { .. } | Act::PowerCycle { .. }) => {
-                let done = sim.reboot(now);
-                if let Some(runner) = &mut self.runner {
-                    runner.crash();
-                }
-                return done.away;
-            }
-            (Devices::Real { .. }, Act::ResetGpu { gpu, .. }) => {
-                let gpu = *gpu;
-                self.with_actor(id, "reset", move |a| a.reset_gpu(gpu).map(Some));
-            }
-            (Devices::Real { .. }, Act::Reboot { .. }) => {
-                self.with_actor(id, "reboot", |a| a.reboot().map(|()| None));
-            }
-            (_, other) => {
-                let why = format!("an agent cannot do that: {}", other.word());
-                self.acts.ended(id, Err(why));
-            }
+        let away = self.devices.act(id, act, now).unwrap_or_else(|why| {
+            self.acts.ended(id, Err(why));
+            None
+        });
+        if away.is_some()
+            && let Some(runner) = &mut self.runner
+        {
+            runner.crash();
         }
-        None
-    }
-
-    /// Carries an act out on a thread of its own; none for an end that only a new boot shows.
-    fn with_actor(
-        &mut self,
-        id: u64,
-        what: &str,
-        f: impl FnOnce(&dyn Actor) -> Result<Option<String>, String> + Send + 'static,
-    ) {
-        let actor = self.hooks.actor.clone().filter(|a| a.can().contains(what));
-        let Some(actor) = actor else {
-            let why = format!("this agent may not do that; start it with --allow-{what}");
-            return self.acts.ended(id, Err(why));
-        };
-        let (ended, wake, turn) = (self.ended.clone(), self.news.clone(), self.acting.clone());
-        let body = move || {
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&*actor)));
-            let end = match done {
-                Ok(Ok(None)) => return,
-                Ok(Ok(Some(message))) => Ok(message),
-                Ok(Err(why)) => Err(why),
-                Err(_) => Err("it broke off".into()),
-            };
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push((id, end));
-            wake.notify_one();
-        };
-        if let Err(e) = std::thread::Builder::new().name("act".into()).spawn(body) {
-            self.acts.ended(id, Err(format!("no thread for it: {e}")));
-        }
+        away
     }
 
     pub(crate) fn act_over(&mut self, id: u64) {
@@ -299,11 +171,7 @@ impl Body {
     }
 
     fn acts_turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
-        let over = self.simulated().map_or_else(Vec::new, |s| s.resets_over(now));
-        let mut ended =
-            std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        ended.extend(over);
-        for (id, end) in ended {
+        for (id, end) in self.devices.acts_over(now) {
             self.acts.ended(id, end);
         }
         if connected {
@@ -323,48 +191,28 @@ impl Body {
         detail: &RunDetail,
         now: Instant,
     ) -> Option<SlotEnd> {
-        let pretend = detail.simulate.is_some();
-        let sliced = matches!(detail.slot.part, Some(HeldPart::Mig { .. }));
-        let real = matches!(self.devices, Devices::Real { .. });
-        let cuts = self.hooks.hands.slices.is_some();
-        match self.simulated() {
-            Some(sim) if pretend => {
-                sim.start(key, detail, now);
-                return None;
+        let refused = match self.devices.start(key, detail, now) {
+            Start::Simulated => return None,
+            Start::Run => None,
+            Start::Refused(reason) => Some(reason),
+        };
+        let runner = match self.runner() {
+            Ok(runner) => runner,
+            Err(e) => {
+                let reason = format!("cannot use the node's state directory: {e}");
+                return Some(SlotEnd::NodeFault { reason });
             }
-            Some(sim) => sim.set_load(key, detail.slot.gpus.0, now),
-            None => {}
+        };
+        match refused {
+            Some(reason) => runner.refuse(key, detail, SlotEnd::Unstartable { reason }),
+            None => runner.start(key, detail, now),
         }
-        match self.runner() {
-            Ok(runner) if pretend => {
-                let reason = "`simulate` runs on simulated nodes only, and this is a real one: \
-                              leave it out, or ask for a simulated node"
-                    .into();
-                runner.refuse(key, detail, SlotEnd::Unstartable { reason });
-                None
-            }
-            Ok(runner) if sliced && real && !cuts => {
-                let reason = "this agent knows nothing of MIG slices; ask for whole GPUs or a \
-                              share in thousandths, or for another node"
-                    .into();
-                runner.refuse(key, detail, SlotEnd::Unstartable { reason });
-                None
-            }
-            Ok(runner) => {
-                runner.start(key, detail, now);
-                None
-            }
-            Err(e) => Some(SlotEnd::NodeFault {
-                reason: format!("cannot use the node's state directory: {e}"),
-            }),
-        }
+        None
     }
 
     pub(crate) fn active(&self) -> Vec<AttemptKey> {
         let mut keys: Vec<AttemptKey> = self.runner.iter().flat_map(Runner::active).collect();
-        if let Devices::Simulated(s) = &self.devices {
-            keys.extend(s.active());
-        }
+        keys.extend(self.devices.active());
         keys
     }
 
@@ -374,18 +222,14 @@ impl Body {
     }
 
     pub(crate) fn stop(&mut self, key: AttemptKey, grace: Span, now: Instant) {
-        if let Some(sim) = self.simulated() {
-            sim.stop(key, now);
-        }
+        self.devices.stop(key, now);
         if let Some(runner) = &mut self.runner {
             runner.stop(key, grace, now);
         }
     }
 
     pub(crate) fn ask_checkpoint(&mut self, key: AttemptKey, now: Instant) {
-        if let Some(sim) = self.simulated() {
-            sim.ask_checkpoint(key, now);
-        }
+        self.devices.ask_checkpoint(key, now);
         if let Some(runner) = &mut self.runner {
             runner.ask_checkpoint(key);
         }
@@ -395,13 +239,8 @@ impl Body {
     /// [`Body::logs`]. Without a connection nothing is told, but everything goes on.
     pub(crate) fn turn(&mut self, now: Instant, connected: bool) -> Vec<FromAgent> {
         let mut out = Vec::new();
-        if let Some(sim) = self.simulated() {
-            sim.turn(now, connected, &mut out);
-        }
+        self.devices.turn(now, connected, &mut out);
         if connected {
-            if let Some(tester) = &mut self.tester {
-                tester.turn(&mut out);
-            }
             self.tell_faults(&mut out);
         }
         self.acts_turn(now, connected, &mut out);
@@ -413,10 +252,8 @@ impl Body {
                 }
             }
             for (key, observed) in changed {
-                if let (Devices::Simulated(sim), Observed::Ended(_)) =
-                    (&mut self.devices, &observed)
-                {
-                    sim.clear_load(key, now);
+                if let Observed::Ended(_) = &observed {
+                    self.devices.ranks_ended(key, now);
                 }
                 out.push(FromAgent::Report { key, observed, ago: runner.ended_ago(key) });
             }
@@ -439,21 +276,14 @@ impl Body {
         self.faults.before_beat = 0;
         self.acts.came_back(&self.boot());
         self.acts.rewind();
-        if let Some(tester) = &mut self.tester {
-            tester.rewind();
-        }
-        if let Some(sim) = self.simulated() {
-            sim.rewind();
-        }
+        self.devices.rewind();
         if let Some(runner) = &mut self.runner {
             runner.rewind();
         }
     }
 
     pub(crate) fn forget(&mut self, key: AttemptKey) {
-        if let Some(sim) = self.simulated() {
-            sim.forget(key);
-        }
+        self.devices.forget(key);
         if let Some(runner) = &mut self.runner {
             runner.forget(key);
         }
@@ -461,9 +291,7 @@ impl Body {
 
     pub(crate) fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         let mut all = self.runner.as_ref().map_or_else(Vec::new, Runner::observed);
-        if let Devices::Simulated(s) = &self.devices {
-            all.extend(s.observed());
-        }
+        all.extend(self.devices.observed());
         all
     }
 
@@ -474,9 +302,7 @@ impl Body {
 
     /// Stops what may not go on without a server.
     pub(crate) fn unheard(&mut self, heard: Instant, now: Instant) {
-        if let Some(sim) = self.simulated() {
-            sim.unheard(heard, now);
-        }
+        self.devices.unheard(heard, now);
         if let Some(runner) = &mut self.runner {
             runner.unheard(heard, now);
         }
@@ -492,10 +318,7 @@ impl Body {
 
     /// The least time that something which runs here may go on without a server.
     pub(crate) fn shortest_lease(&self) -> Option<Span> {
-        let simulated = match &self.devices {
-            Devices::Simulated(s) => s.shortest_lease(),
-            Devices::Real { .. } => None,
-        };
+        let simulated = self.devices.shortest_lease();
         self.runner.as_ref().and_then(Runner::shortest_lease).into_iter().chain(simulated).min()
     }
 
@@ -503,37 +326,19 @@ impl Body {
     pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
         let runner = self.runner.as_ref();
         let acts = self.acts.waits().then(Instant::now);
-        let mut due =
-            [runner.and_then(Runner::due), runner.and_then(|r| r.unheard_due(heard)), None, acts];
-        if let Devices::Simulated(s) = &self.devices {
-            due[2] = s.due(heard);
-        }
+        let unheard = runner.and_then(|r| r.unheard_due(heard));
+        let due = [runner.and_then(Runner::due), unheard, self.devices.due(heard), acts];
         due.into_iter().flatten().min()
     }
 
     /// The last seconds in numbers; names of columns only with `columns`. A simulated node tells
     /// them by its own clock, and nothing while its agent is made to hang.
     pub(crate) fn telemetry(&mut self, now: Instant, columns: bool) -> Option<Telemetry> {
-        let source = self.hooks.telemetry.clone();
-        let (at, gpus, host, names) = match self.simulated() {
-            Some(sim) => {
-                let (rows, host) = sim.telemetry(now)?;
-                (sim.time(now), rows, host, sim.columns())
-            }
-            None => {
-                let mut host = inventory::host_figures();
-                let (rows, names) = match source {
-                    Some(source) => {
-                        host.extend(source.host());
-                        (source.rows(), source.columns())
-                    }
-                    None => (Vec::new(), Vec::new()),
-                };
-                (wall(), rows, host, names)
-            }
-        };
-        let columns = if columns { names } else { Vec::new() };
-        Some(Telemetry { at, columns, gpus, host })
+        let mut told = self.devices.telemetry(now)?;
+        if !columns {
+            told.columns.clear();
+        }
+        Some(told)
     }
 
     /// Has a fault, if this node can: what it did in words, or why not; how long the node is
@@ -543,10 +348,7 @@ impl Body {
         fault: &Inject,
         now: Instant,
     ) -> (Result<String, String>, Option<Away>, bool) {
-        let Some(sim) = self.simulated() else {
-            return (Err("this is a real node; faults are for simulated ones".into()), None, false);
-        };
-        let done = sim.inject(fault, now);
+        let done = self.devices.inject(fault, now);
         if let Some(runner) = &mut self.runner {
             if done.crashed {
                 runner.crash();

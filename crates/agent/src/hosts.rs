@@ -1,16 +1,18 @@
 //! Agents as they are hosted: one for this machine, or many simulated ones in one process.
 
-use crate::body::{Body, Devices};
+use crate::body::Body;
 use crate::cgroup::Cgroups;
 use crate::error::AgentError;
 use crate::hooks::Hooks;
 use crate::identity::{self, SharedStore, Store};
 use crate::inventory::GpuSource;
+use crate::real::RealDevices;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
 use crate::simulated::{Gangs, Life, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
+use muster_link::limits::raise_open_files;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
 use muster_simnode::{Past, SimConfig};
@@ -152,19 +154,17 @@ pub async fn run_node_with(
 ) -> Result<(), AgentError> {
     let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
-    let groups = cgroups(config.cgroups);
     let runner = RunnerConfig {
         state: config.state.clone(),
         node: config.node.clone(),
         shim: config.shim,
-        cgroups: groups.clone(),
+        cgroups: cgroups(config.cgroups),
         log_cap: LOG_CAP,
         budget: RankBudget::unlimited(),
     };
-    let devices = Devices::Real { gpus: config.gpus, cgroups: groups };
+    let devices = Box::new(RealDevices::new(config.gpus, hooks));
     let body = Body::new(devices, runner, Watcher::start(), false)
-        .map_err(AgentError::file("open", &config.state))?
-        .with(hooks);
+        .map_err(AgentError::file("open", &config.state))?;
     let session = SessionConfig {
         machine: identity::machine(&config.state)?,
         host: identity::host(),
@@ -203,7 +203,8 @@ pub async fn run_sim_fleet(
 ) -> Result<(), AgentError> {
     let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
-    raise_files();
+    // Every node is a connection, and every connection a file.
+    let _ = raise_open_files();
     let groups = cgroups(config.cgroups.clone());
     let machine = identity::machine(&config.state)?;
     let host = identity::host();
@@ -254,9 +255,8 @@ pub async fn run_sim_fleet(
         let lazy = config.light && !runner.state.join("runs").exists();
         let mut simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
         simulated.live_on(Life::of(&config.state, &node), config.past.get(&node).cloned());
-        let body =
-            Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
-                .map_err(AgentError::file("open", &config.state))?;
+        let body = Body::new(Box::new(simulated), runner, watcher.clone(), lazy)
+            .map_err(AgentError::file("open", &config.state))?;
         let session = SessionConfig {
             servers: servers.clone(),
             token: config.token.clone(),
@@ -300,11 +300,4 @@ pub async fn run_sim_fleet(
         shared.flush(true);
     }
     first
-}
-
-/// Every node is a connection, and every connection a file.
-fn raise_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
 }

@@ -1,7 +1,6 @@
 //! What is wrong with what: findings, incidents, breakers, and the map of failure modes.
 
 use crate::Timestamp;
-use crate::record::IncidentNote;
 use muster_model::breaker as b;
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::entity::Entity;
@@ -130,6 +129,18 @@ pub struct FindingList {
     pub items: Vec<Finding>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
+}
+
+/// What somebody wrote down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct IncidentNote {
+    /// When it was written.
+    pub at: Timestamp,
+    /// The user who wrote it.
+    pub by: String,
+    /// What they wrote, as plain text.
+    pub text: String,
 }
 
 /// Findings with one cause.

@@ -59,7 +59,7 @@ pub use fabric::{
 };
 pub use finding::{
     Breaker, BreakerList, Change, FailureMode, FailureModeList, Finding, FindingList, ForceBreaker,
-    Incident, IncidentList, ReasonRequest,
+    Incident, IncidentList, IncidentNote, ReasonRequest,
 };
 pub use fleet::{
     CapacityForecast, FleetBlame, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
@@ -87,9 +87,7 @@ pub use query::{
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};
-pub use record::{
-    IncidentEntry, IncidentImpact, IncidentNote, IncidentRecord, NoteRequest, OwnRequest,
-};
+pub use record::{IncidentEntry, IncidentImpact, IncidentRecord, NoteRequest, OwnRequest};
 pub use recovery::Recovery;
 pub use remedy::{
     Act, Automation, DryRemedy, ExcludeRequest, Remedy, RemedyDryRun, RemedyDryRunReport,

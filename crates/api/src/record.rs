@@ -26,18 +26,6 @@ pub struct OwnRequest {
     pub release: bool,
 }
 
-/// What somebody wrote down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct IncidentNote {
-    /// When it was written.
-    pub at: Timestamp,
-    /// The user who wrote it.
-    pub by: String,
-    /// What they wrote, as plain text.
-    pub text: String,
-}
-
 /// Everything about an incident.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

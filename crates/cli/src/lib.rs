@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod dispatch;
 
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ pub fn main() -> ExitCode {
     }
     let cli = args::Cli::parse();
     let terminal = muster_terminal::output::is_terminal_err();
-    match cmd::run(cli) {
+    match dispatch::run(cli) {
         Ok(code) => ExitCode::from(code),
         Err(fail) => {
             eprint!("{}", fail.render(terminal));

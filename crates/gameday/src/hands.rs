@@ -1,6 +1,5 @@
 //! Real processes, and what can be done to them.
 
-use super::site::pid;
 use muster_terminal::fail::Fail;
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{TcpListener, UdpSocket};
@@ -8,6 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// A process by its number.
+pub(crate) fn pid(id: u32) -> Option<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw)
+}
 
 /// Ranks whose command line holds this word: rank and process. A rank's children come after it.
 pub(crate) fn ranks(mark: &str) -> Vec<(u32, u32)> {

@@ -8,6 +8,7 @@ mod real;
 mod result;
 mod scene;
 mod site;
+mod stage;
 mod xid;
 
 use clap::{Args, Subcommand};
@@ -18,7 +19,7 @@ use muster_terminal::fail::{FAILED, Fail};
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
 use result::Outcome;
-use scene::{Drill, Play, Setting};
+use scene::{Drill, Play, RealDrill, Setting};
 use site::{Site, Start};
 
 /// Practise failures: break something on purpose and see whether it is found and mended
@@ -131,7 +132,7 @@ impl Run {
                 .iter()
                 .filter(|d| !self.live || matches!(d.play, Play::Faults { .. }))
                 .collect();
-            let gpu = |d: &&Drill| matches!(d.play, Play::Real(real::Kind::Xid(_)));
+            let gpu = |d: &&Drill| matches!(d.play, Play::Real(RealDrill::Xid(_)));
             if !xid::there() {
                 for d in chosen.iter().filter(|d| gpu(d)) {
                     output::note(&format!("left out {}: there is no NVIDIA GPU here", d.name));
@@ -204,7 +205,7 @@ impl Run {
             Play::Faults { inject, expect } => {
                 play::faults(&site.client, d, *inject, expect, false).await.map(|(o, _)| o)
             }
-            Play::Real(kind) => real::play(&mut site, d.name, *kind).await,
+            Play::Real(kind) => stage::play(&mut site, d.name, *kind).await,
         };
         site.end().await;
         outcome

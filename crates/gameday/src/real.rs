@@ -3,7 +3,7 @@
 
 use super::hands::{self, Seats, Slowed};
 use super::result::{Outcome, Sight};
-use super::scene::{Actor, After, Drill, Expect, Play, Setting, Want};
+use super::scene::{Actor, After, Drill, Expect, Play, RealDrill, Setting, Want};
 use super::site::Site;
 use muster_api::{CreateToken, FindingsQuery, Job};
 use muster_client::{Client, JobAction};
@@ -16,19 +16,6 @@ use muster_terminal::fail::Fail;
 use rustix::process::Signal;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// The drills that need real processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    ServerLoss,
-    RankKilled,
-    AgentStopped,
-    SlowRank,
-    SlowJob,
-    LinkSlow,
-    /// A bad kernel on a real GPU, which makes the driver log this.
-    Xid(u32),
-}
 
 const PATIENCE: Duration = Duration::from_secs(240);
 const EVERY: Duration = Duration::from_millis(100);
@@ -65,51 +52,51 @@ pub(crate) fn drills() -> Vec<Drill> {
             "the server is killed and started again; real ranks go on",
             4,
             1,
-            Kind::ServerLoss,
+            RealDrill::ServerLoss,
         ),
-        of("rank-killed-real", "a real rank is killed", 4, 1, Kind::RankKilled),
-        of("agent-stopped", "a real agent is stopped, and goes on later", 0, 1, Kind::AgentStopped),
-        of("slow-rank-real", "a real rank gets little of a processor", 8, PACE, Kind::SlowRank),
-        of("slow-job-real", "all real ranks get little of a processor", 8, PACE, Kind::SlowJob),
+        of("rank-killed-real", "a real rank is killed", 4, 1, RealDrill::RankKilled),
+        of(
+            "agent-stopped",
+            "a real agent is stopped, and goes on later",
+            0,
+            1,
+            RealDrill::AgentStopped,
+        ),
+        of(
+            "slow-rank-real",
+            "a real rank gets little of a processor",
+            8,
+            PACE,
+            RealDrill::SlowRank,
+        ),
+        of(
+            "slow-job-real",
+            "all real ranks get little of a processor",
+            8,
+            PACE,
+            RealDrill::SlowJob,
+        ),
         of(
             "link-slow",
             "the link of a real agent becomes slow; tests between nodes find it",
             0,
             1,
-            Kind::LinkSlow,
+            RealDrill::LinkSlow,
         ),
-        of("xid31-real", "a real kernel writes out of bounds on a real GPU", 0, 1, Kind::Xid(31)),
-        of("xid43-real", "a real kernel traps on a real GPU", 0, 1, Kind::Xid(43)),
+        of(
+            "xid31-real",
+            "a real kernel writes out of bounds on a real GPU",
+            0,
+            1,
+            RealDrill::Xid(31),
+        ),
+        of("xid43-real", "a real kernel traps on a real GPU", 0, 1, RealDrill::Xid(43)),
     ]
 }
 
 /// Where no node is to be missed, none is because the machine is busy.
-fn lost_after(kind: Kind) -> Span {
-    if matches!(kind, Kind::AgentStopped) { Span::secs(3) } else { Span::secs(30) }
-}
-
-/// Plays it on a site of its own. All ranks are gone afterwards.
-pub(crate) async fn play(site: &mut Site, name: &str, kind: Kind) -> Result<Outcome, Fail> {
-    let mark = format!("{}-{name}", site.dir().display());
-    let _ranks = Ranks(mark.clone());
-    match kind {
-        Kind::ServerLoss => server_loss(site, name, &mark).await,
-        Kind::RankKilled => rank_killed(&site.client, name, &mark).await,
-        Kind::AgentStopped => agent_stopped(site, name, &mark).await,
-        Kind::SlowRank => slow(&site.client, name, &mark, false).await,
-        Kind::SlowJob => slow(&site.client, name, &mark, true).await,
-        Kind::LinkSlow => super::net::link_slow(site.dir(), name).await,
-        Kind::Xid(xid) => super::xid::bad_kernel(site, name, xid).await,
-    }
-}
-
-/// Ranks that end with this value, however the drill does.
-struct Ranks(String);
-
-impl Drop for Ranks {
-    fn drop(&mut self) {
-        hands::end_all(&self.0);
-    }
+fn lost_after(kind: RealDrill) -> Span {
+    if matches!(kind, RealDrill::AgentStopped) { Span::secs(3) } else { Span::secs(30) }
 }
 
 fn gang(script: &str, mark: &str, nodes: u32, gpus: u32) -> JobSpec {
@@ -191,7 +178,7 @@ pub(super) fn since(began: Time, at: Time) -> u64 {
 }
 
 /// The server is killed: ranks go on, and a new one finds everything.
-async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
+pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
     ready(&site.client, 4).await?;
     let actor = started(&site.client, &gang(WAITS, mark, 4, 1), mark, 4).await?;
     let before = hands::ranks(mark);
@@ -241,7 +228,7 @@ async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Result<Outcome,
 }
 
 /// A rank is killed from outside: nobody's node is touched and the gang starts again.
-async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome, Fail> {
+pub(crate) async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome, Fail> {
     ready(client, 4).await?;
     let actor = started(client, &gang(WAITS, mark, 4, 1), mark, 4).await?;
     let (_, victim) = *hands::ranks(mark).get(1).ok_or_else(|| Fail::failed("no rank 1"))?;
@@ -320,7 +307,7 @@ pub(super) async fn end_agent(mut agent: tokio::process::Child) {
 
 /// A real agent is stopped: its node is missed, its rank lives and is not started a second time;
 /// when the agent goes on, the job does too.
-async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
+pub(crate) async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
     let client = site.client.clone();
     let agent = agent(site).await?;
     let id = agent.id().ok_or_else(|| Fail::failed("the agent ended at once"))?;
@@ -369,7 +356,12 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
 }
 
 /// Real ranks get little of a processor: one of them, or all.
-async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outcome, Fail> {
+pub(crate) async fn slow(
+    client: &Client,
+    name: &str,
+    mark: &str,
+    all: bool,
+) -> Result<Outcome, Fail> {
     ready(client, 8).await?;
     // Whole nodes: what ranks say of themselves takes no node out on which others may work.
     let actor = started(client, &gang(TRAINS, mark, 4, 8), mark, 4).await?;

@@ -1,6 +1,5 @@
 //! What a drill is: a setting, something that goes wrong there, and what must follow from it.
 
-use super::real;
 use muster_api::{Inject, Job, Node};
 use muster_model::ids::AttemptKey;
 use muster_model::remedy::{Action, RemedyStep};
@@ -52,6 +51,19 @@ impl Default for Setting {
     }
 }
 
+/// The drills that need real processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RealDrill {
+    ServerLoss,
+    RankKilled,
+    AgentStopped,
+    SlowRank,
+    SlowJob,
+    LinkSlow,
+    /// A bad kernel on a real GPU, which makes the driver log this.
+    Xid(u32),
+}
+
 /// A job that only pretends to work: it steps and writes checkpoints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
@@ -68,7 +80,7 @@ pub(crate) enum Play {
     /// Faults are injected into simulated nodes.
     Faults { inject: fn(&Scene) -> Vec<Blow>, expect: Expect },
     /// With real processes.
-    Real(real::Kind),
+    Real(RealDrill),
 }
 
 /// One thing that befalls a node.

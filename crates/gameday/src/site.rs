@@ -1,6 +1,6 @@
 //! Where drills are played: a cluster of their own, or the one that is there.
 
-use super::hands::free_port;
+use super::hands::{free_port, pid};
 use muster_client::Client;
 use muster_model::units::Span;
 use muster_terminal::fail::Fail;
@@ -108,11 +108,6 @@ impl Drop for Site {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-}
-
-/// A process by its number.
-pub(crate) fn pid(id: u32) -> Option<rustix::process::Pid> {
-    i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw)
 }
 
 /// A directory that nobody else has.

@@ -25,6 +25,7 @@
 
 pub mod attribute;
 pub mod breaker;
+mod config;
 pub mod correlate;
 pub mod detect;
 #[cfg(test)]

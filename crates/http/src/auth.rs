@@ -2,17 +2,18 @@
 
 use super::App;
 use super::error::{Failure, Reply};
-use super::extract::{MUSTER_MIN_SEQ, idempotency_key, if_match, number, text_header};
+use super::extract::{
+    MUSTER_MIN_SEQ, TokenId, address, idempotency_key, if_match, number, text_header,
+};
 use super::limits::TokenPlace;
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{HeaderMap, header};
 use muster_link::token::{self, ApiToken};
 use muster_model::names::ProjectName;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::{Actor, Command, IdempotencyKey, Request, Seq, Span, Time};
 use sha2::{Digest as _, Sha256};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// How long a wrong token waits for its answer.
@@ -58,17 +59,6 @@ impl FromRequestParts<App> for Caller {
             }
         }
     }
-}
-
-/// The token that a request was let in with.
-#[derive(Debug, Clone)]
-pub(crate) struct TokenId(pub(crate) String);
-
-/// Where a request comes from.
-pub(crate) fn address(extensions: &Extensions) -> IpAddr {
-    extensions
-        .get::<ConnectInfo<SocketAddr>>()
-        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |c| c.0.ip())
 }
 
 enum Denied {

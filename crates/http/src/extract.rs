@@ -1,17 +1,28 @@
 //! What requests bring: bodies, queries, path segments and headers, each with a clear refusal.
 
 use super::App;
-use super::auth::{self, TokenId};
 use super::error::{Failure, Reply};
 use super::place;
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+
+/// The token that a request was let in with.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenId(pub(crate) String);
+
+/// Where a request comes from.
+pub(crate) fn address(extensions: &Extensions) -> IpAddr {
+    extensions
+        .get::<ConnectInfo<SocketAddr>>()
+        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |c| c.0.ip())
+}
 
 /// A body in JSON, with the bytes it came as. It may have `TIMES` the usual limit.
 pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
@@ -20,7 +31,7 @@ pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
 }
 
 /// What tells of a whole site at once: 100,000 nodes take about 16 MiB. Only after an extractor that
-/// has looked at who sends it ([`auth::AdminWriter`]).
+/// has looked at who sends it ([`super::auth::AdminWriter`]).
 pub(crate) const WHOLE_SITE: usize = 32;
 
 /// Larger bodies are parsed aside: a megabyte takes long enough to be felt by everybody else.
@@ -96,7 +107,7 @@ async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
         .get(header::CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     let token = request.extensions().get::<TokenId>().cloned();
-    let address = auth::address(request.extensions());
+    let address = address(request.extensions());
     let stream = request.into_body().into_data_stream();
     if declared.is_some_and(|n| n > limit as u64) {
         discard(stream);

@@ -22,7 +22,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let name = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = app.traces().request(&request, name);
-    let from = super::auth::address(request.extensions());
+    let from = super::extract::address(request.extensions());
     let mut response = handle(&app, name, request, next).instrument(span.clone()).await;
     secure(response.headers_mut(), app.config().https);
     let route = name;

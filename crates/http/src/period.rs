@@ -17,12 +17,12 @@ use muster_api::{
 use muster_engine::State as Site;
 use muster_metering::Step;
 use muster_model::alert::Urgency;
+use muster_model::calendar::Period;
 use muster_model::node::Stage;
 use muster_model::slo::Objective;
 use muster_model::tenant::Role;
 use muster_model::units::Time;
 use muster_slo::budget::{self, Counts};
-use muster_slo::calendar::Period;
 use muster_slo::{Ledger, Reach, Series};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,9 @@
 //! have ended. When the end of the attempt or of its job is settled does not matter here: others
 //! may be placed on what is free by then.
 
-use crate::life::slot_milli;
 use muster_model::job::{Attempt, SlotState};
 use muster_model::names::NodeName;
-use muster_model::placement::Placement;
+use muster_model::placement::{HeldPart, Placement, Slot};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,6 +114,22 @@ pub fn allocated_milli(a: &Attempt) -> u64 {
     let slots = a.placement.slots.iter().zip(&a.slots);
     let has = slots.filter(|(_, s)| !matches!(s, SlotState::Ended { .. }));
     has.map(|(slot, _)| slot_milli(slot)).sum()
+}
+
+/// GPUs of one slot, in thousandths.
+fn slot_milli(s: &Slot) -> u64 {
+    match &s.part {
+        None => u64::from(s.gpus.len()) * 1000,
+        Some(HeldPart::Milli(m)) => u64::from(*m),
+        Some(HeldPart::Mig { profile, size, .. }) => mig_milli(profile, u64::from(*size)),
+    }
+}
+
+/// A slice by the larger of its parts: sevenths of the processors, eighths of the memory.
+pub(crate) fn mig_milli(profile: &str, memory: u64) -> u64 {
+    let digits: String = profile.chars().take_while(char::is_ascii_digit).collect();
+    let compute = digits.parse::<u64>().unwrap_or(1).min(7);
+    (compute * 1000).div_ceil(7).max(memory.min(8) * 1000 / 8)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The lives of jobs as the log tells them: a fold over its records that keeps only what figures
 //! need, and what the state knows where the log was not read from the beginning.
 
-use crate::allocated::Allocated;
+use crate::allocated::{Allocated, mig_milli};
 use crate::signs::Signs;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
 use muster_model::names::NodeName;
-use muster_model::placement::{HeldPart, Slot};
 use muster_model::spec::{GpuPart, Group};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
@@ -283,22 +282,6 @@ impl Lives {
         }
         out
     }
-}
-
-/// GPUs of one slot, in thousandths.
-pub(crate) fn slot_milli(s: &Slot) -> u64 {
-    match &s.part {
-        None => u64::from(s.gpus.len()) * 1000,
-        Some(HeldPart::Milli(m)) => u64::from(*m),
-        Some(HeldPart::Mig { profile, size, .. }) => mig_milli(profile, u64::from(*size)),
-    }
-}
-
-/// A slice by the larger of its parts: sevenths of the processors, eighths of the memory.
-fn mig_milli(profile: &str, memory: u64) -> u64 {
-    let digits: String = profile.chars().take_while(char::is_ascii_digit).collect();
-    let compute = digits.parse::<u64>().unwrap_or(1).min(7);
-    (compute * 1000).div_ceil(7).max(memory.min(8) * 1000 / 8)
 }
 
 /// GPUs that a job waits for, in thousandths.

@@ -1,5 +1,6 @@
 //! What somebody wants, and what the brain answers.
 
+pub use crate::actor::{Actor, user_of};
 use crate::breaker::BreakerState;
 use crate::entity::Entity;
 use crate::fault::SeenFault;
@@ -10,48 +11,10 @@ use crate::names::{Label, NodeName, ProjectName};
 use crate::node::Inventory;
 use crate::qualification::{Level, Qualification};
 use crate::spec::{JobSpec, SpecProblem};
-use crate::tenant::Role;
 use crate::topology::Topology;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Who asks, and with which permissions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Actor {
-    /// `user:NAME`, `node:NAME` or `system`.
-    pub name: String,
-    /// What they may do.
-    pub role: Role,
-    /// The one project they are bound to; none means all.
-    pub project: Option<ProjectName>,
-}
-
-impl Actor {
-    /// The server itself.
-    #[must_use]
-    pub fn system() -> Actor {
-        Actor { name: "system".into(), role: Role::Admin, project: None }
-    }
-
-    /// The agent of a node.
-    #[must_use]
-    pub fn agent(node: &NodeName) -> Actor {
-        Actor { name: format!("node:{node}"), role: Role::Agent, project: None }
-    }
-
-    /// The node whose agent this is.
-    #[must_use]
-    pub fn node(&self) -> Option<&str> {
-        self.name.strip_prefix("node:").filter(|_| self.role == Role::Agent)
-    }
-}
-
-/// The user behind an actor's name.
-#[must_use]
-pub fn user_of(actor: &str) -> &str {
-    actor.strip_prefix("user:").unwrap_or(actor)
-}
 
 /// Makes a write safe to repeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A job as the log knows it: its state, its attempts and how they ended.
 
-use crate::command::user_of;
+use crate::actor::user_of;
 use crate::hold::Hold;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};

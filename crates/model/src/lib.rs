@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod actor;
 pub mod alert;
 pub mod breaker;
+pub mod calendar;
 pub mod clock;
 pub mod command;
 pub mod cordon;
@@ -26,6 +28,7 @@ pub mod node;
 pub mod placement;
 pub mod policy;
 pub mod preflight;
+mod problem;
 pub mod projection;
 pub mod qualification;
 pub mod quota;

@@ -1,7 +1,7 @@
 //! Runs of runbooks, as the log keeps them. What a book says is plain text here; reading it is
 //! another crate's work.
 
-use crate::command::Actor;
+use crate::actor::Actor;
 use crate::names::ProjectName;
 use crate::qualification::cut;
 use crate::tenant::Role;

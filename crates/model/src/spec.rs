@@ -1,28 +1,12 @@
 //! A job as its author writes it, and the gang that follows from it.
 
 use crate::names::{Label, ProjectName};
+pub use crate::problem::{SpecProblem, problem};
 use crate::topology::Level;
+pub use crate::topology::MAX_NODES;
 use crate::units::{Bytes, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// What is wrong with a spec: where, what, and how to mend it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct SpecProblem {
-    /// Dotted path of the field.
-    pub field: String,
-    /// What is wrong.
-    pub message: String,
-    /// How to mend it.
-    pub hint: Option<String>,
-}
-
-/// Builds a [`SpecProblem`].
-pub fn problem(field: &str, message: impl Into<String>, hint: impl Into<String>) -> SpecProblem {
-    let hint = Some(hint.into()).filter(|h| !h.is_empty());
-    SpecProblem { field: field.into(), message: message.into(), hint }
-}
 
 /// The one kind of workload this version runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -509,8 +493,6 @@ pub enum GpuPart {
     Mig(String),
 }
 
-/// Largest gang, in nodes: more than any site has.
-pub const MAX_NODES: u32 = 200_000;
 /// Largest number of processes of a gang.
 pub const MAX_RANKS: u64 = 4_000_000;
 /// Largest array.

@@ -1,11 +1,14 @@
 //! Where a node stands: the tree of the fabric, and the power feed beside it.
 
 use crate::names::{NodeName, turns_text};
-use crate::spec::{MAX_NODES, SpecProblem, problem};
+use crate::problem::{SpecProblem, problem};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+
+/// Largest gang, in nodes: more than any site has.
+pub const MAX_NODES: u32 = 200_000;
 
 /// A level of the tree, from the widest to the narrowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -115,7 +115,7 @@ impl Act {
     /// A field with the run's variables filled in.
     #[must_use]
     pub fn field(&self, name: &str, vars: &BTreeMap<String, String>) -> Option<String> {
-        self.fields.get(name).map(|t| crate::fill(t, vars))
+        self.fields.get(name).map(|t| fill(t, vars))
     }
 
     /// In words, with the run's variables filled in.
@@ -135,4 +135,24 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words(&BTreeMap::new()))
     }
+}
+
+/// A text with `$name` replaced by variables. What is unknown becomes nothing.
+#[must_use]
+pub fn fill(text: &str, vars: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        let end = tail.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(tail.len());
+        if end == 0 {
+            out.push('$');
+        } else {
+            out.push_str(vars.get(&tail[..end]).map_or("", String::as_str));
+        }
+        rest = &tail[end..];
+    }
+    out.push_str(rest);
+    out
 }

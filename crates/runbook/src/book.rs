@@ -238,23 +238,3 @@ impl Book {
         (missing, strange)
     }
 }
-
-/// A text with `$name` replaced by variables. What is unknown becomes nothing.
-#[must_use]
-pub fn fill(text: &str, vars: &BTreeMap<String, String>) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let tail = &rest[at + 1..];
-        let end = tail.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(tail.len());
-        if end == 0 {
-            out.push('$');
-        } else {
-            out.push_str(vars.get(&tail[..end]).map_or("", String::as_str));
-        }
-        rest = &tail[end..];
-    }
-    out.push_str(rest);
-    out
-}

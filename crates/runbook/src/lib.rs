@@ -14,8 +14,8 @@ pub mod shelf;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, ActKind};
-pub use book::{Ask, Book, Choice, Next, Step, Target, Test, Urgency, What, fill};
+pub use act::{Act, ActKind, fill};
+pub use book::{Ask, Book, Choice, Next, Step, Target, Test, Urgency, What};
 pub use error::BookError;
 pub use look::{Bound, Look, Value};
 pub use parse::parse;

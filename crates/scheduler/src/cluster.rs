@@ -213,9 +213,7 @@ impl Cluster {
 
     /// The limit on users that stops this work, if one does.
     pub(crate) fn user_limit(&self, w: &Work, l: &Limits) -> Option<UserLimit> {
-        if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
-            return None;
-        }
+        // Who holds what need not be looked up then.
         if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
             return None;
         }

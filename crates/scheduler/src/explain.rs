@@ -9,6 +9,7 @@ use crate::power::Added;
 use crate::rights::Rights;
 use crate::suggest;
 use crate::timeline::earliest;
+use crate::words::plural;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::node::NodeRole;
@@ -79,10 +80,6 @@ pub struct Explanation {
     /// Where it would go if it started now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_go: Option<String>,
-}
-
-pub(crate) fn plural(n: u64, word: &str) -> String {
-    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
 }
 
 /// So many nodes, and the verb that goes with them.

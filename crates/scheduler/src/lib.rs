@@ -35,6 +35,7 @@ mod scores;
 mod suggest;
 mod timeline;
 pub mod windows;
+mod words;
 pub mod work;
 
 pub use cluster::{Cluster, Held, Running};

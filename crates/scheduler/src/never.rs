@@ -1,9 +1,9 @@
 //! Which wish of a group no node of the fleet can meet, and what the fleet has at most.
 
-use crate::explain::plural;
 use crate::fleet::Fleet;
 use crate::mig;
 use crate::node::{Ask, Entry, Part};
+use crate::words::plural;
 use muster_model::near::closest;
 use muster_model::node::NodeRole;
 use muster_model::spec::{GpuPart, Group};

@@ -2,8 +2,8 @@
 //! guessed.
 
 use crate::cluster::Cluster;
-use crate::explain::plural;
 use crate::place::{Placed, Query, place};
+use crate::words::plural;
 use crate::work::{Demand, Work};
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Group;

@@ -65,15 +65,6 @@ impl ConnectionLimits {
     }
 }
 
-/// Lets this process have as many files as it may, and says how many that are.
-pub(crate) fn raise_files() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
-    let may = getrlimit(Resource::Nofile).current;
-    may.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX)
-}
-
 struct Activity {
     /// Requests whose answers are not sent yet.
     requests: u32,

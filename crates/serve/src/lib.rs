@@ -10,6 +10,7 @@ use muster_engine::Policy;
 use muster_http::remote::RemoteConfig;
 use muster_http::{self as http, App, HttpConfig};
 use muster_link::LinkError;
+use muster_link::limits::raise_open_files;
 use muster_link::pki::Authority;
 use muster_link::token::{ApiToken, JoinToken, hash};
 use muster_model::command::{Command, Refusal};
@@ -367,7 +368,8 @@ impl Server {
         muster_server::runbooks::start(brain.clone(), agents.clone(), stop.clone());
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
         let https = tls.is_some();
-        let limits = config.connections.within(conns::raise_files());
+        let files = usize::try_from(raise_open_files()).unwrap_or(usize::MAX);
+        let limits = config.connections.within(files);
         let (api, end) = (Arc::new(api), stop.clone());
         muster_server::supervise::task("api-accept", move || {
             let (api, tls, router) = (api.clone(), tls.clone(), router.clone());

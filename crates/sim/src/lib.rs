@@ -10,6 +10,7 @@ pub mod causes;
 mod chance;
 pub mod compare;
 pub mod demo;
+mod error;
 mod faults;
 mod figures;
 mod fleet;
@@ -23,9 +24,8 @@ pub mod site;
 pub mod traces;
 mod twin;
 
+pub use error::SimError;
 pub use figures::{share, spread};
 pub use fleet::{mean_repair, spares_wanted};
-pub use run::{Options, SimError, run};
+pub use run::{Options, run};
 pub use twin::{Hosted, START};
-
-pub(crate) use run::scenario_projects;

@@ -1,65 +1,21 @@
 //! A scenario from its beginning to its end.
 
 use crate::arrivals::{self, Room, Source};
+use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet::{self, Fleet};
 use crate::outcome::{History, Outcome};
-use crate::scenario::{Scenario, Workload};
-use crate::traces::{self, TraceError};
+use crate::scenario::Scenario;
+use crate::traces;
 use crate::twin::{Setting, Twin};
-use muster_model::command::Refusal;
 use muster_model::event::Record;
-use muster_specs::FileError;
-use std::collections::BTreeSet;
 use std::path::Path;
-
-/// Why a scenario cannot be lived.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// Something in it is impossible.
-    #[error("{0}")]
-    Impossible(String),
-    /// The engine refused what the scenario asks for at its beginning.
-    #[error("{0}")]
-    Refused(#[from] Refusal),
-    /// A file of it is wrong.
-    #[error("{0}")]
-    File(Box<FileError>),
-    /// A trace of it is wrong.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-}
-
-impl SimError {
-    pub(crate) fn new(what: impl Into<String>) -> SimError {
-        SimError::Impossible(what.into())
-    }
-}
-
-impl From<FileError> for SimError {
-    fn from(e: FileError) -> SimError {
-        SimError::File(Box::new(e))
-    }
-}
 
 /// How a scenario is lived.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// It ends when all jobs have, and not with its time.
     pub until_done: bool,
-}
-
-/// Every project that somebody in the scenario belongs to.
-pub(crate) fn scenario_projects(s: &Scenario) -> BTreeSet<String> {
-    let owner = |w: &Workload| match w {
-        Workload::Train(t) => t.owner.project.clone(),
-        Workload::Stream(t) => t.owner.project.clone(),
-        Workload::Serve(t) => t.owner.project.clone(),
-        Workload::Trace(_) => None,
-    };
-    let mut all: BTreeSet<String> = s.workload.iter().filter_map(owner).collect();
-    all.insert("default".into());
-    all
 }
 
 /// Lives a scenario. Files that it names are found from `dir`; each record of its log goes to

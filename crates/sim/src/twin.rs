@@ -201,7 +201,7 @@ impl<'a> Twin<'a> {
             usage: TokenUse::Join { uses_left: None },
             ttl: None,
         })?;
-        for name in crate::scenario_projects(s) {
+        for name in s.projects() {
             let about = self.story.as_ref().map_or("", |_| crate::demo::about(&name));
             let name = name.parse().map_err(|e| SimError::new(format!("{e}")))?;
             self.must(Command::CreateProject { name, description: about.to_owned() })?;

@@ -1,6 +1,7 @@
 //! What is in a simulated node, with figures as the makers publish them.
 
 use crate::condition::Condition;
+use crate::figures::Figures;
 use crate::host::{Host, nic_name};
 use crate::random::Random;
 use crate::telemetry::Thermal;
@@ -50,20 +51,6 @@ impl fmt::Display for Sku {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.figures().name)
     }
-}
-
-/// Figures of one kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Figures {
-    pub(crate) name: &'static str,
-    pub(crate) memory: Bytes,
-    pub(crate) idle_w: i64,
-    pub(crate) busy_w: i64,
-    pub(crate) sm_mhz: i64,
-    pub(crate) mem_mhz: i64,
-    pub(crate) nvlink_gbps: i64,
-    cpu: &'static str,
-    nic_mbps: u64,
 }
 
 impl Sku {

@@ -1,8 +1,8 @@
 //! The host around the GPUs of a simulated node: network ports, a file system, stuck processes,
 //! and an agent that may stop telling.
 
-use crate::Fault;
 use crate::condition::Counter;
+use muster_model::inject::Inject as Fault;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@
 mod condition;
 mod devices;
 mod fault;
+mod figures;
 mod host;
 mod past;
 mod qualify;

@@ -3,7 +3,7 @@
 //! on every machine.
 
 use crate::condition::{BRAKED, Condition};
-use crate::devices::Figures;
+use crate::figures::Figures;
 use muster_model::units::{Span, Time};
 
 /// Names of the figures, in the order of a row. Temperatures in degrees, clocks in MHz, power in

@@ -4,8 +4,8 @@
 //! the Site Reliability Workbook, chapter 5, table 5-8: for a budget of 30 days, 14.4 spends 2% of
 //! it in an hour, 6 spends 5% in six hours, 3 spends 10% in a day, 1 spends 10% in three days.
 
-use crate::budget::{Counts, Meter};
 use crate::ledger::Reach;
+use crate::meter::{Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::alert::Urgency;
 use muster_model::slo::{BurnRule, Factor, Objective, Unit, Window};

@@ -12,7 +12,6 @@
 pub mod book;
 pub mod budget;
 pub mod burn;
-pub mod calendar;
 pub mod conditions;
 pub mod decide;
 pub mod defaults;
@@ -20,6 +19,7 @@ pub mod desk;
 pub mod fleet;
 mod group;
 pub mod ledger;
+mod meter;
 pub mod ratio;
 pub mod readiness;
 pub mod rules;

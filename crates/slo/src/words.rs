@@ -1,9 +1,9 @@
 //! What a receiver gets: the same news in the form that each kind of receiver reads. Sending it,
 //! and signing it, is done elsewhere.
 
-use crate::calendar::rfc3339;
 use crate::desk::News;
 use muster_model::alert::Alert;
+use muster_model::calendar::rfc3339;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,38 +2,13 @@
 
 use crate::document::located;
 use crate::error::FileError;
+use crate::parsed::{Parsed, check};
 use crate::tree::{self, Node, Value};
 use crate::{de, json, script};
-use muster_model::resolve::{check_run, resolve};
-use muster_model::spec::{JobSpec, SpecProblem};
-use std::fmt;
+use muster_model::spec::JobSpec;
 
 /// Largest job file: a script of the largest size and room for the spec around it.
 pub const MAX_FILE: usize = 4 << 20;
-
-/// A job and what its author should know about how it was read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Parsed {
-    /// The job as it will be submitted.
-    pub spec: JobSpec,
-    /// Directives that were understood but have no effect, or another one than in Slurm.
-    pub notes: Vec<Note>,
-}
-
-/// Something worth knowing that is not an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// The line it is about.
-    pub line: u32,
-    /// What to know.
-    pub message: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
 
 /// Reads a job from the text of a file; `origin` is the file's name for errors.
 ///
@@ -64,12 +39,6 @@ pub fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
         if is_json(text) { from_json(text, origin)? } else { from_yaml(text, origin)? };
     check(&spec).map_err(|p| located(&root, origin, "", p))?;
     Ok(Parsed { spec, notes: Vec::new() })
-}
-
-/// Everything that can be judged from the spec alone.
-pub(crate) fn check(spec: &JobSpec) -> Result<(), SpecProblem> {
-    resolve(spec)?;
-    check_run(&spec.run, spec.simulate.is_some())
 }
 
 /// JSON starts with a brace and a quote; a YAML flow mapping hardly ever does.

@@ -18,13 +18,14 @@ pub mod job;
 mod json;
 pub mod objectives;
 pub mod openslo;
+mod parsed;
 mod sbatch;
 mod scalar;
 mod script;
 pub mod topology;
-mod tree;
+pub mod tree;
 pub mod words;
 
 pub use error::FileError;
 pub use flags::JobFlags;
-pub use job::{Note, Parsed};
+pub use parsed::{Note, Parsed};

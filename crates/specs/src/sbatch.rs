@@ -2,8 +2,7 @@
 
 use crate::error::{FileError, did_you_mean, shown};
 use crate::flags::slurm_time;
-use crate::job::Note;
-use crate::script::Set;
+use crate::parsed::Note;
 use crate::tree::Place;
 use crate::words::Word;
 use muster_model::resolve::signal_number;
@@ -116,6 +115,9 @@ const IGNORED: [(&str, &str, Takes, &str); 48] = [
     ("", "ignore-pbs", No, ""),
     ("F", "nodefile", Value, ""),
 ];
+
+/// A field of the spec and the directive that set it.
+pub(crate) type Set = Vec<(String, Place)>;
 
 /// What the directives of a script said so far.
 #[derive(Default)]

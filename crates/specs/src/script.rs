@@ -2,8 +2,8 @@
 
 use crate::error::FileError;
 use crate::flags;
-use crate::job::{Note, Parsed, check};
-use crate::sbatch::Slurm;
+use crate::parsed::{Note, Parsed, check};
+use crate::sbatch::{Set, Slurm};
 use crate::tree::{Place, Places};
 use crate::words::{self, Word};
 use muster_model::spec::{JobSpec, SpecProblem};
@@ -86,9 +86,6 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     check(&spec).map_err(|p| located(origin, p, &set))?;
     Ok(Parsed { spec, notes })
 }
-
-/// A field of the spec and the directive that set it.
-pub(crate) type Set = Vec<(String, Place)>;
 
 fn own_line(
     spec: &mut JobSpec,

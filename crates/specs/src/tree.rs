@@ -9,37 +9,47 @@ use std::fmt;
 use toml::de::{DeTable, DeValue};
 
 /// Line and column, from 1; zero when unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    /// The line.
+    pub line: u32,
+    /// The column, in characters.
+    pub column: u32,
 }
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Where it stands.
+    pub place: Place,
+    /// What stands there.
+    pub value: Value,
     /// The byte where its text begins; for an alias that is elsewhere than its place.
     written: usize,
 }
 
 /// What stands there. Numbers and truth values stay text: only names and counts are read.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Nothing, or what YAML and JSON write for it.
     Null,
+    /// Text in quotes, or that can be nothing else.
     Text(String),
     /// Text that was not quoted and that the format took for a number or a truth value.
     Bare(String),
+    /// Values in their order.
     List(Vec<Node>),
+    /// Keys and values in the order of the file.
     Table(Vec<(Key, Node)>),
 }
 
 /// A key and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Key {
-    pub(crate) text: String,
-    pub(crate) place: Place,
+pub struct Key {
+    /// The key.
+    pub text: String,
+    /// Where it stands.
+    pub place: Place,
 }
 
 impl Node {
@@ -58,8 +68,18 @@ impl Node {
         }
     }
 
+    /// A key of a table and its value.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&(Key, Node)> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().find(|(k, _)| k.text == key),
+            _ => None,
+        }
+    }
+
     /// Where the field at `path` (`gang.groups[1].name`) stands, or the nearest one above it.
-    pub(crate) fn find(&self, path: &str) -> Option<Place> {
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<Place> {
         let mut here = self;
         let mut place = None;
         let mut rest = path;
@@ -172,7 +192,10 @@ pub(crate) fn yaml(text: &str, origin: &str) -> Result<Node, FileError> {
 }
 
 /// Reads TOML into a tree.
-pub(crate) fn toml(text: &str, origin: &str) -> Result<Node, FileError> {
+///
+/// # Errors
+/// When it is not TOML: what is wrong, and where.
+pub fn toml(text: &str, origin: &str) -> Result<Node, FileError> {
     let places = Places::new(text);
     let table = DeTable::parse(text).map_err(|e| {
         let place = places.of(e.span().map_or(0, |s| s.start));
@@ -191,7 +214,7 @@ fn from_toml_table(table: &DeTable<'_>, places: &Places<'_>) -> Value {
             (key, from_toml(v.get_ref(), places.of(v.span().start), places))
         })
         .collect();
-    entries.sort_by_key(|(k, _)| (k.place.line, k.place.column));
+    entries.sort_by_key(|(k, _)| k.place);
     Value::Table(entries)
 }
 

@@ -17,6 +17,7 @@ mod lines;
 mod migrate;
 mod postgres;
 mod segment;
+mod settings;
 mod sqlite;
 mod tools;
 mod types;

@@ -48,7 +48,7 @@ impl FromStr for StoreUrl {
             return Ok(StoreUrl::Sqlite(PathBuf::from(path)));
         }
         if s.starts_with("postgres://") || s.starts_with("postgresql://") {
-            crate::postgres::config::parse(s).map_err(|why| bad(&why))?;
+            crate::settings::parse(s).map_err(|why| bad(&why))?;
             return Ok(StoreUrl::Postgres(s.to_owned()));
         }
         if s.trim().is_empty() {

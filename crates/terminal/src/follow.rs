@@ -1,7 +1,8 @@
 //! Following a job: its output, its state, and why it waits.
 
+use crate::clean::Cleaner;
 use crate::fail::Fail;
-use crate::output::{self, clean::Cleaner};
+use crate::output;
 use muster_api::{Event, Job, LogStream, LogsQuery};
 use muster_client::{Client, ClientError, Piece};
 use muster_model::job::JobState;

@@ -1,6 +1,7 @@
 //! What every verb of the CLI has at hand: flags and settings, a client, printing, errors.
 
 pub mod args;
+pub mod clean;
 pub mod config;
 pub mod ctx;
 pub mod fail;

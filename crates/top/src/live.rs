@@ -6,9 +6,9 @@ use muster_api::{AlertsQuery, Job, JobsQuery, LogsQuery};
 use muster_client::{Client, ClientError, FrameBody, Frames};
 use muster_model::job::JobState;
 use muster_model::units::Span;
+use muster_terminal::clean::plain;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
-use muster_terminal::output::clean::plain;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 

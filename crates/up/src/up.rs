@@ -4,15 +4,14 @@
 //! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
 //! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
 
+use crate::options::{AgentOptions, FleetConfig, ServerOptions, Started};
 use crate::wire;
 use muster_model::NodeName;
 use muster_model::topology::Topology;
-use muster_model::units::Span;
 use muster_store::StoreUrl;
 use muster_terminal::config;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
-use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,100 +52,6 @@ pub(crate) struct UpOptions {
     pub(crate) outward: crate::outward::Outward,
     /// What sends traces.
     pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
-}
-
-/// What `muster server` was asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerOptions {
-    pub(crate) listen: SocketAddr,
-    pub(crate) link_listen: SocketAddr,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) store: StoreUrl,
-    pub(crate) topology: Option<PathBuf>,
-    /// Certificate and key of the API.
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    /// How often the network between idle nodes is tested.
-    pub(crate) fabric_every: Option<Span>,
-    /// How this site judges faults, where the operator has a file of verdicts.
-    pub(crate) faults: Option<std::sync::Arc<muster_health::faults::Catalogue>>,
-    /// What is plugged in for remedies.
-    pub(crate) acts: muster_server::acts::ActsConfig,
-    /// What the console wears.
-    pub(crate) brand: muster_brand::Brand,
-    /// Go by the machine's clock although it was set.
-    pub(crate) accept_clock: bool,
-    /// Go on in a directory that was copied or moved.
-    pub(crate) accept_copy: bool,
-    /// What is sent to others.
-    pub(crate) outward: crate::outward::Outward,
-    /// What sends traces.
-    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
-}
-
-/// What `muster agent` was asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentOptions {
-    pub(crate) link: String,
-    pub(crate) join: Option<String>,
-    pub(crate) name: Option<NodeName>,
-    pub(crate) address: Option<String>,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) machine: wire::MachineOptions,
-}
-
-/// What `muster __fleet` is told on its stdin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FleetConfig {
-    /// Process that it must not outlive.
-    pub(crate) parent: u32,
-    /// Where agents connect to.
-    pub(crate) link: SocketAddr,
-    /// Join token.
-    pub(crate) join: String,
-    /// Names of the simulated nodes.
-    pub(crate) names: Vec<NodeName>,
-    /// GPUs of each.
-    pub(crate) gpus_per_node: u32,
-    /// So many of them, the last ones, in MIG mode.
-    #[serde(default)]
-    pub(crate) mig_gpus: u32,
-    /// SKU of their GPUs.
-    pub(crate) sku: String,
-    /// Makes them repeatable.
-    pub(crate) seed: u64,
-    /// How fast their clock runs.
-    pub(crate) speed: f64,
-    /// Whether this machine is a node too.
-    pub(crate) local_node: bool,
-    /// Where Prometheus finds this machine's figures.
-    #[serde(default)]
-    pub(crate) exporter: Option<SocketAddr>,
-    /// Keep next to nothing for each node: for fleets of thousands.
-    #[serde(default)]
-    pub(crate) light: bool,
-    /// Where the agents keep their things.
-    pub(crate) data_dir: PathBuf,
-    /// A file with what the simulated nodes have behind them.
-    #[serde(default)]
-    pub(crate) past: Option<PathBuf>,
-}
-
-/// A server that serves.
-pub(crate) struct Started {
-    /// Where the API is.
-    pub(crate) url: String,
-    /// Where agents connect to.
-    pub(crate) link: SocketAddr,
-    /// File with the administrator's token.
-    pub(crate) token_file: PathBuf,
-    /// A join token for the fleet of this machine.
-    pub(crate) join: Option<String>,
-    /// Who is connected.
-    pub(crate) agents: muster_server::agents::Agents,
-    /// Stops the server.
-    pub(crate) stop: CancellationToken,
-    /// Ends when the server does.
-    pub(crate) served: tokio::task::JoinHandle<Result<(), Fail>>,
 }
 
 /// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on

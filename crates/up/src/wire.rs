@@ -1,25 +1,22 @@
 //! Where the parts that stay are put together: the server, the fleet of this machine, the agent.
 
-use crate::up::{AgentOptions, FleetConfig, ServerOptions, Started};
+use crate::options::{AgentOptions, FleetConfig, MachineOptions, ServerOptions, Started};
 use muster_agent::container::{Containers, Pull};
 use muster_agent::inventory::GpuSource;
-use muster_agent::isolation::{Accounts, Isolation};
 use muster_agent::runner::{Hands, ShimCommand};
 use muster_link::token::JoinToken;
-use muster_machine::{Scrub, TestOrder, WantOrder};
+use muster_machine::TestOrder;
 use muster_model::names::NodeName;
 use muster_model::qualification::Level;
 use muster_model::topology::Topology;
 use muster_model::units::Span;
-use muster_monitor::exporter::{HostnameLabel, Names, PageConfig};
+use muster_monitor::exporter::PageConfig;
 use muster_serve::{ServeError, Server, ServerConfig, TlsFiles};
 use muster_simnode::SimConfig;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The GPUs of this machine, by way of the NVIDIA driver; none where there is no driver.
@@ -32,54 +29,6 @@ impl GpuSource for NvidiaGpus {
 
     fn versions(&self) -> std::collections::BTreeMap<String, String> {
         muster_gpu::nvidia().versions
-    }
-}
-
-/// How this machine is watched, tested and cleaned.
-#[derive(Debug, Clone)]
-pub(crate) struct MachineOptions {
-    pub(crate) exporter: Option<SocketAddr>,
-    pub(crate) hostname_label: HostnameLabel,
-    pub(crate) names: Names,
-    pub(crate) every: Duration,
-    /// The operator's verdicts on faults, as a file's text.
-    pub(crate) faults: Option<String>,
-    pub(crate) pool: String,
-    pub(crate) isolation: Isolation,
-    /// Which users ranks run as.
-    pub(crate) accounts: Accounts,
-    /// Directories that no rank sees.
-    pub(crate) hidden: Vec<std::path::PathBuf>,
-    pub(crate) scrub: Scrub,
-    pub(crate) pull: bool,
-    pub(crate) allow_mig: bool,
-    /// What the machine must have when it is tested.
-    pub(crate) want: WantOrder,
-    /// The operator's bars, as a file's text.
-    pub(crate) expect: Option<String>,
-    /// What is done only on demand.
-    pub(crate) more: muster_machine::More,
-}
-
-impl Default for MachineOptions {
-    fn default() -> MachineOptions {
-        MachineOptions {
-            exporter: None,
-            hostname_label: HostnameLabel::default(),
-            names: Names::default(),
-            every: Duration::from_secs(1),
-            faults: None,
-            pool: String::new(),
-            isolation: Isolation::default(),
-            accounts: Accounts::default(),
-            hidden: Vec::new(),
-            scrub: Scrub::default(),
-            pull: false,
-            allow_mig: false,
-            want: WantOrder::default(),
-            expect: None,
-            more: muster_machine::More::default(),
-        }
     }
 }
 

@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
-/// Crates whose modules form no circles.
-const CRATES: &[&str] = &["agent", "engine", "server"];
+/// Crates whose modules form circles still, mostly because several give methods to one type. All
+/// others form none.
+const LEFT: &[&str] = &["scheduler", "sim", "top"];
 /// Re-exports of re-exports that are followed.
 const PATIENCE: usize = 8;
 
@@ -41,12 +42,32 @@ struct Arrow {
     place: String,
 }
 
-/// What goes in circles in the crates that are looked at.
+/// What goes in circles in all crates but those that are left, and what is left without need.
 pub(super) fn between_modules(root: &Path) -> Result<Vec<Finding>> {
+    let crates = root.join("crates");
+    let mut names = Vec::new();
+    let listed =
+        fs::read_dir(&crates).with_context(|| format!("cannot read {}", crates.display()))?;
+    for entry in listed {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
     let mut findings = Vec::new();
-    for name in CRATES {
-        let arrows = arrows(&read(root, &root.join("crates").join(name).join("src"))?);
-        findings.extend(circles(&arrows));
+    for name in &names {
+        let src = crates.join(name).join("src");
+        if !src.is_dir() {
+            continue;
+        }
+        let found = circles(&arrows(&read(root, &src)?));
+        if !LEFT.contains(&name.as_str()) {
+            findings.extend(found);
+        } else if found.is_empty() {
+            findings.push(Finding {
+                place: format!("crates/{name}"),
+                what: "its modules form no circles any more".into(),
+                why: "take it off the list `LEFT`, so that it stays so".into(),
+            });
+        }
     }
     Ok(findings)
 }

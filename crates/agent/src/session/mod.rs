@@ -9,9 +9,9 @@ mod wire;
 
 use crate::body::Body;
 use crate::clock::wall;
+use crate::devices::Away;
 use crate::error::AgentError;
 use crate::identity::{SiteState, Store, Stored};
-use crate::simulated::Away;
 use dial::DialError;
 use muster_link::token::JoinToken;
 use muster_model::clock::StepWatch;

@@ -1,33 +1,12 @@
 //! Faults that a simulated node is told to have, and acts that are done to it.
 
 use super::log::{Log, xid_line};
-use super::{Away, Simulated, wall};
-use muster_model::ids::AttemptKey;
+use super::{Simulated, wall};
+use crate::devices::{Away, Injected};
 use muster_model::inject::Inject;
 use muster_model::units::{Span, Time};
 use muster_simnode::Effect;
 use std::time::Instant;
-
-/// What a fault did.
-pub(crate) struct Injected {
-    pub(crate) outcome: Result<String, String>,
-    pub(crate) away: Option<Away>,
-    pub(crate) crashed: bool,
-    pub(crate) kill: Option<AttemptKey>,
-    pub(crate) inventory: bool,
-}
-
-impl Default for Injected {
-    fn default() -> Injected {
-        Injected {
-            outcome: Ok("done".into()),
-            away: None,
-            crashed: false,
-            kill: None,
-            inventory: false,
-        }
-    }
-}
 
 /// The longest line of a kernel's log that is taken.
 const LINE: usize = 4096;
@@ -43,7 +22,8 @@ fn within(fault: &Inject) -> Inject {
 }
 
 impl Simulated {
-    pub(crate) fn inject(&mut self, fault: &Inject, now: Instant) -> Injected {
+    /// Has a fault.
+    pub(super) fn suffer(&mut self, fault: &Inject, now: Instant) -> Injected {
         let at = self.clock.at(now);
         if let Inject::Xid { code, .. } = fault
             && let Err(why) = xid_line("", *code)
@@ -95,7 +75,7 @@ impl Simulated {
     }
 
     /// Restarts the node.
-    pub(crate) fn reboot(&mut self, now: Instant) -> Injected {
+    pub(super) fn reboot(&mut self, now: Instant) -> Injected {
         let at = self.clock.at(now);
         let down = self.node.reboot(at);
         self.feel(vec![down], at)

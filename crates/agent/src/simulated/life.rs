@@ -1,13 +1,12 @@
 //! What a simulated node suffers from, kept for the next process that hosts it: hardware does not
 //! get well when somebody restarts a server, and the log goes on with what it knew of the node.
 
-use super::{Away, Pretended, Simulated};
+use super::{Pretended, Simulated};
 use crate::clock::wall;
 use crate::run_dir::RunDir;
 use muster_model::names::NodeName;
 use muster_simnode::Past;
 use std::path::Path;
-use std::time::Instant;
 
 /// Where the life of one node is kept. A sound one that was never restarted has no file.
 #[derive(Debug)]
@@ -77,12 +76,6 @@ impl Simulated {
         }
     }
 
-    /// How long it is still not there.
-    pub(crate) fn away(&self) -> Option<Away> {
-        let left = self.away_until.map(|t| t.since(wall())).filter(|left| left.0 > 0)?;
-        Some(Away { until: Instant::now().checked_add(left.to_std())? })
-    }
-
     /// Takes up a life that was lived elsewhere: what the node suffers from, and its work.
     fn take_up(&mut self, past: &Past) {
         self.node.take_up(past, self.clock.start);
@@ -101,11 +94,12 @@ impl Simulated {
 mod tests {
     use super::super::{Gangs, SimClock};
     use super::*;
+    use crate::devices::Devices;
     use muster_model::inject::Inject;
     use muster_model::units::Span;
     use muster_simnode::{SimConfig, Sku};
     use std::sync::Arc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn started(state: &Path) -> Simulated {
         let (node, gangs) = ("n1".parse().expect("a name"), Arc::new(Gangs::default()));
@@ -134,8 +128,8 @@ mod tests {
 
         let gone = Inject::LoseGpu { gpu: 2 };
         second.inject(&gone, Instant::now());
-        assert_eq!(started(dir.path()).inventory().gpus.len(), 7);
+        assert_eq!(started(dir.path()).node.inventory().gpus.len(), 7);
         second.inject(&Inject::Mend, Instant::now());
-        assert_eq!(started(dir.path()).inventory().gpus.len(), 8);
+        assert_eq!(started(dir.path()).node.inventory().gpus.len(), 8);
     }
 }

@@ -1,5 +1,6 @@
 //! The simulated node at work: its model, its clock, and pretended work as attempts.
 
+mod devices;
 mod gangs;
 mod inject;
 mod life;
@@ -11,28 +12,20 @@ pub(crate) use life::Life;
 use crate::clock::wall;
 use gangs::SOUND;
 use log::Log;
-use muster_link::messages::{FromAgent, RunDetail, VoiceReport};
-use muster_model::command::Observed;
-use muster_model::fault::{FaultClass, SeenFault};
+use muster_link::messages::{FromAgent, VoiceReport};
+use muster_model::fault::FaultClass;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
-use muster_model::node::Inventory;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
-use muster_simnode::{COLUMNS, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
+use muster_simnode::{SimConfig, SimEvent, SimNode, Stages, What};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a simulated node can be asked for.
 pub(crate) const SIM_CAN: [&str; 3] = ["qualify", "reset", "reboot"];
-
-/// A while in which a simulated node is not there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Away {
-    pub(crate) until: Instant,
-}
 
 /// The node's clock: it may run faster or slower than the wall's.
 #[derive(Debug, Clone, Copy)]
@@ -176,33 +169,6 @@ impl Simulated {
         }
     }
 
-    pub(crate) fn testing(&self) -> Option<u64> {
-        self.test.as_ref().map(|t| t.id)
-    }
-
-    pub(crate) fn qualify(&mut self, id: u64, level: Level, now: Instant) {
-        if let Some(t) = self.test.as_mut().filter(|t| t.id == id) {
-            t.told = false;
-            return;
-        }
-        self.tests += 1;
-        let began = self.clock.at(now);
-        self.test = Some(Test { id, level, began, report: None, told: false, progress_told: None });
-    }
-
-    pub(crate) fn qualify_over(&mut self, id: u64) {
-        self.test.take_if(|t| t.id == id);
-    }
-
-    pub(crate) fn take_faults(&mut self) -> Vec<SeenFault> {
-        self.log.take()
-    }
-
-    /// The node's clock.
-    pub(crate) fn time(&self, now: Instant) -> Time {
-        self.clock.at(now)
-    }
-
     fn test_turn(&mut self, at: Time, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
         let Some(t) = &mut self.test else { return };
         let passed = at.since(t.began);
@@ -245,49 +211,6 @@ impl Simulated {
         Some(t.progress_told.map_or_else(Instant::now, |told| told + PACE).min(end))
     }
 
-    pub(crate) fn inventory(&self) -> Inventory {
-        self.node.inventory()
-    }
-
-    pub(crate) fn boot(&self) -> String {
-        self.node.boot()
-    }
-
-    pub(crate) fn start(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
-        let Some(simulate) = &detail.simulate else { return };
-        if self.work.contains_key(&key) {
-            return;
-        }
-        let mut simulate = simulate.clone();
-        let chosen = detail.checkpoint.as_ref().and_then(|c| c.interval.as_ref()?.parse().ok());
-        simulate.checkpoint = simulate.checkpoint.or(chosen);
-        let saved = detail.resume_step.zip(simulate.step);
-        let saved = saved.map_or(Span(0), |(step, length)| Span(length.0.saturating_mul(step)));
-        self.node.resume(key, &simulate, detail.slot.gpus.0, saved, self.clock.at(now));
-        self.gangs_seen = None;
-        let shares = u32::try_from(detail.nodes.len()).unwrap_or(u32::MAX);
-        let mut share = Pretended::new(detail.slot.first_rank, detail.slot.gpus.0, shares);
-        share.checkpoints = detail.checkpoint.as_ref().map(|c| c.dir.clone());
-        share.on_partition = detail.on_partition;
-        self.work.insert(key, share);
-    }
-
-    pub(crate) fn active(&self) -> impl Iterator<Item = AttemptKey> {
-        self.work.iter().filter(|(_, w)| w.end.is_none()).map(|(k, _)| *k)
-    }
-
-    pub(crate) fn stop(&mut self, key: AttemptKey, now: Instant) {
-        if let Some(event) = self.node.stop(key, self.clock.at(now)) {
-            self.take(event);
-        }
-    }
-
-    pub(crate) fn ask_checkpoint(&mut self, key: AttemptKey, now: Instant) {
-        if let Some(event) = self.node.ask_checkpoint(key, self.clock.at(now)) {
-            self.take(event);
-        }
-    }
-
     fn take(&mut self, event: SimEvent) {
         let Some(work) = self.work.get_mut(&event.key) else { return };
         let exit = |code, signal| {
@@ -318,47 +241,6 @@ impl Simulated {
         }
         if work.end.is_some() {
             self.gangs.tell(event.key, work.rank, None);
-        }
-    }
-
-    pub(crate) fn turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
-        let at = self.clock.at(now);
-        if self.node.next_wake().is_some_and(|t| t <= at) {
-            for event in self.node.advance(at) {
-                self.take(event);
-            }
-        }
-        self.hear(at);
-        self.meet(at);
-        self.test_turn(at, now, connected, out);
-        if !connected {
-            return;
-        }
-        for (key, w) in &mut self.work {
-            if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
-                out.push(FromAgent::Report { key: *key, observed: Observed::Running, ago: None });
-            }
-            let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
-            let voices = std::mem::take(&mut w.voices);
-            if let Some(done) = voices.last() {
-                w.done = Some(done.clone());
-            }
-            if w.speaks {
-                out.extend(voices.into_iter().map(say));
-            }
-            let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= w.pace);
-            if (due || w.end.is_some())
-                && let Some(step) = w.step.take()
-            {
-                w.step_told = Some(now);
-                out.push(say(step));
-            }
-            if let Some(end) = &w.end
-                && !std::mem::replace(&mut w.end_told, true)
-            {
-                let observed = Observed::Ended(end.clone());
-                out.push(FromAgent::Report { key: *key, observed, ago: None });
-            }
         }
     }
 
@@ -409,127 +291,11 @@ impl Simulated {
         }
     }
 
-    /// Begins to reset a GPU; how it ends is told by [`Simulated::resets_over`].
-    pub(crate) fn reset_gpu(&mut self, id: u64, gpu: u32, now: Instant) {
-        self.resets.push((id, gpu, self.clock.at(now) + RESET_TAKES));
-    }
-
-    /// Resets that ended since the last call.
-    pub(crate) fn resets_over(&mut self, now: Instant) -> Vec<(u64, Result<String, String>)> {
-        let at = self.clock.at(now);
-        let due: Vec<_> = self.resets.extract_if(.., |(_, _, end)| *end <= at).collect();
-        let mut over = Vec::new();
-        for (id, gpu, _) in due {
-            let done = self.node.reset_gpu(gpu, at);
-            over.push((id, done.map(|()| format!("GPU {gpu} was reset"))));
-        }
-        if !over.is_empty() {
-            self.gangs_seen = None;
-            self.keep();
-        }
-        over
-    }
-
-    /// A new connection: the newest checkpoint of each attempt is told again, before its end.
-    pub(crate) fn rewind(&mut self) {
-        if let Some(t) = &mut self.test {
-            t.told = false;
-        }
-        for w in self.work.values_mut() {
-            if let Some(done) = w.done.take().filter(|_| w.speaks) {
-                if w.voices.is_empty() {
-                    w.voices.push(done);
-                }
-                w.end_told = false;
-            }
-        }
-    }
-
-    pub(crate) fn forget(&mut self, key: AttemptKey) {
-        if self.work.get(&key).is_some_and(|w| w.end.is_some()) {
-            self.work.remove(&key);
-        }
-    }
-
-    pub(crate) fn observed(&self) -> impl Iterator<Item = (AttemptKey, Observed)> {
-        self.work.iter().map(|(k, w)| match &w.end {
-            // What it has to say of its checkpoint comes first.
-            Some(end) if w.voices.is_empty() || !w.speaks => (*k, Observed::Ended(end.clone())),
-            _ => (*k, Observed::Running),
-        })
-    }
-
-    pub(crate) fn unheard(&mut self, heard: Instant, now: Instant) {
-        let silent = now.saturating_duration_since(heard);
-        let at = self.clock.at(now);
-        for (key, w) in self.work.iter_mut().filter(|(_, w)| w.end.is_none()) {
-            if let OnPartition::StopAfter(most) = w.on_partition
-                && silent >= most.to_std()
-            {
-                self.node.stop(*key, at);
-                w.end = Some(SlotEnd::NodeFault { reason: SlotEnd::no_server(most) });
-                self.gangs.tell(*key, w.rank, None);
-            }
-        }
-    }
-
-    pub(crate) fn shortest_lease(&self) -> Option<Span> {
-        let here = self.work.values().filter(|w| w.end.is_none());
-        let leases = here.filter_map(|w| match w.on_partition {
-            OnPartition::StopAfter(most) => Some(most),
-            OnPartition::Continue => None,
-        });
-        leases.min()
-    }
-
-    pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
-        let next = self.node.next_wake().map(|t| self.clock.real(t));
-        let stops = self.work.values().filter(|w| w.end.is_none());
-        let stops = stops.filter_map(|w| match w.on_partition {
-            OnPartition::StopAfter(most) => heard.checked_add(most.to_std()),
-            OnPartition::Continue => None,
-        });
-        let untold =
-            self.work.values().any(|w| !w.running_told || (w.end.is_some() && !w.end_told));
-        let log = self.log.due().map(|t| self.clock.real(t));
-        let reset = self.resets.iter().map(|(_, _, end)| self.clock.real(*end)).min();
-        let now = (untold || self.log.waits()).then(Instant::now);
-        let due = [next, now, self.test_due(), log, reset].into_iter().flatten();
-        stops.chain(due).min()
-    }
-
-    /// Rows of the GPUs and figures of the host; none while the agent is made to hang.
-    pub(crate) fn telemetry(&mut self, now: Instant) -> Option<(Rows, BTreeMap<String, f64>)> {
-        let at = self.clock.at(now);
-        if !self.node.tells(at) {
-            return None;
-        }
-        self.show_load(at);
-        Some((self.node.telemetry(), self.node.host_figures()))
-    }
-
     fn show_load(&mut self, at: Time) {
         let busy = self.loads.values().fold(0, |a, b| a | b);
         self.node.set_load(busy, at);
     }
-
-    pub(crate) fn columns(&self) -> Vec<String> {
-        COLUMNS.iter().map(|c| (*c).to_owned()).collect()
-    }
-
-    pub(crate) fn set_load(&mut self, key: AttemptKey, gpus: u64, now: Instant) {
-        self.loads.insert(key, gpus);
-        self.show_load(self.clock.at(now));
-    }
-
-    pub(crate) fn clear_load(&mut self, key: AttemptKey, now: Instant) {
-        self.loads.remove(&key);
-        self.show_load(self.clock.at(now));
-    }
 }
-
-/// One row for each GPU.
-type Rows = Vec<Vec<Option<f32>>>;
 
 /// A step as a rank tells it.
 fn told(step: u64, stages: &Stages) -> VoiceReport {

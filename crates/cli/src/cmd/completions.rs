@@ -1,7 +1,6 @@
 //! `muster completions`.
 
-use crate::args::Cli;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
 
@@ -17,9 +16,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> Result<u8, Fail> {
+    /// For all that `command` knows.
+    pub(crate) fn run(self, command: &mut clap::Command) -> Result<u8, Fail> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "muster", &mut text);
+        clap_complete::generate(self.shell, command, "muster", &mut text);
         output::print_bytes(&text)?;
         Ok(0)
     }

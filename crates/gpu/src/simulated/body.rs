@@ -6,7 +6,6 @@ use super::fault::{SimFault, Throttle};
 use super::figures::Figures;
 use super::load::{Activity, Phase, Run, Workload, wide};
 use super::memory::Memory;
-use super::wear::Rates;
 use crate::device::Process;
 use muster_model::node::MigSlice;
 use muster_simnode::Random;
@@ -54,6 +53,26 @@ pub(super) struct Wires {
     pub(super) link_replay: u64,
     pub(super) recovery: u64,
     pub(super) kib: f64,
+}
+
+/// How often things break by themselves, for each hour of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// Single bits.
+    pub single_bit: f64,
+    /// Double bits.
+    pub double_bit: f64,
+    /// Retries of the bus.
+    pub replay: f64,
+    /// Errors of links that were mended by sending again.
+    pub link: f64,
+}
+
+impl Default for Rates {
+    fn default() -> Rates {
+        // A sound machine: a corrected bit in some days, an uncorrected one in some years.
+        Rates { single_bit: 0.01, double_bit: 0.000_02, replay: 0.05, link: 0.02 }
+    }
 }
 
 /// One simulated GPU.

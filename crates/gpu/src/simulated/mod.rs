@@ -11,11 +11,11 @@ mod memory;
 mod tests;
 mod wear;
 
+pub use body::Rates;
 pub use device::SimDevice;
 pub use fault::{SimFault, Throttle};
 pub use figures::{SimSku, SimSkuError};
 pub use load::{Phase, Workload};
-pub use wear::Rates;
 
 use crate::device::{Device, DeviceError, Driver, DriverEvent, Process};
 use crate::mig::{Creation, MigPlan};

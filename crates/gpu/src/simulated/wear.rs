@@ -4,26 +4,6 @@ use super::body::Life;
 use super::fault::SimFault;
 use super::load::wide;
 
-/// How often things break by themselves, for each hour of one GPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rates {
-    /// Single bits.
-    pub single_bit: f64,
-    /// Double bits.
-    pub double_bit: f64,
-    /// Retries of the bus.
-    pub replay: f64,
-    /// Errors of links that were mended by sending again.
-    pub link: f64,
-}
-
-impl Default for Rates {
-    fn default() -> Rates {
-        // A sound machine: a corrected bit in some days, an uncorrected one in some years.
-        Rates { single_bit: 0.01, double_bit: 0.000_02, replay: 0.05, link: 0.02 }
-    }
-}
-
 impl Life {
     /// What breaks in this step.
     pub(super) fn wear(&mut self, dt: f64) -> Vec<u32> {

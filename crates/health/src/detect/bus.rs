@@ -2,7 +2,7 @@
 
 use super::meter::Rise;
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// What a link of the bus can do: the best that was seen of it.

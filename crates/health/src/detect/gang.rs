@@ -1,7 +1,7 @@
 //! Ranks of one gang beside each other: is it a rank, or is it the job?
 
 use super::robust::{Usual, median};
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 
 /// How fast a rank was over one window of steps, in seconds a step. What is not known is NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]

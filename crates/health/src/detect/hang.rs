@@ -2,7 +2,7 @@
 
 use super::robust::Usual;
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// How still a job is.

@@ -1,7 +1,7 @@
 //! Heat, power and clocks: what makes a GPU slower than it should be.
 
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// Bits of the driver's mask of throttle reasons.

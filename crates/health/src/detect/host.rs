@@ -1,7 +1,7 @@
 //! A host and its agent: processes that hang in the kernel, rows that stop, GPUs that vanish.
 
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// Processes hang in the kernel, and no file system of the node explains it.

@@ -2,7 +2,7 @@
 
 use super::meter::Rise;
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// Uncorrectable errors: any rise of the counter. A count that was there before says nothing.

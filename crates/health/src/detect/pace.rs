@@ -1,7 +1,7 @@
 //! A whole job beside its own past, and what its steps are made of.
 
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// What a stage of a step is spent on, by its name.

@@ -2,7 +2,7 @@
 
 use super::meter::Rise;
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// No link, for several rows, on a port that had one.

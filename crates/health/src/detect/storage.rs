@@ -1,7 +1,7 @@
 //! File systems: one finding about the file system, so that its users are left alone.
 
 use super::say::Say;
-use crate::watch::WatchConfig;
+use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// How one file system looks from the nodes that use it.

@@ -1,7 +1,6 @@
 //! Every known fault: what it is, whose fault, what to do, and where others disagree.
 
 use super::code::Code;
-use super::overrides::{self, FaultFileError};
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 use muster_model::units::Span;
 use serde::de::IntoDeserializer;
@@ -114,7 +113,7 @@ impl Exception {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
     entries: BTreeMap<Code, Entry>,
-    exceptions: Vec<Exception>,
+    pub(super) exceptions: Vec<Exception>,
     unknown: Rule,
 }
 
@@ -134,27 +133,6 @@ impl Catalogue {
             };
             Catalogue { entries, exceptions: Vec::new(), unknown }
         })
-    }
-
-    /// The same, with what an operator's file says otherwise. What a file says goes before what
-    /// this catalogue said; a pool goes before a SKU, and both together before either.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with the file: line, what, and how to mend it.
-    pub fn with_overrides(&self, text: &str) -> Result<Catalogue, FaultFileError> {
-        let mut next = self.clone();
-        let mut changes = overrides::read(self, text)?;
-        changes.sort_by_key(overrides::Change::exception_weight);
-        for change in changes {
-            let (sku, pool) = change.aimed_at();
-            let base = next.judge(change.code, sku, pool).clone();
-            let made = change.onto(base);
-            next.exceptions
-                .retain(|e| !(e.code == made.code && e.sku == made.sku && e.pool == made.pool));
-            next.exceptions.push(made);
-        }
-        next.exceptions.sort_by_key(|e| (e.code, std::cmp::Reverse(e.weight())));
-        Ok(next)
     }
 
     /// What is known of a fault.

@@ -60,8 +60,8 @@ struct WrittenRepeat {
 }
 
 /// One change of the file, checked.
-pub(super) struct Change {
-    pub(super) code: Code,
+struct Change {
+    code: Code,
     sku: Option<String>,
     pool: Option<String>,
     class: Option<FaultClass>,
@@ -73,17 +73,17 @@ pub(super) struct Change {
 
 impl Change {
     /// As [`Exception::weight`].
-    pub(super) fn exception_weight(&self) -> u8 {
+    fn exception_weight(&self) -> u8 {
         u8::from(self.sku.is_some()) + 2 * u8::from(self.pool.is_some())
     }
 
     /// SKU and pool; empty where it is for all.
-    pub(super) fn aimed_at(&self) -> (&str, &str) {
+    fn aimed_at(&self) -> (&str, &str) {
         (self.sku.as_deref().unwrap_or_default(), self.pool.as_deref().unwrap_or_default())
     }
 
     /// What it makes of the rule that held so far.
-    pub(super) fn onto(self, base: Rule) -> Exception {
+    fn onto(self, base: Rule) -> Exception {
         let rule = Rule {
             class: self.class.unwrap_or(base.class),
             action: self.action.unwrap_or(base.action),
@@ -94,8 +94,31 @@ impl Change {
     }
 }
 
+impl Catalogue {
+    /// The same, with what an operator's file says otherwise. What a file says goes before what
+    /// this catalogue said; a pool goes before a SKU, and both together before either.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the file: line, what, and how to mend it.
+    pub fn with_overrides(&self, text: &str) -> Result<Catalogue, FaultFileError> {
+        let mut next = self.clone();
+        let mut changes = read(self, text)?;
+        changes.sort_by_key(Change::exception_weight);
+        for change in changes {
+            let (sku, pool) = change.aimed_at();
+            let base = next.judge(change.code, sku, pool).clone();
+            let made = change.onto(base);
+            next.exceptions
+                .retain(|e| !(e.code == made.code && e.sku == made.sku && e.pool == made.pool));
+            next.exceptions.push(made);
+        }
+        next.exceptions.sort_by_key(|e| (e.code, std::cmp::Reverse(e.weight())));
+        Ok(next)
+    }
+}
+
 /// The changes that a file asks for.
-pub(super) fn read(known: &Catalogue, text: &str) -> Result<Vec<Change>, FaultFileError> {
+fn read(known: &Catalogue, text: &str) -> Result<Vec<Change>, FaultFileError> {
     if text.len() > MAX_FILE {
         let what = format!("the file is larger than {MAX_FILE} bytes");
         return Err(FaultFileError { line: 1, what, hint: "remove what is not needed".into() });

@@ -1,7 +1,7 @@
 //! File systems as the nodes that use them see them.
 
-use super::config::{WatchConfig, ms};
 use super::standing::{Findings, Hit, News};
+use crate::config::{WatchConfig, ms};
 use crate::detect::meter::Streak;
 use crate::detect::robust::Fading;
 use crate::detect::storage::{self, Seen};

@@ -1,11 +1,11 @@
 //! Gangs: ranks beside each other, window by window.
 
-use super::config::{WatchConfig, ms};
 use super::fs::Fleet;
 use super::gpu::Gpu;
 use super::job::{Attempt, Member};
 use super::node::Node;
 use super::standing::{Hit, News};
+use crate::config::{WatchConfig, ms};
 use crate::detect::Say;
 use crate::detect::gang::{self, Cause, Pace, SlowRank};
 use crate::detect::robust::Usual;

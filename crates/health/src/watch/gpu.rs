@@ -1,7 +1,7 @@
 //! What is remembered of one GPU: a few hundred bytes.
 
-use super::config::{WatchConfig, ms};
 use super::layout::{COLS, Col};
+use crate::config::{WatchConfig, ms};
 use crate::detect::bus::BusLink;
 use crate::detect::heat::{mask, reason};
 use crate::detect::meter::{Meter, Streak, Tick};

@@ -4,7 +4,6 @@
 //! about a kilobyte for a GPU or a port and a hundred bytes for a rank. A row costs what is in it,
 //! a look costs what runs.
 
-mod config;
 mod fs;
 mod gangs;
 mod gpu;
@@ -18,12 +17,12 @@ mod slow;
 mod standing;
 mod still;
 
-pub use config::WatchConfig;
+pub use crate::config::WatchConfig;
 
+use crate::config::ms;
 use crate::detect::host;
 use crate::detect::pace::{Spent, spent};
 use crate::hazard::Precursors;
-use config::ms;
 use job::Attempt;
 use layout::Layouts;
 use muster_model::FailureMode;

@@ -1,11 +1,11 @@
 //! What is remembered of one node, and what a row of it says.
 
-use super::config::{WatchConfig, ms};
 use super::gpu::Gpu;
 use super::layout::{Col, GpuLayout, HostLayout};
 use super::peers::Peers;
 use super::port::Port;
 use super::standing::{Findings, Hit, News, of_node};
+use crate::config::{WatchConfig, ms};
 use crate::detect::heat;
 use crate::detect::host::Silence;
 use crate::detect::meter::{Streak, Tick};

@@ -1,8 +1,8 @@
 //! A GPU beside the others of its node.
 
-use super::config::{WatchConfig, ms};
 use super::gpu::Gpu;
 use super::layout::Col;
+use crate::config::{WatchConfig, ms};
 use crate::detect::heat::{self, Heat};
 use crate::detect::meter::Rise;
 use crate::detect::robust::{Usual, median};

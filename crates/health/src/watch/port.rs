@@ -1,8 +1,8 @@
 //! What is remembered of one network port.
 
-use super::config::{WatchConfig, ms};
 use super::layout::PortRow;
 use super::standing::{Findings, Hit, News};
+use crate::config::{WatchConfig, ms};
 use crate::detect::meter::{Meter, Tick};
 use crate::detect::port::{self, Errors};
 use muster_model::FailureMode;

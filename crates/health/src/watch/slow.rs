@@ -1,9 +1,9 @@
 //! A job beside its own past, and the rank that others wait for where steps do not tell.
 
-use super::config::ms;
 use super::gangs::View;
 use super::gpu::Gpu;
 use super::job::Attempt;
+use crate::config::ms;
 use crate::detect::gang::{Cause, Pace, SlowRank};
 use crate::detect::robust::{Usual, median};
 use crate::detect::{Say, pace};

@@ -1,10 +1,10 @@
 //! Jobs that stand still, and whole nodes whose clocks are low.
 
-use super::config::ms;
 use super::gangs::View;
 use super::gpu::Gpu;
 use super::job::{Attempt, Member};
 use super::layout::Col;
+use crate::config::ms;
 use crate::detect::hang::{self, Stillness, Stopped};
 use crate::detect::robust::{Usual, median};
 use crate::detect::{Because, Say, heat};

@@ -1,7 +1,6 @@
 //! Figures of the host and of this process.
 
-use super::labels::push;
-use super::page::head;
+use super::labels::{head, push};
 use crate::host::HostSample;
 use crate::snapshot::Snapshot;
 use std::fmt::Write as _;

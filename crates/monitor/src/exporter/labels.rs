@@ -2,6 +2,7 @@
 
 use super::{HostnameLabel, PageConfig};
 use crate::snapshot::GpuNow;
+use std::fmt::Write as _;
 
 /// Longest value of a label, in bytes.
 const LONGEST: usize = 200;
@@ -19,6 +20,12 @@ pub struct JobLabels {
     pub project: String,
     /// The node's pool.
     pub pool: String,
+}
+
+/// `# HELP` and `# TYPE`.
+pub(super) fn head(out: &mut String, name: &str, counter: bool, help: &str) {
+    let kind = if counter { "counter" } else { "gauge" };
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// Writes `name="value"`, with a comma before it unless it is the first.

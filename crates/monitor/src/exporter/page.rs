@@ -1,6 +1,6 @@
 //! The page itself.
 
-use super::labels::Cached;
+use super::labels::{Cached, head};
 use super::names::shown;
 use super::{PageConfig, host, labels};
 use crate::snapshot::{GpuNow, Snapshot, XID_WINDOW_MS};
@@ -156,12 +156,6 @@ impl Page {
             }
         }
     }
-}
-
-/// `# HELP` and `# TYPE`.
-pub(super) fn head(out: &mut String, name: &str, counter: bool, help: &str) {
-    let kind = if counter { "counter" } else { "gauge" };
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// One figure of a device; `more` are labels between those of the device and the rest.

@@ -14,9 +14,9 @@ pub use live::{Coming, Live};
 pub(crate) use story::Story;
 
 use crate::arrivals::{self, Room};
+use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet;
-use crate::run::SimError;
 use crate::scenario::{self, Scenario};
 use crate::twin::{Hosted, Setting, Twin};
 use muster_model::event::Record;

@@ -1,6 +1,6 @@
 //! Whether what breaks in a scenario makes sense.
 
-use super::check::{Found, place};
+use super::found::{Found, place};
 use super::places::Ground;
 use super::{Failures, Mode, Scenario};
 use crate::causes::causes;

@@ -1,10 +1,11 @@
 //! Holds a file against what may stand in it, and says how each slip was probably meant.
 
 use super::schema::{Key, Kind, Naming, SCENARIO, Table};
-use super::tree::{Entry, Item, Node, Place};
+use super::tree::{Entry, Item, item};
 use super::units::{span_problem, unit_hint};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_specs::error::{closest, shown};
+use muster_specs::tree::{self, Node, Place};
 
 /// Something that may not stand where it stands.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(super) struct Slip {
 /// Everything in the file that serde would stumble over.
 pub(super) fn slips(root: &Node) -> Vec<Slip> {
     let mut walk = Walk { slips: Vec::new() };
-    walk.table(root, &SCENARIO, &Path { text: String::new(), at: root.at }, None);
+    walk.table(root, &SCENARIO, &Path { text: String::new(), at: root.place }, None);
     walk.slips
 }
 
@@ -31,12 +32,12 @@ struct Path {
 }
 
 impl Path {
-    fn key(&self, entry: &Entry) -> Path {
-        Path { text: self.dotted(&entry.key), at: entry.at }
+    fn key(&self, (key, _): &Entry) -> Path {
+        Path { text: self.dotted(&key.text), at: key.place }
     }
 
     fn item(&self, i: usize, node: &Node) -> Path {
-        Path { text: format!("{}[{i}]", self.text), at: node.at }
+        Path { text: format!("{}[{i}]", self.text), at: node.place }
     }
 
     fn dotted(&self, key: &str) -> String {
@@ -74,14 +75,14 @@ impl Walk {
     fn value(&mut self, node: &Node, kind: &Kind, path: &Path) {
         match kind {
             Kind::Text | Kind::Word(_) | Kind::Name(_) | Kind::Span => self.text(node, kind, path),
-            Kind::Start if matches!(node.item, Item::Whole(_)) => {}
+            Kind::Start if matches!(item(node), Item::Whole(_)) => {}
             Kind::Start => self.text(node, &Kind::Span, path),
             Kind::Count | Kind::Whole | Kind::Real => self.number(node, kind, path),
             Kind::Truth => {
-                if !matches!(node.item, Item::Truth(_)) {
-                    let message = format!("{} is neither true nor false", node.shown());
+                if !matches!(item(node), Item::Truth(_)) {
+                    let message = format!("{} is neither true nor false", item(node).shown());
                     let hint = format!("write `{0} = true` or `{0} = false`", path.name());
-                    self.slip(node.at, &path.text, message, hint);
+                    self.slip(node.place, &path.text, message, hint);
                 }
             }
             Kind::List(each) => self.list(node, each, None, path),
@@ -89,14 +90,14 @@ impl Walk {
             Kind::Table(table) => self.table(node, table, path, None),
             Kind::Tagged(tables) => self.tagged(node, tables, path),
             Kind::Choice(words, table) => self.choice(node, words, table, path),
-            Kind::Either(plain, nested) => match node.item {
+            Kind::Either(plain, nested) => match item(node) {
                 Item::List(_) | Item::Table(_) => self.value(node, nested, path),
                 _ => self.value(node, plain, path),
             },
-            Kind::Map(each) => match &node.item {
+            Kind::Map(each) => match item(node) {
                 Item::Table(entries) => {
                     for e in entries {
-                        self.value(&e.node, each, &path.key(e));
+                        self.value(&e.1, each, &path.key(e));
                     }
                 }
                 _ => self.not_a_table(node, path),
@@ -106,13 +107,13 @@ impl Walk {
     }
 
     fn text(&mut self, node: &Node, kind: &Kind, path: &Path) {
-        let Item::Text(text) = &node.item else {
-            let (what, hint) = match (kind, &node.item) {
-                (Kind::Span, Item::Whole(n)) if *n < 0 => {
+        let Item::Text(text) = item(node) else {
+            let (what, hint) = match (kind, item(node)) {
+                (Kind::Span, Item::Whole(n)) if n < 0 => {
                     ("is no length of time", "a length of time is at least \"0s\"".to_owned())
                 }
                 (Kind::Span, Item::Whole(_) | Item::Real(_)) => {
-                    ("has no unit", unit_hint(&node.shown()))
+                    ("has no unit", unit_hint(&item(node).shown()))
                 }
                 (Kind::Span, _) => {
                     ("is no length of time", "write it like \"90s\", \"24h\" or \"1d12h\"".into())
@@ -123,14 +124,15 @@ impl Walk {
                 }
                 _ => (
                     "is not text",
-                    format!("put it in quotes: `{} = \"{}\"`", path.name(), node.shown()),
+                    format!("put it in quotes: `{} = \"{}\"`", path.name(), item(node).shown()),
                 ),
             };
-            return self.slip(node.at, &path.text, format!("{} {what}", node.shown()), hint);
+            let message = format!("{} {what}", item(node).shown());
+            return self.slip(node.place, &path.text, message, hint);
         };
         let problem = match kind {
             Kind::Span => span_problem(text),
-            Kind::Word(words) => (!words.contains(&text.as_str())).then(|| unknown(text, words)),
+            Kind::Word(words) => (!words.contains(&text)).then(|| unknown(text, words)),
             Kind::Name(naming) => match naming {
                 Naming::Label => text.parse::<Label>().err(),
                 Naming::Project => text.parse::<ProjectName>().err(),
@@ -140,7 +142,7 @@ impl Walk {
             _ => None,
         };
         if let Some((message, hint)) = problem {
-            self.slip(node.at, &path.text, message, hint);
+            self.slip(node.place, &path.text, message, hint);
         }
     }
 
@@ -148,9 +150,9 @@ impl Walk {
         let name = path.name();
         let whole = !matches!(kind, Kind::Real);
         let most = if matches!(kind, Kind::Count) { i64::from(u32::MAX) } else { i64::MAX };
-        let (what, hint) = match &node.item {
-            Item::Whole(n) if whole && *n < 0 => ("is less than 0", "use 0 or more".to_owned()),
-            Item::Whole(n) if whole && *n > most => ("is too large", format!("at most {most}")),
+        let (what, hint) = match item(node) {
+            Item::Whole(n) if whole && n < 0 => ("is less than 0", "use 0 or more".to_owned()),
+            Item::Whole(n) if whole && n > most => ("is too large", format!("at most {most}")),
             Item::Whole(_) => return,
             Item::Real(_) if !whole => return,
             Item::Real(r) => ("is not a whole number", format!("write `{name} = {}`", r.round())),
@@ -165,13 +167,13 @@ impl Walk {
                 ("is not a number", format!("write `{name} = {}`", if whole { "8" } else { "0.5" }))
             }
         };
-        self.slip(node.at, &path.text, format!("{} {what}", node.shown()), hint);
+        self.slip(node.place, &path.text, format!("{} {what}", item(node).shown()), hint);
     }
 
     fn list(&mut self, node: &Node, each: &Kind, length: Option<usize>, path: &Path) {
         let name = path.name();
-        let Item::List(items) = &node.item else {
-            let hint = match (each, &node.item) {
+        let Item::List(items) = item(node) else {
+            let hint = match (each, item(node)) {
                 (Kind::Table(_) | Kind::Tagged(_), Item::Table(_)) => {
                     format!("a list of tables is written `[[{}]]`", path.text)
                 }
@@ -180,11 +182,12 @@ impl Walk {
                 }
                 _ => format!("write `{name} = […]`"),
             };
-            return self.slip(path.at, &path.text, format!("{} is no list", node.shown()), hint);
+            let message = format!("{} is no list", item(node).shown());
+            return self.slip(path.at, &path.text, message, hint);
         };
         if length.is_some_and(|n| n != items.len()) {
             let message = format!("this has {} entries instead of 2", items.len());
-            self.slip(node.at, &path.text, message, "write two numbers: `[1, 4]`");
+            self.slip(node.place, &path.text, message, "write two numbers: `[1, 4]`");
         }
         for (i, item) in items.iter().enumerate() {
             self.value(item, each, &path.item(i, item));
@@ -192,8 +195,8 @@ impl Walk {
     }
 
     fn not_a_table(&mut self, node: &Node, path: &Path) {
-        let message = format!("{} stands where a table is expected", node.shown());
-        let hint = match node.item {
+        let message = format!("{} stands where a table is expected", item(node).shown());
+        let hint = match item(node) {
             Item::List(_) => format!("write `[{}]` with single brackets", path.text),
             _ => format!("write `{} = {{ … }}`", path.name()),
         };
@@ -202,14 +205,14 @@ impl Walk {
 
     /// Checks the keys of a table and what they hold; `tag` is a key that is known besides.
     fn table(&mut self, node: &Node, table: &Table, path: &Path, tag: Option<&'static str>) {
-        let Item::Table(entries) = &node.item else { return self.not_a_table(node, path) };
+        let Item::Table(entries) = item(node) else { return self.not_a_table(node, path) };
         for e in entries {
-            if Some(e.key.as_str()) == tag {
+            if Some(e.0.text.as_str()) == tag {
                 continue;
             }
-            match table.keys.iter().find(|k| k.name == e.key) {
-                Some(k) => self.value(&e.node, &k.kind, &path.key(e)),
-                None => self.unknown_key(e, table, path, tag),
+            match table.keys.iter().find(|k| k.name == e.0.text) {
+                Some(k) => self.value(&e.1, &k.kind, &path.key(e)),
+                None => self.unknown_key(&e.0, table, path, tag),
             }
         }
         for k in table.keys.iter().filter(|k| k.needed && node.get(k.name).is_none()) {
@@ -218,41 +221,47 @@ impl Walk {
         }
     }
 
-    fn unknown_key(&mut self, e: &Entry, table: &Table, path: &Path, tag: Option<&'static str>) {
+    fn unknown_key(
+        &mut self,
+        key: &tree::Key,
+        table: &Table,
+        path: &Path,
+        tag: Option<&'static str>,
+    ) {
         let known: Vec<&str> = tag.into_iter().chain(table.keys.iter().map(|k| k.name)).collect();
         let list = format!("known here: {}", known.join(", "));
-        let hint = match (closest(&e.key, &known), home(&SCENARIO, &e.key, "")) {
+        let hint = match (closest(&key.text, &known), home(&SCENARIO, &key.text, "")) {
             (Some(near), _) => format!("did you mean `{near}`? {list}"),
-            (None, Some(home)) => format!("`{}` belongs {home}; {list}", shown(&e.key)),
+            (None, Some(home)) => format!("`{}` belongs {home}; {list}", shown(&key.text)),
             (None, None) => list,
         };
-        let message = format!("unknown key `{}` in {}", shown(&e.key), table.what);
-        self.slip(e.at, &path.dotted(&e.key), message, hint);
+        let message = format!("unknown key `{}` in {}", shown(&key.text), table.what);
+        self.slip(key.place, &path.dotted(&key.text), message, hint);
     }
 
     fn tagged(&mut self, node: &Node, tables: &[(&'static str, &Table)], path: &Path) {
-        let Item::Table(_) = &node.item else { return self.not_a_table(node, path) };
+        let Item::Table(_) = item(node) else { return self.not_a_table(node, path) };
         let kinds: Vec<&str> = tables.iter().map(|(k, _)| *k).collect();
         let Some(entry) = node.get("kind") else {
             let message = "`kind` is missing here".to_owned();
             let hint = format!("add `kind = \"{}\"`; {}", kinds[0], listed(&kinds));
             return self.absent(path.at, &path.dotted("kind"), message, hint);
         };
-        self.text(&entry.node, &Kind::Text, &path.key(entry));
-        let Item::Text(word) = &entry.node.item else { return };
-        match tables.iter().find(|(k, _)| k == word) {
+        self.text(&entry.1, &Kind::Text, &path.key(entry));
+        let Item::Text(word) = item(&entry.1) else { return };
+        match tables.iter().find(|(k, _)| *k == word) {
             Some((_, table)) => self.table(node, table, path, Some("kind")),
             None => {
                 let (message, hint) = unknown(word, &kinds);
-                self.slip(entry.node.at, &path.dotted("kind"), message, hint);
+                self.slip(entry.1.place, &path.dotted("kind"), message, hint);
             }
         }
     }
 
     fn choice(&mut self, node: &Node, words: &[&str], table: &Table, path: &Path) {
         let name = path.name();
-        match &node.item {
-            Item::Text(word) if words.contains(&word.as_str()) => {}
+        match item(node) {
+            Item::Text(word) if words.contains(&word) => {}
             Item::Text(word) => {
                 let with = table.keys.iter().find(|k| k.name == word);
                 let (message, hint) = match with {
@@ -266,45 +275,45 @@ impl Walk {
                         unknown(word, &all)
                     }
                 };
-                self.slip(node.at, &path.text, message, hint);
+                self.slip(node.place, &path.text, message, hint);
             }
             Item::Table(entries) => {
-                if let [one] = entries.as_slice()
-                    && words.contains(&one.key.as_str())
+                if let [(one, _)] = entries
+                    && words.contains(&one.text.as_str())
                 {
-                    let message = format!("`{}` takes no value", one.key);
-                    let hint = format!("write `{name} = \"{}\"`", one.key);
-                    return self.slip(one.at, &path.text, message, hint);
+                    let message = format!("`{}` takes no value", one.text);
+                    let hint = format!("write `{name} = \"{}\"`", one.text);
+                    return self.slip(one.place, &path.text, message, hint);
                 }
                 self.table(node, table, path, None);
-                let known = entries.iter().filter(|e| table.keys.iter().any(|k| k.name == e.key));
-                if known.count() != 1 {
+                let known = |key: &tree::Key| table.keys.iter().any(|k| k.name == key.text);
+                if entries.iter().filter(|e| known(&e.0)).count() != 1 {
                     let keys: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
                     let message = format!("{} takes exactly one key", table.what);
-                    self.absent(node.at, &path.text, message, listed(&keys));
+                    self.absent(node.place, &path.text, message, listed(&keys));
                 }
             }
             _ => {
                 let keys = table.keys.iter().map(|k| k.name);
                 let all: Vec<&str> = words.iter().copied().chain(keys).collect();
-                let message = format!("{} is not {}", node.shown(), table.what);
-                self.slip(node.at, &path.text, message, listed(&all));
+                let message = format!("{} is not {}", item(node).shown(), table.what);
+                self.slip(node.place, &path.text, message, listed(&all));
             }
         }
     }
 
     fn figures(&mut self, node: &Node, path: &Path) {
-        let Item::Table(entries) = &node.item else { return self.not_a_table(node, path) };
+        let Item::Table(entries) = item(node) else { return self.not_a_table(node, path) };
         for e in entries {
-            let inner = path.key(e);
-            match &e.node.item {
-                Item::Table(_) => self.figures(&e.node, &inner),
-                Item::Whole(_) | Item::Real(_) => {
-                    let message = format!("{} is one number, not a range", e.node.shown());
+            let (inner, node) = (path.key(e), &e.1);
+            match item(node) {
+                Item::Table(_) => self.figures(node, &inner),
+                number @ (Item::Whole(_) | Item::Real(_)) => {
+                    let message = format!("{} is one number, not a range", number.shown());
                     let hint = format!("write `{} = [least, most]`", inner.name());
-                    self.slip(e.node.at, &inner.text, message, hint);
+                    self.slip(node.place, &inner.text, message, hint);
                 }
-                _ => self.list(&e.node, &Kind::Real, Some(2), &inner),
+                _ => self.list(node, &Kind::Real, Some(2), &inner),
             }
         }
     }

@@ -3,6 +3,7 @@
 mod breaks;
 mod check;
 mod failures;
+mod found;
 mod known;
 mod places;
 mod read;
@@ -27,7 +28,7 @@ use muster_model::quota::Quotas;
 use muster_model::reservation::Reservation;
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a scenario file says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,21 @@ pub struct Scenario {
     /// Where the figures must lie, by their names in the result: `[least, most]`.
     #[serde(default)]
     pub expect: BTreeMap<String, [f64; 2]>,
+}
+
+impl Scenario {
+    /// Every project that somebody in it belongs to.
+    pub(crate) fn projects(&self) -> BTreeSet<String> {
+        let owner = |w: &Workload| match w {
+            Workload::Train(t) => t.owner.project.clone(),
+            Workload::Stream(t) => t.owner.project.clone(),
+            Workload::Serve(t) => t.owner.project.clone(),
+            Workload::Trace(_) => None,
+        };
+        let mut all: BTreeSet<String> = self.workload.iter().filter_map(owner).collect();
+        all.insert("default".into());
+        all
+    }
 }
 
 fn one() -> u64 {

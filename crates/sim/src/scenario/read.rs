@@ -1,10 +1,11 @@
 //! Reading scenario files.
 
-use super::tree::{self, Item, Node};
+use super::tree::{self, Item, item};
 use super::{FleetSpec, Scenario, Workload, check, known};
 use muster_model::spec::SpecProblem;
 use muster_model::units::Span;
 use muster_specs::FileError;
+use muster_specs::tree::Node;
 use serde::Deserialize;
 
 /// Largest file.
@@ -84,7 +85,7 @@ fn scenario(root: &Node, origin: &str) -> Result<Scenario, FileError> {
 /// The values as the types want them: starts of reservations in milliseconds, dotted names of
 /// figures as one key each.
 fn plain(root: &Node) -> toml::Value {
-    let mut value = root.value();
+    let mut value = item(root).value();
     let reservations = value.get_mut("reservations").and_then(toml::Value::as_array_mut);
     for r in reservations.into_iter().flatten() {
         let Some(start) = r.get_mut("start") else { continue };
@@ -93,22 +94,22 @@ fn plain(root: &Node) -> toml::Value {
             *start = toml::Value::Integer(ms);
         }
     }
-    if let (Some(expect), Some(entry)) = (value.get_mut("expect"), root.get("expect")) {
+    if let (Some(expect), Some((_, node))) = (value.get_mut("expect"), root.get("expect")) {
         let mut flat = toml::Table::new();
-        flatten(&entry.node, "", &mut flat);
+        flatten(node, "", &mut flat);
         *expect = toml::Value::Table(flat);
     }
     value
 }
 
 fn flatten(node: &Node, prefix: &str, into: &mut toml::Table) {
-    let Item::Table(entries) = &node.item else { return };
-    for e in entries {
-        let name = format!("{prefix}{}", e.key);
-        match e.node.item {
-            Item::Table(_) => flatten(&e.node, &format!("{name}."), into),
-            _ => {
-                into.insert(name, e.node.value());
+    let Item::Table(entries) = item(node) else { return };
+    for (key, node) in entries {
+        let name = format!("{prefix}{}", key.text);
+        match item(node) {
+            Item::Table(_) => flatten(node, &format!("{name}."), into),
+            other => {
+                into.insert(name, other.value());
             }
         }
     }
@@ -119,7 +120,7 @@ fn placed(root: &Node, origin: &str, problems: Vec<SpecProblem>) -> Vec<FileErro
         .into_iter()
         .map(|p| {
             // What stands nowhere is missing from the file as a whole.
-            let at = root.find(&p.field).unwrap_or(root.at);
+            let at = root.find(&p.field).unwrap_or(root.place);
             FileError::from_problem(origin, p).at(at.line, at.column)
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Whether what runs in a scenario makes sense.
 
-use super::check::{Found, project};
+use super::found::{Found, project};
 use super::places::Ground;
 use super::{Owner, Saving, Scenario, Serve, Sizes, Stream, TraceLoad, Train, Workload};
 use muster_model::names::Label;

@@ -168,7 +168,7 @@ fn a_log_tells_what_a_twin_needs() {
     assert_eq!(plan.size(), (2, 16), "a node that is lost takes no work");
     assert!(plan.notes.iter().any(|n| n.contains("1 node that takes")), "{:?}", plan.notes);
     assert!(plan.notes.iter().any(|n| n.contains("too short")), "{:?}", plan.notes);
-    let projects = crate::scenario_projects(&plan.scenario);
+    let projects = plan.scenario.projects();
     assert_eq!(projects.into_iter().collect::<Vec<_>>(), ["default", "nlp"]);
     assert_eq!(plan.scenario.operations.decide, Span::secs(4));
 }

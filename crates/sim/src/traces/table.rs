@@ -2,6 +2,7 @@
 
 use super::error::{OnBadRow, Read, RowProblem, TraceError, shown};
 use super::input;
+use muster_model::calendar;
 use muster_model::units::{Span, Time};
 use muster_specs::error::closest;
 use std::borrow::Cow;
@@ -228,22 +229,11 @@ fn moment(text: &str) -> Option<Time> {
     let (date, clock) = text.split_once([' ', 'T'])?;
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(clock, ':')?;
-    let leap = |y: i64| (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
-    let february = if leap(year) { 29 } else { 28 };
-    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let at = usize::try_from(month - 1).ok()?;
-    let fits = (1970..3000).contains(&year)
-        && (1..=*months.get(at)?).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    if !fits {
+    if !(1970..3000).contains(&year) || hour >= 24 || minute >= 60 || second > 60 {
         return None;
     }
-    let leaps = |y: i64| y / 4 - y / 100 + y / 400;
-    let years = (year - 1970) * 365 + leaps(year - 1) - leaps(1969);
-    let days = years + months[..at].iter().sum::<i64>() + day - 1;
-    Some(Time((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000))
+    let passed = ((hour * 60 + minute) * 60 + second) * 1000;
+    Some(Time(calendar::day(year, month, day)?.0 + passed))
 }
 
 fn numbers(text: &str, between: char) -> Option<[i64; 3]> {

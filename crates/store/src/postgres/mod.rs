@@ -1,6 +1,5 @@
 //! The store of a site with several servers: a PostgreSQL database.
 
-pub(crate) mod config;
 mod error;
 mod rows;
 mod schema;
@@ -9,13 +8,13 @@ mod tls;
 use crate::chain::{Link, linked};
 use crate::error::db_int;
 use crate::kept::{self, KeptHead};
+use crate::settings::{self, Settings};
 use crate::walk::{self, Fill, HeadRow, Rows};
 use crate::{
     AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
     LeaseAnswer, LoadMode, Snapshot, Store, StoreError, StoreInfo, StoreUrl, failpoint, migrate,
     segment,
 };
-use config::Settings;
 use error::{fail, fail_commit};
 use muster_model::{Epoch, JobId, Seq, Span};
 use postgres::types::Type;
@@ -96,7 +95,7 @@ impl PostgresStore {
 
     fn new(url: &str) -> Result<PostgresStore, StoreError> {
         let shown = StoreUrl::Postgres(url.to_owned()).to_string();
-        let settings = config::parse(url)
+        let settings = settings::parse(url)
             .map_err(|why| StoreError::other(format!("{shown} is not a store: {why}")))?;
         let tls = settings.tls.then(|| tls::Tls::new(settings.root.as_deref())).transpose()?;
         Ok(PostgresStore { settings, tls, shown, conn: None, kept: None, tail: None, seen: None })

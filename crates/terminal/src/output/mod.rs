@@ -1,13 +1,13 @@
 //! How things are shown.
 
 pub mod bar;
-pub mod clean;
 pub mod colour;
 pub mod document;
 pub mod facts;
 pub mod table;
 pub mod time;
 
+use crate::clean;
 use crate::fail::Fail;
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};

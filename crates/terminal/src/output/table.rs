@@ -1,7 +1,7 @@
 //! Tables that fit the terminal.
 
-use super::clean::line;
 use super::colour::{Style, paint};
+use crate::clean::line;
 
 /// One cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

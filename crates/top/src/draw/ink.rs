@@ -1,7 +1,7 @@
 //! Text that fits: everything that is drawn passes here, and nothing passes that could do more
 //! than be read.
 
-use muster_terminal::output::clean::plain;
+use muster_terminal::clean::plain;
 use muster_terminal::output::colour::Style as Tone;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};

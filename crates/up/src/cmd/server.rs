@@ -1,7 +1,7 @@
 //! `muster server`.
 
+use crate::options::ServerOptions;
 use crate::traces::Traces;
-use crate::up::ServerOptions;
 use clap::Args;
 use muster_health::faults::Catalogue;
 use muster_model::units::Span;

@@ -1,6 +1,6 @@
 //! The agent itself: joins a cluster, runs work, watches its GPUs.
 
-use crate::up::AgentOptions;
+use crate::options::{AgentOptions, MachineOptions};
 use clap::{Args, ValueEnum};
 use muster_agent::isolation::{Accounts, Isolation, UidRange};
 use muster_machine::{Allowed, More, Scrub, WantOrder};
@@ -158,7 +158,7 @@ impl Join {
 }
 
 impl Watch {
-    fn machine(self) -> Result<crate::wire::MachineOptions, Fail> {
+    fn machine(self) -> Result<MachineOptions, Fail> {
         let mut accounts = Accounts::in_range(self.uid_range);
         if let Some(file) = &self.accounts {
             let wrong = |e| Fail::usage(format!("{}: {e}", file.display()));
@@ -171,7 +171,7 @@ impl Watch {
         // A server may be on this machine, too.
         hidden.push(config::default_data_dir());
         hidden.push("/var/lib/muster".into());
-        Ok(crate::wire::MachineOptions {
+        Ok(MachineOptions {
             exporter: self.exporter.0,
             hostname_label: self.hostname_label,
             names: self.metric_names,

@@ -1,6 +1,6 @@
-//! Months and weeks, in UTC.
+//! Days, weeks and months, in UTC.
 
-use muster_model::units::{Span, Time};
+use crate::units::{Span, Time};
 
 const DAY: i64 = 86_400_000;
 /// Days in 400 years, after which the calendar repeats.
@@ -33,6 +33,19 @@ fn date(t: Time) -> (i64, usize, i64, i64) {
         (left, month) = (left - days(year, month), month + 1);
     }
     (year, month, left, day - left)
+}
+
+/// When a day began, by its year, and by its month and day from 1; none when there is no such day.
+#[must_use]
+pub fn day(year: i64, month: i64, day: i64) -> Option<Time> {
+    let month = usize::try_from(month.checked_sub(1)?).ok().filter(|m| *m < 12)?;
+    if !(0..10_000).contains(&year) || !(1..=days(year, month)).contains(&day) {
+        return None;
+    }
+    let leaps = |y: i64| y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400);
+    let years = (year - 1970) * 365 + leaps(year - 1) - leaps(1969);
+    let months: i64 = (0..month).map(|m| days(year, m)).sum();
+    Some(Time((years + months + day - 1) * DAY))
 }
 
 /// When the month of a moment began, and how long it is.
@@ -153,6 +166,25 @@ mod tests {
     }
 
     #[test]
+    fn only_days_of_the_calendar_begin() {
+        for (date, began) in [
+            ((1970, 1, 1), Some(0)),
+            ((2026, 2, 14), Some(1_771_027_200)),
+            ((2024, 2, 29), Some(1_709_164_800)),
+            ((1900, 3, 1), Some(-2_203_891_200)),
+            ((2023, 2, 29), None),
+            ((2024, 0, 1), None),
+            ((2024, 13, 1), None),
+            ((2024, 4, 0), None),
+            ((2024, 4, 31), None),
+            ((i64::MAX, i64::MIN, i64::MIN), None),
+        ] {
+            let got = day(date.0, date.1, date.2);
+            assert_eq!(got, began.map(|s: i64| Time(s * 1000)), "{date:?}");
+        }
+    }
+
+    #[test]
     fn moments_are_written_as_everywhere() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
@@ -166,6 +198,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_day_begins_where_its_date_says(t in -60_000_000_000_000_i64..250_000_000_000_000) {
+            let (year, month, of_month, _) = date(Time(t));
+            let month = i64::try_from(month).unwrap();
+            let began = day(year, month + 1, of_month + 1).unwrap();
+            prop_assert_eq!(began, Time(t.div_euclid(DAY) * DAY));
+        }
+
         #[test]
         fn a_moment_is_in_its_month(t: i64) {
             let (start, length) = month(Time(t));
