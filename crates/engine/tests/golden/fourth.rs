@@ -140,8 +140,13 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
         .jobs
         .values()
         .map(|j| {
-            // What an attempt was stopped for is kept only since then.
-            let past = j.past.iter().map(|p| PastAttempt { stopped_for: None, ..p.clone() });
+            // What an attempt was stopped for is kept only since then, and so is when its last rank
+            // ended where that was the end of the attempt.
+            let past = j.past.iter().map(|p| PastAttempt {
+                stopped_for: None,
+                freed_at: p.freed_at.filter(|t| *t != p.ended_at),
+                ..p.clone()
+            });
             let past: Vec<_> = past.collect();
             json!({ "id": j.id, "recovery": j.recovery, "sickened": j.sickened, "past": past })
         })

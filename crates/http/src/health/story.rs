@@ -232,10 +232,10 @@ impl Story {
                 self.add(r, "automation", None, format!("stopped: {reason}"));
                 return;
             }
-            Event::StopOrdered { key, reason, .. } => {
-                if reason.node().is_some_and(|n| self.gpus.contains_key(n)) {
-                    self.jobs.insert(key.job, r.project.clone());
-                }
+            Event::StopOrdered { key, reason, .. }
+                if reason.node().is_some_and(|n| self.gpus.contains_key(n)) =>
+            {
+                self.jobs.insert(key.job, r.project.clone());
             }
             Event::NodeLost { node, .. } => self.goes_down(node, r.at),
             Event::NodeStaged { node, stage, .. } => {
