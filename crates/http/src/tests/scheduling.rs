@@ -103,7 +103,7 @@ async fn a_reservation_is_made_read_replaced_and_deleted() {
     assert_eq!(made["window"]["end"], "2999-01-01T02:00:00.000Z");
     assert_eq!(put(&s, &s.operator, path, &made).await.status, 200, "sent back as read");
 
-    let tag = s.get(&s.user, path).await.header("etag").to_owned();
+    let tag = s.get(&s.operator, path).await.header("etag").to_owned();
     let stale = [("if-match", "\"1\"")];
     assert_eq!(s.call(&s.operator, "PUT", path, &ask(3), &stale).await.status, 409);
     let got = s.call(&s.operator, "PUT", path, &ask(3), &[("if-match", &tag)]).await;
