@@ -326,15 +326,17 @@ enum Next {
 
 fn verdict(why: &StopReason) -> Verdict {
     match why {
-        StopReason::Cancelled { .. } | StopReason::Requeued { .. } | StopReason::Drain { .. } => {
-            Verdict::Operator
-        }
+        StopReason::Cancelled { .. }
+        | StopReason::Requeued { .. }
+        | StopReason::Drain { automatic: false, .. } => Verdict::Operator,
         StopReason::TimeLimit { .. } | StopReason::Idle { .. } => Verdict::Application,
         StopReason::Preempted { .. }
         | StopReason::Resized { .. }
         | StopReason::Moved { .. }
         | StopReason::ReservationBegins { .. } => Verdict::Scheduler,
-        StopReason::NodeLost { .. } | StopReason::Sick { .. } => Verdict::Infrastructure,
+        StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Drain { .. } => {
+            Verdict::Infrastructure
+        }
         // Who stopped first is found out afterwards.
         StopReason::Hung { .. } => Verdict::Unknown,
         StopReason::SlotFailed { end, .. } => match end {

@@ -237,6 +237,9 @@ pub enum StopReason {
         /// The node that is being emptied.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
+        /// No person ordered it: Muster did, because the node is sick.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        automatic: bool,
     },
     /// Its room goes to a job that ranks higher.
     Preempted {
@@ -313,7 +316,7 @@ impl StopReason {
     pub fn node(&self) -> Option<&NodeName> {
         match self {
             StopReason::NodeLost { node }
-            | StopReason::Drain { node }
+            | StopReason::Drain { node, .. }
             | StopReason::Sick { node, .. } => Some(node),
             _ => None,
         }
@@ -333,7 +336,7 @@ impl fmt::Display for StopReason {
                 SlotEnd::Ok | SlotEnd::Stopped => write!(f, "ended early on {node}"),
             },
             StopReason::NodeLost { node } => write!(f, "node {node} was lost"),
-            StopReason::Drain { node } => write!(f, "node {node} is being drained"),
+            StopReason::Drain { node, .. } => write!(f, "node {node} is being drained"),
             StopReason::Preempted { by, rank } => match rank {
                 Rank::Priority => write!(f, "preempted by job {by}, which has a higher priority"),
                 Rank::Spot => write!(f, "spot work, evicted for job {by}"),

@@ -7451,6 +7451,8 @@ export interface components {
             /** @enum {string} */
             why: "node_lost";
         } | {
+            /** @description No person ordered it: Muster did, because the node is sick. */
+            automatic?: boolean;
             /** @description The node that is being emptied. */
             node: string;
             /** @enum {string} */

@@ -5,9 +5,9 @@ use clap::Args;
 use muster_api::{Explanation, Submitted};
 use muster_client::Client;
 use muster_model::spec::JobSpec;
+use muster_terminal::clean::line;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
-use muster_terminal::clean::line;
 use muster_terminal::{follow, jobs, output, pick};
 use std::io::Read;
 

@@ -6,7 +6,7 @@ use crate::lookup::{find, find_versioned};
 use crate::qualify;
 use crate::state::State;
 use muster_lifecycle::Step;
-use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
+use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
@@ -484,10 +484,12 @@ pub(super) fn drain(
         e.emit(None, Event::DrainStarted { node: name.clone(), reason });
     }
     if stop {
+        let automatic = req.actor == Actor::system();
         let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
         for job in here {
             if job.attempt.as_ref().is_some_and(|a| a.stop.is_none()) {
-                e.order_stop(&job, StopReason::Drain { node: name.clone() }, None);
+                let why = StopReason::Drain { node: name.clone(), automatic };
+                e.order_stop(&job, why, None);
                 e.swap(job.id);
                 e.settle_job(job.id);
             }

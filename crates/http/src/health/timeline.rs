@@ -14,7 +14,7 @@ use muster_model::event::Event;
 use muster_model::fault::SeenFault;
 use muster_model::finding::{Finding, SeenFinding, Severity};
 use muster_model::ids::JobId;
-use muster_model::job::{SlotEnd, StopReason};
+use muster_model::job::SlotEnd;
 use muster_model::names::{NameError, NodeName};
 use muster_model::remedy::{AskedAct, Remedy, RemedyStep};
 use muster_model::tenant::Role;
@@ -281,7 +281,7 @@ fn test(r: &Record, of: &NodeName) -> Option<String> {
 /// A job there was hit.
 fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
     let (key, text) = match &r.event {
-        Event::StopOrdered { key, reason, .. } if stopped_by(reason, of) => {
+        Event::StopOrdered { key, reason, .. } if reason.node() == Some(of) => {
             (key, format!("attempt {key} is stopped: {reason}"))
         }
         Event::SlotEnded { key, node, end, .. } if node == of => match end {
@@ -295,14 +295,4 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
     };
     let id = Some(key.job.to_string());
     Some(TimelineEntry { id, ..entry(r.at, TimelineKind::Job, text) })
-}
-
-/// Is the node the reason?
-fn stopped_by(reason: &StopReason, node: &NodeName) -> bool {
-    match reason {
-        StopReason::NodeLost { node: n }
-        | StopReason::Drain { node: n }
-        | StopReason::Sick { node: n, .. } => n == node,
-        _ => false,
-    }
 }

@@ -91,7 +91,7 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
     assert!(summary.starts_with("3 tasks: 1 succeeded, 1 failed, 1 cancelled"), "{why}");
     // Not as the one that went well.
     assert_eq!((&why["state"], &array["state"]), (&json!("failed"), &json!("failed")), "{why}");
-    assert!(summary.contains(&format!("task {id}_1 it does not wait")), "{why}");
+    assert!(summary.contains(&format!("task {id}_1 has failed")), "{why}");
     assert_eq!(why["job"], json!(id), "{why}");
     let requeue = format!("/v1/jobs/{id}/requeue");
     assert_eq!(s.post(&s.user, &requeue, &Value::Null).await.status, 200);
