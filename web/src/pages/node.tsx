@@ -30,6 +30,7 @@ export function NodePage() {
 function Shown({ node: n }: { node: Node }) {
   const l = n.location;
   const { line } = standing(n);
+  const why = n.stage_why ?? n.cordon;
   const { whole, project, operates } = useRights();
   return (
     <>
@@ -37,10 +38,11 @@ function Shown({ node: n }: { node: Node }) {
         <h1>{n.name}</h1>
         <NodeState of={n} />
         <span className="dim">
-          {n.stage_why ?? n.cordon}
+          {why}
           {n.stage_since && (
             <>
-              , <Ago at={n.stage_since} />
+              {why ? ', ' : 'since '}
+              <Ago at={n.stage_since} />
             </>
           )}
         </span>
@@ -69,7 +71,7 @@ function Shown({ node: n }: { node: Node }) {
           {whole === false && (
             <NotShown
               project={project}
-              what="the node's versions, agent, hazard, timeline, tests and remedies, and findings that are not about jobs of this project"
+              what="the node's versions, agent, hazard, timeline, tests and remedies, why it is out of service, and findings that are not about jobs of this project"
             />
           )}
         </div>
