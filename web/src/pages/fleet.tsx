@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'react';
 import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Picture, past, type Standing, useRevision } from '../live/fleet';
-import { MODES, painter } from '../map/colors';
+import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
@@ -131,7 +131,7 @@ export function FleetPage() {
           </span>
         )}
       </div>
-      <div className="legend-bar">{paint && <Legend paint={paint} />}</div>
+      <div className="legend-bar">{paint && <Legend paint={paint} use={usage(fleet)} />}</div>
       <TimeBar
         at={at}
         shown={shown !== undefined}
@@ -196,10 +196,21 @@ function NoMoment({ error }: { error: Error | null }) {
   );
 }
 
-function Legend({ paint }: { paint: NonNullable<ReturnType<typeof painter>> }) {
+function Legend({
+  paint,
+  use,
+}: {
+  paint: NonNullable<ReturnType<typeof painter>>;
+  use: ReturnType<typeof usage>;
+}) {
   const { legend, scale } = paint;
+  const number = (n: number) => n.toLocaleString('en');
   return (
     <ul className="legend" aria-label="Legend">
+      <li title="Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there.">
+        {number(use.held)} held, {number(use.free)} free
+        <span className="dim">of {number(use.held + use.free + use.neither)} GPUs</span>
+      </li>
       {scale && (
         <li className="ramp">
           <span>
@@ -215,7 +226,7 @@ function Legend({ paint }: { paint: NonNullable<ReturnType<typeof painter>> }) {
         <li key={l.label}>
           <i style={{ background: l.color }} />
           {l.label}
-          {l.count !== undefined && <span className="dim">{l.count.toLocaleString('en')}</span>}
+          {l.count !== undefined && <span className="dim">{number(l.count)}</span>}
         </li>
       ))}
     </ul>
