@@ -1,4 +1,4 @@
-import { dayWord, wall } from './zone';
+import { dayWord, midnights, wall } from './zone';
 
 /** Lines drawn as SVG: they print as sharp as they look. Figures stand in the title for those who hear it. */
 export interface PlotLine {
@@ -28,6 +28,8 @@ const W = 640;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 8, 20];
 /** How wide a digit of the scale is. */
 const DIGIT = 6.5;
+/** Half of a date or a time of day. */
+const HALF = 22;
 
 /** Space for the numbers of a scale, so that none is cut off. */
 export function margin(words: string[]): number {
@@ -43,6 +45,16 @@ export function ticks(most: number, about = 4): number[] {
   const out = [];
   for (let v = 0; v <= most * 1.0001; v += step) out.push(v);
   return out;
+}
+
+/** Some of the moments, first and last among them. */
+function spread(at: number[], most: number): number[] {
+  const n = Math.min(most, at.length);
+  return [
+    ...new Set(
+      Array.from({ length: n }, (_, k) => at[Math.round((k * (at.length - 1)) / Math.max(1, n - 1))]),
+    ),
+  ];
 }
 
 /** A path with gaps where nothing is known. */
@@ -68,11 +80,12 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
   const scale = ticks(top);
   const from = margin(scale.map(say));
-  const x = (i: number) => from + ((at[i] - first) / Math.max(1, last - first)) * (W - from - RIGHT);
+  const along = (ms: number) => from + ((ms - first) / Math.max(1, last - first)) * (W - from - RIGHT);
+  const x = (i: number) => along(at[i]);
   const y = (v: number) => height - BOTTOM - (Math.min(v, top) / top) * (height - TOP - BOTTOM);
   const long = last - first > 2 * 86_400_000;
   const when = (ms: number) => (long ? dayWord(ms) : wall(ms).time.slice(0, 5));
-  const marks = Math.min(7, at.length);
+  const marks = long ? midnights(first, last) : spread(at, 7);
   const newest = lines.map((l) => {
     const v = l.values.findLast((v) => v !== null);
     return `${l.label} ${v === null || v === undefined ? 'not known' : say(v)}`;
@@ -92,12 +105,11 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
             </text>
           </g>
         ))}
-        {[...Array(marks).keys()].map((k) => {
-          const i = marks > 1 ? Math.round((k * (at.length - 1)) / (marks - 1)) : 0;
-          const anchor = k === 0 ? 'start' : k === marks - 1 ? 'end' : 'middle';
+        {marks.map((ms) => {
+          const anchor = along(ms) < from + HALF ? 'start' : along(ms) > W - RIGHT - HALF ? 'end' : 'middle';
           return (
-            <text key={k} x={x(i)} y={height - 5} textAnchor={anchor}>
-              {at.length > 0 ? when(at[i]) : ''}
+            <text key={ms} x={along(ms)} y={height - 5} textAnchor={anchor}>
+              {when(ms)}
             </text>
           );
         })}
