@@ -384,7 +384,43 @@ await check('without frames nothing looks live, and buttons are off until they c
   await q.context().close();
 });
 
+/** What of some elements lies outside the window. */
+const outside = (p, selector) =>
+  p.evaluate(
+    (selector) =>
+      [...document.querySelectorAll(selector)]
+        .map((e) => ({ text: e.textContent, box: e.getBoundingClientRect() }))
+        .filter(
+          ({ box }) =>
+            box.width > 0 && (box.left < 0 || box.right > document.documentElement.clientWidth + 1),
+        )
+        .map(({ text, box }) => `${text}: ${Math.round(box.left)} to ${Math.round(box.right)} px`),
+    selector,
+  );
+
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+await check('while the server is away nothing is cut off, and pages say why they are empty', async () => {
+  for (const how of [PHONE, { width: 1366, height: 768 }]) {
+    const q = await page(chromium, how);
+    await q.goto(base);
+    await q.locator('.standing.live').waitFor();
+    await q.route('**/v1/**', (route) => route.abort());
+    await q.goto(`${base}/?at=2001-01-01T00:00:00Z`);
+    await q.getByText('The server is away.').waitFor();
+    const cut = await outside(q, '.top > *, .time-bar output');
+    must(cut.length === 0, cut.join(', '));
+    const rows = await q.evaluate(() =>
+      [...document.querySelectorAll('.top > button, .top > .standing, .top > .brand')]
+        .filter((e) => e.offsetWidth > 0)
+        .map((e) => Math.round(e.getBoundingClientRect().top / 30)),
+    );
+    must(new Set(rows).size === 1, `the bar wraps: ${rows}`);
+    await q.getByRole('link', { name: 'Nodes' }).click();
+    await q.getByText('the server cannot be reached').first().waitFor();
+    await q.context().close();
+  }
+});
 
 await check('on a phone lists are cards, and nothing scrolls sideways', async () => {
   const phone = await page(chromium, PHONE);

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { exact, NodeState, Problem, span } = await import('./parts');
+const { exact, Loaded, NodeState, Problem, span } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -19,6 +19,16 @@ test('what a token may not see is said calmly, without a button that cannot help
 
 test('what went wrong can be tried again', () => {
   expect(shown(new ApiError(500, 'internal', 'it broke', null))).toContain('Try again');
+});
+
+test('what cannot be read yet says so, instead of loading for ever', () => {
+  const of = (failureReason: Error | null) => {
+    const query = { data: undefined, isError: false, failureReason } as never;
+    return renderToStaticMarkup(Loaded({ query, children: () => 'read' }));
+  };
+  expect(of(null)).toContain('Loading…');
+  const away = of(new ApiError(0, 'unreachable', 'the server cannot be reached', null));
+  expect(away).toContain('Nothing read yet: the server cannot be reached. It is tried again.');
 });
 
 test('a node that new work stays away from is not shown as plainly ready', () => {

@@ -37,9 +37,11 @@ export function Loaded<T>({
 }) {
   if (query.data !== undefined) return <>{children(query.data)}</>;
   if (query.isError) return <Problem error={query.error} again={() => void query.refetch()} />;
+  // Nobody should wait for a server that is away.
+  const failed = query.failureReason?.message;
   return (
     <p className="state" role="status">
-      Loading…
+      {failed ? `Nothing read yet: ${failed}. It is tried again.` : 'Loading…'}
     </p>
   );
 }

@@ -16,7 +16,7 @@ import { chooseUtc, useUtc, wall } from './zone';
 const WORDS = {
   connecting: 'connecting',
   live: 'live',
-  away: 'server away',
+  away: 'away',
   paused: 'paused',
 };
 
@@ -97,7 +97,8 @@ export function Shell() {
         </nav>
         <span className="grow" />
         <span className={`standing ${standing}`} role="status">
-          <i /> {WORDS[standing]}
+          <i /> {standing === 'away' && <span className="wide">server </span>}
+          {WORDS[standing]}
         </span>
         {me.data && (
           <span className="dim wide cut who" title={`role ${me.data.role}, site ${me.data.site}`}>
