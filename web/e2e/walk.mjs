@@ -344,6 +344,9 @@ await check('of a moment before the log, or one that has not come, no map is sho
   await q.goto(`${base}/?at=2001-01-01T00:00:00Z`);
   await q.getByText('There is no map of this moment').waitFor();
   must((await q.locator('.map-area').count()) === 0, 'a map is shown');
+  await q.goto(`${base}/?at=nonsense`);
+  await q.getByText('“nonsense” in the address is no moment').waitFor();
+  must((await q.locator('.map-area').count()) === 0, 'a map is shown');
   await q.goto(`${base}/?at=2099-01-01T00:00:00Z`);
   await q.getByText('This moment has not come yet').waitFor();
   must((await q.locator('.map-area').count()) === 0, 'a map is shown');

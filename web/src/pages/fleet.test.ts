@@ -3,7 +3,7 @@ import type { Picture } from '../live/fleet';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
-const { ahead, mapOf, momentWords } = await import('./fleet');
+const { ahead, mapOf, momentWords, senseless } = await import('./fleet');
 
 const live = { tenants: ['live'] } as unknown as Picture;
 const then = { tenants: ['then'] } as unknown as Picture;
@@ -24,6 +24,13 @@ test('a moment that has not come yet is known, also where clocks differ a little
   expect(ahead(after(-1000), 0)).toBe(false);
   // The server's clock may be ahead of the browser's.
   expect(ahead(after(3_600_000), now + 3_600_000)).toBe(false);
+});
+
+test('what is no moment does not show the map of now', () => {
+  expect(senseless('nonsense')).toBe(true);
+  expect(senseless('2026-11-10T09:00Z')).toBe(false);
+  expect(senseless(undefined)).toBe(false);
+  expect(mapOf('nonsense', senseless('nonsense'), { isError: false }, live)).toBeUndefined();
 });
 
 test('words of a moment are never negative', () => {
