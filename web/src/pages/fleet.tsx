@@ -10,7 +10,7 @@ import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { Empty, Problem, span } from '../ui/parts';
+import { age, Empty, Problem } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { wall } from '../ui/zone';
 
@@ -262,7 +262,7 @@ function Ramp({ stops }: { stops: string[] }) {
 export function momentWords(wanted: number, now: number): string {
   const { date, time } = wall(wanted);
   const day = date === wall(now).date ? '' : `${date} `;
-  const far = wanted > now + NEAR ? `in ${span(wanted - now)}` : `${span(now - wanted)} ago`;
+  const far = wanted > now + NEAR ? `in ${age(wanted - now)}` : `${age(now - wanted)} ago`;
   return `${day}${time}, ${far}`;
 }
 

@@ -44,7 +44,7 @@ export function Pending() {
                       {j.id} {j.name}
                     </Link>
                     <span className="dim">
-                      {gang(j)}, <Ago at={j.submitted_at} />
+                      {gang(j)}, submitted <Ago at={j.submitted_at} />
                     </span>
                   </h3>
                   <p className="dim">{whereOrWhy(j)}</p>
@@ -92,7 +92,7 @@ export function Failing() {
                       {j.id} {j.name}
                     </Link>
                     <span className="dim">
-                      {j.project}, <Ago at={j.ended_at} />
+                      {j.project}, ended <Ago at={j.ended_at} />
                     </span>
                   </h3>
                   <p className="dim">{whereOrWhy(j)}</p>

@@ -238,7 +238,7 @@ export function RemedyItem({ remedy, children }: { remedy: Remedy; children?: Re
         {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
         <span className="dim">{watches(remedy) ? 'watched' : (STEPS[remedy.step] ?? remedy.step)}</span>
         <span className="dim">
-          <Ago at={remedy.since} />
+          since <Ago at={remedy.since} />
         </span>
       </h3>
       <p>
@@ -337,7 +337,7 @@ function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
         </Link>
         <span className="dim">{incident.cause}</span>
         <span className="dim">
-          <Ago at={incident.opened_at} />
+          opened <Ago at={incident.opened_at} />
         </span>
       </h3>
       <p>{tidy(incident.summary)}</p>
@@ -388,8 +388,12 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
         )}
         {!f.node && !f.job && <span className="dim">{f.entity}</span>}
         <span className="dim">
-          <Ago at={f.last_seen} />
-          {f.count > 1 && `, ${f.count} times`}
+          opened <Ago at={f.opened_at} />
+          {f.count > 1 && (
+            <>
+              , seen {f.count} times, last <Ago at={f.last_seen} />
+            </>
+          )}
         </span>
         {whole && (
           <Link to="/runbooks" search={{ mode: f.kind }}>
@@ -525,7 +529,7 @@ function Breakers() {
                     <State word={b.state} />
                     <span>{b.entity}</span>
                     <span className="dim">
-                      {b.nodes} nodes, <Ago at={b.since} />
+                      {b.nodes} nodes, since <Ago at={b.since} />
                     </span>
                   </h3>
                   <p>{b.reason}</p>

@@ -147,7 +147,7 @@ test('on-call tells an operator all, and offers a viewer nothing', () => {
 });
 
 test('what waits says when its time runs out and which jobs are on its node', () => {
-  const until = new Date(Date.now() + 3 * 3_600_000).toISOString();
+  const until = new Date(Date.now() + 3.5 * 3_600_000).toISOString();
   const remedy = {
     id: '5',
     node: 'n1',
@@ -173,6 +173,37 @@ test('what waits says when its time runs out and which jobs are on its node', ()
   expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
   expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
   expect(of({}, [])).toContain('No job is on this node.');
+});
+
+test('an age says of what it is', () => {
+  const day = '2020-01-30T00:00:00Z';
+  const finding = {
+    id: '12',
+    kind: 'drift',
+    severity: 'warning',
+    entity: 'site',
+    opened_at: day,
+    last_seen: day,
+  };
+  const incident = { ...finding, id: '13', state: 'open', summary: 's', cause: 'site' };
+  const alert = {
+    id: '1',
+    urgency: 'page',
+    cause: 'site',
+    summary: 's',
+    kind: 'k',
+    told: [],
+    level: 0,
+    count: 1,
+  };
+  const text = show(OncallPage, operator, [
+    [['health', 'summary'], { ...health, findings: [{ ...finding, count: 4 }] }],
+    [['health', 'incidents'], { items: [{ ...incident, count: 1 }], cursor: null }],
+    [['slo', 'alerts'], { items: [{ ...alert, since: day }], cursor: null }],
+  ]);
+  expect(text.match(/opened <time/g)).toHaveLength(2);
+  expect(text).toContain(', seen 4 times, last <time');
+  expect(text).toContain('began <time');
 });
 
 test('what is not listed is counted', () => {

@@ -98,7 +98,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
           <span className="dim">{a.cause}</span>
         )}
         <span className="dim">
-          <Ago at={a.since} />
+          began <Ago at={a.since} />
           {a.count > 1 && `, ${a.count} conditions`}
         </span>
       </h3>
