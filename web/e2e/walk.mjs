@@ -264,6 +264,10 @@ await check(
     await t.getByText('Not shown to this token').first().waitFor();
     for (const name of ['Cordon', 'Drain', 'Qualify', 'Try again'])
       must((await t.getByRole('button', { name, exact: true }).count()) === 0, `${name} is offered`);
+    await t.goto(`${base}/topology`);
+    await t.getByText('tests of the network are for operators').waitFor();
+    // What it may not have is not asked for: the browser would call each answer an error.
+    must(t.problems.length === 0, t.problems.join('\n'));
     await t.goto(`${base}/incidents/1`);
     await t.getByText('Not for this token').waitFor();
     must((await t.getByRole('button', { name: 'Try again' }).count()) === 0, 'Try again is offered');

@@ -66,7 +66,7 @@ function Shown({ node: n }: { node: Node }) {
               <NoFindings />
             )}
           </Panel>
-          <Telemetry name={n.name} />
+          <Telemetry node={n} />
           {whole && <Timeline name={n.name} />}
           {whole === false && (
             <NotShown
@@ -365,8 +365,17 @@ const SERIES: { column: string; title: string; unit: string; most?: number }[] =
   { column: 'mem_used', title: 'Memory used', unit: 'MiB' },
 ];
 
-export function Telemetry({ name, gpu }: { name: string; gpu?: number }) {
-  const query = useQuery(telemetry(name));
+export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>; gpu?: number }) {
+  const { whole, project } = useRights();
+  // A project is told of the GPUs that it holds; jobs of others have no number for it.
+  const told = whole || n.jobs.some((j) => /^\d/.test(j.id) && j.gpus.length > 0);
+  const query = useQuery({ ...telemetry(n.name), enabled: whole !== null && told });
+  if (whole === false && !told)
+    return (
+      <Panel title="Telemetry">
+        <Empty title={`${project} holds no GPU here`} />
+      </Panel>
+    );
   return (
     <Panel title="Telemetry" note="the last ten minutes, as far as this server has heard them">
       <Loaded query={query}>

@@ -175,6 +175,15 @@ test('what waits says when its time runs out and which jobs are on its node', ()
   expect(of({}, [])).toContain('No job is on this node.');
 });
 
+test('a token is not asked for figures of a node on which its project holds nothing', () => {
+  const on = (jobs: object[]) => show(NodePage, tenant, [[['node', 'n1'], { ...node, jobs }]]);
+  const job = { name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] };
+  for (const jobs of [[], [{ ...job, id: "another project's" }], [{ ...job, id: '7', gpus: [] }]])
+    expect(on(jobs)).toContain('team-a holds no GPU here');
+  expect(on([{ ...job, id: '7' }])).toContain('No figures yet');
+  expect(show(NodePage, viewer)).toContain('No figures yet');
+});
+
 test('an age says of what it is', () => {
   const day = '2020-01-30T00:00:00Z';
   const finding = {
