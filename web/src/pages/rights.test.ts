@@ -31,6 +31,7 @@ vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => conne
 
 const { FleetContext } = await import('../live/context');
 const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { ReservationsPage } = await import('./reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');
@@ -182,6 +183,14 @@ test('a token is not asked for figures of a node on which its project holds noth
     expect(on(jobs)).toContain('team-a holds no GPU here');
   expect(on([{ ...job, id: '7' }])).toContain('No figures yet');
   expect(show(NodePage, viewer)).toContain('No figures yet');
+});
+
+test('empty pages name commands that there are', () => {
+  const reservations = show(ReservationsPage, operator, [[['reservations'], page]]);
+  expect(reservations).toContain(
+    'muster reservation create NAME --gpus 64 --project PROJECT --start +2h --length 4h',
+  );
+  expect(show(SlosPage, operator)).toContain('once the routing names them: <code>muster routing</code>');
 });
 
 test('an age says of what it is', () => {

@@ -289,7 +289,7 @@ function Receivers() {
             <Empty title="Nobody is told yet">
               <p>
                 Alerts go to Alertmanager, a webhook, Slack or mail once the routing names them:{' '}
-                <code>muster alerts</code>.
+                <code>muster routing</code>.
               </p>
             </Empty>
           ) : (
