@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { api, once, type Schemas } from '../api/client';
-import { breakers, health, incidents, node as nodeQuery, remedies } from '../queries';
+import { breakers, health, incidents, node as nodeQuery, receivers, remedies } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
@@ -24,8 +24,8 @@ const STEPS: Record<string, string> = {
 /** What happens at the end of a step's time. Approval is waited for however long it takes. */
 const ENDS: Partial<Record<Remedy['step'], [ahead: string, past: string]>> = {
   approval: [
-    'It stays pending until somebody decides; on-call is paged',
-    'Undecided for too long, on-call was paged; it stays pending. The limit was',
+    'It stays pending until somebody decides; a page is raised',
+    'Undecided for too long, a page was raised; it stays pending. The limit was',
   ],
   moving: ['What still runs there is moved', 'Work was to have left'],
   probation: ['Probation ends', 'Probation was to end'],
@@ -192,11 +192,15 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
 
 /** When the time of a step runs out, and what then. */
 function Until({ remedy: r }: { remedy: Remedy }) {
+  const told = useQuery(receivers()).data?.items.length !== 0;
   const words = ENDS[r.step];
   if (!r.until || !words) return null;
   return (
     <p className="dim">
       {words[Date.parse(r.until) > Date.now() ? 0 : 1]} <Ago at={r.until} />
+      {r.step === 'approval' &&
+        !told &&
+        '; no receiver is set up (muster routing): it reaches nobody, unless the server has a page webhook'}
     </p>
   );
 }

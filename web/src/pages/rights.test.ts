@@ -31,6 +31,7 @@ vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => conne
 
 const { FleetContext } = await import('../live/context');
 const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { pageWords } = await import('./incident');
 const { ReservationsPage } = await import('./reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
@@ -169,7 +170,8 @@ test('what waits says when its time runs out and which jobs are on its node', ()
       [['node', 'n1'], { ...node, jobs: on }],
     ]);
   const text = of({}, jobs);
-  expect(text).toContain('stays pending until somebody decides; on-call is paged');
+  expect(text).toContain('stays pending until somebody decides; a page is raised');
+  expect(text).toContain('; no receiver is set up (muster routing): it reaches nobody');
   expect(text).toMatch(/>in 3 h</);
   expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
   expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
@@ -191,6 +193,14 @@ test('empty pages name commands that there are', () => {
     'muster reservation create NAME --gpus 64 --project PROJECT --start +2h --length 4h',
   );
   expect(show(SlosPage, operator)).toContain('once the routing names them: <code>muster routing</code>');
+});
+
+test('pages that reached nobody are not called none', () => {
+  const of = (pages: number, ...what: string[]) =>
+    pageWords({ impact: { pages }, timeline: what.map((w) => ({ what: w })) } as never);
+  expect(of(0, 'page', 'note')).toBe('0, although 1 page was raised: nobody was reached');
+  expect(of(0, 'note')).toBe('0');
+  expect(of(2, 'page', 'page')).toBe('2');
 });
 
 test('an age says of what it is', () => {
