@@ -5,7 +5,7 @@ import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { NO_FIGURE } from '../live/frame';
 import { useRights } from '../rights';
-import { Ago, Empty, Loaded, Panel } from '../ui/parts';
+import { Ago, count, Empty, Loaded, Panel } from '../ui/parts';
 import { gang, whereOrWhy } from './jobs';
 
 const SHOWN = 8;
@@ -59,14 +59,18 @@ export function Pending() {
   );
 }
 
+/** `7 more jobs`; `at least 7 more jobs` where not all of them were read. */
+export function more(left: number, open: boolean, what: string): string {
+  return `${open ? 'at least ' : ''}${count(left, `more ${what}`)}`;
+}
+
 /** How many jobs are not listed here, and where they are. */
 function More({ state, left, open }: { state: string; left: number; open: boolean }) {
   if (left <= 0) return null;
   return (
     <p className="item">
       <Link to="/jobs" search={{ state }}>
-        {left}
-        {open ? ' or more' : ''} more jobs
+        {more(left, open, 'job')}
       </Link>
     </p>
   );

@@ -552,6 +552,12 @@ function Breakers() {
   );
 }
 
+/** Remedies that ended, the last one first. */
+export function lastEnded<R extends Pick<Remedy, 'step' | 'since'>>(all: R[], most = 5): R[] {
+  const ended = all.filter((r) => r.step === 'ended');
+  return ended.sort((a, b) => Date.parse(b.since) - Date.parse(a.since)).slice(0, most);
+}
+
 function UnderWay() {
   const query = useQuery(remedies());
   return (
@@ -560,7 +566,7 @@ function UnderWay() {
         const going = page.items.filter(
           (r) => r.step !== 'ended' && r.step !== 'approval' && r.step !== 'proposed',
         );
-        const ended = page.items.filter((r) => r.step === 'ended').slice(0, 5);
+        const ended = lastEnded(page.items);
         return (
           <Panel title="Remedies under way" note={going.length ? `${going.length}` : ''}>
             {going.length === 0 && <Empty title="None" />}

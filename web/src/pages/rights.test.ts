@@ -30,7 +30,7 @@ const connection = vi.hoisted(() => ({ standing: 'live' }));
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
-const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
 const { pageWords } = await import('./incident');
 const { ReservationsPage } = await import('./reservations');
 const { SlosPage } = await import('./slos');
@@ -201,6 +201,12 @@ test('pages that reached nobody are not called none', () => {
   expect(of(0, 'page', 'note')).toBe('0, although 1 page was raised: nobody was reached');
   expect(of(0, 'note')).toBe('0');
   expect(of(2, 'page', 'page')).toBe('2');
+});
+
+test('remedies that ended are listed by when they ended', () => {
+  const at = (day: number, step = 'ended') => ({ step, since: `2030-01-0${day}T00:00:00Z` }) as never;
+  const all = [at(3), at(1), at(9, 'acting'), at(2), at(4)];
+  expect(lastEnded(all, 3)).toEqual([at(4), at(3), at(2)]);
 });
 
 test('an age says of what it is', () => {
