@@ -429,6 +429,26 @@ await check('while the server is away nothing is cut off, and pages say why they
   }
 });
 
+await check('on a phone the open page is seen in the bar, and nothing is too small to read', async () => {
+  const phone = await page(chromium, PHONE);
+  await phone.goto(`${base}/executive`);
+  await phone.locator('.standing.live').waitFor();
+  await phone.locator('main h1').waitFor();
+  await until('the bar shows it', async () => (await outside(phone, 'nav [aria-current]')).length === 0);
+  await until('words of plots are large enough', () =>
+    phone.evaluate(() =>
+      [...document.querySelectorAll('.plot svg')].every(
+        (s) => s.getBoundingClientRect().width >= s.viewBox.baseVal.width - 1,
+      ),
+    ),
+  );
+  await phone.goto(base);
+  await phone.locator('.standing.live').waitFor();
+  const hidden = await outside(phone, '.modes button');
+  must(hidden.length === 0, hidden.join(', '));
+  await phone.context().close();
+});
+
 await check('on a phone lists are cards, and nothing scrolls sideways', async () => {
   const phone = await page(chromium, PHONE);
   const { items } = await call('GET', '/v1/incidents?limit=1');

@@ -1,3 +1,4 @@
+import { useEffect, useRef, useState } from 'react';
 import { dayWord, midnights, wall } from './zone';
 
 /** Lines drawn as SVG: they print as sharp as they look. Figures stand in the title for those who hear it. */
@@ -24,7 +25,11 @@ interface Props {
   each?: string;
 }
 
-const W = 640;
+/** As wide as it is drawn, so that its words are as large as those of the page; this wide on paper. */
+const WIDE = 640;
+const NARROW = 280;
+/** How wide a date with the space around it is. */
+const DATE = 56;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 8, 20];
 /** How wide a digit of the scale is. */
 const DIGIT = 6.5;
@@ -74,7 +79,26 @@ export function path(values: (number | null)[], x: (i: number) => number, y: (v:
   return out;
 }
 
+/** A plot is drawn as wide as its place, up to its own size. */
+export function widthIn(place: number): number {
+  return place > 0 ? Math.round(Math.min(WIDE, Math.max(NARROW, place))) : WIDE;
+}
+
+/** How many dates stand under a plot without touching each other. */
+export function datesIn(width: number): number {
+  return Math.min(8, Math.max(2, Math.floor((width - LEFT) / DATE)));
+}
+
 export function Plot({ title, at, lines, most, say, height = 190, across, each }: Props) {
+  const box = useRef<HTMLElement>(null);
+  const [W, setWidth] = useState(WIDE);
+  useEffect(() => {
+    const place = box.current;
+    if (!place) return;
+    const watch = new ResizeObserver(() => setWidth(widthIn(place.clientWidth)));
+    watch.observe(place);
+    return () => watch.disconnect();
+  }, []);
   const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
   const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
@@ -85,13 +109,13 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
   const y = (v: number) => height - BOTTOM - (Math.min(v, top) / top) * (height - TOP - BOTTOM);
   const long = last - first > 2 * 86_400_000;
   const when = (ms: number) => (long ? dayWord(ms) : wall(ms).time.slice(0, 5));
-  const marks = long ? midnights(first, last) : spread(at, 7);
+  const marks = long ? midnights(first, last, datesIn(W)) : spread(at, Math.min(7, datesIn(W)));
   const newest = lines.map((l) => {
     const v = l.values.findLast((v) => v !== null);
     return `${l.label} ${v === null || v === undefined ? 'not known' : say(v)}`;
   });
   return (
-    <figure className="plot">
+    <figure className="plot" ref={box}>
       <svg
         viewBox={`0 0 ${W} ${height}`}
         role="img"
