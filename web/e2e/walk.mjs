@@ -264,6 +264,10 @@ await check(
     await t.getByText('Not shown to this token').first().waitFor();
     for (const name of ['Cordon', 'Drain', 'Qualify', 'Try again'])
       must((await t.getByRole('button', { name, exact: true }).count()) === 0, `${name} is offered`);
+    await t.goto(`${base}/topology`);
+    await t.getByText('tests of the network are for operators').waitFor();
+    // What it may not have is not asked for: the browser would call each answer an error.
+    must(t.problems.length === 0, t.problems.join('\n'));
     await t.goto(`${base}/incidents/1`);
     await t.getByText('Not for this token').waitFor();
     must((await t.getByRole('button', { name: 'Try again' }).count()) === 0, 'Try again is offered');
@@ -287,12 +291,12 @@ await check('a node is drained and taken back by its buttons', async () => {
 await check('the slider shows the map as it was before the fault, and goes back to now', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
-  await p.locator('.legend li', { hasText: 'held by a job' }).waitFor();
+  await p.locator('.legend li', { hasText: 'held, healthy' }).waitFor();
   // A moment at which the job ran and nothing was wrong.
   const at = new Date(Date.parse(placed.started_at) + 200).toISOString();
   await p.goto(`${base}/?at=${at}`);
   await p.getByText('as the log has it').waitFor();
-  await p.locator('.legend li', { hasText: 'held by a job' }).filter({ hasText: '24' }).waitFor();
+  await p.locator('.legend li', { hasText: '24 held' }).waitFor();
   must(
     (await p.locator('.legend li', { hasText: 'unreachable' }).count()) === 0,
     'the fault is seen before it happened',
@@ -344,6 +348,9 @@ await check('of a moment before the log, or one that has not come, no map is sho
   await q.goto(`${base}/?at=2001-01-01T00:00:00Z`);
   await q.getByText('There is no map of this moment').waitFor();
   must((await q.locator('.map-area').count()) === 0, 'a map is shown');
+  await q.goto(`${base}/?at=nonsense`);
+  await q.getByText('“nonsense” in the address is no moment').waitFor();
+  must((await q.locator('.map-area').count()) === 0, 'a map is shown');
   await q.goto(`${base}/?at=2099-01-01T00:00:00Z`);
   await q.getByText('This moment has not come yet').waitFor();
   must((await q.locator('.map-area').count()) === 0, 'a map is shown');
@@ -384,7 +391,63 @@ await check('without frames nothing looks live, and buttons are off until they c
   await q.context().close();
 });
 
+/** What of some elements lies outside the window. */
+const outside = (p, selector) =>
+  p.evaluate(
+    (selector) =>
+      [...document.querySelectorAll(selector)]
+        .map((e) => ({ text: e.textContent, box: e.getBoundingClientRect() }))
+        .filter(
+          ({ box }) =>
+            box.width > 0 && (box.left < 0 || box.right > document.documentElement.clientWidth + 1),
+        )
+        .map(({ text, box }) => `${text}: ${Math.round(box.left)} to ${Math.round(box.right)} px`),
+    selector,
+  );
+
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+await check('while the server is away nothing is cut off, and pages say why they are empty', async () => {
+  for (const how of [PHONE, { width: 1366, height: 768 }]) {
+    const q = await page(chromium, how);
+    await q.goto(base);
+    await q.locator('.standing.live').waitFor();
+    await q.route('**/v1/**', (route) => route.abort());
+    await q.goto(`${base}/?at=2001-01-01T00:00:00Z`);
+    await q.getByText('The server is away.').waitFor();
+    const cut = await outside(q, '.top > *, .time-bar output');
+    must(cut.length === 0, cut.join(', '));
+    const rows = await q.evaluate(() =>
+      [...document.querySelectorAll('.top > button, .top > .standing, .top > .brand')]
+        .filter((e) => e.offsetWidth > 0)
+        .map((e) => Math.round(e.getBoundingClientRect().top / 30)),
+    );
+    must(new Set(rows).size === 1, `the bar wraps: ${rows}`);
+    await q.getByRole('link', { name: 'Nodes' }).click();
+    await q.getByText('the server cannot be reached').first().waitFor();
+    await q.context().close();
+  }
+});
+
+await check('on a phone the open page is seen in the bar, and nothing is too small to read', async () => {
+  const phone = await page(chromium, PHONE);
+  await phone.goto(`${base}/executive`);
+  await phone.locator('.standing.live').waitFor();
+  await phone.locator('main h1').waitFor();
+  await until('the bar shows it', async () => (await outside(phone, 'nav [aria-current]')).length === 0);
+  await until('words of plots are large enough', () =>
+    phone.evaluate(() =>
+      [...document.querySelectorAll('.plot svg')].every(
+        (s) => s.getBoundingClientRect().width >= s.viewBox.baseVal.width - 1,
+      ),
+    ),
+  );
+  await phone.goto(base);
+  await phone.locator('.standing.live').waitFor();
+  const hidden = await outside(phone, '.modes button');
+  must(hidden.length === 0, hidden.join(', '));
+  await phone.context().close();
+});
 
 await check('on a phone lists are cards, and nothing scrolls sideways', async () => {
   const phone = await page(chromium, PHONE);

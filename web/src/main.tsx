@@ -24,6 +24,8 @@ function Inside() {
             // What changes is told by the stream; nothing is read again by the clock.
             staleTime: Number.POSITIVE_INFINITY,
             refetchOnWindowFocus: false,
+            // A site may be reached where the browser thinks that it is offline; where not, that is said.
+            networkMode: 'always',
             retry: (n, e) => n < 2 && !(e instanceof ApiError && e.status >= 400 && e.status < 500),
           },
         },

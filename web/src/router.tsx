@@ -52,7 +52,7 @@ const fleet = createRoute({
   ): { by?: Mode; find?: string; search?: boolean; at?: string } => ({
     by: MODES.find((m) => m.mode === s.by)?.mode,
     find: text(s.find),
-    at: Number.isNaN(Date.parse(text(s.at) ?? '')) ? undefined : text(s.at),
+    at: text(s.at),
     search: s.search === true || undefined,
   }),
 });

@@ -152,7 +152,8 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
 }
 
 /// What a token that is bound to a project sees of a node: what it takes to understand why work
-/// fits or waits. Serial numbers, addresses, versions and tests are the site's. Others see all of it.
+/// fits or waits. Serial numbers, addresses, versions, tests, what was found and what is done about
+/// it are the site's. Others see all of it.
 fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     if caller.actor.project.is_none() {
         return node;
@@ -180,9 +181,22 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     node.orphans.clear();
     // What was found is the site's; that it is used last is not.
     node.avoided = node.avoided.map(|_| "something was found there".into());
+    if node.breaker.take().is_some() && node.state == "ready" {
+        node.no_new_work = Some("behind an open breaker".into());
+    }
+    // Reasons name findings and failed tests, also where an operator wrote them.
+    node.cordon = node.cordon.map(|_| "by the operators of the site".into());
+    node.stage_why = None;
+    node.stage_until = None;
+    node.probation = None;
+    node.remedy = None;
+    node.remedy_detail = None;
     node.hazard = 0;
     node.agent = None;
     node.qualified = None;
+    if let Some(test) = &mut node.qualifying {
+        test.progress = None;
+    }
     node
 }
 
@@ -197,8 +211,7 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let faults = faults.map(|f| faults::view(f)).collect();
         let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
         let findings = open.map(|f| health::findings::view(f)).collect();
-        let remedy = node.remedy.filter(|_| caller.actor.project.is_none());
-        let remedy = remedy.and_then(|id| s.health.remedies.get(&id));
+        let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
         let remedy = remedy.map(|r| health::remedies::view(s, r));
         let wrong = (faults, findings, remedy);
         Some((s.seq, Arc::clone(node), in_use(s, caller, node), wrong))

@@ -132,7 +132,8 @@ pub(super) struct NodeSum {
     pub(super) glyph: Glyph,
     pub(super) gpus: u32,
     pub(super) held: u32,
-    /// GPUs that cannot be given: excluded, missing, or on a node that is out of service.
+    /// GPUs that nobody holds and that cannot be given: excluded, missing, behind an open breaker, or on
+    /// a node that takes no work. The rest is free; the console's map counts so too (`heldOrFree`).
     pub(super) out: u32,
     watts: u64,
     watts_told: u32,
@@ -295,7 +296,7 @@ impl Fleet {
         let ready = glyph == Glyph::Free;
         let out = match (gpus, ready) {
             (0, _) => 0,
-            (_, true) => count(&|c| !c.held && apart(&c)),
+            (_, true) => count(&|c| !c.held && (c.breaker || apart(&c))),
             (_, false) => count(&|c| !c.held),
         };
         if ready {

@@ -1,7 +1,18 @@
 import { expect, test, vi } from 'vitest';
 import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
-import { CLASSES, classColor, classOf, css, hazardWords, painter, ramp, type Theme } from './colors';
+import {
+  CLASSES,
+  classColor,
+  classOf,
+  css,
+  hazardWords,
+  heldOrFree,
+  painter,
+  ramp,
+  type Theme,
+  usage,
+} from './colors';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { avoidedNodes } = await import('../live/avoided');
@@ -55,8 +66,24 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(classOf('cordoned', 0, true)).toBe('away');
   const counts = (names: typeof avoided) =>
     Object.fromEntries(painter(fleet, 'state', 'dark', names)?.legend.map((l) => [l.label, l.count]) ?? []);
-  expect(counts(avoided)).toMatchObject({ free: 0, 'free, avoided by new work': 1, 'held by a job': 2 });
-  expect(counts(new Map())).toMatchObject({ free: 1, 'held by a job': 2 });
+  expect(counts(avoided)).toMatchObject({
+    'free, healthy': 0,
+    'free, avoided by new work': 1,
+    'held, healthy': 2,
+  });
+  expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'held, healthy': 2 });
+});
+
+test('held and free are counted by one rule, whatever colour a GPU has', () => {
+  expect(heldOrFree('ready', Flag.held)).toBe('held');
+  expect(heldOrFree('ready', Flag.held | Flag.breaker)).toBe('held');
+  expect(heldOrFree('cordoned', Flag.held | 3)).toBe('held');
+  expect(heldOrFree('ready', 0)).toBe('free');
+  expect(heldOrFree('ready', Flag.breaker)).toBe('neither');
+  expect(heldOrFree('missing', 0)).toBe('neither');
+  expect(usage(fleet)).toEqual({ held: 2, free: 1, neither: 1 });
+  const broken = { ...fleet, columns: { ...fleet.columns, flags: new Uint8Array([132, 4, 128, 0]) } };
+  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, neither: 2 });
 });
 
 test('what has a fault has no hazard', () => {

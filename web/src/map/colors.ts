@@ -34,8 +34,8 @@ const SUSPECT = CLASSES.indexOf('suspect');
 const LOST = CLASSES.indexOf('lost');
 
 export const CLASS_WORDS: Record<Class, string> = {
-  held: 'held by a job',
-  free: 'free',
+  held: 'held, healthy',
+  free: 'free, healthy',
   avoided: 'free, avoided by new work',
   away: 'takes no new work',
   testing: 'tested or repaired',
@@ -169,6 +169,25 @@ export function classOf(state: string, flags: number, avoided = false): Class {
     if (own === 'free') return flags & Flag.held ? 'held' : avoided ? 'avoided' : 'free';
   }
   return own;
+}
+
+/** Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. `muster top` counts so too. */
+export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'neither' {
+  if (flags & Flag.held) return 'held';
+  return state === 'ready' && !(flags & Flag.breaker) ? 'free' : 'neither';
+}
+
+/** GPUs by their use. */
+export function usage(fleet: Picture): Record<ReturnType<typeof heldOrFree>, number> {
+  const out = { held: 0, free: 0, neither: 0 };
+  const { columns: c, layout } = fleet;
+  layout?.nodes.forEach((node, n) => {
+    // A node without GPUs has a place on the map too.
+    if (!c || node.gpus === 0) return;
+    for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++)
+      out[heldOrFree(layout.states[c.state[i]] ?? '', c.flags[i])]++;
+  });
+  return out;
 }
 
 /** States of what is out of service for a fault: how likely it is to fail says nothing any more. */

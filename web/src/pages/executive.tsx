@@ -219,7 +219,11 @@ function Falls({ r }: { r: Report }) {
 function Success({ r }: { r: Report }) {
   const { jobs, interruptions } = r.total;
   const rows: [string, number, string][] = [
-    ['succeeded', jobs.succeeded, `${jobs.succeeded_first} of them at the first attempt`],
+    [
+      'succeeded',
+      jobs.succeeded,
+      `${jobs.succeeded_first.toLocaleString('en')} of them at the first attempt`,
+    ],
     ['failed by themselves', jobs.failed.application, 'the program ended badly'],
     ['failed by the hardware', jobs.failed.infrastructure, ''],
     ['failed by the platform', jobs.failed.platform, ''],

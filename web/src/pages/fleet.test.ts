@@ -3,7 +3,7 @@ import type { Picture } from '../live/fleet';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
-const { ahead, mapOf, momentWords } = await import('./fleet');
+const { ahead, mapOf, momentWords, senseless } = await import('./fleet');
 
 const live = { tenants: ['live'] } as unknown as Picture;
 const then = { tenants: ['then'] } as unknown as Picture;
@@ -26,8 +26,15 @@ test('a moment that has not come yet is known, also where clocks differ a little
   expect(ahead(after(3_600_000), now + 3_600_000)).toBe(false);
 });
 
+test('what is no moment does not show the map of now', () => {
+  expect(senseless('nonsense')).toBe(true);
+  expect(senseless('2026-11-10T09:00Z')).toBe(false);
+  expect(senseless(undefined)).toBe(false);
+  expect(mapOf('nonsense', senseless('nonsense'), { isError: false }, live)).toBeUndefined();
+});
+
 test('words of a moment are never negative', () => {
   const now = Date.parse('2030-01-31T12:07:00Z');
-  expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 90 s ago$/);
-  expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 350 d$/);
+  expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 1 min ago$/);
+  expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 349 d$/);
 });

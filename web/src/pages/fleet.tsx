@@ -4,13 +4,13 @@ import { useEffect, useMemo, useRef, useState } from 'react';
 import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Picture, past, type Standing, useRevision } from '../live/fleet';
-import { MODES, painter } from '../map/colors';
+import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { Empty, Problem, span } from '../ui/parts';
+import { age, Empty, Problem } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { wall } from '../ui/zone';
 
@@ -20,6 +20,11 @@ const NEAR = 60_000;
 /** Has this moment not come yet? `now`: by the server's clock, where that is known. */
 export function ahead(at: string, now: number): boolean {
   return Date.parse(at) > Math.max(now, Date.now()) + NEAR;
+}
+
+/** Is this no moment at all? */
+export function senseless(at: string | undefined): at is string {
+  return at !== undefined && Number.isNaN(Date.parse(at));
 }
 
 const NOTHING: Picture = {
@@ -40,16 +45,17 @@ export function FleetPage() {
   const mode = search.by ?? 'state';
   const at = search.at;
   const future = at !== undefined && ahead(at, live.at);
+  const none = future || senseless(at);
   const then = useQuery({
     queryKey: ['past', at],
     queryFn: ({ signal }) => past(new Date(at ?? ''), signal),
-    enabled: at !== undefined && !future,
+    enabled: at !== undefined && !none,
     placeholderData: keepPreviousData,
     gcTime: 10_000,
     retry: false,
   });
   // Until the log is read the map stays, and the bar says of when it is. Of a moment that cannot be shown there is none.
-  const shown = mapOf(at, future, then, live);
+  const shown = mapOf(at, none, then, live);
   const fleet = shown ?? NOTHING;
   // What waited then is not told of a moment that has passed.
   const avoided = useAvoided();
@@ -131,7 +137,7 @@ export function FleetPage() {
           </span>
         )}
       </div>
-      <div className="legend-bar">{paint && <Legend paint={paint} />}</div>
+      <div className="legend-bar">{paint && <Legend paint={paint} use={usage(fleet)} />}</div>
       <TimeBar
         at={at}
         shown={shown !== undefined}
@@ -142,7 +148,7 @@ export function FleetPage() {
         go={(to) => void navigate({ search: { ...search, at: to }, replace: true })}
       />
       {at !== undefined && shown === undefined ? (
-        <NoMoment error={future ? null : then.error} />
+        <NoMoment at={at} error={none ? null : then.error} />
       ) : total > 0 && paint ? (
         <FleetMap
           fleet={fleet}
@@ -177,29 +183,43 @@ export function FleetPage() {
 /** Which map is shown at a moment that is asked for: never that of now once it is known that there is none of then. */
 export function mapOf(
   at: string | undefined,
-  future: boolean,
+  none: boolean,
   then: { data?: Picture; isError: boolean },
   live: Picture,
 ): Picture | undefined {
   if (at === undefined) return live;
-  if (future) return undefined;
+  if (none) return undefined;
   return then.data ?? (then.isError ? undefined : live);
 }
 
 /** Why there is no map of the moment that is asked for: null when it has not come yet. */
-function NoMoment({ error }: { error: Error | null }) {
+function NoMoment({ at, error }: { at: string; error: Error | null }) {
+  const why = senseless(at)
+    ? `“${at}” in the address is no moment: write it as in ?at=2030-01-31T03:12:00Z`
+    : error?.message;
   return (
-    <Empty title={error ? 'There is no map of this moment' : 'This moment has not come yet'}>
-      {error && <p>{error.message}</p>}
+    <Empty title={why ? 'There is no map of this moment' : 'This moment has not come yet'}>
+      {why && <p>{why}</p>}
       <p>Press Live for the map of now.</p>
     </Empty>
   );
 }
 
-function Legend({ paint }: { paint: NonNullable<ReturnType<typeof painter>> }) {
+function Legend({
+  paint,
+  use,
+}: {
+  paint: NonNullable<ReturnType<typeof painter>>;
+  use: ReturnType<typeof usage>;
+}) {
   const { legend, scale } = paint;
+  const number = (n: number) => n.toLocaleString('en');
   return (
     <ul className="legend" aria-label="Legend">
+      <li title="Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there.">
+        {number(use.held)} held, {number(use.free)} free
+        <span className="dim">of {number(use.held + use.free + use.neither)} GPUs</span>
+      </li>
       {scale && (
         <li className="ramp">
           <span>
@@ -215,7 +235,7 @@ function Legend({ paint }: { paint: NonNullable<ReturnType<typeof painter>> }) {
         <li key={l.label}>
           <i style={{ background: l.color }} />
           {l.label}
-          {l.count !== undefined && <span className="dim">{l.count.toLocaleString('en')}</span>}
+          {l.count !== undefined && <span className="dim">{number(l.count)}</span>}
         </li>
       ))}
     </ul>
@@ -242,7 +262,7 @@ function Ramp({ stops }: { stops: string[] }) {
 export function momentWords(wanted: number, now: number): string {
   const { date, time } = wall(wanted);
   const day = date === wall(now).date ? '' : `${date} `;
-  const far = wanted > now + NEAR ? `in ${span(wanted - now)}` : `${span(now - wanted)} ago`;
+  const far = wanted > now + NEAR ? `in ${age(wanted - now)}` : `${age(now - wanted)} ago`;
   return `${day}${time}, ${far}`;
 }
 
@@ -271,7 +291,7 @@ function TimeBar({
   const now = Math.floor(Date.now() / 1000);
   const from = begin.data ? Math.ceil(Date.parse(begin.data) / 1000) : now;
   const [drawn, setDrawn] = useState<number | null>(null);
-  const wanted = drawn ?? (at ? Math.floor(Date.parse(at) / 1000) : now);
+  const wanted = drawn ?? (at && !senseless(at) ? Math.floor(Date.parse(at) / 1000) : now);
   // The log is lived again when the hand rests, not at every pixel.
   useEffect(() => {
     if (drawn === null) return;
@@ -283,13 +303,16 @@ function TimeBar({
   }, [drawn, go]);
   const past = at !== undefined || drawn !== null;
   const stale = standing === 'away';
-  const words = past
-    ? momentWords(wanted * 1000, now * 1000)
-    : !stale
-      ? 'now'
-      : seen > 0
-        ? `not now: as of ${momentWords(seen, now * 1000)}`
-        : 'nothing read yet';
+  const words =
+    drawn === null && senseless(at)
+      ? 'no moment'
+      : past
+        ? momentWords(wanted * 1000, now * 1000)
+        : !stale
+          ? 'now'
+          : seen > 0
+            ? `not now: as of ${momentWords(seen, now * 1000)}`
+            : 'nothing read yet';
   return (
     <div className={past ? 'time-bar past' : stale ? 'time-bar stale' : 'time-bar'}>
       <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>

@@ -83,7 +83,7 @@ export function GpuPage() {
                       <NoFindings />
                     )}
                   </Panel>
-                  <Telemetry name={name} gpu={gpu} />
+                  <Telemetry node={n} gpu={gpu} />
                   {whole && <Timeline name={name} gpu={gpu} />}
                   {whole === false && (
                     <NotShown

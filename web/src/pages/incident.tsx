@@ -137,6 +137,13 @@ function Doing({ made }: { made: Made }) {
   );
 }
 
+/** Pages that reached somebody; where none did, that some were raised. */
+export function pageWords({ impact, timeline }: Pick<Made, 'impact' | 'timeline'>): string {
+  const raised = timeline.filter((e) => e.what === 'page').length;
+  if (impact.pages > 0 || raised === 0) return String(impact.pages);
+  return `0, although ${count(raised, 'page')} ${raised === 1 ? 'was' : 'were'} raised: nobody was reached`;
+}
+
 function Cost({ made }: { made: Made }) {
   const m = made.impact;
   return (
@@ -163,8 +170,8 @@ function Cost({ made }: { made: Made }) {
         </dd>
         <dt>Projects</dt>
         <dd>{m.projects.join(', ') || 'none'}</dd>
-        <dt>Pages</dt>
-        <dd>{m.pages}</dd>
+        <dt>Pages sent</dt>
+        <dd>{pageWords(made)}</dd>
       </dl>
     </Panel>
   );

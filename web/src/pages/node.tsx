@@ -30,6 +30,7 @@ export function NodePage() {
 function Shown({ node: n }: { node: Node }) {
   const l = n.location;
   const { line } = standing(n);
+  const why = n.stage_why ?? n.cordon;
   const { whole, project, operates } = useRights();
   return (
     <>
@@ -37,10 +38,11 @@ function Shown({ node: n }: { node: Node }) {
         <h1>{n.name}</h1>
         <NodeState of={n} />
         <span className="dim">
-          {n.stage_why ?? n.cordon}
+          {why}
           {n.stage_since && (
             <>
-              , <Ago at={n.stage_since} />
+              {why ? ', ' : 'since '}
+              <Ago at={n.stage_since} />
             </>
           )}
         </span>
@@ -64,12 +66,12 @@ function Shown({ node: n }: { node: Node }) {
               <NoFindings />
             )}
           </Panel>
-          <Telemetry name={n.name} />
+          <Telemetry node={n} />
           {whole && <Timeline name={n.name} />}
           {whole === false && (
             <NotShown
               project={project}
-              what="the node's versions, agent, hazard, timeline, tests and remedies, and findings that are not about jobs of this project"
+              what="the node's versions, agent, hazard, timeline, tests and remedies, why it is out of service, and findings that are not about jobs of this project"
             />
           )}
         </div>
@@ -363,8 +365,17 @@ const SERIES: { column: string; title: string; unit: string; most?: number }[] =
   { column: 'mem_used', title: 'Memory used', unit: 'MiB' },
 ];
 
-export function Telemetry({ name, gpu }: { name: string; gpu?: number }) {
-  const query = useQuery(telemetry(name));
+export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>; gpu?: number }) {
+  const { whole, project } = useRights();
+  // A project is told of the GPUs that it holds; jobs of others have no number for it.
+  const told = whole || n.jobs.some((j) => /^\d/.test(j.id) && j.gpus.length > 0);
+  const query = useQuery({ ...telemetry(n.name), enabled: whole !== null && told });
+  if (whole === false && !told)
+    return (
+      <Panel title="Telemetry">
+        <Empty title={`${project} holds no GPU here`} />
+      </Panel>
+    );
   return (
     <Panel title="Telemetry" note="the last ten minutes, as far as this server has heard them">
       <Loaded query={query}>

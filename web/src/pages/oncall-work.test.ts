@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
-const { hottest } = await import('./oncall-work');
+const { hottest, more } = await import('./oncall-work');
 
 test('each hot node is named once, by its hottest GPU; what is not told is not hot', () => {
   const fleet = {
@@ -12,4 +12,10 @@ test('each hot node is named once, by its hottest GPU; what is not told is not h
     { node: 0, gpu: 1, temp: 90 },
     { node: 2, gpu: 4, temp: 85 },
   ]);
+});
+
+test('what is left out is counted in words that fit together', () => {
+  expect(more(42, true, 'job')).toBe('at least 42 more jobs');
+  expect(more(1, false, 'job')).toBe('1 more job');
+  expect(more(1641, false, 'job')).toBe('1,641 more jobs');
 });

@@ -5,7 +5,7 @@ import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { NO_FIGURE } from '../live/frame';
 import { useRights } from '../rights';
-import { Ago, Empty, Loaded, Panel } from '../ui/parts';
+import { Ago, count, Empty, Loaded, Panel } from '../ui/parts';
 import { gang, whereOrWhy } from './jobs';
 
 const SHOWN = 8;
@@ -44,7 +44,7 @@ export function Pending() {
                       {j.id} {j.name}
                     </Link>
                     <span className="dim">
-                      {gang(j)}, <Ago at={j.submitted_at} />
+                      {gang(j)}, submitted <Ago at={j.submitted_at} />
                     </span>
                   </h3>
                   <p className="dim">{whereOrWhy(j)}</p>
@@ -59,14 +59,18 @@ export function Pending() {
   );
 }
 
+/** `7 more jobs`; `at least 7 more jobs` where not all of them were read. */
+export function more(left: number, open: boolean, what: string): string {
+  return `${open ? 'at least ' : ''}${count(left, `more ${what}`)}`;
+}
+
 /** How many jobs are not listed here, and where they are. */
 function More({ state, left, open }: { state: string; left: number; open: boolean }) {
   if (left <= 0) return null;
   return (
     <p className="item">
       <Link to="/jobs" search={{ state }}>
-        {left}
-        {open ? ' or more' : ''} more jobs
+        {more(left, open, 'job')}
       </Link>
     </p>
   );
@@ -92,7 +96,7 @@ export function Failing() {
                       {j.id} {j.name}
                     </Link>
                     <span className="dim">
-                      {j.project}, <Ago at={j.ended_at} />
+                      {j.project}, ended <Ago at={j.ended_at} />
                     </span>
                   </h3>
                   <p className="dim">{whereOrWhy(j)}</p>

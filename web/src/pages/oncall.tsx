@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { api, once, type Schemas } from '../api/client';
-import { breakers, health, incidents, node as nodeQuery, remedies } from '../queries';
+import { breakers, health, incidents, node as nodeQuery, receivers, remedies } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
@@ -24,8 +24,8 @@ const STEPS: Record<string, string> = {
 /** What happens at the end of a step's time. Approval is waited for however long it takes. */
 const ENDS: Partial<Record<Remedy['step'], [ahead: string, past: string]>> = {
   approval: [
-    'It stays pending until somebody decides; on-call is paged',
-    'Undecided for too long, on-call was paged; it stays pending. The limit was',
+    'It stays pending until somebody decides; a page is raised',
+    'Undecided for too long, a page was raised; it stays pending. The limit was',
   ],
   moving: ['What still runs there is moved', 'Work was to have left'],
   probation: ['Probation ends', 'Probation was to end'],
@@ -192,11 +192,15 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
 
 /** When the time of a step runs out, and what then. */
 function Until({ remedy: r }: { remedy: Remedy }) {
+  const told = useQuery(receivers()).data?.items.length !== 0;
   const words = ENDS[r.step];
   if (!r.until || !words) return null;
   return (
     <p className="dim">
       {words[Date.parse(r.until) > Date.now() ? 0 : 1]} <Ago at={r.until} />
+      {r.step === 'approval' &&
+        !told &&
+        '; no receiver is set up (muster routing): it reaches nobody, unless the server has a page webhook'}
     </p>
   );
 }
@@ -238,7 +242,7 @@ export function RemedyItem({ remedy, children }: { remedy: Remedy; children?: Re
         {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
         <span className="dim">{watches(remedy) ? 'watched' : (STEPS[remedy.step] ?? remedy.step)}</span>
         <span className="dim">
-          <Ago at={remedy.since} />
+          since <Ago at={remedy.since} />
         </span>
       </h3>
       <p>
@@ -337,7 +341,7 @@ function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
         </Link>
         <span className="dim">{incident.cause}</span>
         <span className="dim">
-          <Ago at={incident.opened_at} />
+          opened <Ago at={incident.opened_at} />
         </span>
       </h3>
       <p>{tidy(incident.summary)}</p>
@@ -388,8 +392,12 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
         )}
         {!f.node && !f.job && <span className="dim">{f.entity}</span>}
         <span className="dim">
-          <Ago at={f.last_seen} />
-          {f.count > 1 && `, ${f.count} times`}
+          opened <Ago at={f.opened_at} />
+          {f.count > 1 && (
+            <>
+              , seen {f.count} times, last <Ago at={f.last_seen} />
+            </>
+          )}
         </span>
         {whole && (
           <Link to="/runbooks" search={{ mode: f.kind }}>
@@ -525,7 +533,7 @@ function Breakers() {
                     <State word={b.state} />
                     <span>{b.entity}</span>
                     <span className="dim">
-                      {b.nodes} nodes, <Ago at={b.since} />
+                      {b.nodes} nodes, since <Ago at={b.since} />
                     </span>
                   </h3>
                   <p>{b.reason}</p>
@@ -544,6 +552,12 @@ function Breakers() {
   );
 }
 
+/** Remedies that ended, the last one first. */
+export function lastEnded<R extends Pick<Remedy, 'step' | 'since'>>(all: R[], most = 5): R[] {
+  const ended = all.filter((r) => r.step === 'ended');
+  return ended.sort((a, b) => Date.parse(b.since) - Date.parse(a.since)).slice(0, most);
+}
+
 function UnderWay() {
   const query = useQuery(remedies());
   return (
@@ -552,7 +566,7 @@ function UnderWay() {
         const going = page.items.filter(
           (r) => r.step !== 'ended' && r.step !== 'approval' && r.step !== 'proposed',
         );
-        const ended = page.items.filter((r) => r.step === 'ended').slice(0, 5);
+        const ended = lastEnded(page.items);
         return (
           <Panel title="Remedies under way" note={going.length ? `${going.length}` : ''}>
             {going.length === 0 && <Empty title="None" />}

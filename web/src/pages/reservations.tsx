@@ -23,7 +23,10 @@ export function ReservationsPage() {
               <Empty title={project ? `Nothing is reserved for ${project}` : 'Nothing is reserved'}>
                 <p>
                   A reservation keeps nodes for projects at a time; a maintenance window keeps them empty:{' '}
-                  <code>muster reserve NAME --nodes 8 --start 2030-01-31T12:00:00Z --for 4h</code>.
+                  <code>
+                    muster reservation create NAME --gpus 64 --project PROJECT --start +2h --length 4h
+                  </code>
+                  .
                 </p>
               </Empty>
             </div>

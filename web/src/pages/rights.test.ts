@@ -30,7 +30,9 @@ const connection = vi.hoisted(() => ({ standing: 'live' }));
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
-const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { pageWords } = await import('./incident');
+const { ReservationsPage } = await import('./reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');
@@ -147,7 +149,7 @@ test('on-call tells an operator all, and offers a viewer nothing', () => {
 });
 
 test('what waits says when its time runs out and which jobs are on its node', () => {
-  const until = new Date(Date.now() + 3 * 3_600_000).toISOString();
+  const until = new Date(Date.now() + 3.5 * 3_600_000).toISOString();
   const remedy = {
     id: '5',
     node: 'n1',
@@ -168,11 +170,74 @@ test('what waits says when its time runs out and which jobs are on its node', ()
       [['node', 'n1'], { ...node, jobs: on }],
     ]);
   const text = of({}, jobs);
-  expect(text).toContain('stays pending until somebody decides; on-call is paged');
+  expect(text).toContain('stays pending until somebody decides; a page is raised');
+  expect(text).toContain('; no receiver is set up (muster routing): it reaches nobody');
   expect(text).toMatch(/>in 3 h</);
   expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
   expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
   expect(of({}, [])).toContain('No job is on this node.');
+});
+
+test('a token is not asked for figures of a node on which its project holds nothing', () => {
+  const on = (jobs: object[]) => show(NodePage, tenant, [[['node', 'n1'], { ...node, jobs }]]);
+  const job = { name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] };
+  for (const jobs of [[], [{ ...job, id: "another project's" }], [{ ...job, id: '7', gpus: [] }]])
+    expect(on(jobs)).toContain('team-a holds no GPU here');
+  expect(on([{ ...job, id: '7' }])).toContain('No figures yet');
+  expect(show(NodePage, viewer)).toContain('No figures yet');
+});
+
+test('empty pages name commands that there are', () => {
+  const reservations = show(ReservationsPage, operator, [[['reservations'], page]]);
+  expect(reservations).toContain(
+    'muster reservation create NAME --gpus 64 --project PROJECT --start +2h --length 4h',
+  );
+  expect(show(SlosPage, operator)).toContain('once the routing names them: <code>muster routing</code>');
+});
+
+test('pages that reached nobody are not called none', () => {
+  const of = (pages: number, ...what: string[]) =>
+    pageWords({ impact: { pages }, timeline: what.map((w) => ({ what: w })) } as never);
+  expect(of(0, 'page', 'note')).toBe('0, although 1 page was raised: nobody was reached');
+  expect(of(0, 'note')).toBe('0');
+  expect(of(2, 'page', 'page')).toBe('2');
+});
+
+test('remedies that ended are listed by when they ended', () => {
+  const at = (day: number, step = 'ended') => ({ step, since: `2030-01-0${day}T00:00:00Z` }) as never;
+  const all = [at(3), at(1), at(9, 'acting'), at(2), at(4)];
+  expect(lastEnded(all, 3)).toEqual([at(4), at(3), at(2)]);
+});
+
+test('an age says of what it is', () => {
+  const day = '2020-01-30T00:00:00Z';
+  const finding = {
+    id: '12',
+    kind: 'drift',
+    severity: 'warning',
+    entity: 'site',
+    opened_at: day,
+    last_seen: day,
+  };
+  const incident = { ...finding, id: '13', state: 'open', summary: 's', cause: 'site' };
+  const alert = {
+    id: '1',
+    urgency: 'page',
+    cause: 'site',
+    summary: 's',
+    kind: 'k',
+    told: [],
+    level: 0,
+    count: 1,
+  };
+  const text = show(OncallPage, operator, [
+    [['health', 'summary'], { ...health, findings: [{ ...finding, count: 4 }] }],
+    [['health', 'incidents'], { items: [{ ...incident, count: 1 }], cursor: null }],
+    [['slo', 'alerts'], { items: [{ ...alert, since: day }], cursor: null }],
+  ]);
+  expect(text.match(/opened <time/g)).toHaveLength(2);
+  expect(text).toContain(', seen 4 times, last <time');
+  expect(text).toContain('began <time');
 });
 
 test('what is not listed is counted', () => {

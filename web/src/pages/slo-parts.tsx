@@ -66,8 +66,8 @@ export function Alerts({ short }: { short?: boolean }) {
             {shown.length < page.items.length && (
               <p className="item">
                 <Link to="/slos">
-                  {page.items.length - shown.length}
-                  {page.cursor ? ' or more' : ''} more alerts
+                  {page.cursor ? 'at least ' : ''}
+                  {count(page.items.length - shown.length, 'more alert')}
                 </Link>
               </p>
             )}
@@ -98,7 +98,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
           <span className="dim">{a.cause}</span>
         )}
         <span className="dim">
-          <Ago at={a.since} />
+          began <Ago at={a.since} />
           {a.count > 1 && `, ${a.count} conditions`}
         </span>
       </h3>

@@ -113,8 +113,8 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
       </p>
       {s.firing.map((f) => (
         <p key={`${f.long}${f.urgency}`}>
-          <Word tone={f.urgency === 'page' ? 'worst' : 'warn'}>{f.urgency}</Word> spends its budget{' '}
-          {rate(f.long_rate)} times too fast over {f.long}, {rate(f.short_rate)} times over {f.short}
+          <Word tone={f.urgency === 'page' ? 'worst' : 'warn'}>{f.urgency}</Word> burn rate{' '}
+          {rate(f.long_rate)}x over {f.long}, {rate(f.short_rate)}x over {f.short}
         </p>
       ))}
     </div>
@@ -165,7 +165,11 @@ function One({ name }: { name: string }) {
                 />
                 <dl className="facts">
                   {s.burn.map((b) => (
-                    <Fact key={b.window} word={`over ${b.window}`} text={`${rate(b.rate)} times`} />
+                    <Fact
+                      key={b.window}
+                      word={`over ${b.window}`}
+                      text={b.rate === null || b.rate === undefined ? 'no data' : `${rate(b.rate)}x`}
+                    />
                   ))}
                   <Fact
                     word="counted"
@@ -289,7 +293,7 @@ function Receivers() {
             <Empty title="Nobody is told yet">
               <p>
                 Alerts go to Alertmanager, a webhook, Slack or mail once the routing names them:{' '}
-                <code>muster alerts</code>.
+                <code>muster routing</code>.
               </p>
             </Empty>
           ) : (

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { ApiError, api, once, type Schemas } from '../api/client';
+import { api, once, type Schemas } from '../api/client';
 import { type Avoided, useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
@@ -92,10 +92,10 @@ export function TopologyPage() {
   const revision = useRevision(fleet);
   const theme = useTheme();
   const { only } = useSearch({ from: '/topology' });
-  const { project } = useRights();
+  const { whole, project, operates } = useRights();
   const layout = fleet.layout;
   const avoided = useAvoided();
-  const tests = useQuery(fabric());
+  const tests = useQuery({ ...fabric(), enabled: operates });
   const found = useQuery(linkFindings());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the tree follows the layout
   const spines = useMemo(() => tree(fleet), [layout]);
@@ -151,7 +151,13 @@ export function TopologyPage() {
         </Empty>
       ) : (
         <>
-          <Health known={known} nodes={layout.nodes.length} tests={tests} kinds={kinds} />
+          <Health
+            known={known}
+            nodes={layout.nodes.length}
+            tests={tests}
+            barred={whole !== null && !operates}
+            kinds={kinds}
+          />
           {shown
             .filter((s) => s.leaves.length > 0)
             .map((s) => (
@@ -253,11 +259,14 @@ function Health({
   known,
   nodes,
   tests,
+  barred,
   kinds,
 }: {
   known: Links;
   nodes: number;
   tests: Tests;
+  /** This token may not know of them. */
+  barred: boolean;
   kinds: Class[];
 }) {
   const { only } = useSearch({ from: '/topology' });
@@ -267,7 +276,6 @@ function Health({
   const ask = useAsk();
   const { act, busy } = useAct();
   const newest = tests.data?.newest ?? null;
-  const barred = tests.error instanceof ApiError && tests.error.status === 403;
   const states = ORDER.filter((c) => kinds.includes(c));
   return (
     <Panel
@@ -298,7 +306,7 @@ function Health({
             />
             only what is not well
           </label>
-          {operates && !barred && (
+          {operates && (
             <button
               type="button"
               disabled={busy || !!tests.data?.going}

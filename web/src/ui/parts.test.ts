@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { exact, NodeState, Problem, span } = await import('./parts');
+const { age, exact, Loaded, NodeState, Problem, span } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -19,6 +19,16 @@ test('what a token may not see is said calmly, without a button that cannot help
 
 test('what went wrong can be tried again', () => {
   expect(shown(new ApiError(500, 'internal', 'it broke', null))).toContain('Try again');
+});
+
+test('what cannot be read yet says so, instead of loading for ever', () => {
+  const of = (failureReason: Error | null) => {
+    const query = { data: undefined, isError: false, failureReason } as never;
+    return renderToStaticMarkup(Loaded({ query, children: () => 'read' }));
+  };
+  expect(of(null)).toContain('Loading…');
+  const away = of(new ApiError(0, 'unreachable', 'the server cannot be reached', null));
+  expect(away).toContain('Nothing read yet: the server cannot be reached. It is tried again.');
 });
 
 test('a node that new work stays away from is not shown as plainly ready', () => {
@@ -38,6 +48,15 @@ test('a node that new work stays away from is not shown as plainly ready', () =>
 test('a moment carries its time zone', () => {
   expect(exact('2026-11-16T23:42:45Z', 'America/Los_Angeles')).toBe('2026-11-16 15:42:45 UTC-8');
   expect(exact('2026-11-16T20:00:00Z', 'Asia/Kolkata')).toBe('2026-11-17 01:30:00 UTC+5:30');
+});
+
+test('an age is counted in whole units, as the command line does', () => {
+  const day = 86_400_000;
+  expect(age(4.7 * day)).toBe('4 d');
+  expect(age(1.99 * day)).toBe('1 d');
+  expect(age(39.8 * 60_000)).toBe('39 min');
+  expect(age(59_999)).toBe('59 s');
+  expect(age(-5)).toBe('0 s');
 });
 
 test('a length of time is never negative', () => {

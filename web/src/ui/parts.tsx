@@ -37,9 +37,11 @@ export function Loaded<T>({
 }) {
   if (query.data !== undefined) return <>{children(query.data)}</>;
   if (query.isError) return <Problem error={query.error} again={() => void query.refetch()} />;
+  // Nobody should wait for a server that is away.
+  const failed = query.failureReason?.message;
   return (
     <p className="state" role="status">
-      Loading…
+      {failed ? `Nothing read yet: ${failed}. It is tried again.` : 'Loading…'}
     </p>
   );
 }
@@ -142,7 +144,7 @@ export function NodeState({ of: n }: { of: Pick<Schemas['Node'], 'state' | 'avoi
   );
 }
 
-/** 90 s, 12 min, 3 h, 5 d. */
+/** How long something took: 90 s, 12 min, 3 h, 5 d, rounded. */
 export function span(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   if (s < 1) return `${Math.round(s * 1000)} ms`;
@@ -150,6 +152,15 @@ export function span(ms: number): string {
   if (s < 100 * 60) return `${Math.round(s / 60)} min`;
   if (s < 48 * 3600) return `${Math.round(s / 3600)} h`;
   return `${Math.round(s / 86400)} d`;
+}
+
+/** How old something is: 45 s, 3 min, 2 h, 4 d. Whole units that have passed, as the command line counts them. */
+export function age(ms: number): string {
+  const s = Math.floor(Math.max(0, ms) / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h`;
+  return `${Math.floor(s / 86_400)} d`;
 }
 
 /** A length of time as the API writes it, such as `14d16h22m29s790ms`, as far as people read it. */
@@ -180,7 +191,7 @@ function useTicks(ms: number) {
 /** How long something goes on, counted on while it is looked at. */
 export function Since({ at }: { at: string }) {
   useTicks(1000);
-  return <>{span(Math.max(0, Date.now() - Date.parse(at)))}</>;
+  return <>{age(Date.now() - Date.parse(at))}</>;
 }
 
 /** A moment as its distance from now; the exact time when pointed at. */
@@ -188,7 +199,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
   useTicks(10_000);
   if (!at) return <span className="dim">never</span>;
   const ms = Date.now() - Date.parse(at);
-  const text = ms < -1000 ? `in ${span(-ms)}` : ms < 5000 ? 'now' : `${span(ms)} ago`;
+  const text = ms < -1000 ? `in ${age(-ms)}` : ms < 5000 ? 'now' : `${age(ms)} ago`;
   return (
     <time dateTime={at} title={exact(at)}>
       {text}

@@ -1,4 +1,5 @@
-import { dayWord, wall } from './zone';
+import { useEffect, useRef, useState } from 'react';
+import { dayWord, midnights, wall } from './zone';
 
 /** Lines drawn as SVG: they print as sharp as they look. Figures stand in the title for those who hear it. */
 export interface PlotLine {
@@ -24,10 +25,16 @@ interface Props {
   each?: string;
 }
 
-const W = 640;
+/** As wide as it is drawn, so that its words are as large as those of the page; this wide on paper. */
+const WIDE = 640;
+const NARROW = 280;
+/** How wide a date with the space around it is. */
+const DATE = 56;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 8, 20];
 /** How wide a digit of the scale is. */
 const DIGIT = 6.5;
+/** Half of a date or a time of day. */
+const HALF = 22;
 
 /** Space for the numbers of a scale, so that none is cut off. */
 export function margin(words: string[]): number {
@@ -43,6 +50,16 @@ export function ticks(most: number, about = 4): number[] {
   const out = [];
   for (let v = 0; v <= most * 1.0001; v += step) out.push(v);
   return out;
+}
+
+/** Some of the moments, first and last among them. */
+function spread(at: number[], most: number): number[] {
+  const n = Math.min(most, at.length);
+  return [
+    ...new Set(
+      Array.from({ length: n }, (_, k) => at[Math.round((k * (at.length - 1)) / Math.max(1, n - 1))]),
+    ),
+  ];
 }
 
 /** A path with gaps where nothing is known. */
@@ -62,23 +79,43 @@ export function path(values: (number | null)[], x: (i: number) => number, y: (v:
   return out;
 }
 
+/** A plot is drawn as wide as its place, up to its own size. */
+export function widthIn(place: number): number {
+  return place > 0 ? Math.round(Math.min(WIDE, Math.max(NARROW, place))) : WIDE;
+}
+
+/** How many dates stand under a plot without touching each other. */
+export function datesIn(width: number): number {
+  return Math.min(8, Math.max(2, Math.floor((width - LEFT) / DATE)));
+}
+
 export function Plot({ title, at, lines, most, say, height = 190, across, each }: Props) {
+  const box = useRef<HTMLElement>(null);
+  const [W, setWidth] = useState(WIDE);
+  useEffect(() => {
+    const place = box.current;
+    if (!place) return;
+    const watch = new ResizeObserver(() => setWidth(widthIn(place.clientWidth)));
+    watch.observe(place);
+    return () => watch.disconnect();
+  }, []);
   const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
   const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
   const scale = ticks(top);
   const from = margin(scale.map(say));
-  const x = (i: number) => from + ((at[i] - first) / Math.max(1, last - first)) * (W - from - RIGHT);
+  const along = (ms: number) => from + ((ms - first) / Math.max(1, last - first)) * (W - from - RIGHT);
+  const x = (i: number) => along(at[i]);
   const y = (v: number) => height - BOTTOM - (Math.min(v, top) / top) * (height - TOP - BOTTOM);
   const long = last - first > 2 * 86_400_000;
   const when = (ms: number) => (long ? dayWord(ms) : wall(ms).time.slice(0, 5));
-  const marks = Math.min(7, at.length);
+  const marks = long ? midnights(first, last, datesIn(W)) : spread(at, Math.min(7, datesIn(W)));
   const newest = lines.map((l) => {
     const v = l.values.findLast((v) => v !== null);
     return `${l.label} ${v === null || v === undefined ? 'not known' : say(v)}`;
   });
   return (
-    <figure className="plot">
+    <figure className="plot" ref={box}>
       <svg
         viewBox={`0 0 ${W} ${height}`}
         role="img"
@@ -92,12 +129,11 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
             </text>
           </g>
         ))}
-        {[...Array(marks).keys()].map((k) => {
-          const i = marks > 1 ? Math.round((k * (at.length - 1)) / (marks - 1)) : 0;
-          const anchor = k === 0 ? 'start' : k === marks - 1 ? 'end' : 'middle';
+        {marks.map((ms) => {
+          const anchor = along(ms) < from + HALF ? 'start' : along(ms) > W - RIGHT - HALF ? 'end' : 'middle';
           return (
-            <text key={k} x={x(i)} y={height - 5} textAnchor={anchor}>
-              {at.length > 0 ? when(at[i]) : ''}
+            <text key={ms} x={along(ms)} y={height - 5} textAnchor={anchor}>
+              {when(ms)}
             </text>
           );
         })}

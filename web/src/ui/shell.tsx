@@ -16,7 +16,7 @@ import { chooseUtc, useUtc, wall } from './zone';
 const WORDS = {
   connecting: 'connecting',
   live: 'live',
-  away: 'server away',
+  away: 'away',
   paused: 'paused',
 };
 
@@ -64,6 +64,12 @@ export function Shell() {
   useKeys(openHelp, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
+  const bar = useRef<HTMLElement>(null);
+  // Pages that do not fit scroll sideways: the one that is open is to be seen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the bar follows the path and what is in it
+  useEffect(() => {
+    bar.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+  }, [path, pages]);
   useEffect(() => {
     document.title = `${title(path)} · ${brand.name}`;
   }, [path, brand]);
@@ -78,7 +84,7 @@ export function Shell() {
         <Link to="/" className="brand">
           <BrandMark />
         </Link>
-        <nav aria-label="Pages">
+        <nav aria-label="Pages" ref={bar}>
           {pages.map((p) => (
             <Link
               key={p.to}
@@ -97,7 +103,8 @@ export function Shell() {
         </nav>
         <span className="grow" />
         <span className={`standing ${standing}`} role="status">
-          <i /> {WORDS[standing]}
+          <i /> {standing === 'away' && <span className="wide">server </span>}
+          {WORDS[standing]}
         </span>
         {me.data && (
           <span className="dim wide cut who" title={`role ${me.data.role}, site ${me.data.site}`}>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayBegins, dayWord, momentWord, named, wall } from './zone';
+import { dayBegins, dayWord, midnights, momentWord, named, wall } from './zone';
 
 const LATE = '2026-11-16T23:42:45Z';
 
@@ -25,6 +25,29 @@ test('a day begins at midnight of the zone', () => {
   const at = Date.parse('2026-11-17T03:00:00.250Z');
   expect(new Date(dayBegins(at, 'UTC')).toISOString()).toBe('2026-11-17T00:00:00.000Z');
   expect(new Date(dayBegins(at, 'America/Los_Angeles')).toISOString()).toBe('2026-11-16T08:00:00.000Z');
+});
+
+test('marks of a scale of days are midnights of the zone, and none is left out', () => {
+  const to = Date.parse('2026-11-17T10:00:00Z');
+  const from = to - 7 * 86_400_000;
+  for (const zone of ['America/Los_Angeles', 'Asia/Tokyo', 'UTC']) {
+    const all = midnights(from, to, 8, zone);
+    expect(all.map((m) => wall(m, zone).time)).toEqual(Array(7).fill('00:00:00'));
+    expect(all.map((m) => dayWord(m, false, zone))).toEqual(
+      [11, 12, 13, 14, 15, 16, 17].map((d) => `${d} Nov`),
+    );
+  }
+  // Clocks go back on 1 November 2026 there.
+  const autumn = midnights(
+    Date.parse('2026-10-30T00:00Z'),
+    Date.parse('2026-11-04T00:00Z'),
+    8,
+    'America/Los_Angeles',
+  );
+  expect(autumn.map((m) => wall(m, 'America/Los_Angeles').time)).toEqual(Array(5).fill('00:00:00'));
+  const month = midnights(to - 30 * 86_400_000, to, 8, 'UTC');
+  expect(month.length).toBeLessThanOrEqual(8);
+  expect(new Set(month.slice(1).map((m, i) => (m - month[i]) / 86_400_000))).toEqual(new Set([4]));
 });
 
 test('what is no date is said, not thrown', () => {

@@ -105,7 +105,27 @@ export function momentWord(at: string | number, zone: string | undefined = timeZ
 
 /** When the day of a moment began, in milliseconds. */
 export function dayBegins(at: number, zone: string | undefined = timeZone()): number {
-  const { date, time } = wall(at, zone);
-  const second = Math.floor(at / 1000) * 1000;
-  return second - (Date.parse(`${date}T${time}Z`) - Date.parse(`${date}T00:00:00Z`));
+  const { date } = wall(at, zone);
+  const midnight = Date.parse(`${date}T00:00:00Z`);
+  const back = (from: number) => {
+    const w = wall(from, zone);
+    return from - (Date.parse(`${w.date}T${w.time}Z`) - midnight);
+  };
+  // Twice: on a day on which the clocks are changed, the first comes out beside it.
+  return back(back(Math.floor(at / 1000) * 1000));
+}
+
+/** Midnights of the zone within a stretch of time: of every day, or of every so many days where there are more than `most`. */
+export function midnights(
+  from: number,
+  to: number,
+  most = 8,
+  zone: string | undefined = timeZone(),
+): number[] {
+  const out: number[] = [];
+  // From one midnight, 36 hours lead into the next day, also where the clocks are changed.
+  for (let m = dayBegins(from, zone); m <= to; m = dayBegins(m + 36 * 3_600_000, zone))
+    if (m >= from) out.push(m);
+  const step = Math.max(1, Math.ceil(out.length / most));
+  return out.filter((_, i) => i % step === 0);
 }

@@ -156,7 +156,7 @@ pub(crate) fn severity(s: Severity) -> Cell {
 pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
     // A closed one among others is told as such; a list of open ones needs no column for it.
     let closed = findings.iter().any(|f| !f.is_open());
-    let mut head = vec!["ID", "WHEN", "SEVERITY", "KIND"];
+    let mut head = vec!["ID", "OPENED", "SEVERITY", "KIND"];
     if closed {
         head.push("STATE");
     }
@@ -240,7 +240,7 @@ pub(crate) mod tests {
         }
         assert_eq!(
             table(&[finding(12)], Time(120_000), false).render_for(Some(80), false),
-            "ID  WHEN    SEVERITY  KIND         JOB   EVIDENCE\n\
+            "ID  OPENED  SEVERITY  KIND         JOB   EVIDENCE\n\
              12  1m ago  critical  gpu-off-bus  42.1  xid-79: GPU has fallen off the bus\\u{7}\n"
         );
     }

@@ -93,7 +93,7 @@ fn story(r: &IncidentRecord, now: Time, on: bool) -> String {
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
     f.line("Jobs hit", jobs.join(", "));
     f.line("Projects", m.projects.join(", "));
-    f.line("Pages", m.pages);
+    f.line("Pages sent", m.pages);
     f.line("Runbooks", r.runbooks.join(", "));
     f.section("What happened", on);
     let mut t = Table::new(&["WHEN", "WHAT", "NODE", "BY", ""]);

@@ -180,7 +180,12 @@ pub(crate) fn table(list: &SloList) -> Table {
 }
 
 fn counted(s: &Slo, n: u64) -> String {
-    if s.unit == "time" { short(Span(n)) } else { n.to_string() }
+    if s.unit == "time" { hours(n) } else { n.to_string() }
+}
+
+/// To the hour: 15 bad hours of 448 days are to be seen in what is good.
+fn hours(n: u64) -> String {
+    output::time::length(Span(n))
 }
 
 fn scope(s: &Slo) -> String {
@@ -251,6 +256,13 @@ fn text(s: &Slo, on: bool) -> String {
 mod tests {
     use super::*;
     use muster_model::alert::Urgency;
+
+    #[test]
+    fn what_was_bad_is_missing_from_what_was_good() {
+        let hour = 3_600_000;
+        assert_eq!((hours(448 * 24 * hour), hours(15 * hour)), ("448d0h".into(), "15h00m".into()));
+        assert_eq!(hours((448 * 24 - 15) * hour), "447d9h");
+    }
 
     #[test]
     fn the_burn_rate_beside_a_state_is_the_one_that_decides_it() {

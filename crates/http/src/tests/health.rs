@@ -158,6 +158,16 @@ async fn a_node_that_new_work_avoids_says_so() {
     let one = s.get(&s.operator, "/v1/nodes/n1").await.json();
     assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &Value::Null), "{one}");
     assert_eq!(one["no_new_work"], "breaker node:n1 is not closed");
+    let tenants = s.get(&s.user, "/v1/nodes/n1").await.json();
+    assert_eq!(tenants["no_new_work"], "behind an open breaker");
+    assert_eq!(tenants["breaker"], Value::Null, "{tenants}");
+    s.post(&s.operator, "/v1/nodes/n1/cordon", &json!({"reason": "driver 580.1 hangs"})).await;
+    let tenants = s.get(&s.user, "/v1/nodes/n1").await.json();
+    assert_eq!(
+        (&tenants["state"], &tenants["no_new_work"]),
+        (&json!("cordoned"), &json!("cordoned"))
+    );
+    assert_eq!(tenants["cordon"], "by the operators of the site");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -369,4 +379,19 @@ async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
     let taken = automation["taken"].as_array().unwrap().iter().map(|t| &t["node"]);
     assert_eq!(taken.collect::<Vec<_>>(), ["n1", "n5"], "{automation}");
     assert_eq!((&automation["out"], &automation["nodes"]), (&json!(2), &json!(17)));
+    // A tenant is told that it takes no work, and not what was found or is done there.
+    assert!(third["stage_why"].to_string().contains("gpu-off-bus"), "{third}");
+    assert!(s.get(&s.operator, "/v1/nodes/n1").await.json()["remedy"].is_string());
+    let list = s.get(&s.user, "/v1/nodes").await.json();
+    let mut tenants = list["items"].as_array().unwrap().clone();
+    for n in ["n1", "n9"] {
+        tenants.push(s.get(&s.user, &format!("/v1/nodes/{n}")).await.json());
+    }
+    assert!(tenants.iter().any(|n| n["name"] == "n9" && n["state"] == "suspect"), "{list}");
+    for n in tenants {
+        for key in ["stage_why", "stage_until", "probation", "remedy", "remedy_detail", "breaker"] {
+            assert_eq!(n[key], Value::Null, "{key} of {n}");
+        }
+        assert!(!n.to_string().contains("gpu-off-bus"), "{n}");
+    }
 }

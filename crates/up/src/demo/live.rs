@@ -10,7 +10,7 @@ use muster_model::units::Span;
 use muster_sim::demo::Live;
 use muster_terminal::output;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The first thing that breaks under whoever looks.
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const TTL: Span = Span::hours(30 * 24);
 /// Jobs that wait: more are not submitted.
 const QUEUE_MAX: u32 = 40;
+/// Beside the admin's token: the public parts of the tokens that the story made.
+const TOKENS: &str = "demo-tokens.json";
 
 /// Goes on with the story until the process ends. What fails is tried again later: a demonstration
 /// is no reason to stop a server.
@@ -37,10 +39,12 @@ pub(crate) async fn go_on(server: String, token_file: PathBuf, seed: u64) {
     let (Ok(admin), Ok(live)) = (Client::new(&server, Some(&token)), Live::new(seed)) else {
         return output::note("note: the story does not go on");
     };
-    let mut tale = Tale { server, admin, live, tenants: BTreeMap::new(), seen: BTreeMap::new() };
-    if let Err(e) = tale.forget_old_tokens().await {
+    let mut made = MadeTokens::read(&token_file.with_file_name(TOKENS));
+    if let Err(e) = made.revoke(&admin).await {
         told(&e);
     }
+    let (tenants, seen) = (BTreeMap::new(), BTreeMap::new());
+    let mut tale = Tale { server, admin, live, made, tenants, seen };
     tale.tell().await;
 }
 
@@ -48,29 +52,56 @@ struct Tale {
     server: String,
     admin: Client,
     live: Live,
+    made: MadeTokens,
     /// Clients of tenants' people.
     tenants: BTreeMap<String, Client>,
     /// Remedies that wait, and since when.
     seen: BTreeMap<String, Instant>,
 }
 
-/// Name of a person's token here: what the jobs say who submitted them.
-fn is_person(name: &str) -> bool {
-    const PEOPLE: [&str; 9] = ["ada", "bea", "bill", "bo", "cara", "cy", "emil", "esra", "ewan"];
-    PEOPLE.contains(&name)
+/// Tokens that the story made, here or in an earlier start. People may give theirs the same names,
+/// so it is by their ids that the old ones are found.
+struct MadeTokens {
+    file: PathBuf,
+    ids: BTreeSet<String>,
 }
 
-impl Tale {
-    /// Those of an earlier start: their secrets are gone.
-    async fn forget_old_tokens(&self) -> Result<(), ClientError> {
-        for t in self.admin.tokens().await?.items {
-            if is_person(&t.name) {
-                self.admin.revoke_token(&t.id).await?;
+impl MadeTokens {
+    fn read(file: &Path) -> Self {
+        let ids = std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        Self { file: file.to_owned(), ids: ids.unwrap_or_default() }
+    }
+
+    fn add(&mut self, id: String) {
+        self.ids.insert(id);
+        self.write();
+    }
+
+    /// Revokes those of an earlier start: their secrets are gone.
+    async fn revoke(&mut self, admin: &Client) -> Result<(), ClientError> {
+        for id in self.ids.clone() {
+            // Gone is gone, whoever revoked it.
+            if let Err(e) = admin.revoke_token(&id).await
+                && !e.is_not_found()
+            {
+                return Err(e);
             }
+            self.ids.remove(&id);
+            self.write();
         }
         Ok(())
     }
 
+    /// One that is not written down is never revoked; it ends by itself.
+    fn write(&self) {
+        let text = serde_json::to_vec(&self.ids).unwrap_or_default();
+        if let Err(e) = std::fs::write(&self.file, text) {
+            tracing::warn!(error = %e, file = %self.file.display(), "tokens were not written down");
+        }
+    }
+}
+
+impl Tale {
     async fn tell(&mut self) {
         let began = Instant::now();
         let mut fault_at = began + FIRST_FAULT;
@@ -120,6 +151,7 @@ impl Tale {
                 uses: None,
             };
             let made = self.admin.create_token(&body).await?;
+            self.made.add(made.token.id.clone());
             let client = Client::new(&self.server, Some(&made.secret))?;
             self.tenants.insert(user.to_owned(), client);
         }
@@ -180,5 +212,55 @@ impl Tale {
 fn quietly(result: Result<(), ClientError>) {
     if let Err(e) = result {
         tracing::debug!(error = %e, "the story goes on later");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    /// People give their tokens names that the story uses too: `ada`, whose token `theirs` is.
+    #[tokio::test]
+    async fn a_new_start_revokes_only_tokens_that_the_story_made() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join(TOKENS);
+        assert!(MadeTokens::read(&file).ids.is_empty());
+        let mut first = MadeTokens::read(&file);
+        first.add("gone".into());
+        first.add("mine".into());
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            while asked.len() < 2 {
+                let (mut socket, _) = listener.accept().await.expect("a connection");
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    request.push(socket.read_u8().await.expect("a request"));
+                }
+                let request = String::from_utf8_lossy(&request).into_owned();
+                let line = request.lines().next().unwrap_or_default().to_owned();
+                let gone = r#"{"error":{"code":"not_found","message":"there is no token gone"}}"#;
+                let (status, body) =
+                    if line.contains("gone") { ("404 Not Found", gone) } else { ("200 OK", "{}") };
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
+                     Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+                socket.write_all(answer.as_bytes()).await.expect("written");
+                asked.push(line);
+            }
+            asked
+        });
+        let admin = Client::new(&url, Some("t")).expect("a client");
+        let mut second = MadeTokens::read(&file);
+        second.revoke(&admin).await.expect("revoked");
+        let asked = server.await.expect("served");
+        assert_eq!(asked, ["DELETE /v1/tokens/gone HTTP/1.1", "DELETE /v1/tokens/mine HTTP/1.1"]);
+        assert!(MadeTokens::read(&file).ids.is_empty(), "they are not revoked twice");
     }
 }
