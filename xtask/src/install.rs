@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// What the peers of the submit benchmark need.
 pub const SLURM_PACKAGES: &[&str] = &[
@@ -96,10 +97,13 @@ pub fn program(name: &str, package: &str) -> Result<bool> {
 
 /// Installs Debian packages; needs root.
 pub fn apt(packages: &[&str]) -> Result<()> {
+    // Parts of the suite run beside each other, and dpkg serves one at a time.
+    static ONE: Mutex<()> = Mutex::new(());
     let list = packages.join(" ");
     if !is_root() || which("apt-get").is_none() {
         bail!("{list}: missing, and only root can install it here (apt-get install {list})");
     }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     eprintln!("installing {list} (apt-get)");
     check(Command::new("apt-get").args(["update", "-qq"]))?;
     check(

@@ -46,7 +46,7 @@ impl Cycle<'_> {
             return false;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, skus);
-        if self.c.fleet.unpowered(&q, |e, _| e.open()).is_some() {
+        if self.c.fleet.unpowered(&q, |e, a| e.open() && e.capable(a)).is_some() {
             return false;
         }
         let mut later = earliest(&self.c.fleet, &q, self.now);

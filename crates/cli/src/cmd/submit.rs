@@ -48,18 +48,13 @@ impl Submit {
             return Ok(if possible { 0 } else { REFUSED });
         }
         let submitted = client.submit(&spec).await?;
-        // Only a word of warning, whatever comes of asking: the job is submitted.
-        if spec.checkpoint.is_some()
-            && let Ok(e) = client.explain(submitted.id()).await
-        {
-            let shared = e.constraints.iter().filter(|c| c.name == "checkpoint");
-            shared.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
-        }
         if !wait {
             ctx.show(&submitted, |s| said(s, &spec, output::is_terminal()))?;
+            warn_of_shared(&client, &spec, submitted.id()).await;
             return Ok(0);
         }
         output::note(said(&submitted, &spec, true).trim_end());
+        warn_of_shared(&client, &spec, submitted.id()).await;
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;
@@ -74,6 +69,16 @@ impl Submit {
         }
         Ok(code)
     }
+}
+
+/// Only a word of warning, whatever comes of asking: the job is submitted, and its id was said.
+async fn warn_of_shared(client: &Client, spec: &JobSpec, id: &str) {
+    if spec.checkpoint.is_none() {
+        return;
+    }
+    let Ok(e) = client.explain(id).await else { return };
+    let shared = e.constraints.iter().filter(|c| c.name == "checkpoint");
+    shared.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
 }
 
 /// The spec of a file with flags over it, or of a command line.
