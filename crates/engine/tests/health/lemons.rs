@@ -10,7 +10,7 @@ use muster_model::units::Span;
 
 const DAY: Span = Span::hours(24);
 
-fn rule(kind: &str, ladder: &[Action]) -> Rule {
+pub(super) fn rule(kind: &str, ladder: &[Action]) -> Rule {
     Rule {
         kind: Some(kind.into()),
         pool: None,
