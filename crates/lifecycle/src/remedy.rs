@@ -30,7 +30,8 @@ pub struct View<'a> {
     pub reachable: bool,
     /// What came of its act, once that ended.
     pub act: Option<&'a ActEnd>,
-    /// What came of the test that began after this step.
+    /// What came of the test that began after this step. One that a person asked for counts only
+    /// where it disproves what the remedy waits for.
     pub test: Option<Outcome>,
     /// A test goes on.
     pub testing: bool,
@@ -86,7 +87,7 @@ pub fn next(v: &View<'_>) -> Next {
             _ => Next::Ask,
         },
         RemedyStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
-        // Whoever asked for it: the node passed a test since this remedy waits.
+        // A person had it tested since this remedy waits, and the test disproved what was found.
         RemedyStep::Approval | RemedyStep::Repairing if v.test == Some(Outcome::Passed) => {
             Next::Return
         }

@@ -11,9 +11,11 @@ use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::finding::{EVIDENCE_MAX, Finding, SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
-use muster_model::node::{Inventory, NodeRole, Stage};
-use muster_model::qualification::Qualifying;
+use muster_model::node::{Inventory, Node, NodeRole, Stage};
+use muster_model::qualification::{Qualified, Qualifying};
+use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::units::{Span, Time};
+use std::sync::Arc;
 
 /// Findings of one node that may be open at a time.
 const OPEN_PER_NODE: usize = 64;
@@ -292,23 +294,50 @@ impl Engine {
     }
 
     /// A test that no remedy asked for passed, and was as thorough as the one after a remedy: what
-    /// was last seen before it is over. A GPU that is not there was not tested.
+    /// it disproves is over.
     pub(crate) fn test_passed(&mut self, node: &NodeName, test: Qualifying) {
         let Some(n) = self.state.nodes.get(node) else { return };
         if test.level < self.state.policy.remedies.requalify {
             return;
         }
-        let gpus = n.gpu_set();
-        let disproved = |f: &Finding| {
-            let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
-            let tested = f.seen.entity.gpu().is_none_or(|g| gpus.iter().any(|has| has == g));
-            tested && seen.last_seen <= test.asked_at
-        };
-        let all = self.state.health.open_on(node).filter(|f| can_be_over(f) && disproved(f));
+        let open = self.state.health.open_on(node);
+        let all = open.filter(|f| can_be_over(f) && self.is_disproved(f, n, test.asked_at));
         let ids: Vec<u64> = all.map(|f| f.id).collect();
         for id in ids {
             self.close_finding(id, "the node passed its test", true);
         }
+    }
+
+    /// Was it last seen before a test was asked for that its node passed? A GPU or a card that is
+    /// not there was not tested.
+    fn is_disproved(&self, f: &Finding, n: &Node, asked_at: Time) -> bool {
+        let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
+        let there = match &f.seen.entity {
+            Entity::Gpu(_, g) => n.inventory.gpus.iter().any(|has| has.index == *g),
+            Entity::Port(_, p) if f.seen.kind == FailureMode::NIC_MISSING => {
+                n.inventory.nics.iter().any(|has| has.name == *p)
+            }
+            _ => true,
+        };
+        there && seen.last_seen <= asked_at
+    }
+
+    /// Does a test that a person asked for end a remedy that waits for people? What it disproved
+    /// was closed when it passed; what is critical and still open keeps the node out.
+    pub(super) fn test_ends(&self, r: &Remedy, test: &Qualified) -> bool {
+        let book = &self.state.health;
+        let over = book.findings.get(&r.finding).is_none_or(|f| match &f.closed {
+            Some(c) => c.at <= test.ended_at,
+            // A test says nothing of a lemon, or of what is found about a job. Who repaired the
+            // node does.
+            None => {
+                let of_test = can_be_over(f) && f.seen.entity.node().is_some();
+                r.step == RemedyStep::Repairing && !of_test
+            }
+        });
+        let critical = |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical;
+        let thorough = test.report.level >= self.state.policy.remedies.requalify;
+        thorough && over && !book.open_on(&r.node).any(critical)
     }
 
     /// What was found on a node before its test is over.

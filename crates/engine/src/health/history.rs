@@ -53,9 +53,16 @@ impl State {
                     self.health.acquit(&node);
                 }
             }
-            Event::RemedyStepped { id, step: RemedyStep::Testing, .. } => {
-                let by_people =
-                    |s: RemedyStep| matches!(s, RemedyStep::Approval | RemedyStep::Repairing);
+            Event::RemedyStepped {
+                id,
+                step: to @ (RemedyStep::Testing | RemedyStep::Probation),
+                ..
+            } => {
+                // People say that they repaired it, or had it tested after their repair.
+                let by_people = |s: RemedyStep| {
+                    s == RemedyStep::Repairing
+                        || s == RemedyStep::Approval && *to == RemedyStep::Testing
+                };
                 let r = self.health.remedies.get(id);
                 let mended = r.filter(|r| r.kind == FailureMode::LEMON && by_people(r.step));
                 if let Some(node) = mended.map(|r| r.node.clone()) {

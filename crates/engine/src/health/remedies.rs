@@ -163,7 +163,9 @@ impl Engine {
         // A test that was asked for after this remedy was chosen, or after the act that it took
         // over, and ended after this step.
         let own = |q: &&Arc<Qualified>| q.id > r.act.unwrap_or(r.id) && q.ended_at >= r.since;
-        let test = n.qualified.as_ref().filter(own).map(|q| q.report.outcome);
+        let waits = matches!(r.step, RemedyStep::Approval | RemedyStep::Repairing);
+        let test = n.qualified.as_ref().filter(own).filter(|q| !waits || self.test_ends(&r, q));
+        let test = test.map(|q| q.report.outcome);
         let answer = next(&View {
             action: r.action,
             mode: r.mode,
@@ -449,7 +451,10 @@ impl Engine {
         } else {
             self.end_remedy(r.id, RemedyOutcome::Superseded, "the node passed its test", false);
         }
-        self.close_all(&node, "the node passed its test");
+        // What a person's test disproved was closed when it passed.
+        if r.step == RemedyStep::Testing {
+            self.close_all(&node, "the node passed its test");
+        }
         // Whoever repaired a lemon wants to see it cleared.
         self.work.failures |= r.kind == FailureMode::LEMON;
     }

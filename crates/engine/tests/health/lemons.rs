@@ -5,12 +5,13 @@ use crate::common::{gang, node, number, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
+use muster_model::qualification::Level;
 use muster_model::remedy::Rule;
 use muster_model::units::Span;
 
 const DAY: Span = Span::hours(24);
 
-fn rule(kind: &str, ladder: &[Action]) -> Rule {
+pub(super) fn rule(kind: &str, ladder: &[Action]) -> Rule {
     Rule {
         kind: Some(kind.into()),
         pool: None,
@@ -197,6 +198,31 @@ fn a_test_does_not_clear_a_lemon_and_people_who_repaired_it_do() {
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
     w.ok(Command::Repaired { node: n.clone(), note: "a new board".into() });
     tested(&mut w, &n, Outcome::Passed);
+    w.sleep(Span::mins(11));
+    assert_eq!((lemons(&w), of(&w, &n).role), (vec![], NodeRole::Normal));
+    restart(&mut w);
+}
+
+#[test]
+fn people_who_repaired_a_lemon_and_had_it_tested_clear_it() {
+    let (mut w, n) = (calm(16), node(5));
+    w.policy(|p| p.remedies.rules.push(rule("lemon", &[Action::Replace])));
+    for _ in 0..3 {
+        a_day(&mut w, &[5]);
+    }
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    let ask = || Command::Qualify { node: n.clone(), level: Level::Quick };
+    w.ok(ask());
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval), "no test clears it");
+    w.pass(Span::mins(1));
+    let id = remedy(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemedy { id });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    w.pass(Span::mins(1));
+    w.ok(ask());
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
     w.sleep(Span::mins(11));
     assert_eq!((lemons(&w), of(&w, &n).role), (vec![], NodeRole::Normal));
     restart(&mut w);

@@ -1,8 +1,10 @@
 //! A node that passed its test: what was found before is over, whoever asked for the test.
 
+use super::lemons::rule;
 use super::*;
 use crate::common::{crash, gang, replay};
 use muster_model::job::{JobState, Verdict};
+use muster_model::node::Nic;
 use muster_model::qualification::Level;
 use muster_model::units::Span;
 
@@ -84,4 +86,105 @@ fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
     assert_eq!(of(&w, &n).stage_why, "passed its test (gpu-off-bus)");
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+/// A node with 8 GPUs that can be tested, as it tells.
+fn whole() -> Inventory {
+    let can = ["qualify", "reset", "reboot"].map(String::from).into();
+    Inventory { can, ..inventory(8) }
+}
+
+/// A person has a node tested, a minute later, and it passes.
+fn passes(w: &mut World, n: &NodeName, level: Level) {
+    w.pass(Span::mins(1));
+    w.ok(Command::Qualify { node: n.clone(), level });
+    w.pass(Span::secs(30));
+    let id = of(w, n).qualifying.expect("it is tested").id;
+    let mut report = report(Outcome::Passed, 700);
+    report.level = level;
+    w.ok(Command::QualificationDone { node: n.clone(), id, report });
+}
+
+#[test]
+fn a_test_of_the_other_gpus_returns_no_node_whose_gpu_is_gone() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let mut left = whole();
+    left.gpus.retain(|g| g.index != 3);
+    tells(&mut w, 1, "boot", left, Vec::new());
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    // Back on the bus: the old test did not test it, the next one does.
+    tells(&mut w, 1, "boot", whole(), Vec::new());
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_is_found_during_a_persons_test_keeps_the_node_out() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    w.pass(Span::mins(1));
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    w.pass(Span::secs(10));
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 5), Severity::Critical);
+    w.pass(Span::secs(20));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(open_on(&w, &n), ["ecc-uncorrectable"]);
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+}
+
+#[test]
+fn a_test_that_is_lighter_than_the_policys_ends_no_repair() {
+    let mut w = able(8);
+    w.policy(|p| {
+        p.remedies.requalify = Level::Full;
+        p.remedies.rules.push(rule("gpu-off-bus", &[Action::Replace]));
+    });
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remedy(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemedy { id });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    passes(&mut w, &n, Level::Full);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+}
+
+#[test]
+fn a_test_says_nothing_of_a_network_card_that_is_gone() {
+    let mut w = able(8);
+    let n = node(1);
+    let nic = Nic {
+        name: "mlx5_3".into(),
+        kind: "infiniband".into(),
+        address: None,
+        speed_mbps: None,
+        state: None,
+        rail: None,
+    };
+    let carded = Inventory { nics: vec![nic], ..whole() };
+    tells(&mut w, 1, "boot", carded.clone(), Vec::new());
+    tells(&mut w, 1, "boot", whole(), Vec::new());
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(open_on(&w, &n), ["nic-missing"]);
+    tells(&mut w, 1, "boot", carded, Vec::new());
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
 }
