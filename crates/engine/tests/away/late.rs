@@ -1,7 +1,7 @@
 //! What broke while no server was there is told late, and is still what ended the work.
 
 use super::{ended, restart, same_when_read_again};
-use crate::common::{World, crash, fault, gang, inventory, number};
+use crate::common::{World, crash, fault, gang, inventory, limited, number};
 use crate::health::tell;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
@@ -122,4 +122,20 @@ fn what_broke_long_after_an_end_or_beside_the_work_did_not_cause_it() {
         assert_eq!(p.verdict, Verdict::Application, "{p:?}");
         same_when_read_again(&w);
     }
+}
+
+#[test]
+fn a_node_that_connects_twice_was_away_only_before_the_first_time() {
+    let mut w = World::new(2, 8);
+    let job = w.run(limited(1, 8, 60));
+    let n = w.nodes_of(job)[0].clone();
+    w.pass(Span::mins(1));
+    restart(&mut w, Span::secs(33));
+    back(&mut w, job, &n);
+    w.pass(Span::secs(2));
+    // The same machine, and its agent started anew since it said that they run.
+    w.connect(number(&n), 8, "boot", Vec::new());
+    let p = &w.job(job).past[0];
+    assert_eq!((p.verdict, p.freed()), (Verdict::Platform, w.now), "{p:?}");
+    same_when_read_again(&w);
 }
