@@ -22,6 +22,8 @@ const TOLD_WITHIN: Span = Span::secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct Unheard {
     nodes: BTreeMap<NodeName, Time>,
+    /// Those of them that were heard since.
+    heard: BTreeSet<NodeName>,
     /// The last that is known of the server before.
     since: Time,
 }
@@ -162,19 +164,23 @@ impl Engine {
         let reachable = self.state.nodes.values().filter(|n| n.reachable);
         let until = self.state.now + HEARD_WITHIN;
         let nodes: BTreeMap<NodeName, Time> = reachable.map(|n| (n.name.clone(), until)).collect();
-        self.unheard = (!nodes.is_empty()).then_some(Unheard { nodes, since });
+        self.unheard =
+            (!nodes.is_empty()).then_some(Unheard { nodes, heard: BTreeSet::new(), since });
     }
 
     /// Since when no server heard a node, where this one hears it for the first time.
     pub(crate) fn away_since(&self, node: &NodeName) -> Option<Time> {
-        self.unheard.as_ref().filter(|u| u.nodes.contains_key(node)).map(|u| u.since)
+        let first = |u: &&Unheard| u.nodes.contains_key(node) && !u.heard.contains(node);
+        self.unheard.as_ref().filter(first).map(|u| u.since)
     }
 
     /// A node was heard for the first time, and ranks with a time limit run there as far as it says.
     pub(crate) fn await_the_rest(&mut self, node: &NodeName) {
         let until = self.state.now + TOLD_WITHIN;
-        if let Some(t) = self.unheard.as_mut().and_then(|u| u.nodes.get_mut(node)) {
+        let Some(u) = &mut self.unheard else { return };
+        if let Some(t) = u.nodes.get_mut(node) {
             *t = until.min(*t);
+            u.heard.insert(node.clone());
         }
     }
 

@@ -1,6 +1,9 @@
 //! Work that ends while no server is there: how it ended and when it ended do not depend on when a
 //! server hears of it.
 
+#[path = "away/late.rs"]
+mod late;
+
 use crate::common::{World, crash, gang, limited, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_metering::{Fleet, Lives, Part, Step, deaf, goodput};

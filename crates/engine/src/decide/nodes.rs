@@ -361,6 +361,9 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
         let job = Arc::clone(job);
         e.order_stop(&job, StopReason::TimeLimit { limit }, None);
     }
+    if let Some(at) = ended_at {
+        e.told_late(node, at);
+    }
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
     let left = e.state.left(key.job);

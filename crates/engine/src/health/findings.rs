@@ -29,7 +29,7 @@ const YOUNG: Span = Span::mins(10);
 const EVERY_YOUNG: Span = Span::mins(1);
 const EVERY: Span = Span::mins(5);
 /// A node's clock is not believed to be further behind than this.
-const CLOCK: Span = Span::mins(5);
+pub(super) const CLOCK: Span = Span::mins(5);
 
 impl Engine {
     /// A node told of a fault that was just written down.
@@ -51,8 +51,10 @@ impl Engine {
         let place = n.map_or(("", ""), |n| (n.sku(), n.inventory.pool.as_str()));
         let judged = muster_health::detect::fault::judge_by(catalogue, place, node, fault, before);
         let Some(mut seen) = judged else { return };
-        // The node's clock is its own; what is compared with it is the site's.
-        seen.first_seen = seen.first_seen.max(now - CLOCK).min(now);
+        // The node's clock is its own; what is compared with it is the site's. What is told late may
+        // be as old as the ends that were told late.
+        let from = self.late_since(node).map_or(now - CLOCK, |t| t.min(now - CLOCK));
+        seen.first_seen = seen.first_seen.max(from).min(now);
         seen.last_seen = seen.last_seen.max(seen.first_seen).min(now);
         self.found(seen, true);
     }

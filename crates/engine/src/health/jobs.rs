@@ -1,8 +1,11 @@
 //! Jobs and unhealthy hardware: what caused an attempt's end, and how long recovery took.
 
+use super::findings::CLOCK;
+use super::work::ToldLate;
 use crate::Engine;
 use muster_health::attribute::{AFTER, Attribution, BEFORE, Ended, Known, attribute, names_cause};
 use muster_health::modes;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::fault::FaultClass;
@@ -14,7 +17,7 @@ use muster_model::job::{
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::topology::Level;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -130,11 +133,50 @@ impl Engine {
     /// What is known of a finding around an end, with repeats that are not written down yet.
     fn seen_by<'a>(&'a self, f: &'a Finding, ended: &Ended<'_>) -> Cow<'a, SeenFinding> {
         let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
+        if self.may_be_as_old(f, seen, ended) {
+            return Cow::Owned(SeenFinding { first_seen: ended.at, ..seen.clone() });
+        }
         let stands = f.closed.is_none() && !f.inferred && seen.last_seen + STANDS >= ended.at;
         if !stands || seen.last_seen >= ended.at {
             return Cow::Borrowed(seen);
         }
         Cow::Owned(SeenFinding { last_seen: ended.at, ..seen.clone() })
+    }
+
+    /// May what a node told have begun before an end, although it is dated later? Only where the
+    /// node told of that end as late, and where nobody knows when it began.
+    fn may_be_as_old(&self, f: &Finding, seen: &SeenFinding, ended: &Ended<'_>) -> bool {
+        if ended.by_clock || !f.inferred || seen.first_seen <= ended.at {
+            return false;
+        }
+        let late = seen.entity.node().and_then(|n| self.work.told_late.get(n));
+        let as_late = late.is_some_and(|l| l.ended_at <= ended.at && f.opened_at <= l.heard_at);
+        let missing = FailureMode::is_one_of(
+            &seen.kind,
+            &[FailureMode::GPU_MISSING, FailureMode::NIC_MISSING],
+        );
+        // An inventory says what is not there now; an older fault is dated so much before its word.
+        let undated =
+            (missing && seen.first_seen == f.opened_at) || seen.first_seen + CLOCK == f.opened_at;
+        as_late && undated
+    }
+
+    /// A node tells of ranks that ended a while ago, because no server heard it. What else it tells
+    /// around now may be as old.
+    pub(crate) fn told_late(&mut self, node: &NodeName, ended_at: Time) {
+        let now = self.state.now;
+        if now.since(ended_at) <= CLOCK {
+            return;
+        }
+        let first = self.late_since(node).map_or(ended_at, |t| t.min(ended_at));
+        let late = ToldLate { ended_at: first, heard_at: now };
+        self.work.told_late.insert(node.clone(), late);
+    }
+
+    /// When the first of those ranks ended whose end a node told late within the last minutes.
+    pub(super) fn late_since(&self, node: &NodeName) -> Option<Time> {
+        let late = self.work.told_late.get(node)?;
+        (self.state.now.since(late.heard_at) <= AFTER).then_some(late.ended_at)
     }
 
     /// Something was found, or seen again. Where it explains the end of an attempt, a job that is
@@ -149,7 +191,7 @@ impl Engine {
         let Some(node) = seen.entity.node() else { return };
         let now = self.state.now;
         let lately = |p: &PastAttempt| {
-            now.since(p.freed()) <= AFTER
+            now.since(p.ended_at) <= AFTER
                 && p.nodes.contains(node)
                 && matches!(p.verdict, Verdict::Application | Verdict::Unknown)
         };

@@ -58,8 +58,17 @@ pub(crate) struct Work {
     pub(crate) repeats_at: Timers<u64>,
     /// What attempts that failed within the last minutes held, and when they ended.
     pub(crate) failed: BTreeMap<AttemptKey, (Time, Arc<Placement>)>,
+    /// Nodes that told late how ranks ended, one entry each.
+    pub(crate) told_late: BTreeMap<NodeName, ToldLate>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
+}
+
+/// When the first of the ranks ended of whose end a node told late, and when it last did so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToldLate {
+    pub(crate) ended_at: Time,
+    pub(crate) heard_at: Time,
 }
 
 /// An open finding as it is known now, while the log knows less of it.
