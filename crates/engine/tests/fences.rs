@@ -341,6 +341,19 @@ fn beside_an_unseen_end_a_lost_node_is_waited_for_until_it_is_heard_where_ranks_
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
+#[test]
+fn an_end_that_its_agent_did_not_see_is_no_failure_of_its_node() {
+    let mut w = World::new(2, 8);
+    let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+    let here = w.nodes_of(id)[0].clone();
+    w.report(id, &here, unseen());
+    w.pass(Span::secs(140));
+    assert_eq!(w.job(id).past.len(), 1, "it is over");
+    let record = w.engine.state().health.records.get(&here);
+    let hit: Vec<_> = record.into_iter().flat_map(|r| r.jobs(w.now)).collect();
+    assert!(hit.is_empty(), "nothing is wrong with the hardware: {hit:?}");
+}
+
 /// The log is restored from a backup.
 fn restore(w: &mut World) {
     w.pass(Span::mins(1));
