@@ -25,11 +25,28 @@ impl Engine {
             if not_before <= job.not_before {
                 continue;
             }
-            let reason =
-                "the log was restored from a backup, and ranks of its lost part may still run";
-            self.drop_promise(&job, reason);
-            let (job, project, reason) = (job.id, &job.project, reason.to_owned());
-            self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
+            self.delay_lost(&job, not_before);
+        }
+    }
+
+    fn delay_lost(&mut self, job: &Job, not_before: Time) {
+        let reason = "the log was restored from a backup, and ranks of its lost part may still run";
+        self.drop_promise(job, reason);
+        let (job, project, reason) = (job.id, &job.project, reason.to_owned());
+        self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
+    }
+
+    /// Ranks were given up by an agent that has not seen them end. A job that is held for them waits
+    /// as long as they may go on: nobody will say when they are gone.
+    pub(crate) fn outlast_lost_ranks(&mut self, id: JobId) {
+        let held = |j: &Arc<Job>| {
+            let by = j.held.as_ref().map(|h| &h.by);
+            j.state == JobState::Queued && by == Some(&HeldBy::LostRanks)
+        };
+        let Some(job) = self.state.jobs.get(&id).cloned().filter(held) else { return };
+        let not_before = self.state.now + self.lost_life(&job);
+        if not_before > job.not_before {
+            self.delay_lost(&job, not_before);
         }
     }
 
@@ -37,13 +54,18 @@ impl Engine {
     pub(crate) fn lost_life_until(&self, job: &Job) -> Time {
         let life = self.state.lives.last().filter(|l| job.submitted_at < l.at && job.spec.fenced());
         let Some(life) = life else { return Time(0) };
+        let until = life.at + self.lost_life(job);
+        if until > self.state.now { until } else { Time(0) }
+    }
+
+    /// How long ranks of a lost life are waited for that nobody tells of.
+    fn lost_life(&self, job: &Job) -> Span {
         let after = match job.spec.partition() {
             OnPartition::StopAfter(after) => after,
             OnPartition::Continue => REPORTED,
         };
         let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(self.policy.grace);
-        let until = life.at + job.spec.stopped_after(after, grace);
-        if until > self.state.now { until } else { Time(0) }
+        job.spec.stopped_after(after, grace)
     }
 
     /// Jobs whose ranks a node has that the log does not know there, or has no more: they are held

@@ -82,6 +82,10 @@ impl Engine {
             return;
         }
         let lost = a.slots.contains(&SlotState::Lost);
+        if lost && stop.fence_until.is_none() && job.spec.fenced() && self.all_heard(a, key) {
+            self.fence_by_clock(job, stop, key);
+            return;
+        }
         let nodes: Vec<NodeName> = a.placement.slots.iter().map(|s| s.node.clone()).collect();
         let found = self.attributed(job, &nodes, &stop.reason, verdict(&stop.reason));
         let again = self.next_step(job, &stop.reason, found.verdict);
@@ -149,11 +153,28 @@ impl Engine {
 
     /// Does a node that is heard not know whether ranks of an attempt still run there?
     fn is_unseen(&self, a: &Attempt, key: AttemptKey) -> bool {
-        let heard = |n: &NodeName| {
-            self.state.nodes.get(n).is_some_and(|n| n.reachable && !n.orphans.contains(&key))
-        };
         let mut slots = a.placement.slots.iter().zip(&a.slots);
-        slots.any(|(slot, s)| *s == SlotState::Lost && heard(&slot.node))
+        slots.any(|(slot, s)| *s == SlotState::Lost && self.is_heard(&slot.node, key))
+    }
+
+    /// Is none of the nodes with lost ranks still to be heard of them?
+    fn all_heard(&self, a: &Attempt, key: AttemptKey) -> bool {
+        let mut slots = a.placement.slots.iter().zip(&a.slots);
+        slots.all(|(slot, s)| *s != SlotState::Lost || self.is_heard(&slot.node, key))
+    }
+
+    fn is_heard(&self, node: &NodeName, key: AttemptKey) -> bool {
+        let n = self.state.nodes.get(node);
+        n.is_some_and(|n| n.reachable && !n.orphans.contains(&key))
+    }
+
+    /// Ranks that no lease ends were given up unseen by every agent that could tell of them: nobody
+    /// will say more, so that only time is left to wait for.
+    fn fence_by_clock(&mut self, job: &Arc<Job>, stop: &Stop, key: AttemptKey) {
+        let Stop { reason, grace, .. } = stop.clone();
+        let length = job.spec.stopped_after(job.spec.partition().lease(), grace);
+        let fence_until = Some(self.state.now + length);
+        self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
     }
 
     fn next_step(&self, job: &Job, why: &StopReason, verdict: Verdict) -> Next {
@@ -237,7 +258,9 @@ impl Engine {
             }
             _ => None,
         };
-        let old = a.stop.as_ref().and_then(|s| s.fence_until);
+        // Where ranks go on for good, one more that is lost is not waited for by the clock.
+        let goes_on = lost_since.is_some() && job.spec.partition() == OnPartition::Continue;
+        let old = a.stop.as_ref().and_then(|s| s.fence_until).filter(|_| !goes_on);
         let key = AttemptKey { job: job.id, attempt: a.no };
         let fence_until = fence.max(old);
         let sick = matches!(reason, StopReason::Sick { .. } | StopReason::NodeLost { .. });
@@ -265,9 +288,9 @@ impl Engine {
         for job in jobs {
             let Some(a) = &job.attempt else { continue };
             let Some(Stop { reason, grace, fence_until, .. }) = a.stop.clone() else { continue };
-            let OnPartition::StopAfter(after) = job.spec.partition() else { continue };
             let key = AttemptKey { job: job.id, attempt: a.no };
-            let fence = self.state.now + job.spec.stopped_after(after, grace);
+            let lease = job.spec.partition().lease();
+            let fence = self.state.now + job.spec.stopped_after(lease, grace);
             // An order that says nothing new would be counted as one more.
             if fence_until >= Some(fence) {
                 continue;

@@ -256,6 +256,104 @@ fn a_cancelled_job_whose_ranks_were_not_seen_to_end_is_over_with_their_lease() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
+/// What an agent says that gives ranks up without having seen them end.
+fn unseen() -> Observed {
+    Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"))
+}
+
+/// Ranks of it go on without a server for good.
+fn goes_on(nodes: u32) -> JobSpec {
+    JobSpec { on_partition: Some(OnPartition::Continue), ..gang(nodes, 8) }
+}
+
+#[test]
+fn an_end_that_its_agent_did_not_see_is_waited_for_by_the_clock_where_ranks_go_on_for_good() {
+    let mut w = World::new(2, 8);
+    let id = w.run(goes_on(1));
+    let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
+    w.report(id, &here, unseen());
+    let fence = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.as_ref().unwrap().fence_until;
+    assert_eq!(fence(&w), Some(told + Span::secs(140)), "nobody will say more");
+    // However often that is told.
+    w.pass(Span::secs(100));
+    w.connect(number(&here), 8, "boot", vec![(key, unseen())]);
+    w.ok(Command::SlotReport { node: here, key, observed: unseen(), ago: None });
+    assert_eq!(fence(&w), Some(told + Span::secs(140)));
+    w.pass(Span::secs(39));
+    assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
+    w.pass(Span::secs(1));
+    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_cancelled_job_that_goes_on_for_good_is_over_when_its_unseen_ranks_were_waited_for() {
+    for cancelled_first in [false, true] {
+        let mut w = World::new(2, 8);
+        let id = w.run(goes_on(1));
+        let here = w.nodes_of(id)[0].clone();
+        if cancelled_first {
+            w.ok(Command::Cancel { job: id });
+        }
+        w.report(id, &here, unseen());
+        if !cancelled_first {
+            w.ok(Command::Cancel { job: id });
+        }
+        w.pass(Span::secs(139));
+        assert_eq!(w.job(id).state, JobState::Stopping, "queued anew, it would write beside them");
+        w.pass(Span::secs(1));
+        assert_eq!(w.job(id).state, JobState::Cancelled);
+        w.ok(Command::Requeue { job: id });
+        assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn a_lost_node_that_comes_back_without_having_seen_the_end_is_waited_for_no_longer_than_others() {
+    let mut w = World::new(2, 8);
+    let id = w.run(goes_on(1));
+    let (key, gone) = (w.key(id), w.nodes_of(id)[0].clone());
+    w.lose(&gone);
+    w.pass(Span::hours(10));
+    assert_eq!(w.job(id).state, JobState::Stopping, "nobody knows whether it still runs");
+    w.connect(number(&gone), 8, "boot", vec![(key, unseen())]);
+    w.pass(Span::secs(139));
+    assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
+    w.pass(Span::secs(1));
+    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn beside_an_unseen_end_a_lost_node_is_waited_for_until_it_is_heard_where_ranks_go_on_for_good() {
+    let mut w = World::new(4, 8);
+    let id = w.run(goes_on(2));
+    let (key, nodes) = (w.key(id), w.nodes_of(id));
+    w.report(id, &nodes[0], unseen());
+    w.lose(&nodes[1]);
+    w.sleep(Span::mins(10));
+    assert_eq!(w.job(id).state, JobState::Stopping, "there it may still run");
+    let ended = Observed::Ended(SlotEnd::Stopped);
+    w.connect(number(&nodes[1]), 8, "boot", vec![(key, ended)]);
+    w.sleep(Span::secs(140));
+    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_end_that_its_agent_did_not_see_is_no_failure_of_its_node() {
+    let mut w = World::new(2, 8);
+    let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+    let here = w.nodes_of(id)[0].clone();
+    w.report(id, &here, unseen());
+    w.pass(Span::secs(140));
+    assert_eq!(w.job(id).past.len(), 1, "it is over");
+    let record = w.engine.state().health.records.get(&here);
+    let hit: Vec<_> = record.into_iter().flat_map(|r| r.jobs(w.now)).collect();
+    assert!(hit.is_empty(), "nothing is wrong with the hardware: {hit:?}");
+}
+
 /// The log is restored from a backup.
 fn restore(w: &mut World) {
     w.pass(Span::mins(1));
@@ -327,6 +425,33 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
     w.ok(Command::SlotReport { node: node(1), key, observed, ago: None });
     assert_eq!((w.job(id).state, w.job(id).held.clone()), (JobState::Starting, None));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_job_whose_ranks_of_a_lost_life_were_given_up_unseen_waits_as_long_as_they_may_go_on() {
+    for connects in [true, false] {
+        let mut w = World::new(2, 8);
+        let first = w.run(gang(2, 8));
+        let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+        restore(&mut w);
+        w.sleep(Span::mins(10));
+        let key = AttemptKey { job: id, attempt: 1 };
+        let observed = vec![(w.key(first), Observed::Running), (key, Observed::Running)];
+        w.connect(1, 8, "boot", observed);
+        assert_eq!(w.job(id).held.as_ref().map(|h| h.by.clone()), Some(HeldBy::LostRanks));
+        w.finish(first);
+        assert_eq!(w.job(id).state, JobState::Queued, "it runs there");
+        if connects {
+            w.connect(1, 8, "boot", vec![(key, unseen())]);
+        } else {
+            w.ok(Command::SlotReport { node: node(1), key, observed: unseen(), ago: None });
+        }
+        assert_eq!((w.job(id).state, w.job(id).held.clone()), (JobState::Queued, None));
+        assert_eq!(w.job(id).not_before, w.now + Span::secs(140), "they may still write");
+        w.sleep(Span::secs(140));
+        assert_eq!(w.job(id).state, JobState::Starting);
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
 }
 
 #[test]

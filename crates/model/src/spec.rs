@@ -376,15 +376,28 @@ impl OnPartition {
     /// What jobs with a checkpoint directory do that were submitted when their default was not
     /// written down with them.
     const UNWRITTEN: OnPartition = OnPartition::StopAfter(Span::mins(5));
+
+    /// How long ranks go on without a server, as far as another attempt waits for them by the clock.
+    /// Those that go on for good are given the default where only that is left to wait for.
+    #[must_use]
+    pub fn lease(self) -> Span {
+        match self {
+            OnPartition::StopAfter(after) => after,
+            OnPartition::Continue => LEASE,
+        }
+    }
 }
+
+/// What [`OnPartition`] is by default.
+// Longer than the longest failover to a standby: 15 s until an agent notices that its server is
+// silent (the standby leads by then), 60 s until it gives up a handshake with one that hangs, 5 s
+// until it tries the other one. Every second more is a second later that a job starts again when it
+// was its node that was lost.
+const LEASE: Span = Span::mins(2);
 
 impl Default for OnPartition {
     fn default() -> Self {
-        // Longer than the longest failover to a standby: 15 s until an agent notices that its server
-        // is silent (the standby leads by then), 60 s until it gives up a handshake with one that
-        // hangs, 5 s until it tries the other one. Every second more is a second later that a job
-        // starts again when it was its node that was lost.
-        OnPartition::StopAfter(Span::mins(2))
+        OnPartition::StopAfter(LEASE)
     }
 }
 

@@ -76,7 +76,7 @@ pub fn fence(job: &Job, now: Time) -> Option<Fence> {
     }
     let until = match job.spec.partition() {
         OnPartition::StopAfter(_) => Some(stop.fence_until.filter(|t| t.0 > now)?),
-        OnPartition::Continue => None,
+        OnPartition::Continue => stop.fence_until.filter(|t| t.0 > now),
     };
     Some(Fence { nodes: muster_specs::hostlist::compress(lost), until })
 }

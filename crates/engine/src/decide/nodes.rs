@@ -248,6 +248,9 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             protected,
         };
         e.emit(None, event);
+        for key in n.orphans.iter().filter(|k| seen.get(*k).is_some_and(|o| is_unproven(o))) {
+            e.outlast_lost_ranks(key.job);
+        }
         e.follow_lost_ranks(ranks);
     }
     if n.inventory != **inventory {
@@ -315,6 +318,7 @@ pub(super) fn report(
     ago: Option<Span>,
 ) -> Answer {
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
+    let unproven = is_unproven(observed);
     match (observed, standing(&e.state, node, key)) {
         (Observed::Running, Standing::Live(SlotState::Pending)) => {
             e.preflight_overtaken(key);
@@ -327,23 +331,31 @@ pub(super) fn report(
         }
         (Observed::Running, _) => {}
         // What nobody saw end holds its lease, which was renewed just now at the latest.
-        (Observed::Ended(end), Standing::Live(_)) if end.is_unproven() => {
+        (Observed::Ended(end), Standing::Live(_)) if unproven => {
             let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
             let now = e.state.now;
-            if lose_slot(e, key.job, node, reason, now) {
-                e.settle_job(key.job);
-            }
+            lose_slot(e, key.job, node, reason, now);
         }
-        (Observed::Ended(end), Standing::Lost) if end.is_unproven() => {}
+        (Observed::Ended(_), Standing::Lost) if unproven => {}
         (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone(), ago),
         (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped, ago),
         (Observed::Ended(_), Standing::Orphan) => {}
     }
     if orphan && matches!(observed, Observed::Ended(_)) {
         e.emit(None, Event::OrphanGone { node: node.clone(), key });
+        if unproven {
+            e.outlast_lost_ranks(key.job);
+        }
         e.follow_lost_ranks([key.job]);
     }
+    if unproven {
+        e.settle_job(key.job);
+    }
     Answer::Done
+}
+
+fn is_unproven(o: &Observed) -> bool {
+    matches!(o, Observed::Ended(end) if end.is_unproven())
 }
 
 fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago: Option<Span>) {

@@ -273,7 +273,7 @@ fn culprits(a: &Attempt, verdict: Verdict, reason: Option<&StopReason>) -> Vec<(
         (
             Verdict::Infrastructure,
             Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }),
-        ) if !end.had_no_server() => vec![(node.clone(), 1)],
+        ) if !(end.had_no_server() || end.is_unproven()) => vec![(node.clone(), 1)],
         (Verdict::Unknown, _) => all(),
         _ => Vec::new(),
     }
