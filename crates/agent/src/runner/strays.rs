@@ -10,7 +10,8 @@ use muster_model::ids::AttemptKey;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Between two looks at what was killed.
@@ -33,7 +34,7 @@ pub(super) fn stop(
     claimed: impl Fn(AttemptKey, bool) -> bool,
 ) -> Vec<(AttemptKey, String)> {
     let mut found: BTreeMap<AttemptKey, Stray> = BTreeMap::new();
-    for (key, process) in supervisors(runs) {
+    for (key, process) in supervisors(config, runs) {
         found.entry(key).or_default().supervisors.push(process);
     }
     let name = start::group_name(config);
@@ -57,9 +58,29 @@ pub(super) fn stop(
     left
 }
 
-/// Supervisors that work in a directory below `runs`, also in one that was removed.
-fn supervisors(runs: &Path) -> Vec<(AttemptKey, ProcessId)> {
-    let Ok(runs) = runs.canonicalize() else { return Vec::new() };
+/// Supervisors of this agent, also those whose directory was removed.
+fn supervisors(config: &RunnerConfig, runs: &Path) -> Vec<(AttemptKey, ProcessId)> {
+    let Some(ours) = Ours::of(config, runs) else { return Vec::new() };
+    let found = scan().into_iter();
+    found.filter_map(|s| Some((ours.attempt(&s.at(), s.log)?, s.process))).collect()
+}
+
+/// A supervisor, whoever started it.
+#[derive(Debug)]
+struct Supervisor {
+    process: ProcessId,
+    log: Option<File>,
+}
+
+impl Supervisor {
+    /// Where the kernel tells of it.
+    fn at(&self) -> PathBuf {
+        Path::new("/proc").join(self.process.pid.to_string())
+    }
+}
+
+/// Every supervisor of this machine.
+fn scan() -> Vec<Supervisor> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
@@ -68,13 +89,66 @@ fn supervisors(runs: &Path) -> Vec<(AttemptKey, ProcessId)> {
         if !line.split(|b| *b == 0).any(|word| word == SHIM_ARG.as_bytes()) {
             continue;
         }
-        let open = fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
-        let mut keys = open.filter_map(|fd| key_of(&runs, &fs::read_link(fd.path()).ok()?));
-        if let (Some(key), Some(process)) = (keys.next(), ProcessId::of(pid)) {
-            found.push((key, process));
+        if let Some(process) = ProcessId::of(pid) {
+            found.push(Supervisor { process, log: File::at(&entry.path().join("fd/2")) });
         }
     }
     found
+}
+
+/// A file for certain: paths mean something else to whoever has other mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct File {
+    device: u64,
+    inode: u64,
+}
+
+impl File {
+    /// The file at a path. None when it was removed: then a new one may have its path, or its number.
+    fn at(path: &Path) -> Option<File> {
+        let about = fs::metadata(path).ok().filter(|m| m.nlink() > 0)?;
+        Some(File { device: about.dev(), inode: about.ino() })
+    }
+}
+
+/// What tells supervisors of this agent from those of another one, which may work at the same path
+/// in another view of the machine's files.
+#[derive(Debug)]
+struct Ours {
+    runs: PathBuf,
+    device: u64,
+    /// What our supervisors have as their stderr.
+    log: Option<File>,
+    mounts: Option<PathBuf>,
+}
+
+impl Ours {
+    fn of(config: &RunnerConfig, runs: &Path) -> Option<Ours> {
+        let runs = runs.canonicalize().ok()?;
+        let device = fs::metadata(&runs).ok()?.dev();
+        let log = File::at(&config.state.join(start::LOG));
+        Some(Ours { runs, device, log, mounts: mounts(Path::new("/proc/self")) })
+    }
+
+    /// The attempt of a supervisor that is ours for certain.
+    fn attempt(&self, process: &Path, log: Option<File>) -> Option<AttemptKey> {
+        let proven = match (log, self.log) {
+            (Some(log), Some(ours)) if log == ours => true,
+            (Some(_), Some(_)) => return None,
+            // One of the two logs was removed. A path means the same to those who share mounts.
+            _ if self.mounts.is_some() && self.mounts == mounts(process) => false,
+            _ => return None,
+        };
+        let open = fs::read_dir(process.join("fd")).ok()?.flatten().map(|fd| fd.path());
+        let here = |fd: &PathBuf| fs::metadata(fd).is_ok_and(|m| m.dev() == self.device);
+        let mut ours = open.filter(|fd| proven || here(fd));
+        ours.find_map(|fd| key_of(&self.runs, &fs::read_link(fd).ok()?))
+    }
+}
+
+/// The mount namespace of a process.
+fn mounts(process: &Path) -> Option<PathBuf> {
+    fs::read_link(process.join("ns/mnt")).ok()
 }
 
 /// The attempt to which an open file or directory belongs.
@@ -117,6 +191,8 @@ fn end(stray: &Stray) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn an_open_file_names_its_attempt_also_when_that_is_gone() {
@@ -128,5 +204,52 @@ mod tests {
         assert_eq!(at("/a/runs"), None);
         assert_eq!(at("/b/runs/7.1"), None);
         assert_eq!(at("socket:[7]"), None);
+    }
+    /// What the kernel would tell of a supervisor: its log, a directory that it has open, its mounts.
+    fn told(at: &Path, log: &Path, open: &Path, mounts: &str) -> Option<File> {
+        let _ = fs::remove_dir_all(at);
+        fs::create_dir_all(at.join("fd")).unwrap();
+        fs::create_dir_all(at.join("ns")).unwrap();
+        symlink(log, at.join("fd/2")).unwrap();
+        symlink(open, at.join("fd/5")).unwrap();
+        symlink(mounts, at.join("ns/mnt")).unwrap();
+        File::at(&at.join("fd/2"))
+    }
+
+    #[test]
+    fn a_supervisor_of_another_agent_at_the_same_path_is_left_alone() {
+        let tmp = tempfile::tempdir().unwrap();
+        let at = |name: &str| tmp.path().canonicalize().unwrap().join(name);
+        let (process, open) = (at("process"), at("state/runs/7.1"));
+        fs::create_dir_all(&open).unwrap();
+        for log in ["state/shim.log", "theirs.log", "removed.log"] {
+            fs::write(at(log), "").unwrap();
+        }
+        let removed = fs::File::open(at("removed.log")).unwrap();
+        fs::remove_file(at("removed.log")).unwrap();
+        let removed = format!("/proc/self/fd/{}", removed.as_raw_fd());
+        let device = fs::metadata(&open).unwrap().dev();
+        let log = File::at(&at("state/shim.log"));
+        let mounts = Some("mnt:[1]".into());
+        let mut ours = Ours { runs: at("state/runs"), device, log, mounts };
+        let attempt = |ours: &Ours, log: &Path, mounts: &str| {
+            let log = told(&process, log, &open, mounts);
+            ours.attempt(&process, log).map(|k| k.to_string())
+        };
+        let ok = Some("7.1".to_string());
+        assert_eq!(attempt(&ours, &at("state/shim.log"), "mnt:[2]"), ok, "it has volumes");
+        assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[2]"), None);
+        assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[1]"), None);
+        // Where the logs say nothing, mounts and device do.
+        assert_eq!(attempt(&ours, Path::new(&removed), "mnt:[1]"), ok);
+        assert_eq!(attempt(&ours, Path::new(&removed), "mnt:[2]"), None);
+        ours.log = None;
+        assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[1]"), ok);
+        assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[2]"), None);
+        ours.device += 1;
+        assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[1]"), None);
+        ours.mounts = None;
+        fs::remove_file(process.join("ns/mnt")).unwrap();
+        assert_eq!(ours.attempt(&process, None), None);
     }
 }
