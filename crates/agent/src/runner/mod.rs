@@ -174,8 +174,11 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Opens the directory and finds again what ran before. Nothing on disk can make this fail
-    /// except the directory itself; an attempt that cannot be read is set aside with a warning.
+    /// Opens the directory and finds again what ran before. An attempt whose files are lost is
+    /// stopped and removed with a warning.
+    ///
+    /// # Errors
+    /// The directory, or what it holds of an attempt, cannot be read now. Then nothing was stopped.
     pub fn open(config: RunnerConfig) -> io::Result<Runner> {
         let mut runner = Runner {
             base_env: env::inherited(),
@@ -202,7 +205,7 @@ impl Runner {
             let entry = entry?;
             let key = entry.file_name().to_str().and_then(|n| n.parse::<AttemptKey>().ok());
             let Some(key) = key else { continue };
-            match Slot::adopt(key, RunDir(entry.path()), &runner.config, now) {
+            match Slot::adopt(key, RunDir(entry.path()), &runner.config, now)? {
                 Some(slot) => {
                     tracing::info!(attempt = %key, state = slot.phase_name(), "adopted");
                     runner.slots.insert(key, slot);
@@ -217,28 +220,30 @@ impl Runner {
             }
         }
         if used {
-            runner.stop_strays(&runs);
+            runner.stop_strays(&runs)?;
         }
         unread.iter().for_each(RunDir::remove);
         Ok(runner)
     }
 
     /// Ends what an earlier agent started and no record claims.
-    fn stop_strays(&mut self, runs: &Path) {
-        // A supervisor that its record does not name would never be looked at again.
-        let named = |slot: &Slot| {
-            let record = RunDir(slot.dir().to_owned()).record();
-            !slot.active() || record.supervisor.flatten().is_some()
-        };
+    fn stop_strays(&mut self, runs: &Path) -> io::Result<()> {
         let left = strays::stop(&self.config, runs, |key, supervised| {
-            self.slots.get(&key).is_some_and(|slot| !supervised || named(slot))
-        });
+            let Some(slot) = self.slots.get(&key) else { return Ok(false) };
+            if !supervised || !slot.active() {
+                return Ok(true);
+            }
+            // A supervisor that its record does not name would never be looked at again.
+            let record = RunDir(slot.dir().to_owned()).find_record()?;
+            Ok(record.supervisor.flatten().is_some())
+        })?;
         for (key, what) in left {
             tracing::warn!(attempt = %key, "left behind: {what}");
             self.slots.remove(&key);
             self.unproven.insert(key, SlotEnd::unproven(&what));
             self.leftovers.push((key, what));
         }
+        Ok(())
     }
 
     /// With other hands than the default ones; for before the first start.

@@ -10,6 +10,7 @@ use muster_model::ids::AttemptKey;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,11 +29,14 @@ struct Stray {
 
 /// Stops every attempt that is not `claimed`, which is asked with whether a supervisor was found.
 /// Those that could not be stopped, and what is left.
+///
+/// # Errors
+/// That of `claimed`; then nothing was stopped.
 pub(super) fn stop(
     config: &RunnerConfig,
     runs: &Path,
-    claimed: impl Fn(AttemptKey, bool) -> bool,
-) -> Vec<(AttemptKey, String)> {
+    claimed: impl Fn(AttemptKey, bool) -> io::Result<bool>,
+) -> io::Result<Vec<(AttemptKey, String)>> {
     let mut found: BTreeMap<AttemptKey, Stray> = BTreeMap::new();
     for (key, process) in supervisors(config, runs) {
         found.entry(key).or_default().supervisors.push(process);
@@ -44,18 +48,21 @@ pub(super) fn stop(
             found.entry(key).or_default().group = Some(group);
         }
     }
-    let mut left = Vec::new();
+    let mut strays = Vec::new();
     for (key, stray) in found {
-        if claimed(key, !stray.supervisors.is_empty()) {
-            continue;
+        if !claimed(key, !stray.supervisors.is_empty())? {
+            strays.push((key, stray));
         }
+    }
+    let mut left = Vec::new();
+    for (key, stray) in strays {
         tracing::warn!(attempt = %key, "ranks that no record claims are stopped");
         left.extend(end(&stray).map(|what| (key, what)));
         if let Some(group) = &stray.group {
             group.remove();
         }
     }
-    left
+    Ok(left)
 }
 
 /// Supervisors of this agent, also those whose directory was removed.
