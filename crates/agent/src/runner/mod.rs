@@ -215,14 +215,16 @@ impl Runner {
                         "an attempt without a readable meta.json is stopped and removed");
                     // A supervisor that is still on its way finds it given up.
                     let _ = RunDir(entry.path()).claim(None);
-                    unread.push(RunDir(entry.path()));
+                    unread.push((key, RunDir(entry.path())));
                 }
             }
         }
         if used {
             runner.stop_strays(&runs)?;
         }
-        unread.iter().for_each(RunDir::remove);
+        // Whoever could not be ended still works in his; the next agent finds him by it.
+        let gone = unread.iter().filter(|(key, _)| !runner.unproven.contains_key(key));
+        gone.for_each(|(_, dir)| dir.remove());
         Ok(runner)
     }
 
