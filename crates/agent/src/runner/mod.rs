@@ -8,6 +8,7 @@ mod pids;
 mod slot;
 mod start;
 mod strays;
+mod unproven;
 
 pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use unproven::Unproven;
 
 /// Between SIGTERM and SIGKILL when nobody said otherwise.
 pub const GRACE: Span = Span::secs(10);
@@ -164,7 +166,7 @@ pub struct Runner {
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
     /// Attempts of which nothing is known but that their processes could not be ended.
-    unproven: BTreeMap<AttemptKey, SlotEnd>,
+    unproven: BTreeMap<AttemptKey, Unproven>,
     renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
@@ -239,10 +241,11 @@ impl Runner {
             let record = RunDir(slot.dir().to_owned()).find_record()?;
             Ok(record.supervisor.flatten().is_some())
         })?;
-        for (key, what) in left {
+        for (key, left) in left {
+            let what = left.what();
             tracing::warn!(attempt = %key, "left behind: {what}");
             self.slots.remove(&key);
-            self.unproven.insert(key, SlotEnd::unproven(&what));
+            self.unproven.insert(key, left);
             self.leftovers.push((key, what));
         }
         Ok(())
@@ -467,6 +470,9 @@ impl Runner {
             }
         }
         let mut changed = Vec::new();
+        for (key, left) in self.unproven.iter_mut().filter(|(_, left)| all && !left.settled()) {
+            changed.extend(left.look(connected).map(|end| (*key, Observed::Ended(end))));
+        }
         let mut again = false;
         for (key, slot) in &mut self.slots {
             if !slot.worth_a_look(now, connected) {
@@ -535,7 +541,7 @@ impl Runner {
     pub fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         // One that waits is under way, too: a stop must find it.
         let waiting = self.waiting.keys().map(|k| (*k, Observed::Running));
-        let unproven = self.unproven.iter().map(|(k, end)| (*k, Observed::Ended(end.clone())));
+        let unproven = self.unproven.iter().map(|(k, u)| (*k, Observed::Ended(u.end().clone())));
         let slots = self.slots.iter().map(|(k, s)| (*k, s.observed()));
         slots.chain(waiting).chain(unproven).collect()
     }
@@ -548,7 +554,9 @@ impl Runner {
 
     /// The server has the end in its log: the attempt's traces go. One that still runs stays.
     pub fn forget(&mut self, key: AttemptKey) {
-        self.unproven.remove(&key);
+        if self.unproven.remove(&key).is_some_and(|left| left.gone()) {
+            RunDir::of(&self.runs(), key).remove();
+        }
         if self.slots.get(&key).is_some_and(|s| !s.active())
             && let Some(slot) = self.slots.remove(&key)
         {
@@ -562,7 +570,9 @@ impl Runner {
         if !self.waiting.is_empty() {
             return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
         }
-        if self.slots.values().all(Slot::settled) && self.ending.is_empty() {
+        let settled =
+            self.slots.values().all(Slot::settled) && self.unproven.values().all(Unproven::settled);
+        if settled && self.ending.is_empty() {
             return None;
         }
         let look = self.looked_at_all.map(|l| l + LOOK);

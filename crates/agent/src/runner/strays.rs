@@ -2,6 +2,7 @@
 //! they are, was lost. The server would hear nothing of them, or that they never started, so they
 //! are stopped before it hears anything.
 
+use super::unproven::Unproven;
 use super::{RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::process::{self, ProcessId};
@@ -28,7 +29,7 @@ struct Stray {
 }
 
 /// Stops every attempt that is not `claimed`, which is asked with whether a supervisor was found.
-/// Those that could not be stopped, and what is left.
+/// Those that could not be stopped.
 ///
 /// # Errors
 /// That of `claimed`; then nothing was stopped.
@@ -36,7 +37,7 @@ pub(super) fn stop(
     config: &RunnerConfig,
     runs: &Path,
     claimed: impl Fn(AttemptKey, bool) -> io::Result<bool>,
-) -> io::Result<Vec<(AttemptKey, String)>> {
+) -> io::Result<Vec<(AttemptKey, Unproven)>> {
     let mut found: BTreeMap<AttemptKey, Stray> = BTreeMap::new();
     for (key, process) in supervisors(config, runs) {
         found.entry(key).or_default().supervisors.push(process);
@@ -57,9 +58,10 @@ pub(super) fn stop(
     let mut left = Vec::new();
     for (key, stray) in strays {
         tracing::warn!(attempt = %key, "ranks that no record claims are stopped");
-        left.extend(end(&stray).map(|what| (key, what)));
-        if let Some(group) = &stray.group {
-            group.remove();
+        let alive = end(&stray);
+        stray.group.iter().for_each(Group::remove);
+        if !alive.is_empty() {
+            left.push((key, Unproven::new(alive, stray.group)));
         }
     }
     Ok(left)
@@ -166,8 +168,8 @@ fn key_of(runs: &Path, open: &Path) -> Option<AttemptKey> {
     name.strip_suffix(" (deleted)").unwrap_or(name).parse().ok()
 }
 
-/// Kills everything that is there and all that it started; says what is left of it.
-fn end(stray: &Stray) -> Option<String> {
+/// Kills everything that is there and all that it started; what is left of it.
+fn end(stray: &Stray) -> Vec<ProcessId> {
     let mut seen: BTreeMap<i32, ProcessId> = BTreeMap::new();
     for look in 0..LOOKS {
         let mut pids = stray.group.as_ref().map_or_else(Vec::new, Group::pids);
@@ -179,7 +181,7 @@ fn end(stray: &Stray) -> Option<String> {
         seen.retain(|_, p| p.alive());
         let supervised = stray.supervisors.iter().any(ProcessId::alive);
         if seen.is_empty() && !supervised {
-            return None;
+            return Vec::new();
         }
         stray.group.iter().for_each(Group::kill);
         seen.keys().for_each(|p| process::signal(*p, Signal::KILL));
@@ -190,9 +192,8 @@ fn end(stray: &Stray) -> Option<String> {
         }
         std::thread::sleep(PAUSE);
     }
-    let left = stray.supervisors.iter().filter(|s| s.alive()).map(|s| s.pid);
-    let left: Vec<String> = seen.into_keys().chain(left).map(|p| p.to_string()).collect();
-    Some(format!("processes that cannot be killed: {}", left.join(", ")))
+    let supervisors = stray.supervisors.iter().filter(|s| s.alive()).cloned();
+    seen.into_values().chain(supervisors).collect()
 }
 
 #[cfg(test)]
