@@ -199,6 +199,7 @@ impl Runner {
         let runs = runner.runs();
         // A directory in which nothing ever ran has nobody to look for.
         let used = runs.exists() || runner.config.state.join(start::LOG).exists();
+        let first = strays::first(&runner.config.state);
         RunDir(runs.clone()).create()?;
         trash::sweep(&runner.config.state.join(TRASH));
         let now = Instant::now();
@@ -222,7 +223,7 @@ impl Runner {
             }
         }
         if used {
-            runner.stop_strays(&runs)?;
+            runner.stop_strays(&runs, first)?;
         }
         // Whoever could not be ended still works in his; the next agent finds him by it.
         let gone = unread.iter().filter(|(key, _)| !runner.unproven.contains_key(key));
@@ -231,8 +232,8 @@ impl Runner {
     }
 
     /// Ends what an earlier agent started and no record claims.
-    fn stop_strays(&mut self, runs: &Path) -> io::Result<()> {
-        let left = strays::stop(&self.config, runs, |key, supervised| {
+    fn stop_strays(&mut self, runs: &Path, first: bool) -> io::Result<()> {
+        let left = strays::stop(&self.config, runs, first, |key, supervised| {
             let Some(slot) = self.slots.get(&key) else { return Ok(false) };
             if !supervised || !slot.active() {
                 return Ok(true);
