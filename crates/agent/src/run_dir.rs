@@ -308,9 +308,26 @@ impl RunDir {
         self.path("secrets")
     }
 
-    /// Reads a file; none when it is missing or torn.
+    /// Reads a file; none when it is missing or torn, or cannot be read.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&theirs::read(&self.path(name), LONGEST).ok()?).ok()
+        self.find(name).ok().flatten()
+    }
+
+    /// Reads a file; none when it is lost: missing, torn, or replaced by something else.
+    ///
+    /// # Errors
+    /// It may be there, but cannot be read now.
+    pub(crate) fn find<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        Ok(self.text(name)?.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    fn text(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let path = self.path(name);
+        match theirs::read(&path, LONGEST) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if lost(&e) => Ok(None),
+            Err(e) => Err(io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))),
+        }
     }
 
     /// Writes a file so that it is seen whole or not at all.
@@ -322,7 +339,15 @@ impl RunDir {
 
     /// What the supervisor has told.
     pub(crate) fn record(&self) -> Record {
-        Record::parse(&theirs::read(&self.path("record"), LONGEST).unwrap_or_default())
+        self.find_record().unwrap_or_default()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// It may have told something, but that cannot be read now.
+    pub(crate) fn find_record(&self) -> io::Result<Record> {
+        Ok(Record::parse(&self.text("record")?.unwrap_or_default()))
     }
 
     /// Takes the attempt for a supervisor, or gives it up; the record when that succeeded.
@@ -352,6 +377,18 @@ impl RunDir {
 
     pub(crate) fn remove(&self) {
         let _ = trash::discard(&self.trash(), &self.0);
+    }
+}
+
+/// Whether reading failed because there is nothing to read, and never will be. What a rank can put in
+/// a file's place counts as that: it must not keep the agent from starting.
+fn lost(e: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, NotADirectory, NotFound};
+    match e.kind() {
+        NotFound | NotADirectory => true,
+        // Not from the kernel: no regular file, or far too long.
+        InvalidInput | InvalidData => e.raw_os_error().is_none(),
+        _ => false,
     }
 }
 
@@ -392,6 +429,28 @@ mod tests {
         assert_eq!(by.left(Time(110_000)), Span::secs(20));
         assert_eq!(by.left(Time(500_000)), Span(0));
         assert_eq!(by.left(Time(0)), Span::secs(30), "the clock was set back");
+    }
+
+    #[test]
+    fn what_cannot_be_read_now_is_not_lost() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = RunDir(tmp.path().join("1.1"));
+        let found = |name: &str| dir.find::<u32>(name).unwrap();
+        assert_eq!(found("missing"), None);
+        std::os::unix::fs::symlink("x".repeat(300), &dir.0).unwrap();
+        assert!(dir.find::<u32>("file").unwrap_err().to_string().contains("1.1/file"));
+        assert!(dir.find_record().is_err());
+        assert!(dir.record().supervisor.is_none());
+        fs::remove_file(&dir.0).unwrap();
+        fs::write(&dir.0, "no directory").unwrap();
+        assert_eq!(found("file"), None);
+        fs::remove_file(&dir.0).unwrap();
+        dir.create().unwrap();
+        fs::create_dir(dir.path("directory")).unwrap();
+        for (name, text) in [("empty", ""), ("torn", "[7"), ("whole", "7")] {
+            fs::write(dir.path(name), text).unwrap();
+        }
+        assert_eq!(["directory", "empty", "torn", "whole"].map(found), [None, None, None, Some(7)]);
     }
 
     #[test]

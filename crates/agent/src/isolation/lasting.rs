@@ -5,7 +5,7 @@ use super::Refusal;
 use super::account::Account;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::DirBuilder;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -25,9 +25,18 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
     if let Some(link) = link {
         let link = link.display();
         let who = who.map_or_else(|| "the agent's user".into(), Account::says);
+        let remedy = match e.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotFound | ErrorKind::PermissionDenied => {
+                format!(
+                    "`{link}` is a link that leads where that user may not write; name a directory \
+                     by its own path"
+                )
+            }
+            // A full or sick disk is no fault of the link.
+            _ => "choose another, or have the node looked at".into(),
+        };
         return Refusal::Job(format!(
-            "checkpoint directory `{dir}` cannot be made or written by {who}: `{link}` is a link \
-             that leads where that user may not write; name a directory by its own path"
+            "checkpoint directory `{dir}` cannot be made or written by {who}: {e}; {remedy}"
         ));
     }
     Refusal::Job(match who {
@@ -61,6 +70,11 @@ mod tests {
             let e = ready(&dir).unwrap_err();
             let Refusal::Job(said) = refusal(&dir, None, &e) else { panic!("the job's fault") };
             assert!(said.contains("link` is a link") && !said.contains("chown"), "{said}");
+            assert!(said.contains(&e.to_string()), "{said}");
+            let e = io::Error::from_raw_os_error(libc::EROFS);
+            let Refusal::Job(said) = refusal(&dir, None, &e) else { panic!("the job's fault") };
+            assert!(!said.contains("is a link") && !said.contains("chown"), "{said}");
+            assert!(said.contains(&e.to_string()), "{said}");
         }
     }
 }

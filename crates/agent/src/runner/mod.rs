@@ -8,6 +8,7 @@ mod pids;
 mod slot;
 mod start;
 mod strays;
+mod unproven;
 
 pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use unproven::Unproven;
 
 /// Between SIGTERM and SIGKILL when nobody said otherwise.
 pub const GRACE: Span = Span::secs(10);
@@ -164,7 +166,7 @@ pub struct Runner {
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
     /// Attempts of which nothing is known but that their processes could not be ended.
-    unproven: BTreeMap<AttemptKey, SlotEnd>,
+    unproven: BTreeMap<AttemptKey, Unproven>,
     renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
@@ -174,8 +176,11 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Opens the directory and finds again what ran before. Nothing on disk can make this fail
-    /// except the directory itself; an attempt that cannot be read is set aside with a warning.
+    /// Opens the directory and finds again what ran before. An attempt whose files are lost is
+    /// stopped and removed with a warning.
+    ///
+    /// # Errors
+    /// The directory, or what it holds of an attempt, cannot be read now. Then nothing was stopped.
     pub fn open(config: RunnerConfig) -> io::Result<Runner> {
         let mut runner = Runner {
             base_env: env::inherited(),
@@ -194,6 +199,7 @@ impl Runner {
         let runs = runner.runs();
         // A directory in which nothing ever ran has nobody to look for.
         let used = runs.exists() || runner.config.state.join(start::LOG).exists();
+        let first = strays::first(&runner.config.state);
         RunDir(runs.clone()).create()?;
         trash::sweep(&runner.config.state.join(TRASH));
         let now = Instant::now();
@@ -202,7 +208,7 @@ impl Runner {
             let entry = entry?;
             let key = entry.file_name().to_str().and_then(|n| n.parse::<AttemptKey>().ok());
             let Some(key) = key else { continue };
-            match Slot::adopt(key, RunDir(entry.path()), &runner.config, now) {
+            match Slot::adopt(key, RunDir(entry.path()), &runner.config, now)? {
                 Some(slot) => {
                     tracing::info!(attempt = %key, state = slot.phase_name(), "adopted");
                     runner.slots.insert(key, slot);
@@ -212,33 +218,38 @@ impl Runner {
                         "an attempt without a readable meta.json is stopped and removed");
                     // A supervisor that is still on its way finds it given up.
                     let _ = RunDir(entry.path()).claim(None);
-                    unread.push(RunDir(entry.path()));
+                    unread.push((key, RunDir(entry.path())));
                 }
             }
         }
         if used {
-            runner.stop_strays(&runs);
+            runner.stop_strays(&runs, first)?;
         }
-        unread.iter().for_each(RunDir::remove);
+        // Whoever could not be ended still works in his; the next agent finds him by it.
+        let gone = unread.iter().filter(|(key, _)| !runner.unproven.contains_key(key));
+        gone.for_each(|(_, dir)| dir.remove());
         Ok(runner)
     }
 
     /// Ends what an earlier agent started and no record claims.
-    fn stop_strays(&mut self, runs: &Path) {
-        // A supervisor that its record does not name would never be looked at again.
-        let named = |slot: &Slot| {
-            let record = RunDir(slot.dir().to_owned()).record();
-            !slot.active() || record.supervisor.flatten().is_some()
-        };
-        let left = strays::stop(&self.config, runs, |key, supervised| {
-            self.slots.get(&key).is_some_and(|slot| !supervised || named(slot))
-        });
-        for (key, what) in left {
+    fn stop_strays(&mut self, runs: &Path, first: bool) -> io::Result<()> {
+        let left = strays::stop(&self.config, runs, first, |key, supervised| {
+            let Some(slot) = self.slots.get(&key) else { return Ok(false) };
+            if !supervised || !slot.active() {
+                return Ok(true);
+            }
+            // A supervisor that its record does not name would never be looked at again.
+            let record = RunDir(slot.dir().to_owned()).find_record()?;
+            Ok(record.supervisor.flatten().is_some())
+        })?;
+        for (key, left) in left {
+            let what = left.what();
             tracing::warn!(attempt = %key, "left behind: {what}");
             self.slots.remove(&key);
-            self.unproven.insert(key, SlotEnd::unproven(&what));
+            self.unproven.insert(key, left);
             self.leftovers.push((key, what));
         }
+        Ok(())
     }
 
     /// With other hands than the default ones; for before the first start.
@@ -460,6 +471,9 @@ impl Runner {
             }
         }
         let mut changed = Vec::new();
+        for (key, left) in self.unproven.iter_mut().filter(|(_, left)| all && !left.settled()) {
+            changed.extend(left.look(connected).map(|end| (*key, Observed::Ended(end))));
+        }
         let mut again = false;
         for (key, slot) in &mut self.slots {
             if !slot.worth_a_look(now, connected) {
@@ -528,7 +542,7 @@ impl Runner {
     pub fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         // One that waits is under way, too: a stop must find it.
         let waiting = self.waiting.keys().map(|k| (*k, Observed::Running));
-        let unproven = self.unproven.iter().map(|(k, end)| (*k, Observed::Ended(end.clone())));
+        let unproven = self.unproven.iter().map(|(k, u)| (*k, Observed::Ended(u.end().clone())));
         let slots = self.slots.iter().map(|(k, s)| (*k, s.observed()));
         slots.chain(waiting).chain(unproven).collect()
     }
@@ -541,7 +555,9 @@ impl Runner {
 
     /// The server has the end in its log: the attempt's traces go. One that still runs stays.
     pub fn forget(&mut self, key: AttemptKey) {
-        self.unproven.remove(&key);
+        if self.unproven.remove(&key).is_some_and(|left| left.gone()) {
+            RunDir::of(&self.runs(), key).remove();
+        }
         if self.slots.get(&key).is_some_and(|s| !s.active())
             && let Some(slot) = self.slots.remove(&key)
         {
@@ -555,7 +571,9 @@ impl Runner {
         if !self.waiting.is_empty() {
             return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
         }
-        if self.slots.values().all(Slot::settled) && self.ending.is_empty() {
+        let settled =
+            self.slots.values().all(Slot::settled) && self.unproven.values().all(Unproven::settled);
+        if settled && self.ending.is_empty() {
             return None;
         }
         let look = self.looked_at_all.map(|l| l + LOOK);

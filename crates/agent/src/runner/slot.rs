@@ -203,35 +203,35 @@ impl Slot {
         slot
     }
 
-    /// Finds an attempt of an earlier agent again. None when it never began.
+    /// Finds an attempt of an earlier agent again. None when it never began, or its file is lost.
     pub(super) fn adopt(
         key: AttemptKey,
         dir: RunDir,
         config: &RunnerConfig,
         now: Instant,
-    ) -> Option<Slot> {
-        let meta: MetaFile = dir.read("meta.json")?;
-        let state: StateFile = dir.read("state.json").unwrap_or_default();
+    ) -> std::io::Result<Option<Slot>> {
+        let Some(meta) = dir.find::<MetaFile>("meta.json")? else { return Ok(None) };
+        let state: StateFile = dir.find("state.json")?.unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
         slot.this_boot = meta.boot == process::boot_id();
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.
-            let told = slot.state.end.clone();
-            let told = told.or_else(|| slot.dir.record().end.map(|e| slot.verdict(&e)));
+            let record = slot.dir.find_record()?;
+            let told = slot.state.end.clone().or_else(|| record.end.map(|e| slot.verdict(&e)));
             let copy = || SlotEnd::unproven("the agent's directory is a copy");
             slot.conclude_unstarted(told.unwrap_or_else(copy));
-            return Some(slot);
+            return Ok(Some(slot));
         }
         slot.group = meta.group;
         slot.leased = meta.lease;
         if let Some(end) = slot.state.end.clone() {
             slot.phase = Phase::Draining(end);
-            return Some(slot);
+            return Ok(Some(slot));
         }
-        if !slot.this_boot && slot.dir.record().end.is_none() {
+        if !slot.this_boot && slot.dir.find_record()?.end.is_none() {
             slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
-            return Some(slot);
+            return Ok(Some(slot));
         }
         // Ranks of an earlier agent run whether or not they fit the budget of this one.
         slot.permit = config.budget.take(slot.detail.slot.ranks).ok();
@@ -242,7 +242,7 @@ impl Slot {
             let kill_at = now.checked_add(left.to_std()).unwrap_or(now + GRACE.to_std());
             slot.stop = Some(Stopping { termed: false, adopted: true, kill_at, kills: 0 });
         }
-        Some(slot)
+        Ok(Some(slot))
     }
 
     pub(super) fn dir(&self) -> &Path {

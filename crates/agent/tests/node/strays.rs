@@ -1,9 +1,9 @@
 //! Ranks whose record was lost are found by the next agent, and stopped before it says anything.
 
-use crate::support::{Bench, LONG, alive, key, long_sleep, with_word};
+use crate::support::{Bench, LONG, alive, key, long_sleep, shim, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::isolation::Isolation;
-use muster_agent::runner::Hands;
+use muster_agent::runner::{Hands, RankBudget, Runner, RunnerConfig};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
@@ -17,6 +17,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_without_a_readable_record_are_stopped_and_others_are_left_alone,
         ranks_whose_directory_was_removed_are_stopped,
         ranks_whose_supervisor_is_not_recorded_are_stopped,
+        ranks_whose_record_cannot_be_read_now_go_on,
         what_is_left_in_a_control_group_is_stopped_without_a_supervisor,
     ]
 }
@@ -78,6 +79,35 @@ pub(crate) fn ranks_whose_supervisor_is_not_recorded_are_stopped() {
     assert_eq!(with_word(&word), Vec::<i32>::new(), "they run, and nobody knows of them");
     let end = b.end(k);
     assert!(matches!(end, SlotEnd::NodeFault { .. }), "{end:?}");
+}
+
+pub(crate) fn ranks_whose_record_cannot_be_read_now_go_on() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &b.detail("until [ -e go ]; do sleep 0.02; done"), Instant::now());
+    b.running(k);
+    let rank = b.rank_pid(k);
+    // The kernel refuses the name that this leads to, as a sick disk would refuse to read.
+    let (dir, aside) = (b.run_dir(k), b.dir.path().join("aside"));
+    fs::rename(&dir, &aside).unwrap();
+    std::os::unix::fs::symlink("x".repeat(300), &dir).unwrap();
+    let config = RunnerConfig {
+        state: b.dir.path().to_path_buf(),
+        node: "node-1".parse().unwrap(),
+        shim: shim(),
+        cgroups: b.cgroups.clone(),
+        log_cap: 256 << 20,
+        budget: RankBudget::unlimited(),
+    };
+    let refused = Runner::open(config).unwrap_err().to_string();
+    assert!(refused.contains("meta.json"), "{refused}");
+    assert!(alive(rank), "nobody knows that its record is lost");
+    fs::remove_file(&dir).unwrap();
+    fs::rename(&aside, &dir).unwrap();
+    let mut b = b.restarted();
+    assert_eq!(b.runner.observed(), vec![(k, Observed::Running)]);
+    fs::write(b.files.path().join("go"), "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
 }
 
 pub(crate) fn what_is_left_in_a_control_group_is_stopped_without_a_supervisor() {

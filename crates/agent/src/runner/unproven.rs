@@ -1,0 +1,117 @@
+//! Attempts of which nothing is known but that their processes could not be ended.
+
+use crate::cgroup::Group;
+use crate::process::ProcessId;
+use muster_model::job::SlotEnd;
+
+/// What is left of one.
+#[derive(Debug)]
+pub(super) struct Unproven {
+    processes: Vec<ProcessId>,
+    group: Option<Group>,
+    end: SlotEnd,
+    /// The server heard that its processes are gone.
+    told: bool,
+}
+
+impl Unproven {
+    pub(super) fn new(processes: Vec<ProcessId>, group: Option<Group>) -> Unproven {
+        let end = SlotEnd::unproven(&says(&processes));
+        Unproven { processes, group, end, told: false }
+    }
+
+    /// What is left, in words.
+    pub(super) fn what(&self) -> String {
+        says(&self.processes)
+    }
+
+    /// How the attempt stands.
+    pub(super) fn end(&self) -> &SlotEnd {
+        &self.end
+    }
+
+    /// Whether its processes are gone.
+    pub(super) fn gone(&self) -> bool {
+        !self.end.is_unproven()
+    }
+
+    /// Whether a look finds nothing new any more.
+    pub(super) fn settled(&self) -> bool {
+        self.told
+    }
+
+    /// Looks whether its processes are gone, and says so once while `connected`.
+    pub(super) fn look(&mut self, connected: bool) -> Option<SlotEnd> {
+        if !self.gone() && !self.alive() {
+            self.group.iter().for_each(Group::remove);
+            self.end = SlotEnd::ranks_gone();
+        }
+        let tell = connected && self.gone() && !self.told;
+        self.told |= tell;
+        tell.then(|| self.end.clone())
+    }
+
+    fn alive(&self) -> bool {
+        let fenced = self.group.as_ref().map_or_else(Vec::new, Group::pids);
+        let mut fenced = fenced.into_iter().filter_map(ProcessId::of);
+        self.processes.iter().any(ProcessId::alive) || fenced.any(|p| p.alive())
+    }
+}
+
+fn says(processes: &[ProcessId]) -> String {
+    let pids: Vec<String> = processes.iter().map(|p| p.pid.to_string()).collect();
+    format!("processes that cannot be killed: {}", pids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LOOK, RankBudget, Runner, RunnerConfig, ShimCommand};
+    use super::*;
+    use crate::cgroup::Cgroups;
+    use crate::run_dir::RunDir;
+    use muster_model::command::Observed;
+    use muster_model::ids::{AttemptKey, JobId};
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    #[test]
+    fn ranks_that_could_not_be_killed_end_once_they_are_gone() {
+        let tmp = tempfile::tempdir().unwrap();
+        let config = RunnerConfig {
+            state: tmp.path().to_path_buf(),
+            node: "node-1".parse().unwrap(),
+            shim: ShimCommand::this_executable(),
+            cgroups: Arc::new(Cgroups::none()),
+            log_cap: 1 << 20,
+            budget: RankBudget::unlimited(),
+        };
+        let mut runner = Runner::open(config).unwrap();
+        let key = AttemptKey { job: JobId(7), attempt: 1 };
+        let dir = RunDir::of(&runner.runs(), key);
+        dir.create().unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
+        runner.unproven.insert(key, Unproven::new(vec![process], None));
+        let stands = |runner: &Runner| match runner.observed().as_slice() {
+            [(k, Observed::Ended(end))] if *k == key => end.clone(),
+            other => panic!("{other:?}"),
+        };
+        let now = Instant::now();
+        assert_eq!(runner.poll(now, true), vec![]);
+        assert!(stands(&runner).is_unproven());
+        assert!(runner.due().is_some(), "it is looked at again");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(runner.poll(now + LOOK, false), vec![], "nobody is there to hear it");
+        assert_eq!(stands(&runner), SlotEnd::ranks_gone());
+        let told = vec![(key, Observed::Ended(SlotEnd::ranks_gone()))];
+        assert_eq!(runner.poll(now + LOOK * 2, true), told);
+        assert_eq!(runner.poll(now + LOOK * 3, true), vec![]);
+        assert_eq!(runner.due(), None);
+        assert!(dir.0.exists());
+        runner.forget(key);
+        assert!(!dir.0.exists());
+        assert_eq!(runner.observed(), vec![]);
+    }
+}
