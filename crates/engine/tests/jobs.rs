@@ -424,7 +424,7 @@ fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure(
     let id = w.gang(1, 8);
     w.start(id);
     let n = w.nodes_of(id)[0].clone();
-    w.ok(Command::Drain { node: n.clone(), reason: "fan".into(), stop: true });
+    w.person(Command::Drain { node: n.clone(), reason: "fan".into(), stop: true });
     w.stopped(id);
     assert_eq!(w.job(id).state, JobState::Starting);
     assert_ne!(w.nodes_of(id)[0], n);

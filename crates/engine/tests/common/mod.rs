@@ -131,6 +131,13 @@ impl World {
         self.send(command).unwrap()
     }
 
+    /// A person asks for it.
+    pub(crate) fn person(&mut self, command: Command) -> Answer {
+        let (name, at) = ("user:olga".into(), self.now);
+        let actor = Actor { name, role: Role::Admin, project: None };
+        self.request(&Request { actor, at, key: None, if_version: None, command }).unwrap()
+    }
+
     /// The engine decides until it has nothing more to say. Says whether it wrote anything.
     fn settle(&mut self) -> bool {
         let mut ticks = 0;

@@ -174,7 +174,7 @@ fn a_recovery_that_is_over_is_not_changed_by_what_happens_to_later_attempts() {
     // An operator drains the node of the next attempt, and one after that makes its first step.
     w.pass(Span::mins(10));
     let node = w.nodes_of(job)[0].clone();
-    w.ok(Command::Drain { node, reason: "fan".into(), stop: true });
+    w.person(Command::Drain { node, reason: "fan".into(), stop: true });
     w.pass(Span::secs(5));
     moves_on(&mut w, job);
     assert_eq!(recovery(&w, job), over);
