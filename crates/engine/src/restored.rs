@@ -36,14 +36,14 @@ impl Engine {
         self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
     }
 
-    /// Ranks were given up by an agent that has not seen them end. A job that is held for them waits
-    /// as long as they may go on: nobody will say when they are gone.
+    /// Ranks were given up by an agent that has not seen them end. Their job waits as long as they
+    /// may go on, whoever holds it: nobody will say when they are gone.
     pub(crate) fn outlast_lost_ranks(&mut self, id: JobId) {
-        let held = |j: &Arc<Job>| {
-            let by = j.held.as_ref().map(|h| &h.by);
-            j.state == JobState::Queued && by == Some(&HeldBy::LostRanks)
-        };
-        let Some(job) = self.state.jobs.get(&id).cloned().filter(held) else { return };
+        if self.state.lives.is_empty() {
+            return;
+        }
+        let waits = |j: &Arc<Job>| j.state == JobState::Queued && j.spec.fenced();
+        let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
         let not_before = self.state.now + self.lost_life(&job);
         if not_before > job.not_before {
             self.delay_lost(&job, not_before);

@@ -438,8 +438,8 @@ impl Slot {
         {
             self.child = None;
         }
-        self.hear(now);
         let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
+        self.hear(now);
         if matches!(self.phase, Phase::Draining(_)) {
             self.finish(desk, now);
         }
@@ -448,7 +448,7 @@ impl Slot {
         if let Phase::Draining(end) = &self.phase
             && connected
             && matches!(self.after, After::Done)
-            && !self.look
+            && !self.voices.iter().any(Voice::owes)
             && self.tails.iter_mut().flatten().all(Tail::drained)
         {
             let end = end.clone();

@@ -44,7 +44,7 @@ impl Unproven {
     pub(super) fn look(&mut self, connected: bool) -> Option<SlotEnd> {
         if !self.gone() && !self.alive() {
             self.group.iter().for_each(Group::remove);
-            self.end = SlotEnd::ranks_gone();
+            self.end = SlotEnd::agent_anew();
         }
         let tell = connected && self.gone() && !self.told;
         self.told |= tell;
@@ -104,8 +104,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(runner.poll(now + LOOK, false), vec![], "nobody is there to hear it");
-        assert_eq!(stands(&runner), SlotEnd::ranks_gone());
-        let told = vec![(key, Observed::Ended(SlotEnd::ranks_gone()))];
+        assert_eq!(stands(&runner), SlotEnd::agent_anew());
+        let told = vec![(key, Observed::Ended(SlotEnd::agent_anew()))];
         assert_eq!(runner.poll(now + LOOK * 2, true), told);
         assert_eq!(runner.poll(now + LOOK * 3, true), vec![]);
         assert_eq!(runner.due(), None);

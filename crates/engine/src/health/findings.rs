@@ -337,7 +337,14 @@ impl Engine {
                 r.step == RemedyStep::Repairing && !of_test
             }
         });
-        let critical = |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical;
+        // A GPU that no work is given any more keeps nobody out.
+        let excluded = self.state.nodes.get(&r.node).map(|n| n.excluded_gpus);
+        let in_use = |f: &Finding| {
+            let out = |g: u32| excluded.is_some_and(|x| x.iter().any(|e| e == g));
+            f.seen.entity.gpu().is_none_or(|g| !out(g))
+        };
+        let critical =
+            |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical && in_use(f);
         let thorough = test.report.level >= self.state.policy.remedies.requalify;
         thorough && over && !book.open_on(&r.node).any(critical)
     }
