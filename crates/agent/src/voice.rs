@@ -158,9 +158,9 @@ impl Voice {
         }
     }
 
-    /// Whether a checkpoint is still to be told, or may still be in the file.
+    /// Whether something is still to be told, or may still be in the file.
     pub(crate) fn owes(&self) -> bool {
-        self.behind || !self.checkpoints.is_empty()
+        self.behind || !self.checkpoints.is_empty() || self.step.is_some() || self.garbled > 0
     }
 
     /// Whether the file holds more than was read.

@@ -438,8 +438,8 @@ impl Slot {
         {
             self.child = None;
         }
-        let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
         self.hear(now);
+        let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
         if matches!(self.phase, Phase::Draining(_)) {
             self.finish(desk, now);
         }
