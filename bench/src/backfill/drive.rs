@@ -224,7 +224,7 @@ pub(crate) fn live_seen(
                     Some(_) => {}
                 }
                 let w = c.queue.get(p.job).cloned().expect("it waits");
-                c.fleet.keep(p.job, &w.demand, &p.nodes, (p.at, w.ends(p.at)), p.basis);
+                c.fleet.keep(&w, &p.nodes, (p.at, w.ends(p.at)), p.basis);
                 due.insert(u64::try_from(p.at.0).unwrap_or(0).max(now + 1));
             }
             if !more {

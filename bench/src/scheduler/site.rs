@@ -121,7 +121,7 @@ impl Site {
         for p in plan.promises {
             let Some(w) = self.cluster.queue.get(p.job).cloned() else { continue };
             let end = w.ends(p.at);
-            self.cluster.fleet.keep(p.job, &w.demand, &p.nodes, (p.at, end), p.basis);
+            self.cluster.fleet.keep(&w, &p.nodes, (p.at, end), p.basis);
         }
         for v in plan.victims {
             if let Some(r) = self.cluster.running.get_mut(&v.job) {

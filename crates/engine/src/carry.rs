@@ -2,7 +2,7 @@
 //! that failed.
 
 use crate::Engine;
-use crate::state::index::{facts, work};
+use crate::state::index::work;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
@@ -117,8 +117,8 @@ impl Engine {
         self.withdraw_notices(job.id);
     }
 
-    /// Promises that rest on a node that left service are taken back before anybody plans with
-    /// what was kept for them.
+    /// Promises that rest on a node that left service or carries less than before are taken back
+    /// before anybody plans with what was kept for them.
     fn drop_broken(&mut self) -> Broken {
         let jobs: Vec<JobId> = self.state.index.cluster.fleet.broken().collect();
         let mut out = Broken::new();
@@ -127,12 +127,7 @@ impl Engine {
             let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) else {
                 continue;
             };
-            let why = |n: &NodeName| {
-                let block = self.state.nodes.get(n).and_then(|n| facts(n).block)?;
-                Some(format!("node {n} is {}", block.words()))
-            };
-            let gone = || "a node that was kept for it is gone".to_string();
-            let reason = p.nodes.iter().find_map(why).unwrap_or_else(gone);
+            let reason = self.state.index.cluster.fleet.why_broken(id);
             out.insert(id, (p.clone(), reason.clone()));
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
             self.withdraw_notices(id);

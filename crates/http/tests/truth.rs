@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const MOMENTS: u64 = 2;
 
 /// Lives in which answers once contradicted each other.
-const WRONG_ONCE: [u64; 6] = [
+const WRONG_ONCE: [u64; 7] = [
     // `explain` said that a job can never start, the list that it waits for room,
     730_000_004,
     740_000_002,
@@ -41,6 +41,8 @@ const WRONG_ONCE: [u64; 6] = [
     710_000_023,
     // A gang that is resized runs on until it has a checkpoint; its next nodes are kept.
     720_000_007,
+    // A start was reserved on a node that became a lemon later, and stayed reserved.
+    1_083_000_020,
 ];
 
 /// Contradictions of one moment.

@@ -118,7 +118,7 @@ impl Claims {
 /// when others of its quota go first, or when its nodes are gone or closed to it.
 fn can_use(c: &Cluster, w: &Work, t: Turn, kept: &Kept, now: Time) -> bool {
     let f = &c.fleet;
-    if w.tier == Tier::Reserved || f.broken.contains(&w.job) {
+    if w.tier == Tier::Reserved || f.is_broken(w.job) {
         return false;
     }
     let strict = c.ledger.strict(&w.project);

@@ -184,7 +184,7 @@ impl Cluster {
 
     /// What lemons are still good for is this now.
     pub fn set_hazard(&mut self, h: &Hazard) {
-        self.fleet.lemon_max = Some(h.lemon_max_nodes);
+        self.fleet.set_lemon_max(h.lemon_max_nodes);
         self.queue.forget_failures();
         self.fleet.forget_failures();
     }

@@ -86,7 +86,7 @@ fn for_gang(
         after.end(r.work.job, |_| true);
     }
     let kept = Kept { start: now, end: FAR, nodes: room.nodes.clone(), basis: Basis::Move };
-    after.fleet.keep_ix(w.job, &w.demand, kept);
+    after.fleet.keep_ix(w, kept);
     let mut moves = Vec::new();
     for r in leaving {
         let skus = after.quota_skus(&r.work);

@@ -1,6 +1,7 @@
 //! The fleet as the scheduler sees it: what is free, by kind of node and by domain, now and in
 //! time to come. Every change costs what changes.
 
+use crate::broken::Loss;
 use crate::mig;
 use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
@@ -136,8 +137,8 @@ pub struct Fleet {
     pub(crate) booked: BTreeSet<Pos>,
     /// Nodes that take new work only where no other fits.
     pub(crate) avoided: BTreeSet<u32>,
-    /// Jobs whose kept room is gone: a node of it left service.
-    pub(crate) broken: BTreeSet<JobId>,
+    /// Jobs whose reserved start rests on a node that does not carry it any more, and why.
+    pub(crate) broken: BTreeMap<JobId, Loss>,
     pub(crate) skus: Vec<String>,
     /// Grows whenever something may fit that did not fit before.
     freed: u64,
@@ -172,11 +173,6 @@ impl Fleet {
     #[must_use]
     pub fn shape(&self) -> u64 {
         self.shape
-    }
-
-    /// Jobs whose kept room is gone: a node of it left service.
-    pub fn broken(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.broken.iter().copied()
     }
 
     /// Number of nodes known.
@@ -322,25 +318,20 @@ impl Fleet {
             book: Vec::new(),
             reserved: Vec::new(),
         };
+        let mut less = false;
         if let Some(old) = old {
+            less = e.facts.carries_less_than(&old.facts);
             e.holds = old.holds;
             e.book = old.book;
             e.reserved = old.reserved;
             e.recount();
         }
-        self.broke(&e);
+        self.note_loss(&e, less);
         self.nodes[ix as usize] = Some(e);
         self.link(ix);
         self.cover(ix);
         self.note_freed(ix);
         self.shape += 1;
-    }
-
-    /// Promises that rest on a node that left service rest on nothing.
-    fn broke(&mut self, e: &Entry) {
-        if !e.serving() {
-            self.broken.extend(e.book.iter().map(|b| b.job));
-        }
     }
 
     fn domain_id(&mut self, level: Level, f: &NodeFacts) -> u32 {
@@ -374,7 +365,8 @@ impl Fleet {
         if let Some(ix) = self.by_name.remove(node) {
             self.vacant.insert(ix);
             if let Some(e) = self.unlink(ix) {
-                self.broken.extend(e.book.iter().map(|b| b.job));
+                let gone = |b: &Booking| (b.job, Loss::OutOfService(node.clone()));
+                self.broken.extend(e.book.iter().map(gone));
                 for h in &e.holds {
                     self.end_at(ix, h.until, false);
                 }
@@ -467,26 +459,19 @@ impl Fleet {
     }
 
     /// Keeps room for a waiting job: on these nodes, in the order of its groups.
-    pub fn keep(
-        &mut self,
-        job: JobId,
-        d: &Demand,
-        nodes: &[NodeName],
-        (start, end): (Time, Time),
-        basis: Basis,
-    ) {
+    pub fn keep(&mut self, w: &Work, nodes: &[NodeName], (start, end): (Time, Time), basis: Basis) {
         let found: Vec<u32> = nodes.iter().filter_map(|n| self.find(n)).collect();
-        let missing = found.len() != nodes.len();
-        self.keep_ix(job, d, Kept { start, end, nodes: found, basis });
-        if missing {
-            self.broken.insert(job);
+        self.keep_ix(w, Kept { start, end, nodes: found, basis });
+        if let Some(gone) = nodes.iter().find(|n| self.find(n).is_none()) {
+            self.broken.insert(w.job, Loss::OutOfService(gone.clone()));
         }
     }
 
-    pub(crate) fn keep_ix(&mut self, job: JobId, d: &Demand, kept: Kept) {
+    pub(crate) fn keep_ix(&mut self, w: &Work, kept: Kept) {
+        let job = w.job;
         self.unkeep_silently(job);
         let (start, end) = (kept.start, kept.end);
-        let asks = self.asks(d, true);
+        let asks = self.asks(&w.demand, self.lemon_will_do(w));
         let groups = asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
         for (ix, a) in kept.nodes.iter().zip(groups) {
             let Some(e) = self.nodes[*ix as usize].as_mut() else { continue };
@@ -501,7 +486,9 @@ impl Fleet {
             });
             self.booked.insert(e.pos.clone());
             if !e.serving() {
-                self.broken.insert(job);
+                self.broken.insert(job, Loss::OutOfService(e.facts.name.clone()));
+            } else if !e.capable(a) {
+                self.broken.insert(job, Loss::CarriesLess(e.facts.name.clone()));
             }
         }
         self.kept.insert(job, kept);

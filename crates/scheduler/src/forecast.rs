@@ -232,7 +232,7 @@ impl Course<'_> {
                 let Some(w) = self.c.queue.get(k.job).cloned() else { continue };
                 // Room that others make is its own at once.
                 let from = if k.basis == Basis::Limits { k.at } else { self.at };
-                self.c.fleet.keep(k.job, &w.demand, &k.nodes, (from, w.ends(k.at)), k.basis);
+                self.c.fleet.keep(&w, &k.nodes, (from, w.ends(k.at)), k.basis);
                 self.due.insert(k.at);
             }
             for v in p.victims {

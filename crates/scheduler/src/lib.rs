@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broken;
 mod claims;
 pub mod cluster;
 pub mod defrag;

@@ -121,6 +121,23 @@ impl NodeFacts {
             avoided: false,
         }
     }
+
+    /// Could it carry something before that it cannot carry now? Whether it serves is another
+    /// question, and what was reserved on a node before it became a spare stays reserved.
+    pub(crate) fn carries_less_than(&self, before: &NodeFacts) -> bool {
+        let whole = |f: &NodeFacts| f.gpus.minus(f.mig);
+        let sliced = |f: &NodeFacts| f.gpus.and(f.mig);
+        let lemon = |f: &NodeFacts| f.role == NodeRole::Lemon;
+        // Elsewhere it may be no part of the domain that a gang has to be in.
+        self.location != before.location
+            || self.sku != before.sku
+            || !whole(before).minus(whole(self)).is_empty()
+            || !sliced(before).minus(sliced(self)).is_empty()
+            || self.cpus < before.cpus
+            || self.memory.0 < before.memory.0
+            || (before.simulated && !self.simulated)
+            || (lemon(self) && !lemon(before))
+    }
 }
 
 /// A node's position in the order of the topology. Two nodes next to each other in this order

@@ -1,5 +1,6 @@
 //! One cycle: who starts now, who is promised a start, who must make room.
 
+use crate::broken::Loss;
 use crate::claims::Claims;
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Kept;
@@ -109,8 +110,8 @@ pub(crate) struct Cycle<'c> {
     pub(crate) started: BTreeSet<JobId>,
     /// Jobs that are being started, stopped or resized by this cycle.
     pub(crate) busy: BTreeSet<JobId>,
-    /// What was kept for jobs before this cycle, to be put back.
-    before: BTreeMap<JobId, Option<Kept>>,
+    /// What was kept for jobs before this cycle and what broke it, to be put back.
+    before: BTreeMap<JobId, Option<(Kept, Option<Loss>)>>,
     /// GPUs that started lately, in thousandths, when starts are staggered.
     recent: Option<u64>,
     /// Jobs that wait for nothing but the next window of starts.
@@ -201,8 +202,7 @@ impl Cycle<'_> {
             if behind.contains(&t.job) {
                 continue;
             }
-            let stands =
-                self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.broken.contains(&t.job);
+            let stands = self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.is_broken(t.job);
             if !stands && !self.start_or_promise(*t, &mut hopeless) {
                 continue;
             }
@@ -273,7 +273,7 @@ impl Cycle<'_> {
     /// Would a job fit on what is kept for it, but for promises to others?
     fn thwarted(&self, job: JobId, kept: &Kept) -> bool {
         let f = &self.c.fleet;
-        let Some(work) = self.c.queue.get(job).filter(|_| !f.broken.contains(&job)) else {
+        let Some(work) = self.c.queue.get(job).filter(|_| !f.is_broken(job)) else {
             return false;
         };
         let q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
@@ -667,7 +667,8 @@ impl Cycle<'_> {
 
     /// Remembers what was kept for a job before this cycle.
     fn remember(&mut self, job: JobId) {
-        let was = self.c.fleet.kept.get(&job).cloned();
+        let f = &self.c.fleet;
+        let was = f.kept.get(&job).map(|k| (k.clone(), f.broken.get(&job).cloned()));
         if was.is_some() {
             self.memo.loosened();
         }
@@ -681,7 +682,7 @@ impl Cycle<'_> {
 
     pub(crate) fn keep(&mut self, work: &Work, kept: Kept) {
         self.remember(work.job);
-        self.c.fleet.keep_ix(work.job, &work.demand, kept);
+        self.c.fleet.keep_ix(work, kept);
     }
 
     pub(crate) fn names(&self, nodes: &[u32]) -> Vec<NodeName> {
@@ -751,14 +752,11 @@ impl Cycle<'_> {
             }
         }
         for (job, kept) in std::mem::take(&mut self.before) {
-            let demand = self.c.queue.get(job).map(|w| w.demand.clone());
-            let broken = self.c.fleet.broken.contains(&job);
+            let work = self.c.queue.get(job).cloned();
             self.c.fleet.unkeep_silently(job);
-            if let (Some(k), Some(d)) = (kept, demand) {
-                self.c.fleet.keep_ix(job, &d, k);
-                if broken {
-                    self.c.fleet.broken.insert(job);
-                }
+            if let (Some((k, loss)), Some(w)) = (kept, work) {
+                self.c.fleet.keep_ix(&w, k);
+                self.c.fleet.broken.extend(loss.map(|l| (job, l)));
             }
         }
     }

@@ -56,7 +56,7 @@ impl Cycle<'_> {
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.hopeless = later.is_none();
         }
-        let broken = self.c.fleet.broken.contains(&t.job);
+        let broken = self.c.fleet.is_broken(t.job);
         let Some(later) = later else {
             hopeless.insert(t.bucket());
             if broken {
@@ -70,8 +70,9 @@ impl Cycle<'_> {
         if self.c.fleet.meter.on() && later.at <= self.now && !patient {
             return false;
         }
-        let had = self.c.fleet.kept.get(&t.job).cloned();
-        let moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
+        let had = self.c.fleet.kept.get(&t.job);
+        let moves = broken && had.is_some_and(|k| later.at > k.start);
+        let moved = moves.then(|| self.c.fleet.why_broken(t.job));
         self.set_promise(&w, later, moved);
         true
     }
@@ -107,7 +108,7 @@ impl Cycle<'_> {
     pub(crate) fn promise_anew(&mut self, t: Turn) {
         let Some(w) = self.c.queue.get(t.job).cloned() else { return };
         let had = self.c.fleet.kept.get(&t.job);
-        if self.c.fleet.broken.contains(&t.job) || had.is_some_and(|k| k.basis != Basis::Limits) {
+        if self.c.fleet.is_broken(t.job) || had.is_some_and(|k| k.basis != Basis::Limits) {
             return;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
@@ -128,14 +129,6 @@ impl Cycle<'_> {
         if better {
             self.set_promise(&w, later, None);
         }
-    }
-
-    fn why_broken(&self, k: &Kept) -> String {
-        let gone = k.nodes.iter().find_map(|ix| {
-            let e = self.c.fleet.present(*ix)?;
-            e.facts.block.map(|b| format!("node {} is {}", e.facts.name, b.words()))
-        });
-        gone.unwrap_or_else(|| "a node that was kept for it is gone".into())
     }
 
     /// Lets others make room for the first jobs that rank above them.

@@ -220,7 +220,7 @@ fn a_job_whose_quota_was_taken_by_others_claims_again() {
     let nodes: Vec<NodeName> = free.cloned().collect();
     let w = life.c.queue.get(claim).unwrap().clone();
     let (at, basis) = (life.now, Basis::Preemption);
-    life.c.fleet.keep(claim, &w.demand, &nodes, (at, w.ends(at)), basis);
+    life.c.fleet.keep(&w, &nodes, (at, w.ends(at)), basis);
     life.told.insert(claim, Told { at, nodes, basis });
     let p = life.cycle();
     assert_eq!(p.victims.len(), 2, "{p:?}");

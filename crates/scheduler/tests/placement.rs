@@ -291,7 +291,7 @@ fn a_reserved_start_that_names_a_node_twice_starts_nothing_there() {
     // A log may say anything; what a node cannot run is not planned.
     let twice = [name("n000"), name("n000")];
     let times = (life.now, w.ends(life.now));
-    life.c.fleet.keep(job, &w.demand, &twice, times, Basis::Swap);
+    life.c.fleet.keep(&w, &twice, times, Basis::Swap);
     life.cycle();
     let on = life.on(job);
     assert_eq!((on.len(), on.iter().collect::<BTreeSet<_>>().len()), (2, 2), "{on:?}");

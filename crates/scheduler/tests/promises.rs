@@ -5,7 +5,9 @@ use crate::common;
 use common::shapes::{ALL, Act, Kinds, Named, act, any_act, any_fleet, any_policy, cases};
 use common::{Life, fleet, gang};
 use muster_model::job::Basis;
-use muster_model::policy::SitePolicy;
+use muster_model::node::NodeRole;
+use muster_model::placement::GpuSet;
+use muster_model::policy::{Hazard, SitePolicy};
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
 use proptest::prelude::*;
@@ -98,6 +100,46 @@ fn a_failed_node_moves_a_promise_and_says_why() {
     let p = life.cycle();
     let moved = p.promises.iter().find(|p| p.job == spare).expect("it is told");
     assert!(moved.moved.as_ref().unwrap().contains("unreachable"), "{moved:?}");
+}
+
+#[test]
+fn a_node_that_carries_less_than_before_moves_a_promise_and_says_why() {
+    let less: [fn(&mut NodeFacts); 3] =
+        [|n| n.role = NodeRole::Lemon, |n| n.gpus = GpuSet::first(7), |n| n.mig = GpuSet::first(1)];
+    for less in less {
+        let mut life = Life::new(fleet(1, 2, 8));
+        // What runs keeps GPUs that the node has lost.
+        life.strict = false;
+        life.submit(gang(1, 8).limit(60));
+        life.submit(gang(1, 8).limit(120));
+        let next = life.submit(gang(1, 8).limit(60));
+        assert_eq!(life.told[&next].at, life.now + Span::mins(60));
+        let mut node = life.nodes[&life.told[&next].nodes[0]].clone();
+        less(&mut node);
+        let name = node.name.clone();
+        life.upsert(node);
+        let p = life.cycle();
+        let moved = p.promises.iter().find(|p| p.job == next).expect("it is told");
+        assert_eq!(moved.at, life.now + Span::mins(120));
+        assert!(moved.moved.as_ref().unwrap().contains(name.as_str()), "{moved:?}");
+    }
+}
+
+#[test]
+fn lemons_that_take_less_than_before_move_a_promise() {
+    let mut lemons = fleet(1, 2, 8);
+    lemons.iter_mut().for_each(|n| n.role = NodeRole::Lemon);
+    let mut life = Life::new(lemons);
+    life.policy.hazard = Hazard { lemon_max_nodes: 2, ..Hazard::default() };
+    life.c.set_hazard(&life.policy.hazard);
+    life.submit(gang(2, 8).low().limit(60));
+    let next = life.submit(gang(2, 8).low().limit(60));
+    assert!(life.told.contains_key(&next));
+    assert_eq!(life.c.fleet.broken().count(), 0);
+    life.c.set_hazard(&Hazard { lemon_max_nodes: 3, ..Hazard::default() });
+    assert_eq!(life.c.fleet.broken().count(), 0, "more is no loss");
+    life.c.set_hazard(&Hazard { lemon_max_nodes: 1, ..Hazard::default() });
+    assert_eq!(life.c.fleet.broken().collect::<Vec<_>>(), [next]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use crate::common;
 
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases};
 use common::{Life, fleet, gang};
-use muster_scheduler::{Cluster, plan};
+use muster_scheduler::{Cluster, Work, plan};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// The same cluster, built anew with everything in another order.
 fn rebuilt(life: &Life, turn: usize) -> Cluster {
@@ -47,7 +48,8 @@ fn rebuilt(life: &Life, turn: usize) -> Cluster {
         let w = w.expect("nothing is kept for those who are gone");
         let n = u32::try_from(t.nodes.len()).unwrap();
         let d = if w.demand.nodes() == n { (*w.demand).clone() } else { w.demand.resized(n) };
-        c.fleet.keep(*id, &d, &t.nodes, (t.at, w.ends(t.at)), t.basis);
+        let w = Work { demand: Arc::new(d), ..(**w).clone() };
+        c.fleet.keep(&w, &t.nodes, (t.at, w.ends(t.at)), t.basis);
     }
     c
 }

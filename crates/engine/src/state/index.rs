@@ -301,12 +301,12 @@ impl Index {
         // used any more when it is there.
         let late = if p.basis == Basis::Limits { Span(0) } else { MADE_LATE };
         let end = job.spec.time_limit.map_or(FAR, |l| p.at + l + late);
-        let d = match (p.basis, job.size) {
-            // A gang that is being resized holds its old size until it is stopped.
-            (Basis::Resize, Some(n)) => demand(job).resized(n),
-            _ => demand(job),
-        };
-        self.cluster.fleet.keep(job.id, &d, &p.nodes, (start, end), p.basis);
+        let mut w = work(job);
+        // A gang that is being resized holds its old size until it is stopped.
+        if let (Basis::Resize, Some(n)) = (p.basis, job.size) {
+            w.demand = Arc::new(w.demand.resized(n));
+        }
+        self.cluster.fleet.keep(&w, &p.nodes, (start, end), p.basis);
         self.promised.insert((p.at, job.id));
     }
 

@@ -5,7 +5,9 @@ use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, Promise};
-use muster_model::spec::Priority;
+use muster_model::node::NodeRole;
+use muster_model::placement::GpuSet;
+use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::{Span, Time};
 
 fn promise(w: &World, id: JobId) -> Promise {
@@ -224,6 +226,51 @@ fn a_promise_that_nothing_can_keep_any_more_is_taken_back() {
     assert_eq!(w.job(big).promise, None, "one node is not two");
     w.connect(0, 8, "b2", Vec::new());
     assert!(w.job(big).promise.is_some() || w.job(big).attempt.is_some());
+}
+
+#[test]
+fn a_promise_on_a_node_that_carries_less_than_before_is_taken_back() {
+    let mark = |role| Command::MarkNode { node: node(0), role: Some(role), hazard: None };
+    let exclude = |gpus| Command::ExcludeGpus { node: node(0), gpus, reason: "slow".into() };
+    let lemon = (mark(NodeRole::Lemon), mark(NodeRole::Normal), "is marked as a lemon", true);
+    let fewer =
+        (exclude(GpuSet(1)), exclude(GpuSet::EMPTY), "has less capacity than before", false);
+    for (less, back, why, never) in [lemon, fewer] {
+        let mut w = World::new(2, 8);
+        w.run(limited(1, 8, 30));
+        w.run(limited(1, 8, 60));
+        let big = w.submit(limited(2, 8, 60));
+        assert!(w.job(big).promise.is_some());
+        let n = w.log.len();
+        w.ok(less);
+        assert_eq!(w.job(big).promise, None, "no two nodes satisfy the request any more");
+        let dropped = |e: &Event| match e {
+            Event::PromiseDropped { job, reason } if *job == big => Some(reason.clone()),
+            _ => None,
+        };
+        let reasons: Vec<String> = w.since(n).filter_map(dropped).collect();
+        assert_eq!(reasons, [format!("node {} {why}", node(0))]);
+        let e = w.explain(big);
+        assert!(!e.starts_now && e.estimate.is_none(), "{e:?}");
+        assert_eq!(e.impossible, never, "an excluded GPU may come back: {e:?}");
+        w.ok(back);
+        assert!(w.job(big).promise.is_some(), "{:?}", w.explain(big));
+    }
+}
+
+#[test]
+fn a_promise_stays_where_a_node_carries_more_or_as_much_as_before() {
+    let mut w = World::new(1, 8);
+    w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: None });
+    w.run(JobSpec { priority: Priority::Low, ..limited(1, 8, 30) });
+    let next = w.submit(JobSpec { priority: Priority::Low, ..limited(1, 8, 60) });
+    let p = promise(&w, next);
+    assert_eq!(&p.nodes[..], [node(0)]);
+    let n = w.log.len();
+    w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Normal), hazard: Some(10) });
+    assert_eq!(promise(&w, next), p);
+    let dropped = |e: &&Event| matches!(e, Event::PromiseDropped { .. });
+    assert_eq!(w.since(n).filter(dropped).count(), 0);
 }
 
 #[test]

@@ -212,7 +212,7 @@ impl Life {
             if self.strict {
                 check::promise(self, x);
             }
-            self.c.fleet.keep(x.job, &w.demand, &x.nodes, (x.at, w.ends(x.at)), x.basis);
+            self.c.fleet.keep(&w, &x.nodes, (x.at, w.ends(x.at)), x.basis);
             let told = Told { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
             self.told.insert(x.job, told);
         }
@@ -220,10 +220,10 @@ impl Life {
             self.stop(v.job, self.now + self.grace, None);
         }
         for r in &p.resizes {
-            let w = self.c.running[&r.job].work.clone();
-            let d = w.demand.resized(r.nodes);
+            let w = &self.c.running[&r.job].work;
+            let w = Work { demand: Arc::new(w.demand.resized(r.nodes)), ..(**w).clone() };
             let at = self.now + self.policy.preemption.notice;
-            self.c.fleet.keep(r.job, &d, &r.on, (at, w.ends(at)), Basis::Resize);
+            self.c.fleet.keep(&w, &r.on, (at, w.ends(at)), Basis::Resize);
             let told = Told { at, nodes: r.on.clone(), basis: Basis::Resize };
             self.told.insert(r.job, told);
             self.stop(r.job, self.now + self.grace, Some(r.nodes));
