@@ -200,7 +200,7 @@ impl Body {
             Ok(runner) => runner,
             Err(e) => {
                 let reason = format!("cannot use the node's state directory: {e}");
-                return Some(SlotEnd::NodeFault { reason });
+                return Some(SlotEnd::fault(reason));
             }
         };
         match refused {

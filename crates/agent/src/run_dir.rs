@@ -230,6 +230,8 @@ pub(crate) enum Why {
     Asked,
     /// A rank of this slot failed; the rest goes with it.
     RankFailed,
+    /// No server was there for so long.
+    NoServer(Span),
     /// This node is at fault.
     Fault(String),
 }

@@ -101,7 +101,7 @@ fn a_job_that_failed_while_no_server_was_there_keeps_its_exit_code() {
 
 #[test]
 fn what_a_node_stopped_before_the_limit_is_tried_again_and_later_it_is_the_limit() {
-    let lease = || SlotEnd::NodeFault { reason: SlotEnd::no_server(Span::mins(5)) };
+    let lease = || SlotEnd::no_server(Span::mins(5));
     for (ago, code) in [(25, None), (15, Some(124))] {
         let mut w = World::new(1, 8);
         let id = past_its_limit(&mut w);
@@ -216,8 +216,7 @@ fn what_goes_with_its_agent_while_no_server_is_there_is_no_failure_of_hardware()
     let mut w = World::new(2, 8);
     let id = w.run(gang(1, 8));
     let n = w.nodes_of(id)[0].clone();
-    let reason = "no room on its disk".to_owned();
-    w.report(id, &n, Observed::Ended(SlotEnd::NodeFault { reason }));
+    w.report(id, &n, Observed::Ended(SlotEnd::fault("no room on its disk")));
     w.pass(Span::secs(60));
     w.start(id);
     let (killed, i) = (w.now, number(&w.nodes_of(id)[0]));

@@ -115,7 +115,7 @@ fn retries_end_and_slow_down() {
         w.pass(Span::mins(2));
         assert_eq!(w.job(id).attempts, attempt);
         let n = w.nodes_of(id)[0].clone();
-        let end = SlotEnd::NodeFault { reason: "no cgroup".into() };
+        let end = SlotEnd::fault("no cgroup");
         w.report(id, &n, Observed::Ended(end));
     }
     assert_eq!(w.job(id).state, JobState::Failed);
@@ -218,7 +218,7 @@ fn cancel_wins_over_a_retry_that_was_under_way() {
     let id = w.gang(2, 8);
     w.start(id);
     let nodes = w.nodes_of(id);
-    let end = SlotEnd::NodeFault { reason: "x".into() };
+    let end = SlotEnd::fault("x");
     w.report(id, &nodes[0], Observed::Ended(end));
     w.ok(Command::Cancel { job: id });
     w.report(id, &nodes[1], Observed::Ended(SlotEnd::Stopped));

@@ -262,8 +262,7 @@ mod tests {
         let path = Some("/ckpt/40".to_owned());
         let (step, bytes, blocked_ms) = (Some(40), None, None);
         ask(&mut e, 2500, Command::CheckpointDone { key, step, path, bytes, blocked_ms });
-        let observed =
-            Observed::Ended(muster_model::job::SlotEnd::NodeFault { reason: "x".into() });
+        let observed = Observed::Ended(muster_model::job::SlotEnd::fault("x"));
         for n in ["n1", "n2"] {
             let (node, observed) = (node(n), observed.clone());
             ask(&mut e, 3000, Command::SlotReport { node, key, observed, ago: None });

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 mod slot_end;
 
+pub use slot_end::{NodeFaultKind, SlotEnd};
+
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -152,32 +154,6 @@ impl fmt::Display for Exit {
         }
         Ok(())
     }
-}
-
-/// How a slot (a gang's share of one node) ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "how", rename_all = "snake_case")]
-pub enum SlotEnd {
-    /// Every rank exited with code 0.
-    Ok,
-    /// A rank failed by itself; the first one is told.
-    Failed {
-        /// The first rank that failed.
-        exit: Exit,
-    },
-    /// The ranks could not be started, and the job is to blame (no such program, for example).
-    Unstartable {
-        /// What was missing or wrong, for people.
-        reason: String,
-    },
-    /// The node could not do it, and the job is not to blame.
-    NodeFault {
-        /// What the node could not do, for people.
-        reason: String,
-    },
-    /// Stopped because it was asked to.
-    Stopped,
 }
 
 /// Where a slot stands.
@@ -332,7 +308,7 @@ impl fmt::Display for StopReason {
             StopReason::SlotFailed { node, end } => match end {
                 SlotEnd::Failed { exit } => write!(f, "{exit} on {node}"),
                 SlotEnd::Unstartable { reason } => write!(f, "could not start on {node}: {reason}"),
-                SlotEnd::NodeFault { reason } => write!(f, "node {node} failed it: {reason}"),
+                SlotEnd::NodeFault { reason, .. } => write!(f, "node {node} failed it: {reason}"),
                 SlotEnd::Ok | SlotEnd::Stopped => write!(f, "ended early on {node}"),
             },
             StopReason::NodeLost { node } => write!(f, "node {node} was lost"),

@@ -353,8 +353,7 @@ impl Twin<'_> {
         let Some(node) = self.gangs.by_key.get(&key).map(|g| g.nodes[0]) else { return };
         let why = Why::from("job");
         self.break_gang(key, &why);
-        let reason = "the job's own surroundings failed".to_string();
-        self.fail_slot(key, node, SlotEnd::NodeFault { reason });
+        self.fail_slot(key, node, SlotEnd::fault("the job's own surroundings failed"));
     }
 
     /// It becomes known that a node is sick.
@@ -392,7 +391,7 @@ impl Twin<'_> {
         self.tell(Command::Drain { node, reason: reason.clone(), stop: swap });
         if !swap {
             for key in here {
-                self.fail_slot(key, ix, SlotEnd::NodeFault { reason: reason.clone() });
+                self.fail_slot(key, ix, SlotEnd::fault(reason.clone()));
             }
         }
         self.set_out(ix, true);

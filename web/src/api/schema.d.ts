@@ -5267,6 +5267,11 @@ export interface components {
             /** @description The node's name. */
             node: string;
         };
+        /**
+         * @description Which fault of a node ended a slot.
+         * @enum {string}
+         */
+        NodeFaultKind: "no_server" | "ranks_gone" | "agent_restarted" | "may_still_run" | "other";
         /** @description A job on a node. */
         NodeJob: {
             /** @description GPUs it holds here, by index. */
@@ -7308,6 +7313,8 @@ export interface components {
         } | {
             /** @enum {string} */
             how: "node_fault";
+            /** @description Which fault it was. */
+            kind: components["schemas"]["NodeFaultKind"];
             /** @description What the node could not do, for people. */
             reason: string;
         } | {

@@ -79,8 +79,8 @@ impl World {
                     self.nodes[i].tell(report(Observed::Running));
                 }
                 (false, Action::Run, None) => {
-                    let reason = "the node knows nothing of this attempt".to_string();
-                    self.nodes[i].tell(report(Observed::Ended(SlotEnd::NodeFault { reason })));
+                    let end = SlotEnd::fault("the node knows nothing of this attempt");
+                    self.nodes[i].tell(report(Observed::Ended(end)));
                 }
             }
         }

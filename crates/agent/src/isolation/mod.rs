@@ -38,6 +38,7 @@ pub(crate) use scope::keep_abstract_sockets;
 pub(crate) use shed::Becoming;
 pub(crate) use view::{named, not_a_volume};
 
+use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,8 @@ pub enum Isolation {
 pub(crate) enum Refusal {
     Job(String),
     Node(String),
+    /// The lease was over before they began: so long without a server.
+    NoServer(Span),
     /// This machine isolates nobody, whatever the job: the one reason to run ranks as they are,
     /// where that is allowed. Nothing that a job can bring about may count as one.
     Unable(String),

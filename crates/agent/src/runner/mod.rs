@@ -417,7 +417,7 @@ impl Runner {
         for slot in self.slots.values_mut().filter(|s| s.active() && !s.leased()) {
             let Some(most) = slot.stop_after() else { continue };
             if now.saturating_duration_since(heard) >= most.to_std() {
-                slot.stop(Why::Fault(SlotEnd::no_server(most)), slot.lease_grace(), now);
+                slot.stop(Why::NoServer(most), slot.lease_grace(), now);
             }
         }
     }
@@ -433,8 +433,7 @@ impl Runner {
     /// Stops everything because this node goes away.
     pub fn shut_down(&mut self, grace: Span, now: Instant) {
         for (key, w) in std::mem::take(&mut self.waiting) {
-            let reason = "the node was shut down".to_string();
-            self.refuse(key, &w.detail, SlotEnd::NodeFault { reason });
+            self.refuse(key, &w.detail, SlotEnd::fault("the node was shut down"));
         }
         for slot in self.slots.values_mut() {
             slot.stop(Why::Fault("the node was shut down".into()), grace, now);

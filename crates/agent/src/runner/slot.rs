@@ -168,7 +168,7 @@ impl Slot {
                     "this machine runs {used} ranks already; {} more do not fit (limit {})",
                     detail.slot.ranks, config.budget.most
                 );
-                return Slot::refused(key, dir, detail, config, SlotEnd::NodeFault { reason });
+                return Slot::refused(key, dir, detail, config, SlotEnd::fault(reason));
             }
         };
         let started = start::start(key, &dir, detail, tools, made);
@@ -230,7 +230,7 @@ impl Slot {
             return Ok(Some(slot));
         }
         if !slot.this_boot && slot.dir.find_record()?.end.is_none() {
-            slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
+            slot.conclude(SlotEnd::fault("the node was restarted"));
             return Ok(Some(slot));
         }
         // Ranks of an earlier agent run whether or not they fit the budget of this one.
@@ -517,13 +517,14 @@ impl Slot {
             self.orphaned = true;
             let end = match (&self.state.stop, record.lease) {
                 (Some(Why::Asked), _) => SlotEnd::Stopped,
-                (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+                (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+                (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
                 // What a rank did before is why the others ended.
                 _ if record.first.is_some() => {
                     self.verdict(&EndFile { first: record.first, ..EndFile::default() })
                 }
-                (_, Some(most)) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
-                _ => SlotEnd::NodeFault { reason: "the supervisor of the ranks died".into() },
+                (_, Some(most)) => SlotEnd::no_server(most),
+                _ => SlotEnd::fault("the supervisor of the ranks died"),
             };
             self.conclude(end);
             return None;
@@ -572,7 +573,7 @@ impl Slot {
             return SlotEnd::Unstartable { reason: reason.clone() };
         }
         if let Some(reason) = &end.fault {
-            return SlotEnd::NodeFault { reason: reason.clone() };
+            return SlotEnd::told_fault(reason.clone());
         }
         let failed = |f: &FirstFailure| {
             let note = match self.detail.limits.memory.filter(|_| f.oom) {
@@ -590,10 +591,11 @@ impl Slot {
             (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
             (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
             (Some(Why::Asked), _) => SlotEnd::Stopped,
-            (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+            (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+            (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
             (_, Some(f)) => failed(f),
             (_, None) => match end.lease {
-                Some(most) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
+                Some(most) => SlotEnd::no_server(most),
                 None => SlotEnd::Ok,
             },
         }

@@ -50,14 +50,14 @@ pub(super) fn start(
     made: impl FnOnce(&Path),
 ) -> Started {
     let config = tools.config;
-    let fault = |what: &str, e: &io::Error| SlotEnd::NodeFault { reason: format!("{what}: {e}") };
+    let fault = |what: &str, e: &io::Error| SlotEnd::fault(format!("{what}: {e}"));
     let mut group = None;
     let go = || -> Result<Child, SlotEnd> {
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
         let slice = tools.hands.slice(&detail.slot);
-        let slice = slice.map_err(|reason| SlotEnd::NodeFault { reason })?;
+        let slice = slice.map_err(SlotEnd::fault)?;
         let inside = inside(detail, tools, slice.as_ref())?;
         let rules = inside.as_ref().map(|i| devices::rules(&i.nodes));
         let required = tools.hands.isolation == Isolation::Required;
@@ -114,7 +114,7 @@ fn inside(
     }
     if let Err(why) = isolation::possible() {
         if required {
-            return Err(SlotEnd::NodeFault { reason: why });
+            return Err(SlotEnd::fault(why));
         }
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| tracing::warn!("{why}"));

@@ -376,9 +376,9 @@ impl Session {
                 (None, Action::Run, Some(detail)) if self.contact.hold_back(key, &detail) => {}
                 (None, Action::Run, None) if self.contact.holds(key) => {}
                 (None, Action::Run, Some(detail)) => self.start(key, &detail, wire, now),
-                (None, Action::Run, None) => say(Observed::Ended(SlotEnd::NodeFault {
-                    reason: "the node knows nothing of this attempt".into(),
-                })),
+                (None, Action::Run, None) => {
+                    say(Observed::Ended(SlotEnd::fault("the node knows nothing of this attempt")))
+                }
             }
         }
     }

@@ -7,7 +7,6 @@ use crate::lease::{BootTime, LeaseOrder, last_renewal};
 use crate::process::ProcessId;
 use crate::run_dir::{Entry, note};
 use crate::signals::Reach;
-use muster_model::job::SlotEnd;
 use muster_model::units::Span;
 use std::fs::File;
 use std::io;
@@ -61,7 +60,7 @@ impl Lease {
     /// Whether another rank may be started. From here on the kernel holds the lease as well.
     pub(super) fn check(&mut self) -> Result<(), Refusal> {
         if !self.held(BootTime::now()) {
-            return Err(Refusal::Node(SlotEnd::no_server(self.order.most)));
+            return Err(Refusal::NoServer(self.order.most));
         }
         self.arm_last_resort().map_err(|e| Refusal::node("no timer for the lease", &e))
     }

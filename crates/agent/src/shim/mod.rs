@@ -104,6 +104,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
         match refusal {
             Refusal::Job(m) => end.unstartable = Some(m),
             Refusal::Node(m) | Refusal::Unable(m) => end.fault = Some(m),
+            Refusal::NoServer(most) => end.lease = Some(most),
         }
         return note_end(&record, end);
     }

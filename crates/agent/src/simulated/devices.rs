@@ -234,7 +234,7 @@ impl Devices for Simulated {
                 && silent >= most.to_std()
             {
                 self.node.stop(*key, at);
-                w.end = Some(SlotEnd::NodeFault { reason: SlotEnd::no_server(most) });
+                w.end = Some(SlotEnd::no_server(most));
                 self.gangs.tell(*key, w.rank, None);
             }
         }

@@ -352,7 +352,9 @@ pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
     let k = key();
     b.runner.start(k, &detail("echo ran"), Instant::now());
     match b.end(k) {
-        SlotEnd::NodeFault { reason } => assert!(reason.contains("cannot be isolated"), "{reason}"),
+        SlotEnd::NodeFault { reason, .. } => {
+            assert!(reason.contains("cannot be isolated"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
     let mut b = Bench::handy_with(Hands::default(), shim);

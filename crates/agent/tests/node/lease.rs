@@ -217,7 +217,7 @@ const LEASE: Span = Span::secs(10);
 const STOPS: OnPartition = OnPartition::StopAfter(LEASE);
 
 fn no_server() -> SlotEnd {
-    SlotEnd::NodeFault { reason: SlotEnd::no_server(LEASE) }
+    SlotEnd::no_server(LEASE)
 }
 
 /// Has ranks whose agent gets a signal, and looks whether they stop.
@@ -312,7 +312,7 @@ pub(crate) fn what_ranks_that_are_not_isolated_started_dies_with_their_superviso
         }
         let end = b.end(k);
         assert!(
-            matches!(&end, SlotEnd::NodeFault { reason } if reason.contains("supervisor")),
+            matches!(&end, SlotEnd::NodeFault { reason, .. } if reason.contains("supervisor")),
             "{end:?}"
         );
     }

@@ -189,7 +189,7 @@ pub(crate) fn an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_al
     let end = other.end(k);
     assert!(end.is_unproven(), "that it ended was not seen: {end:?}");
     assert!(
-        matches!(&end, SlotEnd::NodeFault { reason } if reason.contains("is a copy")),
+        matches!(&end, SlotEnd::NodeFault { reason, .. } if reason.contains("is a copy")),
         "{end:?}"
     );
     assert!(alive(rank), "nobody stopped it");
@@ -251,7 +251,7 @@ pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
     let shim = rustix::process::Pid::from_raw(shim).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
-    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("supervisor")));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason, .. } if reason.contains("supervisor")));
     b.until("the death of the rank and its child", |_| with_word(&word).is_empty());
 }
 
@@ -426,7 +426,7 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
         b.runner.renewed(BootTime::now());
         b.seen.contains(&(k, Observed::Running))
     });
-    let no_server = SlotEnd::NodeFault { reason: SlotEnd::no_server(lease) };
+    let no_server = SlotEnd::no_server(lease);
     assert_eq!(b.end(k), no_server);
     assert!(b.recorded(k, "lease").is_some(), "the supervisor wrote down why");
     // One that is too late is not even started.
@@ -474,7 +474,7 @@ pub(crate) fn ranks_of_an_older_supervisor_are_stopped_by_the_agent() {
     assert_eq!(b.runner.active().count(), 2);
     assert_eq!(b.runner.unheard_due(heard), Some(heard + Duration::from_secs(60)));
     b.runner.unheard(heard, heard + Duration::from_secs(61));
-    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason == "no server for 1m"));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason, .. } if reason == "no server for 1m"));
     assert_eq!(b.runner.active().collect::<Vec<_>>(), vec![stays]);
     b.runner.stop(stays, Span(0), Instant::now());
     assert_eq!(b.end(stays), SlotEnd::Stopped);
@@ -488,7 +488,7 @@ pub(crate) fn ranks_beyond_the_budget_are_refused_with_the_reason() {
     b.runner.start(one, &d, Instant::now());
     b.runner.start(two, &d, Instant::now());
     assert!(
-        matches!(b.end(two), SlotEnd::NodeFault { reason } if reason.contains("2 ranks already"))
+        matches!(b.end(two), SlotEnd::NodeFault { reason, .. } if reason.contains("2 ranks already"))
     );
     b.runner.stop(one, Span(0), Instant::now());
     b.end(one);
@@ -536,7 +536,7 @@ pub(crate) fn more_ranks_than_the_whole_budget_do_not_wait() {
     let mut d = detail("true");
     d.slot.ranks = 2;
     b.runner.start(k, &d, Instant::now());
-    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("limit 1")));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason, .. } if reason.contains("limit 1")));
 }
 
 pub(crate) fn a_stop_that_was_never_sent_is_sent_after_a_restart() {
@@ -698,5 +698,5 @@ pub(crate) fn a_node_that_shuts_down_takes_the_blame() {
     b.runner.start(k, &detail("exec sleep 1000"), Instant::now());
     b.running(k);
     b.runner.shut_down(Span(0), Instant::now());
-    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("shut down")));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason, .. } if reason.contains("shut down")));
 }

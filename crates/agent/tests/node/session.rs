@@ -204,7 +204,7 @@ pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
         // Reads everything, answers nothing.
         loop {
             if let FromAgent::Report { observed: Observed::Ended(end), .. } = conn.next().await {
-                assert_eq!(end, SlotEnd::NodeFault { reason: SlotEnd::no_server(lease) });
+                assert_eq!(end, SlotEnd::no_server(lease));
                 break;
             }
         }

@@ -570,8 +570,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     }
     for job in here {
         if let Some(key) = job.attempt_key() {
-            let reason = format!("node {name} was retired");
-            end_slot(e, key, name, SlotEnd::NodeFault { reason }, None);
+            end_slot(e, key, name, SlotEnd::fault(format!("node {name} was retired")), None);
         }
     }
     qualify::drop_test(e, &n);

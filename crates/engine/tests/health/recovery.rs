@@ -128,8 +128,7 @@ fn a_slot_that_its_node_failed_was_hit_when_its_agent_said_so() {
     let job = w.run(gang(1, 8));
     w.pass(Span::secs(60));
     let (told, n) = (w.now, w.nodes_of(job)[0].clone());
-    let reason = "the node was restarted".to_owned();
-    w.report(job, &n, Observed::Ended(SlotEnd::NodeFault { reason }));
+    w.report(job, &n, Observed::Ended(SlotEnd::fault("the node was restarted")));
     assert_eq!(w.job(job).state, JobState::Starting);
     w.pass(Span::secs(3));
     w.start(job);

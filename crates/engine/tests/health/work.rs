@@ -35,7 +35,7 @@ fn held(w: &World, id: JobId) -> String {
 /// A job cannot be run by its node, and the node is not to blame as far as anybody knows.
 fn cannot(w: &mut World, id: JobId) -> NodeName {
     let n = w.nodes_of(id)[0].clone();
-    let end = SlotEnd::NodeFault { reason: "the runtime gave up".into() };
+    let end = SlotEnd::fault("the runtime gave up");
     w.report(id, &n, Observed::Ended(end));
     n
 }
@@ -198,7 +198,7 @@ fn what_sick_nodes_end_is_not_counted_against_the_work() {
     for i in 0..4 {
         let j = w.run(of_image(&format!("b{i}"), Some("team/x:1")));
         let n = w.nodes_of(j)[0].clone();
-        let end = SlotEnd::NodeFault { reason: "no server for 5m".into() };
+        let end = SlotEnd::no_server(Span::mins(5));
         w.report(j, &n, Observed::Ended(end));
     }
     assert_eq!(state_of(&w, &image("team/x:1")), BreakerState::Closed);

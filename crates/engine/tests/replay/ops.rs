@@ -414,7 +414,7 @@ pub(crate) fn play(w: &mut World, op: &Op) {
                 6 => Observed::Ended(SlotEnd::Failed {
                     exit: Exit { rank: 0, code: Some(1), signal: None, note: String::new() },
                 }),
-                _ => Observed::Ended(SlotEnd::NodeFault { reason: "x".into() }),
+                _ => Observed::Ended(SlotEnd::fault("x")),
             };
             let key = w.key(id);
             // Some nodes say when it was, some of them nonsense.

@@ -286,7 +286,7 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
         }
         Event::SlotEnded { key, node, end, .. } if node == of => match end {
             SlotEnd::Failed { exit } => (key, format!("attempt {key} failed here: {exit}")),
-            SlotEnd::NodeFault { reason } => {
+            SlotEnd::NodeFault { reason, .. } => {
                 (key, format!("attempt {key} was failed here: {reason}"))
             }
             SlotEnd::Ok | SlotEnd::Stopped | SlotEnd::Unstartable { .. } => return None,

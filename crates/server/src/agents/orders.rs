@@ -130,8 +130,7 @@ impl Orders {
                 Some(Err(e)) => {
                     self.hopeless.insert(w.key);
                     // How it was placed is not the job's fault: it is placed anew.
-                    let reason = e.to_string();
-                    news.hopeless.push((w.key, SlotEnd::NodeFault { reason }));
+                    news.hopeless.push((w.key, SlotEnd::fault(e.to_string())));
                     continue;
                 }
             };

@@ -227,11 +227,8 @@ impl Agent {
     pub(crate) fn fail(&mut self, n: u8, node: bool, now: Time) {
         let alive: Vec<AttemptKey> = self.alive().map(|(k, _)| k).collect();
         let Some(key) = alive.get(usize::from(n) % alive.len().max(1)) else { return };
-        let end = if node {
-            SlotEnd::NodeFault { reason: "a GPU is gone".into() }
-        } else {
-            SlotEnd::Failed { exit: crash(3) }
-        };
+        let end =
+            if node { SlotEnd::fault("a GPU is gone") } else { SlotEnd::Failed { exit: crash(3) } };
         if let Some(r) = self.work.get_mut(key) {
             r.is = Is::Over(end);
             r.told = r.told.map(|(over, _)| (over, now));
@@ -250,8 +247,7 @@ impl Agent {
             if let OnPartition::StopAfter(most) = r.partition
                 && unheard >= most
             {
-                let reason = SlotEnd::no_server(most);
-                r.stop(now + GRACE, SlotEnd::NodeFault { reason });
+                r.stop(now + GRACE, SlotEnd::no_server(most));
             }
             match r.is.clone() {
                 Is::Starting(at) if at <= now => {

@@ -89,7 +89,7 @@ async fn a_lost_attempt_is_read_from_the_log() {
     let key = ordered(&mut line).await.key;
     line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
-    let fault = SlotEnd::NodeFault { reason: "a GPU fell off the bus".into() };
+    let fault = SlotEnd::fault("a GPU fell off the bus");
     line.say(FromAgent::Report { key, observed: Observed::Ended(fault), ago: None }).await;
     s.until(|st| !st.jobs[&job].past.is_empty()).await;
     let f = s.agents.metering().figures(&s.job(job)).await;

@@ -80,7 +80,7 @@ async fn ranks_of_a_lost_life_that_end_while_their_node_is_held_do_not_keep_it_f
     agent.hello.observed = vec![(key, Observed::Running)];
     let (mut line, welcome) = agent.greet().await;
     assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
-    let end = SlotEnd::NodeFault { reason: "no server for 8s".into() };
+    let end = SlotEnd::no_server(Span::secs(8));
     line.say(FromAgent::Report { key, observed: Observed::Ended(end), ago: None }).await;
     is_left_alone(&s, &mut line).await;
     assert!(
