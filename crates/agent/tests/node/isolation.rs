@@ -353,7 +353,7 @@ pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
     b.runner.start(k, &detail("echo ran"), Instant::now());
     match b.end(k) {
         SlotEnd::NodeFault { reason, .. } => {
-            assert!(reason.contains("cannot be isolated"), "{reason}")
+            assert!(reason.contains("cannot be isolated"), "{reason}");
         }
         other => panic!("{other:?}"),
     }

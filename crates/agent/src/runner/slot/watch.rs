@@ -1,0 +1,367 @@
+//! Looks after the ranks of a slot: what they say and write, how they end, and what is given back
+//! then.
+
+use super::{After, Phase, Slot};
+use crate::isolation::SCRATCH;
+use crate::lease::BootTime;
+use crate::logs::Tail;
+use crate::process::ProcessId;
+use crate::run_dir::{EndFile, FirstFailure, Record, Why};
+use crate::runner::finish::Finishing;
+use crate::runner::hands::SlotGpus;
+use crate::runner::pids::{About, PidMap};
+use crate::runner::{Desk, GRACE};
+use crate::secrets;
+use crate::trash;
+use crate::voice::{self, Voice};
+use muster_link::messages::{LogChunk, Stream, VoiceReport};
+use muster_model::command::Observed;
+use muster_model::job::SlotEnd;
+use std::time::{Duration, Instant};
+
+/// How long a supervisor that nobody saw start may take to show itself.
+const APPEAR: Duration = Duration::from_secs(2);
+
+impl Slot {
+    pub(in crate::runner) fn poll(
+        &mut self,
+        now: Instant,
+        connected: bool,
+        desk: &Desk,
+    ) -> Option<Observed> {
+        let changed = std::mem::take(&mut self.look);
+        self.output |= changed || !self.watched;
+        if let Some(child) = &mut self.child
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            self.child = None;
+        }
+        self.hear(now);
+        let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
+        if matches!(self.phase, Phase::Draining(_)) {
+            self.finish(desk, now);
+        }
+        self.save(false, now);
+        self.look = self.voices.iter().any(Voice::behind);
+        if let Phase::Draining(end) = &self.phase
+            && connected
+            && matches!(self.after, After::Done)
+            && !self.voices.iter().any(Voice::owes)
+            && self.tails.iter_mut().flatten().all(Tail::drained)
+        {
+            let end = end.clone();
+            self.phase = Phase::Ended(end.clone());
+            return Some(Observed::Ended(end));
+        }
+        seen
+    }
+
+    /// Reads what ranks report, a little at a look. Their end waits for what they said last, but for
+    /// no more than so much of it.
+    fn hear(&mut self, now: Instant) {
+        let last = !self.active();
+        let most = if last { voice::LOOK.min(self.hears) } else { voice::LOOK };
+        let mut left = most;
+        for voice in &mut self.voices {
+            if let Err(e) = voice.read(now, last, &mut left) {
+                tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
+            }
+        }
+        if last {
+            self.hears -= most - left;
+            if self.hears == 0 {
+                self.voices.iter_mut().for_each(Voice::give_up);
+            }
+        }
+    }
+
+    /// Looks after ranks that may be up.
+    fn watch_ranks(&mut self, now: Instant, pids: &PidMap) -> Option<Observed> {
+        let mut record = self.dir.record();
+        let mut gone = false;
+        if record.end.is_none() && !self.supervised(&record, now) {
+            // A supervisor writes before it goes, and it may have gone after our look.
+            record = self.dir.record();
+            gone = true;
+        }
+        if self.ranks.is_empty() && !record.ranks.is_empty() {
+            let supervisor = record.supervisor.clone().flatten().map(|s| s.pid);
+            let about = About {
+                name: self.detail.name.clone(),
+                project: self.detail.project.to_string(),
+                gpus: self.detail.slot.gpus,
+            };
+            pids.add(self.key, supervisor, self.detail.slot.first_rank, &record.ranks, about);
+            if let Some(why) = &record.open {
+                tracing::warn!(attempt = %self.key, "the ranks are not isolated: {why}");
+            }
+        }
+        if let Some(end) = record.end {
+            self.ranks = record.ranks;
+            self.add_leftover(end.cleanup.remains());
+            if end.cleanup.killed > 0 {
+                tracing::info!(attempt = %self.key, killed = end.cleanup.killed,
+                    "processes outlived their ranks and were killed");
+            }
+            self.state.ended = end.at;
+            let end = self.verdict(&end);
+            self.close(end, true);
+            // What a rank said last was written before this record, perhaps after our last look.
+            self.hear(now);
+            return None;
+        }
+        if gone {
+            self.reach().kill();
+            self.orphaned = true;
+            let end = match (&self.state.stop, record.lease) {
+                (Some(Why::Asked), _) => SlotEnd::Stopped,
+                (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+                (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
+                // What a rank did before is why the others ended.
+                _ if record.first.is_some() => {
+                    self.verdict(&EndFile { first: record.first, ..EndFile::default() })
+                }
+                (_, Some(most)) => SlotEnd::no_server(most),
+                _ => SlotEnd::fault("the supervisor of the ranks died"),
+            };
+            self.conclude(end);
+            return None;
+        }
+        let mut seen = None;
+        if self.ranks.is_empty() && !record.ranks.is_empty() {
+            self.ranks = record.ranks;
+            if self.phase == Phase::Starting {
+                self.phase = Phase::Running;
+                seen = Some(Observed::Running);
+            }
+        }
+        if self.stop.is_none() && record.first.is_some() {
+            let grace = self.detail.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(GRACE);
+            self.stop(Why::RankFailed, grace, now);
+        }
+        self.drive_stop(now);
+        seen
+    }
+
+    /// Whether somebody looks after the ranks.
+    fn supervised(&mut self, record: &Record, now: Instant) -> bool {
+        if self.shim.is_none() {
+            match &record.supervisor {
+                Some(Some(p)) => self.shim = Some(p.clone()),
+                Some(None) => return false,
+                None if self.child.is_some() => return true,
+                None if now.saturating_duration_since(self.since) < APPEAR => return true,
+                // Nobody came. Whoever writes the first line decides, so a supervisor that comes
+                // later finds the attempt given up and starts nothing.
+                None => {
+                    let given_up = self.dir.claim(None);
+                    return given_up.is_ok_and(|won| won.is_none());
+                }
+            }
+        }
+        // Processes without a control group are found by its guard alone, which is done in seconds.
+        // Everything else is ended and removed here as well.
+        let lost = self.group.is_none() && self.detail.run.image.is_none();
+        (lost && self.child.is_some()) || self.shim.as_ref().is_some_and(ProcessId::alive)
+    }
+
+    /// What the supervisor's record means.
+    pub(super) fn verdict(&self, end: &EndFile) -> SlotEnd {
+        if let Some(reason) = &end.unstartable {
+            return SlotEnd::Unstartable { reason: reason.clone() };
+        }
+        if let Some(reason) = &end.fault {
+            return SlotEnd::told_fault(reason.clone());
+        }
+        let failed = |f: &FirstFailure| {
+            let note = match self.detail.limits.memory.filter(|_| f.oom) {
+                Some(limit) => format!("out of memory: limit {limit}"),
+                None if f.oom => "out of memory".into(),
+                None => self.runtime_failure(f.end.code).unwrap_or_default(),
+            };
+            SlotEnd::Failed { exit: f.end.exit(note) }
+        };
+        // What ended before the order came ended by itself, whenever an agent looks.
+        let both = end.at.zip(self.state.stopped).filter(|_| self.this_boot);
+        let early = both.is_some_and(|(ended, stopped)| ended < stopped);
+        match (&self.state.stop, &end.first) {
+            // A failure that the stop did not cause still counts as one.
+            (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
+            (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
+            (Some(Why::Asked), _) => SlotEnd::Stopped,
+            (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+            (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
+            (_, Some(f)) => failed(f),
+            (_, None) => match end.lease {
+                Some(most) => SlotEnd::no_server(most),
+                None => SlotEnd::Ok,
+            },
+        }
+    }
+
+    /// What a container runtime means by its exit codes. A program may use them as well.
+    fn runtime_failure(&self, code: Option<i32>) -> Option<String> {
+        let image = self.detail.run.image.as_ref()?;
+        let what = match code? {
+            125 => "podman could not run the container",
+            126 => "the program in the container may not be run, or `workdir` is not there",
+            127 => "the program was not found in the container",
+            _ => return None,
+        };
+        Some(format!("perhaps {what} (image {image}); its error stream says more"))
+    }
+
+    /// Whether a rank had failed before the stop reached it: it did not die of our signals, and
+    /// left its mark while others still ran and nothing had been sent.
+    fn before_stop(&self, first: &FirstFailure) -> bool {
+        let sent = self.stop.as_ref().is_some_and(|s| s.adopted || s.termed || s.kills > 0);
+        !sent && first.end.signal.is_none()
+    }
+
+    /// An end of what never began: there is nobody to ask.
+    pub(super) fn conclude_unstarted(&mut self, end: SlotEnd) {
+        self.after = After::Done;
+        self.state.finished = true;
+        self.conclude(end);
+    }
+
+    fn add_leftover(&mut self, more: Option<String>) {
+        self.state.leftover = match (self.state.leftover.take(), more) {
+            (Some(a), Some(b)) if a != b => Some(format!("{a}; {b}")),
+            (a, b) => a.or(b),
+        };
+        self.leftover.clone_from(&self.state.leftover);
+    }
+
+    /// Asks those who have something to do or to say after the last process, and takes their
+    /// answers into the end.
+    fn finish(&mut self, desk: &Desk, now: Instant) {
+        if matches!(self.after, After::Due) {
+            desk.pids.end(self.key, now);
+            let failed = matches!(self.state.end, Some(SlotEnd::Failed { .. }));
+            let slot = SlotGpus {
+                key: self.key,
+                gpus: self.detail.slot.gpus,
+                part: self.detail.slot.part.clone(),
+                pids: desk.pids.of_attempt(self.key),
+            };
+            let bell = desk.bell.clone();
+            let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
+            let asked =
+                Finishing::begin(&desk.hands, slot, failed, containers, move || bell.nudge());
+            match asked {
+                Some(finishing) => self.after = After::Asked(finishing),
+                None => {
+                    self.after = After::Done;
+                    self.state.finished = true;
+                    self.dirty = true;
+                }
+            }
+        }
+        let After::Asked(finishing) = &self.after else { return };
+        let Some(finished) = finishing.over() else { return };
+        self.after = After::Done;
+        self.state.finished = true;
+        self.add_leftover(finished.leftover);
+        if let (Phase::Draining(SlotEnd::Failed { exit }), Some(note)) =
+            (&mut self.phase, finished.note)
+        {
+            exit.note = if exit.note.is_empty() { note } else { format!("{}; {note}", exit.note) };
+        }
+        if let Phase::Draining(end) = &self.phase {
+            self.state.end = Some(end.clone());
+        }
+        self.save(true, now);
+    }
+
+    /// Every rank is gone: gives everything back and remembers how it ended.
+    pub(super) fn conclude(&mut self, end: SlotEnd) {
+        self.close(end, false);
+    }
+
+    fn close(&mut self, end: SlotEnd, recorded: bool) {
+        if let Some(group) = self.group.take() {
+            group.kill_and_wait(Duration::from_secs(2));
+            group.remove();
+        }
+        secrets::remove(&self.dir.secrets());
+        let scratch = self.dir.path(SCRATCH);
+        let left = trash::discard(&self.dir.trash(), &scratch).err();
+        self.add_leftover(
+            left.map(|e| format!("scratch space {} could not be removed: {e}", scratch.display())),
+        );
+        self.permit = None;
+        // A supervisor's record is found again after a restart and means the same, unless we
+        // interfered; then, as when there is none, the end is written down at once.
+        let again = recorded && self.state.stop.is_none();
+        self.state.end = Some(end.clone());
+        self.state.ended.get_or_insert_with(BootTime::now);
+        self.phase = Phase::Draining(end);
+        self.output = true;
+        self.dirty = true;
+        self.save(!again, Instant::now());
+    }
+
+    pub(in crate::runner) fn logs(&mut self, left: &mut usize, out: &mut Vec<LogChunk>) {
+        if !self.output {
+            return;
+        }
+        let before = out.len();
+        let first = self.detail.slot.first_rank;
+        for (rank, pair) in (first..).zip(&mut self.tails) {
+            for (tail, stream) in pair.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
+                if *left == 0 {
+                    return;
+                }
+                match tail.read() {
+                    Ok(Some((offset, data))) => {
+                        *left = left.saturating_sub(data.len());
+                        out.push(LogChunk { key: self.key, rank, stream, offset, data });
+                    }
+                    Ok(None) => {}
+                    Err(e) => {
+                        tracing::warn!(attempt = %self.key, rank, error = %e, "cannot read output");
+                    }
+                }
+            }
+        }
+        self.output = out.len() > before;
+    }
+
+    pub(in crate::runner) fn voices(
+        &mut self,
+        now: Instant,
+        mut tell: impl FnMut(u32, VoiceReport),
+    ) {
+        let last = !self.active();
+        let first = self.detail.slot.first_rank;
+        for (rank, voice) in (first..).zip(&mut self.voices) {
+            for report in voice.tell(now, last) {
+                self.dirty = true;
+                tell(rank, report);
+            }
+        }
+    }
+
+    pub(in crate::runner) fn kept(&mut self, rank: u32, stream: usize, offset: u64) {
+        let local =
+            rank.checked_sub(self.detail.slot.first_rank).and_then(|r| usize::try_from(r).ok());
+        if let Some(pair) = local.and_then(|l| self.tails.get_mut(l)) {
+            pair[stream].keep(offset);
+            self.dirty = true;
+        }
+    }
+
+    pub(in crate::runner) fn rewind(&mut self) {
+        (self.look, self.output) = (true, true);
+        self.tails.iter_mut().flatten().for_each(Tail::rewind);
+        self.voices.iter_mut().for_each(Voice::rewind);
+        if let Phase::Ended(end) = &self.phase
+            && (self.voices.iter().any(Voice::owes)
+                || !self.tails.iter_mut().flatten().all(Tail::drained))
+        {
+            // The end may not have arrived, and output and checkpoints belong before it.
+            self.phase = Phase::Draining(end.clone());
+        }
+    }
+}
