@@ -195,21 +195,25 @@ fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
     assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
 }
 
+/// What an agent says that gives ranks up without having seen them end.
+fn unseen() -> Observed {
+    Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"))
+}
+
 #[test]
 fn an_end_that_its_agent_did_not_see_is_waited_for_like_a_lost_node() {
     let mut w = World::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
-    let unseen = Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"));
-    w.report(id, &here, unseen.clone());
+    w.report(id, &here, unseen());
     let stop = w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert_eq!(stop.fence_until, Some(told + Span::secs(140)), "its lease is 2 minutes");
     assert!(stop.reason.to_string().contains("may still run"), "{}", stop.reason);
     assert!(w.engine.state().is_lost_on(&here, key), "its agent must not forget it");
     // However often that is told.
     w.pass(Span::secs(100));
-    w.connect(number(&here), 8, "boot", vec![(key, unseen.clone())]);
-    w.ok(Command::SlotReport { node: here, key, observed: unseen.clone(), ago: None });
+    w.connect(number(&here), 8, "boot", vec![(key, unseen())]);
+    w.ok(Command::SlotReport { node: here, key, observed: unseen(), ago: None });
     w.pass(Span::secs(39));
     assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
     w.pass(Span::secs(1));
@@ -219,7 +223,7 @@ fn an_end_that_its_agent_did_not_see_is_waited_for_like_a_lost_node() {
     // Who writes no checkpoints has nothing to wait for.
     let plain = w.run(gang(1, 8));
     let here = w.nodes_of(plain)[0].clone();
-    w.report(plain, &here, unseen);
+    w.report(plain, &here, unseen());
     assert_eq!((w.job(plain).state, w.job(plain).attempts), (JobState::Starting, 2));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
@@ -229,7 +233,7 @@ fn ranks_that_were_given_up_unseen_and_then_seen_to_end_are_waited_for_no_longer
     let mut w = World::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let (key, here) = (w.key(id), w.nodes_of(id)[0].clone());
-    w.report(id, &here, Observed::Ended(SlotEnd::unproven("the agent's directory is a copy")));
+    w.report(id, &here, unseen());
     assert_eq!(w.job(id).state, JobState::Stopping);
     // The agent of the first directory is back, and has stopped them.
     w.connect(number(&here), 8, "boot", vec![(key, Observed::Running)]);
@@ -245,7 +249,7 @@ fn a_cancelled_job_whose_ranks_were_not_seen_to_end_is_over_with_their_lease() {
     let mut w = World::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let here = w.nodes_of(id)[0].clone();
-    w.report(id, &here, Observed::Ended(SlotEnd::unproven("the agent's directory is a copy")));
+    w.report(id, &here, unseen());
     w.ok(Command::Cancel { job: id });
     w.pass(Span::secs(139));
     assert_eq!(w.job(id).state, JobState::Stopping, "queued anew, it would write beside them");
@@ -254,11 +258,6 @@ fn a_cancelled_job_whose_ranks_were_not_seen_to_end_is_over_with_their_lease() {
     w.ok(Command::Requeue { job: id });
     assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
-}
-
-/// What an agent says that gives ranks up without having seen them end.
-fn unseen() -> Observed {
-    Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"))
 }
 
 /// Ranks of it go on without a server for good.
