@@ -441,20 +441,25 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_is_older_than_the_log_that_was_read_is_told_by_the_job() {
-        let mut job = muster_api::samples::job(42, JobState::Queued);
-        job.past = vec![muster_api::job::PastAttempt {
+    /// The first attempt of a job, which somebody stopped before it was up.
+    fn stopped(attributed_to: &str, reason: &str) -> muster_api::job::PastAttempt {
+        muster_api::job::PastAttempt {
             no: 1,
             nodes: vec!["n1".into()],
             placed_at: Time(1000).into(),
             started_at: None,
             ended_at: Time(5_000).into(),
             verdict: Verdict::Operator,
-            attributed_to: "operator".into(),
-            reason: "requeued by ann".into(),
+            attributed_to: attributed_to.into(),
+            reason: reason.into(),
             findings: Vec::new(),
-        }];
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_the_log_that_was_read_is_told_by_the_job() {
+        let mut job = muster_api::samples::job(42, JobState::Queued);
+        job.past = vec![stopped("operator", "requeued by ann")];
         let reason = "requeued by ann".to_owned();
         let again = Told::JobRequeued { job: JobId(42), reason, not_before: Time(0), by: None };
         let events = vec![event(5_000, &again)];
@@ -468,20 +473,11 @@ mod tests {
     #[test]
     fn an_end_has_one_word_in_the_list_of_attempts_and_in_the_story() {
         let mut job = muster_api::samples::job(42, JobState::Cancelled);
-        let reason = || "cancelled by user:bo".to_owned();
-        job.past = vec![muster_api::job::PastAttempt {
-            no: 1,
-            nodes: vec!["n1".into()],
-            placed_at: Time(1000).into(),
-            started_at: None,
-            ended_at: Time(5_000).into(),
-            verdict: Verdict::Operator,
-            attributed_to: "user".into(),
-            reason: reason(),
-            findings: Vec::new(),
-        }];
+        let reason = "cancelled by user:bo";
+        job.past = vec![stopped("user", reason)];
         let key = AttemptKey { job: JobId(42), attempt: 1 };
-        let ended = Told::AttemptEnded { key, verdict: Verdict::Operator, reason: reason() };
+        let ended =
+            Told::AttemptEnded { key, verdict: Verdict::Operator, reason: reason.to_owned() };
         let events = vec![event(5_000, &ended)];
         let beside = Beside { events, since: Some(Time(5_000).into()), ..Beside::default() };
         let told = of(&job, &beside);
