@@ -119,7 +119,7 @@ fn a_node_that_carries_less_than_before_moves_a_promise_and_says_why() {
         let name = node.name.clone();
         life.upsert(node);
         let p = life.cycle();
-        let moved = p.promises.iter().find(|p| p.job == next).expect("it is told");
+        let moved = p.promises.iter().find(|p| p.job == next).expect("it is planned anew");
         assert_eq!(moved.at, life.now + Span::mins(120));
         assert!(moved.moved.as_ref().unwrap().contains(name.as_str()), "{moved:?}");
     }

@@ -83,10 +83,10 @@ impl SlotEnd {
         SlotEnd::NodeFault { reason: AGENT_ANEW.to_owned(), kind: NodeFaultKind::AgentRestarted }
     }
 
-    /// A fault as older logs and agents tell it, by its reason alone: this is the one place that
+    /// A fault as older logs and agents report it, by its reason alone: this is the one place that
     /// reads what it says.
     #[must_use]
-    pub fn told_fault(reason: String) -> SlotEnd {
+    pub fn reported_fault(reason: String) -> SlotEnd {
         let kind = match reason.as_str() {
             RANKS_GONE => NodeFaultKind::RanksGone,
             AGENT_ANEW => NodeFaultKind::AgentRestarted,
@@ -130,7 +130,7 @@ impl SlotEnd {
     }
 }
 
-// Texts that older logs and agents told faults apart by. New ones have them for people only.
+// By these texts older logs and agents distinguish faults. New ones have them for people only.
 const NO_SERVER: &str = "no server for ";
 const RANKS_GONE: &str = "its ranks are gone: the node or its agent started anew";
 const AGENT_ANEW: &str = "its ranks are gone: the agent of the node started anew";
@@ -162,7 +162,7 @@ impl From<Written> for SlotEnd {
             Written::Failed { exit } => SlotEnd::Failed { exit },
             Written::Unstartable { reason } => SlotEnd::Unstartable { reason },
             Written::NodeFault { reason, kind: Some(kind) } => SlotEnd::NodeFault { reason, kind },
-            Written::NodeFault { reason, kind: None } => SlotEnd::told_fault(reason),
+            Written::NodeFault { reason, kind: None } => SlotEnd::reported_fault(reason),
             Written::Stopped => SlotEnd::Stopped,
         }
     }

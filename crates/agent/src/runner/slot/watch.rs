@@ -115,7 +115,7 @@ impl Slot {
             self.orphaned = true;
             let end = match (&self.state.stop, record.lease) {
                 (Some(Why::Asked), _) => SlotEnd::Stopped,
-                (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+                (Some(Why::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
                 (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
                 // What a rank did before is why the others ended.
                 _ if record.first.is_some() => {
@@ -171,7 +171,7 @@ impl Slot {
             return SlotEnd::Unstartable { reason: reason.clone() };
         }
         if let Some(reason) = &end.fault {
-            return SlotEnd::told_fault(reason.clone());
+            return SlotEnd::reported_fault(reason.clone());
         }
         let failed = |f: &FirstFailure| {
             let note = match self.detail.limits.memory.filter(|_| f.oom) {
@@ -189,7 +189,7 @@ impl Slot {
             (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
             (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
             (Some(Why::Asked), _) => SlotEnd::Stopped,
-            (Some(Why::Fault(reason)), _) => SlotEnd::told_fault(reason.clone()),
+            (Some(Why::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
             (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
             (_, Some(f)) => failed(f),
             (_, None) => match end.lease {
