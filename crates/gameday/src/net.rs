@@ -79,7 +79,7 @@ impl Net {
             }
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let remedies = self.json(&["remedies", "--all"]).await?;
+        let remedies = self.json(&["remediations", "--all"]).await?;
         let own = remedies["items"].as_array().into_iter().flatten();
         for r in own.filter(|r| r["action"] == "drain") {
             sight.remedy = Some(format!("drain: {}", r["state"].as_str().unwrap_or_default()));

@@ -32,7 +32,7 @@ use std::time::Duration;
 muster top --once --view fleet           one picture as plain text\n  \
 muster top --once --size 120x40 > fleet.txt\n\n\
 Keys: 1-4 or Tab choose what to look at, j/k or arrows move, Enter opens, Esc goes back, / filters,\n\
-? explains, q quits. It only looks; `muster cancel`, `muster node drain`, `muster remedies approve`\n\
+? explains, q quits. It only looks; `muster cancel`, `muster node drain`, `muster remediations approve`\n\
 and the others act. Tokens bound to a project see that project's jobs. NO_COLOR=1 turns colours off."
 )]
 pub struct Top {

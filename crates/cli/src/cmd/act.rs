@@ -30,17 +30,17 @@ macro_rules! action {
 
 action!(
     Cancel,
-    "End jobs",
+    "Cancel jobs",
     "Examples:\n  muster cancel 42\n  muster cancel 42_3    one task of an array\n  muster cancel train"
 );
 action!(
     Hold,
-    "Keep waiting jobs from starting",
+    "Hold waiting jobs: they do not start until released",
     "Examples:\n  muster hold 42\n  muster release 42"
 );
-action!(Release, "Let held jobs start", "Examples:\n  muster release 42");
+action!(Release, "Release held jobs", "Examples:\n  muster release 42");
 
-/// Try jobs again from the queue
+/// Queue jobs again: running ones are stopped first, ended ones run again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster requeue 42          stop it, or take it after its end, and queue it \

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Check this machine and its configuration, and say how to mend what is wrong
+/// Check this machine and its configuration, and say how to fix what is wrong
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster doctor\n  muster doctor -o json | jq '.items[] | select(.state != \"ok\")'\n\n\
@@ -97,7 +97,7 @@ fn text(items: &[Check], on: bool) -> String {
             c.detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         text.push_str(&format!("{}  {:<13} {detail}\n", paint(word, style, on), c.name));
         if let Some(mend) = &c.mend {
-            text.push_str(&format!("      mend: {mend}\n"));
+            text.push_str(&format!("      fix: {mend}\n"));
         }
     }
     text
@@ -105,7 +105,7 @@ fn text(items: &[Check], on: bool) -> String {
 
 fn settings(ctx: &Ctx) -> Check {
     match ctx.settings() {
-        Err(e) => fail("settings", e.message, e.hint.unwrap_or_else(|| "mend the file".into())),
+        Err(e) => fail("settings", e.message, e.hint.unwrap_or_else(|| "fix the file".into())),
         Ok(s) => {
             let file = user_config(&ctx.global).filter(|f| f.exists());
             let from = file.map(|f| format!(", {}", f.display())).unwrap_or_default();
@@ -127,7 +127,7 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
     let client = match builder.build() {
         Ok(client) => client,
         Err(e) => {
-            let mend = e.hint().unwrap_or_else(|| "mend the settings".into());
+            let mend = e.hint().unwrap_or_else(|| "fix the settings".into());
             return vec![fail("server", e.to_string(), mend)];
         }
     };
@@ -222,7 +222,7 @@ mod tests {
         let text = text(&[ok("a", "fine"), fail("b", "broken", "turn it on")], false);
         assert_eq!(
             text,
-            "ok    a             fine\nFAIL  b             broken\n      mend: turn it on\n"
+            "ok    a             fine\nFAIL  b             broken\n      fix: turn it on\n"
         );
     }
 }

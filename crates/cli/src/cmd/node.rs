@@ -13,7 +13,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{output, pick};
 
-/// Steer nodes: cordon, drain, retire, …
+/// Manage nodes: cordon, drain, qualify, retire, …
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
@@ -51,11 +51,11 @@ enum Verb {
     },
     /// New work again after a drain
     Undrain(Names),
-    /// Forget nodes that will not come back
+    /// Retire nodes that will not return
     Retire(Names),
     /// Decide again about nodes that have seen more than this server (restored from a backup)
     Reconcile(Names),
-    /// Say what nodes are kept for, and how likely they are to fail
+    /// Set the role of nodes, and how likely they are to fail
     Mark {
         #[command(flatten)]
         nodes: Names,
@@ -82,11 +82,11 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-    /// GPUs of a node take no work; the rest of it goes on
+    /// Exclude GPUs of a node from new work; the other GPUs stay in service
     ExcludeGpu {
         /// The node
         node: String,
-        /// Indices of all GPUs that take no work; none at all lets every GPU work again
+        /// Indices of all GPUs to exclude; none at all returns every GPU to service
         #[arg(value_name = "GPU", value_delimiter = ',',
             value_parser = clap::value_parser!(u32).range(0..64))]
         gpus: Vec<u32>,

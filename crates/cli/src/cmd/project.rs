@@ -6,7 +6,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell};
 
-/// Make and list projects
+/// Create and list projects
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster project create nlp --description 'language models'\n  muster project list"

@@ -16,7 +16,7 @@ use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 use std::path::{Path, PathBuf};
 
-/// List, make and delete reservations and maintenance windows
+/// List, create and delete reservations and maintenance windows
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "reserve",
@@ -94,7 +94,7 @@ struct Create {
 enum OnBegin {
     /// It is stopped at the beginning and queued again
     Stop,
-    /// It goes on to its end
+    /// It runs to its end
     Finish,
 }
 

@@ -10,7 +10,7 @@ use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::relative;
 
-/// Make, list and revoke tokens
+/// Create, list and revoke API tokens
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster token create ci --role user --project nlp --ttl 90d\n  \
@@ -140,7 +140,7 @@ pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fai
             let ids: Vec<&str> = meant.iter().map(|t| t.id.as_str()).collect();
             let message = format!("{} tokens are called `{given}`: {}", ids.len(), ids.join(", "));
             Err(Fail::new(REFUSED, message)
-                .hint("name one by its id; `muster token list` tells when each was made"))
+                .hint("name one by its id; `muster token list` shows when each was created"))
         }
     }
 }

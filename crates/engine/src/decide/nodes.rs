@@ -531,7 +531,7 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
             format!("remedy {id} took node {name} out of service"),
         )
         .hint(format!(
-            "`muster remedies undo {id}` takes it back; `muster node return {name}` returns it \
+            "`muster remediations undo {id}` takes it back; `muster node return {name}` returns it \
              without a test"
         )));
     }

@@ -40,7 +40,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::DenyRemedy { id, reason } => {
             let r = live(e, *id)?;
             if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Approval) {
-                let hint = format!("`muster remedies undo {id}` takes back what was done");
+                let hint = format!("`muster remediations undo {id}` takes back what was done");
                 return Err(conflict(format!("remedy {id} is {} already", r.step.words()), hint));
             }
             let why = with_reason(&by, reason);
@@ -147,7 +147,7 @@ fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
         None => Ok(r),
         Some(_) => Err(conflict(
             format!("remedy {id} has ended: {}", r.why),
-            "`muster remedies` lists those that go on",
+            "`muster remediations` lists those that go on",
         )),
     }
 }
@@ -195,7 +195,7 @@ fn nothing_under_way(e: &Engine, node: &NodeName) -> Result<(), Refusal> {
     };
     let left = Span(a.until.since(e.state.now).0.div_ceil(1000) * 1000);
     let hint = format!(
-        "ask again when that is over, in {left} at the latest; `muster remedies --node {node}` \
+        "ask again when that is over, in {left} at the latest; `muster remediations --node {node}` \
          shows it and what follows by itself"
     );
     Err(conflict(format!("{doing}, which cannot be stopped"), hint))

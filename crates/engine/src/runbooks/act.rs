@@ -188,7 +188,7 @@ impl Engine {
     ) -> Result<Command, Refusal> {
         let none = || {
             conflict(format!("node {node} has no remedy for that"))
-                .hint(format!("`muster remedies --node {node}` shows what it has"))
+                .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
         let waits = self.state.health.remedies_of(&node).find(|r| {
             matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval)

@@ -172,8 +172,8 @@ fn remedy(page: &mut Page, model: &Model, r: &Remedy) {
     page.fact("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
     to_do(page, &r.kind);
     page.section("Your word");
-    page.command(&format!("muster remedies approve {}", r.id));
-    page.command(&format!("muster remedies deny {}", r.id));
+    page.command(&format!("muster remediations approve {}", r.id));
+    page.command(&format!("muster remediations deny {}", r.id));
     page.command(&format!("muster describe node {}", r.node));
 }
 

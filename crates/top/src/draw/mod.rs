@@ -220,7 +220,7 @@ fn help(pen: Pen) -> Vec<Line<'static>> {
         ("muster explain ID", "why a job waits, and what would help"),
         ("muster cancel ID", "end a job; hold, release, requeue likewise"),
         ("muster node drain NAME", "take a node out; undrain brings it back"),
-        ("muster remedies approve ID", "let automation do what it proposes"),
+        ("muster remediations approve ID", "let automation do what it proposes"),
         ("muster alerts ack ID", "say that you look after an alert"),
         ("muster runbook run NAME", "follow a runbook, step by step"),
     ] {
