@@ -49,7 +49,7 @@ pub(crate) fn drills() -> Vec<Drill> {
     vec![
         of(
             "server-loss",
-            "the server is killed and started again; real ranks go on",
+            "the server is killed and started again; real ranks continue",
             4,
             1,
             RealDrill::ServerLoss,
@@ -57,7 +57,7 @@ pub(crate) fn drills() -> Vec<Drill> {
         of("rank-killed-real", "a real rank is killed", 4, 1, RealDrill::RankKilled),
         of(
             "agent-stopped",
-            "a real agent is stopped, and goes on later",
+            "a real agent is stopped, and continues later",
             0,
             1,
             RealDrill::AgentStopped,
@@ -204,7 +204,7 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
     client.act(&actor.id, JobAction::Cancel).await?;
     let mut why = Vec::new();
     if lived != before.len() || !same {
-        why.push(format!("{lived} of {} ranks lived on", before.len()));
+        why.push(format!("{lived} of {} ranks survived", before.len()));
     }
     if !kept {
         why.push("the job has another attempt".to_owned());

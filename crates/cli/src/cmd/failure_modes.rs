@@ -11,7 +11,7 @@ use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
 
-/// List what can go wrong: how it is found, what is done about it, and when it was last seen
+/// List failure modes: how each is detected and remediated, when it was last seen
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster failure-modes\n  muster failure-modes -o json | jq '.items[] | select(.open > 0)'\n  \

@@ -62,7 +62,7 @@ pub fn rehearse(
             What::Check(t) | What::Wait(t, _) => {
                 let value = match t.look.outside() {
                     true => outside(&t.look).map_or_else(
-                        || Value::Unknown("nothing was told".into()),
+                        || Value::Unknown("no data".into()),
                         |v| Value::told(&v),
                     ),
                     false => look(&e.state, t, vars),

@@ -57,7 +57,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "agent-hang",
-            "an agent answers and tells nothing",
+            "an agent answers and reports nothing",
             at_work(),
             |s| vec![blow(second(s), Inject::AgentHang { length: LONG })],
             noted("agent-hang", node, "node"),
