@@ -69,7 +69,7 @@ fn a_gpu_that_hangs_does_not_hold_up_the_check() {
         "0:hang",
     ]);
     assert_eq!(code, 21, "{text}");
-    assert!(text.contains("GPU 0: a call to it does not come back"), "{text}");
+    assert!(text.contains("GPU 0: a call to it does not return"), "{text}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Engine {
                 let block = self.state.nodes.get(n).and_then(|n| facts(n).block)?;
                 Some(format!("node {n} is {}", block.words()))
             };
-            let gone = || "a node that was kept for it is gone".to_string();
+            let gone = || "a node that was reserved for it is gone".to_string();
             let reason = p.nodes.iter().find_map(why).unwrap_or_else(gone);
             out.insert(id, (p.clone(), reason.clone()));
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
@@ -188,7 +188,7 @@ impl Engine {
             let for_job = a.notice.as_ref().and_then(|n| n.reason.makes_room_for());
             if a.stop.is_none() && for_job == Some(by) {
                 let key = AttemptKey { job: id, attempt: a.no };
-                let reason = format!("job {by} no longer waits for its room");
+                let reason = format!("job {by} no longer waits for its capacity");
                 self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });
             }
         }

@@ -300,13 +300,13 @@ mod tests {
         let mut behind = job(7, JobState::Queued);
         behind.held = Some("breaker image:x".into());
         // The server knows that a release would be refused.
-        behind.waiting = Some("is held by breaker image:x; an operator holds that open".into());
+        behind.waiting = Some("is held by breaker image:x; an operator forced that open".into());
         for (action, before) in [(JobAction::Release, &waits), (JobAction::Requeue, &running(7))] {
             let now = became(action, before, &behind).unwrap();
             assert!(!now.contains("muster release"), "{now}");
-            assert!(now.ends_with("; it is held by breaker image:x; an operator holds that open"));
+            assert!(now.ends_with("; it is held by breaker image:x; an operator forced that open"));
         }
-        behind.waiting = Some("is held by user:bob; `muster release 7` lets it go on".into());
+        behind.waiting = Some("is held by user:bob; `muster release 7` releases it".into());
         let now = became(JobAction::Requeue, &running(7), &behind).unwrap();
         let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` lets \
                     it go on";

@@ -145,7 +145,11 @@ fn exhausted_in(s: &Slo) -> String {
 
 /// The state in the words of error budgets.
 fn shown_state(state: &str) -> &str {
-    if state == "spent" { "exhausted" } else { state }
+    match state {
+        "kept" => "met",
+        "spent" => "exhausted",
+        other => other,
+    }
 }
 
 fn left(s: &Slo) -> String {

@@ -80,7 +80,7 @@ fn runbooks(c: &Cluster, node: &str) {
     let answer = |step: &str, more: &[&str]| {
         c.muster(&[&["runbook", "answer", &id, "--step", step], more].concat())
     };
-    refuses(&answer("3", &["go"]), 5, &["stands at step 1, not 3"]);
+    refuses(&answer("3", &["go"]), 5, &["is at step 1, not 3"]);
     says(&answer("1", &["go"]), &["fleet.spares is 0", "2. check: "]);
     says(&answer("2", &["go"]), &["4. ask: Take spares from elsewhere", "--choose 'WORDS'"]);
     refuses(&answer("4", &["--choose", "perhaps"]), 2, &["perhaps"]);

@@ -187,7 +187,7 @@ impl Engine {
         reason: String,
     ) -> Result<Command, Refusal> {
         let none = || {
-            conflict(format!("node {node} has no remedy for that"))
+            conflict(format!("node {node} has no remediation for that"))
                 .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
         let waits = self.state.health.remedies_of(&node).find(|r| {
