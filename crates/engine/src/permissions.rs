@@ -75,7 +75,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
         | Command::ResumeAutomation => {
-            need(a, Role::Operator, "approve, deny and undo remediations")
+            need(a, Role::Operator, "manage remediations and automation")
         }
         Command::NoteIncident { .. } | Command::OwnIncident { .. } => {
             need(a, Role::Operator, "write about incidents")

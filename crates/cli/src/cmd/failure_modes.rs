@@ -135,7 +135,7 @@ const NOT_YET: &[(&str, &str)] = &[
         "quotas and budgets limit it ([scheduling.md](scheduling.md)); there is no finding",
     ),
     (
-        "GPUs that are held and idle",
+        "GPUs that are allocated and idle",
         "the policy warns and takes them back ([scheduling.md](scheduling.md)); there is no finding",
     ),
 ];

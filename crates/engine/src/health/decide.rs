@@ -145,7 +145,7 @@ fn conflict(message: String, hint: impl Into<String>) -> Refusal {
 }
 
 fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
-    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remedy", id))?;
+    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remediation", id))?;
     match r.outcome {
         None => Ok(r),
         Some(_) => Err(conflict(
