@@ -44,7 +44,7 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Which
+    /// Names of drills
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// All of them
@@ -53,7 +53,7 @@ struct Run {
     /// On the server that is there, with its simulated nodes; slow, because its clocks are real
     #[arg(long)]
     live: bool,
-    /// Really
+    /// Confirm it
     #[arg(long, requires = "live")]
     yes: bool,
     /// At least so many simulated nodes
@@ -170,7 +170,7 @@ impl Run {
     async fn may_be_live(&self, ctx: &Ctx, chosen: &[&Drill]) -> Result<(), Fail> {
         if let Some(d) = chosen.iter().find(|d| matches!(d.play, Play::Real(_))) {
             return Err(Fail::usage(format!("drill `{}` needs a cluster of its own", d.name))
-                .hint("leave --live away"));
+                .hint("leave out --live"));
         }
         let nodes = ctx.client()?.all_nodes(None).await?;
         if let Some(n) = nodes.iter().find(|n| !n.inventory.simulated) {

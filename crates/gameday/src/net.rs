@@ -60,7 +60,7 @@ impl Net {
         let good = |n: &&Value| n["standing"] == "good";
         let well = before["nodes"].as_array().map_or(0, |n| n.iter().filter(good).count());
         if well != NODES {
-            return Err(Fail::failed(format!("{well} of {NODES} links were well to begin with")));
+            return Err(Fail::failed(format!("{well} of {NODES} links were healthy at the start")));
         }
         let began = now();
         self.rate(SLOW, RATES[1]).await?;

@@ -322,7 +322,7 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
     let before = hands::ranks(mark);
     let began = now();
     hands::signal(agent, Signal::STOP);
-    let (about, at) = until("the node is missed", || found(client, "node-lost", began)).await?;
+    let (about, at) = until("the node is lost", || found(client, "node-lost", began)).await?;
     // As long as nobody knows whether it runs, it must not run a second time.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let alone = hands::ranks(mark) == before && before.iter().all(|(_, id)| hands::alive(*id));

@@ -16,7 +16,7 @@ use muster_terminal::{follow, output, pick};
 muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
 )]
 pub(crate) struct Events {
-    /// Stay and show what comes
+    /// Follow: show new events as they come
     #[arg(short, long)]
     follow: bool,
     /// Only events after this one

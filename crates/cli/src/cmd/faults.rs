@@ -77,7 +77,7 @@ pub(crate) async fn pages(
 
 /// The faults as a table; without the nodes where there is only one.
 pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
-    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ASKS FOR", "TEXT"];
+    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ACTION", "TEXT"];
     if !nodes {
         head.remove(1);
     }

@@ -51,7 +51,7 @@ pub(crate) struct Findings {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Close findings: they are of no account any more
+    /// Close findings
     Close {
         /// Their numbers
         #[arg(required = true, value_name = "ID")]
@@ -129,9 +129,9 @@ impl Findings {
         }
         if ctx.is_table() && list.items.is_empty() {
             output::note(if self.all {
-                "nothing was found"
+                "there was no finding"
             } else {
-                "nothing is wrong that is known; --all shows what was"
+                "no finding is open; --all shows closed ones"
             });
             return Ok(0);
         }

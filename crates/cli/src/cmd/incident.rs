@@ -34,7 +34,7 @@ enum Verb {
     Note {
         /// Its number
         id: String,
-        /// What is to be remembered
+        /// The note
         text: String,
     },
     /// Take ownership of an incident, or release it
@@ -44,11 +44,11 @@ enum Verb {
         /// Assign it to somebody else
         #[arg(long, value_name = "WHO")]
         by: Option<String>,
-        /// Nobody any more
+        /// Remove its owner
         #[arg(long, conflicts_with = "by")]
         release: bool,
     },
-    /// Everything that happened, what it cost, and what people wrote
+    /// Show the timeline, the impact and the notes of an incident
     Record {
         /// Its number
         id: String,
@@ -85,9 +85,9 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
 fn record_text(r: &IncidentRecord, now: Time, on: bool) -> String {
     let mut f = Facts(text(&r.incident, now, on));
     let m = &r.impact;
-    f.section("What it cost", on);
+    f.section("Impact", on);
     f.line("Lasted", output::time::length(muster_model::units::Span(m.seconds * 1000)));
-    f.line("Known after", format!("{} s", m.seconds_to_detect));
+    f.line("Detected in", format!("{} s", m.seconds_to_detect));
     f.line("GPU-hours", format!("{}.{:03}", m.gpu_milli_hours / 1000, m.gpu_milli_hours % 1000));
     f.line("Nodes", m.nodes.join(", "));
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
@@ -95,7 +95,7 @@ fn record_text(r: &IncidentRecord, now: Time, on: bool) -> String {
     f.line("Projects", m.projects.join(", "));
     f.line("Pages sent", m.pages);
     f.line("Runbooks", r.runbooks.join(", "));
-    f.section("What happened", on);
+    f.section("Timeline", on);
     let mut t = Table::new(&["WHEN", "WHAT", "NODE", "BY", ""]);
     for e in &r.timeline {
         let zone = jiff::tz::TimeZone::system();

@@ -18,7 +18,7 @@ pub(crate) struct Logs {
     /// Id or name
     #[arg(value_name = "JOB")]
     job: String,
-    /// Stay and show what comes, until the job has ended
+    /// Follow: show new output as it comes, until the job has ended
     #[arg(short, long)]
     follow: bool,
     /// Only this rank's

@@ -28,7 +28,7 @@ pub(crate) struct NodeCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// No new work; what runs is not touched
+    /// Cordon nodes: no new work is placed there; what runs stays
     Cordon {
         #[command(flatten)]
         nodes: Names,
@@ -36,9 +36,9 @@ enum Verb {
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// New work again after a cordon
+    /// Uncordon nodes: new work is placed there again
     Uncordon(Names),
-    /// No new work, and what runs leaves
+    /// Drain nodes: no new work is placed there, and what runs leaves
     Drain {
         #[command(flatten)]
         nodes: Names,
@@ -49,7 +49,7 @@ enum Verb {
         #[arg(long)]
         stop: bool,
     },
-    /// New work again after a drain
+    /// Undrain nodes: new work is placed there again
     Undrain(Names),
     /// Retire nodes that will not return
     Retire(Names),
@@ -66,7 +66,7 @@ enum Verb {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
         hazard: Option<u32>,
     },
-    /// People repaired nodes: they are tested, and return when they pass
+    /// Report nodes as repaired: they are tested, and return to service when they pass
     Repaired {
         #[command(flatten)]
         nodes: Names,
@@ -93,7 +93,7 @@ enum Verb {
         /// Why
         #[arg(long, default_value = "", required_unless_present = "none")]
         reason: String,
-        /// Let every GPU work again
+        /// Return every GPU to service
         #[arg(long, conflicts_with = "gpus")]
         none: bool,
     },
@@ -153,7 +153,7 @@ impl NodeCmd {
             Verb::ExcludeGpu { node, gpus, reason, none } => {
                 if gpus.is_empty() && !none {
                     return Err(Fail::usage("no GPU is named")
-                        .hint("give their indices, like 3 or 3,5; --none lets all work again"));
+                        .hint("give their indices, like 3 or 3,5; --none returns all to service"));
                 }
                 let body = ExcludeRequest { gpus, reason };
                 (Names { nodes: vec![node] }, Act::Exclude(body))

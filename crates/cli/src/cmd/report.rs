@@ -29,11 +29,11 @@ enum What {
         /// Id or name
         name: String,
     },
-    /// What became of all GPUs by the day or hour, and when demand meets what is there
+    /// The use of all GPUs by day or hour, and when demand reaches capacity
     Fleet(fleet::FleetArgs),
     /// A week compared with the week before: metrics, SLOs, incidents
     Weekly(period::PeriodArgs),
-    /// What a month was like: the same, with versions and capacity
+    /// A month compared with the month before: the same, with versions and capacity
     Monthly(period::PeriodArgs),
 }
 

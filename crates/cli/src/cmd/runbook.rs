@@ -88,7 +88,7 @@ enum Verb {
         /// One of the choices of a question
         #[arg(long, value_name = "WORDS", conflicts_with = "word")]
         choose: Option<String>,
-        /// What there is to say to it
+        /// A note
         #[arg(long, default_value = "", value_name = "TEXT")]
         note: String,
     },

@@ -30,7 +30,7 @@ pub(crate) struct SilenceCmd {
 enum Verb {
     /// List them
     List,
-    /// Make one, or replace the one of that name
+    /// Create one, or replace the one of that name
     Create(Create),
     /// End them
     End {
@@ -117,7 +117,7 @@ impl SilenceCmd {
                 let made = ctx.client()?.set_silence(name.as_str(), &body).await?;
                 ctx.show(&made, |s| {
                     let quiet = output::plural(s.silences as usize, "open alert");
-                    format!("silence {} is {}; it keeps {quiet} quiet\n", s.name, s.state)
+                    format!("silence {} is {}; it mutes {quiet}\n", s.name, s.state)
                 })?;
             }
             Some(Verb::End { names }) => {

@@ -51,7 +51,7 @@ enum Verb {
         /// Where from
         file: PathBuf,
     },
-    /// Go on without entries that the log has lost for good, as after a restore
+    /// Accept that log entries are lost for good, and continue as after a restore
     AcceptLoss,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct TokenCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token; its secret is shown this once. With --project (global) it is bound to one
+    /// Create a token; its secret is shown this once. With --project (global) it is bound to one
     Create {
         /// What to call it
         #[arg(default_value = "token")]
@@ -35,7 +35,7 @@ enum Verb {
         /// What it may do
         #[arg(long, value_enum, conflicts_with = "join")]
         role: Option<RoleArg>,
-        /// How long it works, such as 90d
+        /// How long it is valid, such as 90d
         #[arg(long)]
         ttl: Option<Span>,
         /// How many nodes may join with it
@@ -44,7 +44,7 @@ enum Verb {
     },
     /// List tokens, without their secrets
     List,
-    /// End tokens; none when one of the words names no token, or several
+    /// Revoke tokens; none when one of the words names no token, or several
     Revoke {
         /// Ids, or names that one token has
         #[arg(required = true)]

@@ -73,10 +73,10 @@ pub struct Up {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
-    /// Go by this machine's clock although it was set since it started: limits and expiries move with it
+    /// Trust this machine's clock although it was set since it started: limits and expiries move with it
     #[arg(long)]
     accept_clock: bool,
-    /// Go on in a data directory that was copied or moved: nothing uses the one that it comes from any more
+    /// Continue in a data directory that was copied or moved: nothing uses the one that it comes from any more
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]

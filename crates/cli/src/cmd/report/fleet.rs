@@ -19,7 +19,7 @@ pub(super) struct FleetArgs {
     /// The last so many days
     #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=400))]
     days: u32,
-    /// How long each row is; days, or hours when one day is asked for
+    /// How long each row is; days, or hours for one day
     #[arg(long, value_enum)]
     by: Option<By>,
     /// Only the jobs of this project; all projects when not given
@@ -163,10 +163,10 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
         f.text(&format!("lost besides: {} GPU-hours of work of days that were final", hours(lost)));
     }
     f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
-    let blame = |a, h, p, u| format!("{a} the job's own, {h} hardware, {p} platform, {u} unknown");
-    let interrupted = blame(i.application, i.infrastructure, i.platform, i.unknown);
+    let causes = |a, h, p, u| format!("{a} application, {h} hardware, {p} platform, {u} unknown");
+    let interrupted = causes(i.application, i.infrastructure, i.platform, i.unknown);
     f.text(&format!("interruptions: {interrupted}"));
-    let failed = blame(b.application, b.infrastructure, b.platform, b.unknown);
+    let failed = causes(b.application, b.infrastructure, b.platform, b.unknown);
     f.text(&format!("jobs failed: {failed}"));
     f.text(&format!(
         "jobs succeeded: {}, {} of them at once; cancelled: {}",

@@ -201,7 +201,7 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
         return;
     }
     let mut t =
-        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "OF THEM OURS", "INTERR"]);
+        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "BY PLATFORM", "INTERR"]);
     for p in r.projects.iter().take(20) {
         let j = &p.figures.jobs;
         let ours = j.failed.infrastructure + j.failed.platform;

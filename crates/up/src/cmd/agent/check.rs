@@ -26,7 +26,7 @@ muster agent check --simulated h100-sxm:8 --break 3:lost\n\n\
 Exit code: 0 healthy, 20 degraded, 21 failed. With --slurm: 0 healthy or degraded, 21 failed."
 )]
 pub(crate) struct Check {
-    /// So many GPUs there must be
+    /// The number of GPUs there must be
     #[arg(long, value_name = "N")]
     expect: Option<u32>,
     /// Faults of the kernel's log count when they are younger than this [default: since boot]
