@@ -308,8 +308,8 @@ mod tests {
         }
         behind.waiting = Some("is held by user:bob; `muster release 7` releases it".into());
         let now = became(JobAction::Requeue, &running(7), &behind).unwrap();
-        let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` lets \
-                    it go on";
+        let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` \
+                    releases it";
         assert_eq!(now, want);
         behind.held = None;
         assert_eq!(became(JobAction::Release, &waits, &behind).unwrap(), "job 7 may start");
