@@ -120,7 +120,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, FileError> {
     }
     if let [_, second, ..] = forms.as_slice() {
         return Err(reader
-            .fail(second.place, format!("`{}` cannot stand beside another form", second.text))
+            .fail(second.place, format!("`{}` cannot be combined with another form", second.text))
             .hint("use one of: a tree (`region`), a flat list (`domain`), or `generate`"));
     }
     match entries.iter().find(|(k, _)| matches!(k.text.as_str(), "domain" | "domains")) {

@@ -162,7 +162,7 @@ fn mistakes_in_a_tree_are_pointed_at() {
         ("region: []\n".into(), "names no nodes"),
         (
             "rack: [{name: a, nodes: a}]\ngenerate: {kind: hgx}\n".into(),
-            "t.yaml:2:1: `generate` cannot stand beside",
+            "t.yaml:2:1: `generate` cannot be combined with",
         ),
         ("rack: [{name: a, name: b}]\n".into(), "t.yaml:1:18: `name` is given twice"),
     ];

@@ -402,7 +402,7 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     if asks.is_none() {
         return Err(Refusal::new(
             RefusalCode::Policy,
-            format!("job {id} does not say how a checkpoint is asked for"),
+            format!("job {id} does not say how a checkpoint is requested"),
         )
         .field("checkpoint.request.signal")
         .hint("set checkpoint: {dir: …, request: {signal: SIGUSR1}} in its spec"));

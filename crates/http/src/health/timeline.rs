@@ -166,7 +166,7 @@ fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
         }
     }
     for a in about.acts.values() {
-        out.push(of_act(a.at, a, "was asked for"));
+        out.push(of_act(a.at, a, "was requested"));
         if let Some(e) = &a.ended {
             out.push(of_act(e.at, a, &ended(e.ok, &e.message)));
         }
@@ -215,7 +215,7 @@ pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
             remedy(id).map(|m| of_remedy(r.at, m, because(outcome_words(*outcome), why)))
         }
         Event::ActAsked { act } if act.act.node() == Some(&about.node) => {
-            Some(of_act(r.at, act, "was asked for"))
+            Some(of_act(r.at, act, "was requested"))
         }
         Event::ActEnded { id, ok, message, .. } => {
             about.acts.get(id).map(|a| of_act(r.at, a, &ended(*ok, message)))
