@@ -122,7 +122,7 @@ await check('a GPU that falls off its bus turns red on the map, and a click lead
 });
 
 await check('the remedy waits for a word, gets it, and goes on', async () => {
-  await p.getByText('pending approval').first().waitFor();
+  await p.getByText('waits for approval').first().waitFor();
   await p.getByRole('button', { name: 'Approve' }).click();
   // What is said is gone after a few seconds: whoever wants to see it looks before it is said.
   await Promise.all([

@@ -131,7 +131,7 @@ impl Engine {
                 let block = self.state.nodes.get(n).and_then(|n| facts(n).block)?;
                 Some(format!("node {n} is {}", block.words()))
             };
-            let gone = || "a node that was reserved for it is gone".to_string();
+            let gone = || "a node that was kept for it is gone".to_string();
             let reason = p.nodes.iter().find_map(why).unwrap_or_else(gone);
             out.insert(id, (p.clone(), reason.clone()));
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });

@@ -74,9 +74,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::UndoRemedy { .. }
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
-        | Command::ResumeAutomation => {
-            need(a, Role::Operator, "manage remediations and automation")
-        }
+        | Command::ResumeAutomation => need(a, Role::Operator, "manage remediations"),
         Command::NoteIncident { .. } | Command::OwnIncident { .. } => {
             need(a, Role::Operator, "write about incidents")
         }

@@ -135,7 +135,7 @@ impl Cycle<'_> {
             let e = self.c.fleet.present(*ix)?;
             e.facts.block.map(|b| format!("node {} is {}", e.facts.name, b.words()))
         });
-        gone.unwrap_or_else(|| "a node that was reserved for it is gone".into())
+        gone.unwrap_or_else(|| "a node that was kept for it is gone".into())
     }
 
     /// Lets others make room for the first jobs that rank above them.

@@ -14,7 +14,7 @@ import { Alerts, Burning } from './slo-parts';
 const STEPS: Record<string, string> = {
   proposed: 'held back by a limit or the policy',
   moving: 'work is leaving',
-  approval: 'pending approval',
+  approval: 'waits for approval',
   acting: 'under way',
   repairing: 'in repair',
   testing: 'being tested',
