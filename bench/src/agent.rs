@@ -128,9 +128,9 @@ fn faults_seen(times: u32) -> Result<Vec<f64>> {
     Ok(seen)
 }
 
-/// `figures at http://127.0.0.1:40123/metrics`
+/// `metrics at http://127.0.0.1:40123/metrics`
 fn address(output: &str) -> Option<SocketAddr> {
-    let (_, rest) = output.split_once("figures at http://")?;
+    let (_, rest) = output.split_once("metrics at http://")?;
     // With the slash: a line that is not written to its end has half a port.
     rest.split_once('/')?.0.parse().ok()
 }
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn the_address_is_read_from_what_it_prints() {
-        let text = "note\nfigures at http://127.0.0.1:40123/metrics\n";
+        let text = "note\nmetrics at http://127.0.0.1:40123/metrics\n";
         assert_eq!(address(text), "127.0.0.1:40123".parse().ok());
-        assert_eq!(address("figures at http://127.0.0.1:4"), None);
+        assert_eq!(address("metrics at http://127.0.0.1:4"), None);
         assert_eq!(address("nothing yet"), None);
     }
 

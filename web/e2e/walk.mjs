@@ -219,12 +219,12 @@ await check('a job is submitted by the form, which says before and after why it 
   await p.goto(`${base}/jobs`);
   await p.getByRole('link', { name: 'Submit a job' }).click();
   await p.getByLabel('Name', { exact: true }).fill('large');
-  await p.getByText('there is room').waitFor();
+  await p.getByText('there is free capacity').waitFor();
   await p.getByLabel('Nodes', { exact: true }).fill('9999');
   await p.getByText('asks for 9999 nodes').first().waitFor();
   must(await p.getByRole('button', { name: 'Submit' }).isDisabled(), 'what is refused can be submitted');
   await p.getByLabel('Nodes', { exact: true }).fill(String(all - 2));
-  await p.getByText('waits for room').first().waitFor();
+  await p.getByText('waits for free capacity').first().waitFor();
   await p.getByText(`nodes: ${all - 2}`).waitFor();
   await p.getByRole('button', { name: 'Submit' }).click();
   await p.getByRole('heading', { name: 'Why it waits' }).waitFor();

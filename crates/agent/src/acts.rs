@@ -48,7 +48,7 @@ impl Acts {
             .map(|(id, _)| *id)
             .collect();
         for id in cut {
-            acts.ended(id, Err("the agent was restarted in the middle of it".into()));
+            acts.ended(id, Err("the agent was restarted during it".into()));
         }
         acts
     }
@@ -92,7 +92,7 @@ impl Acts {
         let back = |e: &Entry| e.end.is_none() && restarts(&e.act) && e.boot != boot;
         let done: Vec<u64> = self.known.iter().filter(|(_, e)| back(e)).map(|(i, _)| *i).collect();
         for id in done {
-            self.ended(id, Ok("it is back after a restart".into()));
+            self.ended(id, Ok("it has restarted".into()));
         }
     }
 

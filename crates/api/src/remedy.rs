@@ -195,8 +195,8 @@ impl Remedy {
 #[must_use]
 pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
     match outcome {
-        RemedyOutcome::Mended => "mended",
-        RemedyOutcome::Noted => "noted only",
+        RemedyOutcome::Mended => "resolved",
+        RemedyOutcome::Noted => "no action",
         RemedyOutcome::Escalated => "escalated",
         RemedyOutcome::Denied => "denied",
         RemedyOutcome::Undone => "undone",

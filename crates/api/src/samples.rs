@@ -166,7 +166,7 @@ pub fn remedy(id: u64) -> Remedy {
     Remedy {
         id: id.to_string(),
         kind: "gpu-off-bus".into(),
-        state: "waits for approval".into(),
+        state: "pending approval".into(),
         finding: "12".into(),
         node: "hgx-01".into(),
         gpu: Some(3),

@@ -14,9 +14,10 @@ use muster_terminal::args::Global;
     max_term_width = 100,
     after_help = "Examples:\n  muster up                                    a cluster on this machine\n  \
 muster run --nodes 2 --gpus 8 -- hostname    run a gang and see its output\n  \
-muster ps                                    what runs and what waits\n  \
+muster ps                                    running and waiting jobs\n  \
 muster top                                   the site, live\n  \
 muster explain 42                            why job 42 waits\n\n\
+`muster VERB --help` shows the flags of a verb, with examples.\n\n\
 Exit codes: 0 done; 1 it failed; 2 wrong usage; 3 not found; 4 not allowed;\n\
 5 refused by policy or conflict; 6 server unreachable."
 )]
@@ -63,7 +64,7 @@ pub(crate) enum Command {
     Health(cmd::health::Health),
     Findings(cmd::findings::Findings),
     Incident(cmd::incident::IncidentCmd),
-    Remedies(cmd::remedies::RemediesCmd),
+    Remediations(cmd::remediations::RemediationsCmd),
     Runbook(cmd::runbook::RunbookCmd),
     Breakers(cmd::breakers::Breakers),
     Automation(cmd::automation::AutomationCmd),
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn every_command_of_the_pages_on_health_exists() {
         let mut seen = 0;
-        for page in ["health.md", "remedies.md"] {
+        for page in ["health.md", "remediations.md"] {
             let file = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
             let block = text.split("```sh\n").skip(1).filter_map(|b| b.split("```").next());

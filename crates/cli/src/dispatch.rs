@@ -55,7 +55,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Health(c) => c.run(ctx).await,
         Command::Findings(c) => c.run(ctx).await,
         Command::Incident(c) => c.run(ctx).await,
-        Command::Remedies(c) => c.run(ctx).await,
+        Command::Remediations(c) => c.run(ctx).await,
         Command::Runbook(c) => c.run(ctx).await,
         Command::Breakers(c) => c.run(ctx).await,
         Command::Automation(c) => c.run(ctx).await,

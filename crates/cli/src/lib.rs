@@ -3,14 +3,15 @@
 mod args;
 mod cmd;
 mod dispatch;
+mod overview;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 use std::process::ExitCode;
 
 /// What may be typed, as clap knows it: for tests that go through every verb.
 #[must_use]
 pub fn command() -> clap::Command {
-    args::Cli::command()
+    overview::command()
 }
 
 /// Does what the arguments of this process say.
@@ -25,7 +26,8 @@ pub fn main() -> ExitCode {
     if first.is_some_and(|a| a == muster_machine::child::ARG) {
         muster_machine::child::main();
     }
-    let cli = args::Cli::parse();
+    let typed = command().get_matches();
+    let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     let terminal = muster_terminal::output::is_terminal_err();
     match dispatch::run(cli) {
         Ok(code) => ExitCode::from(code),

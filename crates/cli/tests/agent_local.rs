@@ -69,7 +69,7 @@ fn a_gpu_that_hangs_does_not_hold_up_the_check() {
         "0:hang",
     ]);
     assert_eq!(code, 21, "{text}");
-    assert!(text.contains("GPU 0: a call to it does not come back"), "{text}");
+    assert!(text.contains("GPU 0: a call to it does not return"), "{text}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn figures_are_printed_and_served() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
     let address =
-        first.trim().trim_start_matches("figures at http://").trim_end_matches("/metrics");
+        first.trim().trim_start_matches("metrics at http://").trim_end_matches("/metrics");
     let mut page = String::new();
     for _ in 0..600 {
         let mut stream = TcpStream::connect(address).expect("connected");

@@ -210,10 +210,10 @@ fn a_collector_gets_requests_and_cycles_and_nothing_secret() {
         metric(&c, "muster_traces_dropped_total{why=\"refused\"}") > Some(0)
     });
     let log = || std::fs::read_to_string(c.path("up.log")).expect("its log");
-    until("it is told of", || log().contains("the collector takes no traces"));
+    until("it is told of", || log().contains("the collector accepts no traces"));
     let id = c.submit(&["--gpus", "1", "--", "true"]);
     until("more is lost", || c.json(&["get", "job", &id])["state"] == "succeeded");
-    let told = log().matches("the collector takes no traces").count();
+    let told = log().matches("the collector accepts no traces").count();
     let minutes = usize::try_from(left.elapsed().as_secs() / 60).expect("few");
     assert!(told <= 1 + minutes, "once a minute at most: {}", log());
 }

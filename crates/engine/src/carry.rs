@@ -183,7 +183,7 @@ impl Engine {
             let for_job = a.notice.as_ref().and_then(|n| n.reason.makes_room_for());
             if a.stop.is_none() && for_job == Some(by) {
                 let key = AttemptKey { job: id, attempt: a.no };
-                let reason = format!("job {by} no longer waits for its room");
+                let reason = format!("job {by} no longer waits for its capacity");
                 self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });
             }
         }

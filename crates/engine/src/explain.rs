@@ -164,7 +164,7 @@ impl State {
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         if let Some(p) = &job.promise {
             let basis = match p.basis {
-                Basis::Limits => "promised by the time limits of what runs",
+                Basis::Limits => "reserved by the time limits of what runs",
                 Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
@@ -200,7 +200,7 @@ impl State {
         if out.starts_now && out.ahead_count > 0 {
             out.starts_now = false;
             out.summary = format!(
-                "there is room, but {} ahead of it in the queue",
+                "there is free capacity, but {} ahead of it in the queue",
                 match out.ahead_count {
                     1 => "1 job is".into(),
                     n => format!("{n} jobs are"),
@@ -260,8 +260,8 @@ impl State {
             let then = match (&hold.by, self.forced_breaker(hold)) {
                 // Its name says what ends it.
                 (HeldBy::LostRanks, _) => String::new(),
-                (_, Some(_)) => "; an operator holds that open".to_owned(),
-                _ => format!("; `muster release {id}` lets it go on"),
+                (_, Some(_)) => "; an operator forced that open".to_owned(),
+                _ => format!("; `muster release {id}` releases it"),
             };
             return Some(("hold", format!("is held by {hold}{then}")));
         }

@@ -74,7 +74,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::UndoRemedy { .. }
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
-        | Command::ResumeAutomation => need(a, Role::Operator, "steer remedies"),
+        | Command::ResumeAutomation => need(a, Role::Operator, "manage remediations"),
         Command::NoteIncident { .. } | Command::OwnIncident { .. } => {
             need(a, Role::Operator, "write about incidents")
         }
@@ -103,8 +103,8 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         }
         Command::SetObjectives { .. }
         | Command::SetObjective { .. }
-        | Command::DeleteObjective { .. } => need(a, Role::Admin, "change what is promised"),
-        Command::SetRouting { .. } => need(a, Role::Admin, "change who is told"),
+        | Command::DeleteObjective { .. } => need(a, Role::Admin, "change objectives"),
+        Command::SetRouting { .. } => need(a, Role::Admin, "change who is notified"),
         Command::SetSilence { .. } | Command::EndSilence { .. } => {
             need(a, Role::Operator, "change silences")
         }

@@ -40,8 +40,8 @@ pub(crate) fn ask(
         ));
     }
     if !n.reachable {
-        let hint = "bring its agent back first; `muster describe node` says since when it is away";
-        return Err(conflict(format!("node {name} is not heard"), hint));
+        let hint = "start its agent first; `muster describe node` says since when it is away";
+        return Err(conflict(format!("the heartbeat of node {name} is lost"), hint));
     }
     if n.protected {
         let hint = format!("`muster node reconcile {name}` first");

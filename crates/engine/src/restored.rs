@@ -112,7 +112,7 @@ impl Engine {
         };
         let (id, node) = (job.id, &node.name);
         let what = format!("ranks of job {id} from before a restore still run on node {node}");
-        let hint = format!("`muster node reconcile {node}` stops them; then the job goes on");
+        let hint = format!("`muster node reconcile {node}` stops them; then the job continues");
         Err(Refusal::new(RefusalCode::Conflict, what).hint(hint))
     }
 

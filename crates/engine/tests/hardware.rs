@@ -128,7 +128,7 @@ fn a_node_is_tested_when_it_can_be_and_nothing_runs_there() {
     refused(&mut w, 0, "work runs");
     w.finish(id);
     w.lose(&node(0));
-    refused(&mut w, 0, "not heard");
+    refused(&mut w, 0, "heartbeat");
     meet(&mut w, 0, "boot");
     ask(&mut w, 0);
     refused(&mut w, 0, "already");

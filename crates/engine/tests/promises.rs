@@ -442,7 +442,7 @@ fn a_spent_budget_holds_automation_only_where_the_site_promised_it() {
         let r = health.live_remedies().find(|r| r.node == node(5)).cloned();
         r.map(|r| r.why.clone()).unwrap_or_default()
     };
-    assert!(gated(true).contains("the budget of nodes is spent"), "{}", gated(true));
+    assert!(gated(true).contains("the error budget of nodes is exhausted"), "{}", gated(true));
     assert!(!gated(false).contains("budget"));
 }
 

@@ -62,13 +62,13 @@ fn executive() -> Dashboard {
                     number(
                         "percentunit",
                         "Allocation",
-                        "Held of all GPU time in service.",
+                        "Allocated of all GPU time in service.",
                         "muster_allocation_1d",
                     ),
                     number(
                         "percentunit",
                         "Goodput",
-                        "Productive of all GPU time that was held.",
+                        "Productive of all GPU time that was allocated.",
                         "muster_goodput_1d",
                     ),
                     number(
@@ -89,7 +89,12 @@ fn executive() -> Dashboard {
                         "Mean time between interruptions of a job.",
                         "muster_mtbi_seconds_1d",
                     ),
-                    number("watt", "Power of GPUs", "As GPUs tell.", "sum(muster_gpu_power_watts)"),
+                    number(
+                        "watt",
+                        "Power of GPUs",
+                        "As GPUs report.",
+                        "sum(muster_gpu_power_watts)",
+                    ),
                 ],
             ),
             (
@@ -98,7 +103,7 @@ fn executive() -> Dashboard {
                     stack(
                         "none",
                         "GPUs by use",
-                        "Out are those that take no work now.",
+                        "Out are those out of service now.",
                         &[("sum by (state) (muster_sku_gpus{sku=~\"$sku\"})", "{{state}}")],
                     ),
                     stack(
@@ -112,8 +117,8 @@ fn executive() -> Dashboard {
                     ),
                     lines(
                         "none",
-                        "Demand beside capacity",
-                        "Held and waited for, and what could be held.",
+                        "Demand compared with capacity",
+                        "Allocated and waited for, and what could be allocated.",
                         &[
                             (
                                 "sum(muster_sku_gpus{state=\"used\"}) + sum(muster_queue_gpus{held=\"false\"})",
@@ -125,7 +130,7 @@ fn executive() -> Dashboard {
                     lines(
                         "percentunit",
                         "Utilisation",
-                        "How busy GPUs are, as they tell.",
+                        "How busy GPUs are, as they report.",
                         &[("muster_gpu_utilisation", "busy")],
                     ),
                 ],
@@ -142,7 +147,7 @@ fn executive() -> Dashboard {
                     stack(
                         "none",
                         "Jobs that ended",
-                        "By whose doing that was.",
+                        "By exit cause.",
                         &[(
                             "sum by (outcome) (increase(muster_jobs_ended_total[1h]))",
                             "{{outcome}}",
@@ -172,7 +177,7 @@ fn on_call() -> Dashboard {
     Dashboard {
         name: "on-call",
         title: "Muster: on call",
-        about: "What is wrong now, what is done about it, and whether Muster itself is well.",
+        about: "What is wrong now, what is done about it, and whether Muster itself is healthy.",
         back: "now-6h",
         variables: vec![NODE],
         rows: vec![
@@ -189,19 +194,19 @@ fn on_call() -> Dashboard {
                     number(
                         "none",
                         "Open breakers",
-                        "What work is kept away from.",
+                        "What gets no work.",
                         "sum(muster_breakers{state=\"open\"}) or vector(0)",
                     ),
                     number(
                         "none",
-                        "Remedies that wait",
-                        "For an operator's word.",
+                        "Pending approval",
+                        "Remediations that wait for an operator.",
                         "sum(muster_remedies{step=\"approval\"})",
                     ),
                     number(
                         "bool_yes_no",
                         "Automation stopped",
-                        "Nothing is healed by itself.",
+                        "No remediation runs.",
                         "max(muster_automation_stopped)",
                     ),
                     number(
@@ -226,8 +231,8 @@ fn on_call() -> Dashboard {
                     ),
                     stack(
                         "none",
-                        "Remedies",
-                        "By where they stand.",
+                        "Remediations",
+                        "By step.",
                         &[("sum by (step) (muster_remedies)", "{{step}}")],
                     ),
                     stack(
@@ -239,7 +244,7 @@ fn on_call() -> Dashboard {
                     lines(
                         "none",
                         "Interruptions",
-                        "In an hour, by whose doing.",
+                        "In an hour, by cause.",
                         &[(
                             "sum by (cause) (increase(muster_interruptions_total[1h]))",
                             "{{cause}}",
@@ -247,14 +252,14 @@ fn on_call() -> Dashboard {
                     ),
                     lines(
                         "none",
-                        "Faults told",
+                        "Faults reported",
                         "In ten minutes, by class.",
                         &[("sum by (class) (increase(muster_faults_total[10m]))", "{{class}}")],
                     ),
                     lines(
                         "s",
                         "Recovery",
-                        "From a fault until the work went on, by part: half of them.",
+                        "From a fault until the work resumed, by part: median.",
                         &[(
                             "histogram_quantile(0.5, sum by (part, le) (rate(muster_recovery_seconds_bucket[1h])))",
                             "{{part}}",
@@ -308,7 +313,7 @@ fn on_call() -> Dashboard {
                     lines(
                         "none",
                         "Telemetry",
-                        "Nodes that tell of their GPUs.",
+                        "Nodes that report their GPUs.",
                         &[("sum by (state) (muster_telemetry_nodes)", "{{state}}")],
                     ),
                     lines(
@@ -336,7 +341,7 @@ fn on_call() -> Dashboard {
                         12,
                         "none",
                         "GPUs with an XID",
-                        "The last one each told.",
+                        "The last one each reported.",
                         &[(
                             "DCGM_FI_DEV_XID_ERRORS{Hostname=~\"$node\"} > 0 or vector(0)",
                             "{{Hostname}} {{gpu}}",
@@ -381,7 +386,7 @@ fn debug() -> Dashboard {
                     lines(
                         "watt",
                         "Power",
-                        "As the device tells.",
+                        "As the device reports.",
                         &[("DCGM_FI_DEV_POWER_USAGE{Hostname=~\"$node\"}", gpu)],
                     ),
                     lines(
@@ -441,8 +446,8 @@ fn debug() -> Dashboard {
                     ),
                     lines(
                         "none",
-                        "Promised starts",
-                        "Kept and late, in an hour.",
+                        "Reserved starts",
+                        "Met and late, in an hour.",
                         &[("sum by (how) (increase(muster_promised_starts_total[1h]))", "{{how}}")],
                     ),
                     lines(
@@ -477,7 +482,7 @@ fn debug() -> Dashboard {
                     lines(
                         "bytes",
                         "Job output",
-                        "Kept on disk.",
+                        "Stored on disk.",
                         &[("sum(muster_output_bytes)", "kept")],
                     ),
                     lines(
@@ -496,7 +501,7 @@ fn tenant() -> Dashboard {
     Dashboard {
         name: "tenant",
         title: "Muster: tenant",
-        about: "What a project holds, waits for and gets out of it. Needs figures by project: scrape with a token.",
+        about: "What a project has allocated, waits for and gets out of it. Needs metrics by project: scrape with a token.",
         back: "now-7d",
         variables: vec![PROJECT],
         rows: vec![
@@ -505,7 +510,7 @@ fn tenant() -> Dashboard {
                 vec![
                     number(
                         "none",
-                        "GPUs held",
+                        "GPUs allocated",
                         "Now.",
                         "sum(muster_project_gpus_held{project=~\"$project\"})",
                     ),
@@ -530,7 +535,7 @@ fn tenant() -> Dashboard {
                     number(
                         "percentunit",
                         "Goodput",
-                        "Productive of what was held in 24 h; waiting on the way back left out where GPUs were not held.",
+                        "Productive of what was allocated in 24 h; waiting during recovery left out where no GPUs were allocated.",
                         "sum(muster_project_gpu_seconds_1d{project=~\"$project\",part=\"productive\"}) / sum(muster_project_gpu_seconds_1d{project=~\"$project\",part!=\"queued\"})",
                     ),
                     number(
@@ -546,7 +551,7 @@ fn tenant() -> Dashboard {
                 vec![
                     stack(
                         "none",
-                        "GPUs held",
+                        "GPUs allocated",
                         "By project.",
                         &[(
                             "sum by (project) (muster_project_gpus_held{project=~\"$project\"})",

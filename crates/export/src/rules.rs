@@ -36,9 +36,9 @@ type Alert = (&'static str, &'static str, u64, Urgency, &'static str, &'static s
 #[rustfmt::skip]
 const ALERTS: [Alert; 15] = [
     ("MusterServerDown", "absent(muster_leader)", 2, Urgency::Page,
-        "no server tells its figures", "server-down"),
+        "no server reports metrics", "server-down"),
     ("MusterNoLeader", "max(muster_leader) < 1", 1, Urgency::Page,
-        "no server decides: nothing is started, stopped or healed", "no-leader"),
+        "no server decides: nothing is started, stopped or remediated", "no-leader"),
     ("MusterCannotWrite", "max(muster_write_stuck_seconds) > 15 or increase(muster_reloads_total[5m]) > 0", 0, Urgency::Page,
         "the log did not take a write", "cannot-write"),
     ("MusterAppendsSlow", "muster:append_seconds:p99_5m > 0.5", 10, Urgency::Ticket,
@@ -48,23 +48,23 @@ const ALERTS: [Alert; 15] = [
     ("MusterApiErrors", "muster:api_error:ratio_5m > 0.05", 5, Urgency::Page,
         "more than one request in twenty fails", "api-errors"),
     ("MusterAutomationStopped", "max(muster_automation_stopped) == 1", 5, Urgency::Page,
-        "nothing is healed by itself until somebody lets it go on", "automation-stopped"),
+        "no remediation runs until automation is resumed", "automation-stopped"),
     ("MusterCriticalFindings", "sum by (kind) (muster_findings_open{severity=\"critical\"}) > 0", 5, Urgency::Page,
         "something critical was found and is not settled", "critical-findings"),
     ("MusterRemediesWait", "muster_remedies{step=\"approval\"} > 0", 30, Urgency::Ticket,
-        "remedies wait for an operator's word", "remedies-wait"),
+        "remediations pending approval", "remedies-wait"),
     ("MusterManyGpusOut", "muster:gpus_out:ratio > 0.1", 15, Urgency::Page,
         "more than one GPU in ten is out of service", "many-gpus-out"),
     ("MusterTelemetryStale", "muster_telemetry_nodes{state=\"silent\"} > 0", 10, Urgency::Ticket,
-        "nodes do not tell of their GPUs any more", "telemetry-stale"),
+        "nodes do not report their GPUs any more", "telemetry-stale"),
     ("MusterOutputLost", "increase(muster_output_lost_bytes_total[10m]) > 0", 0, Urgency::Ticket,
-        "job output could not be kept: is the disk full?", "output-lost"),
+        "job output could not be stored: is the disk full?", "output-lost"),
     ("MusterClockSet", "abs(muster_clock_step_seconds) > 0", 0, Urgency::Page,
         "the clock of the server's machine was set; the server does not follow it", "clock-set"),
     ("MusterTaskPanics", "increase(muster_task_panics_total[10m]) > 0", 0, Urgency::Ticket,
         "a part of the server panicked and was started again", "part-panicked"),
     ("MusterDetectorFails", "increase(muster_watch_failures_total[10m]) > 0", 0, Urgency::Ticket,
-        "a detector falls over", "detector-fails"),
+        "a detector fails", "detector-fails"),
 ];
 
 /// What watches receivers of alerts, where promises are kept.
@@ -73,7 +73,7 @@ const RECEIVERS: [Alert; 1] = [(
     "muster_receiver_waiting > 0 and muster_receiver_failures > 2",
     5,
     Urgency::Page,
-    "a receiver does not take alerts: people are not told",
+    "a receiver does not accept alerts: people are not notified",
     "receiver-behind",
 )];
 

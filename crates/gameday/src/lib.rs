@@ -22,13 +22,13 @@ use result::Outcome;
 use scene::{Drill, Play, RealDrill, Setting};
 use site::{Site, Start};
 
-/// Practise failures: break something on purpose and see whether it is found and mended
+/// Run failure drills: inject a failure, and score its detection and recovery
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster gameday list\n  muster gameday run gpu-off-bus\n  \
 muster gameday run slow-rank slow-job -o json\n  muster gameday run --all\n  \
-muster gameday run storage-stall --live --yes    on the cluster that is there\n\n\
+muster gameday run storage-stall --live --yes    on the current server\n\n\
 Each drill starts a cluster of its own in a temporary directory and stops it afterwards. With\n\
---live it is played on the server of the context, with simulated nodes only.")]
+--live it runs on the server of the context, with simulated nodes only.")]
 pub struct Gameday {
     #[command(subcommand)]
     verb: Verb,
@@ -36,15 +36,15 @@ pub struct Gameday {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the drills and the failure modes they practise
+    /// List the drills and the failure modes they exercise
     List,
-    /// Play drills; the exit code is 1 when one of them failed
+    /// Run drills; the exit code is 1 when one of them failed
     Run(Run),
 }
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Which
+    /// Names of drills
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// All of them
@@ -53,7 +53,7 @@ struct Run {
     /// On the server that is there, with its simulated nodes; slow, because its clocks are real
     #[arg(long)]
     live: bool,
-    /// Really
+    /// Confirm it
     #[arg(long, requires = "live")]
     yes: bool,
     /// At least so many simulated nodes
@@ -148,7 +148,7 @@ impl Run {
             // Dropped in the middle, a drill takes everything with it that it started.
             let played = tokio::select! {
                 played = self.one(ctx, d) => played,
-                () = told_to_end() => return Err(Fail::failed("stopped in the middle of a drill")),
+                () = told_to_end() => return Err(Fail::failed("stopped during a drill")),
             };
             let outcome = played.unwrap_or_else(|e| Outcome::broken(d.name, e.message));
             if !outcome.passed || ctx.is_table() || output::is_terminal_err() {
@@ -170,7 +170,7 @@ impl Run {
     async fn may_be_live(&self, ctx: &Ctx, chosen: &[&Drill]) -> Result<(), Fail> {
         if let Some(d) = chosen.iter().find(|d| matches!(d.play, Play::Real(_))) {
             return Err(Fail::usage(format!("drill `{}` needs a cluster of its own", d.name))
-                .hint("leave --live away"));
+                .hint("leave out --live"));
         }
         let nodes = ctx.client()?.all_nodes(None).await?;
         if let Some(n) = nodes.iter().find(|n| !n.inventory.simulated) {
@@ -227,8 +227,16 @@ async fn told_to_end() {
 }
 
 fn table(outcomes: &[Outcome]) -> Table {
-    let mut table =
-        Table::new(&["DRILL", "FOUND", "VERDICT", "REMEDY", "BACK", "LOST", "HEALTHY", "RESULT"]);
+    let mut table = Table::new(&[
+        "DRILL",
+        "FOUND",
+        "VERDICT",
+        "REMEDIATION",
+        "MTTR",
+        "LOST",
+        "HEALTHY",
+        "RESULT",
+    ]);
     let secs = |ms: Option<u64>| match ms {
         Some(ms) => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         None => "-".into(),
@@ -272,7 +280,7 @@ mod tests {
         let mut o = Outcome::broken("failed-qualification", String::new());
         (o.detected_ms, o.recovered_ms) = (Some(38_312), Some(17_000));
         o.verdict = Some("infrastructure".into());
-        o.remedy = Some("reset_gpu: waits for approval".into());
+        o.remedy = Some("reset_gpu: pending approval".into());
         let text = table(&[o]).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("38.3 s") && text.contains("failed"), "{text}");

@@ -60,7 +60,7 @@ impl Net {
         let good = |n: &&Value| n["standing"] == "good";
         let well = before["nodes"].as_array().map_or(0, |n| n.iter().filter(good).count());
         if well != NODES {
-            return Err(Fail::failed(format!("{well} of {NODES} links were well to begin with")));
+            return Err(Fail::failed(format!("{well} of {NODES} links were healthy at the start")));
         }
         let began = now();
         self.rate(SLOW, RATES[1]).await?;
@@ -79,7 +79,7 @@ impl Net {
             }
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let remedies = self.json(&["remedies", "--all"]).await?;
+        let remedies = self.json(&["remediations", "--all"]).await?;
         let own = remedies["items"].as_array().into_iter().flatten();
         for r in own.filter(|r| r["action"] == "drain") {
             sight.remedy = Some(format!("drain: {}", r["state"].as_str().unwrap_or_default()));

@@ -447,7 +447,7 @@ fn works_again(job: &Job, hit: u32) -> Option<Time> {
     told.map(|t| t.0).or(stepped)
 }
 
-/// `reboot: waits for approval`.
+/// `reboot: pending approval`.
 fn told(r: &Remedy) -> String {
     format!("{}: {}", r.action.word(), r.step.words())
 }

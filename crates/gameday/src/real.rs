@@ -49,7 +49,7 @@ pub(crate) fn drills() -> Vec<Drill> {
     vec![
         of(
             "server-loss",
-            "the server is killed and started again; real ranks go on",
+            "the server is killed and started again; real ranks continue",
             4,
             1,
             RealDrill::ServerLoss,
@@ -57,7 +57,7 @@ pub(crate) fn drills() -> Vec<Drill> {
         of("rank-killed-real", "a real rank is killed", 4, 1, RealDrill::RankKilled),
         of(
             "agent-stopped",
-            "a real agent is stopped, and goes on later",
+            "a real agent is stopped, and continues later",
             0,
             1,
             RealDrill::AgentStopped,
@@ -204,7 +204,7 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
     client.act(&actor.id, JobAction::Cancel).await?;
     let mut why = Vec::new();
     if lived != before.len() || !same {
-        why.push(format!("{lived} of {} ranks lived on", before.len()));
+        why.push(format!("{lived} of {} ranks survived", before.len()));
     }
     if !kept {
         why.push("the job has another attempt".to_owned());
@@ -322,7 +322,7 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
     let before = hands::ranks(mark);
     let began = now();
     hands::signal(agent, Signal::STOP);
-    let (about, at) = until("the node is missed", || found(client, "node-lost", began)).await?;
+    let (about, at) = until("the node is lost", || found(client, "node-lost", began)).await?;
     // As long as nobody knows whether it runs, it must not run a second time.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let alone = hands::ranks(mark) == before && before.iter().all(|(_, id)| hands::alive(*id));

@@ -21,7 +21,9 @@ pub(super) fn there() -> bool {
 /// the GPU runs.
 pub(super) async fn bad_kernel(site: &Site, name: &str, xid: u32) -> Result<Outcome, Fail> {
     if !there() {
-        return Err(Fail::failed("there is no NVIDIA GPU here").hint("play it on a GPU's machine"));
+        return Err(
+            Fail::failed("there is no NVIDIA GPU here").hint("run it on a machine with a GPU")
+        );
     }
     let agent = agent(site).await?;
     let result = played(&site.client, name, xid).await;
@@ -55,7 +57,7 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
         until("it starts", || async { Actor::of(&client.job(&bad).await.ok()?).ok() }).await;
     // Not all of them ask for anything: the fault itself is what is always told.
     let query = FaultsQuery { code: Some(format!("xid-{xid}")), ..FaultsQuery::default() };
-    let fault = until("the fault is told", || async {
+    let fault = until("the fault is reported", || async {
         let all = client.faults(&query).await.ok()?.items;
         all.into_iter().find(|f| f.at.0 >= began && f.attempt.is_some())
     })

@@ -131,12 +131,12 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
         shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
             (_, Some(why), ..) => why.to_owned(),
             (Some(by), ..) => format!("is held by {by}"),
-            (None, None, Some(at), _) => format!("promised a start by {at}"),
+            (None, None, Some(at), _) => format!("reserved start by {at}"),
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 format!("waits to be tried again: {why}")
             }
             (None, None, None, _) => {
-                format!("waits for room; `muster explain {}` says more", job.display_id())
+                format!("waits for free capacity; `muster explain {}` says more", job.display_id())
             }
         });
     }

@@ -77,7 +77,7 @@ pub fn choose(policy: &Remedies, asked: &Asked<'_>, before: &[Before<'_>], now: 
     let often = before.iter().filter(week).filter(|b| b.action.takes_node()).count();
     if often >= TOO_MANY && ladder.last() == Some(&Action::Replace) {
         rung = ladder.len() - 1;
-        why = format!("{often} remedies of this node within a week");
+        why = format!("{often} remediations of this node within a week");
     }
     // A guess is never a reason to touch the hardware: it is tested instead.
     let unsure = asked.confidence < SURE || asked.severity < Severity::Degraded;
@@ -130,10 +130,10 @@ fn climb(
             if watched >= enough {
                 (1, format!("seen {} times", watched + 1))
             } else {
-                (0, "the first rung of its ladder".into())
+                (0, "remediation step 1".into())
             }
         }
-        None => (0, "the first rung of its ladder".into()),
+        None => (0, "remediation step 1".into()),
     }
 }
 

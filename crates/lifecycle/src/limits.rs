@@ -60,7 +60,7 @@ pub fn stop_holds(groups: &[GroupUse]) -> Option<String> {
         let without = g.out.saturating_add(g.stopped);
         (without >= g.stoppable).then(|| {
             format!(
-                "limit of {}: {without} of {} nodes take no new work by automation, {} may",
+                "limit of {}: {without} of {} nodes cordoned by automation, {} may be",
                 g.name, g.nodes, g.stoppable
             )
         })
@@ -97,7 +97,7 @@ mod tests {
         let g = |out, stopped| GroupUse { stopped, ..group(17, out, 9) };
         assert_eq!(stop_holds(&[g(2, 2)]), None, "however many were taken within the hour");
         let why = stop_holds(&[g(2, 3)]).unwrap();
-        assert_eq!(why, "limit of fleet: 5 of 17 nodes take no new work by automation, 5 may");
+        assert_eq!(why, "limit of fleet: 5 of 17 nodes cordoned by automation, 5 may be");
     }
 
     #[test]

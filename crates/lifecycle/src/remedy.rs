@@ -80,7 +80,7 @@ pub fn next(v: &View<'_>) -> Next {
         },
         RemedyStep::Moving if v.busy => Next::Wait,
         RemedyStep::Moving => match v.action {
-            Action::Watch | Action::RestartJob => Next::Done("the work goes on elsewhere".into()),
+            Action::Watch | Action::RestartJob => Next::Done("the work continues elsewhere".into()),
             Action::IsolateGpu => Next::Done("the GPU is out, the others work".into()),
             Action::Drain => test_or_ask(v),
             _ if v.mode == Mode::Automatic || v.approved => Next::Act,
@@ -119,7 +119,7 @@ fn watch(v: &View<'_>, late: bool) -> Next {
     } else if late && v.grave {
         Next::Escalate("it did not pass by itself".into())
     } else if late {
-        Next::Done("noted".into())
+        Next::Done("no action".into())
     } else {
         Next::Wait
     }

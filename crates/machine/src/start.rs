@@ -120,7 +120,7 @@ pub fn start_with(o: Options, more: More) -> Result<Machine, MachineError> {
         // Another exporter may have the port; work must not wait for that to be sorted out.
         serve(addr, page, &watch, pids, o.pool)
             .inspect_err(|e| {
-                tracing::warn!(error = %chain(e), "no figures for Prometheus: name another address with --exporter");
+                tracing::warn!(error = %chain(e), "no metrics for Prometheus: name another address with --exporter");
             })
             .ok()
     });

@@ -323,7 +323,7 @@ impl fmt::Display for StopReason {
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
             StopReason::Idle { idle } => write!(f, "held GPUs and did nothing for {idle}"),
             StopReason::Sick { node, mode, finding } => {
-                write!(f, "node {node} is sick: {mode} (finding {finding})")
+                write!(f, "node {node} is unhealthy: {mode} (finding {finding})")
             }
             StopReason::Hung { finding } => write!(f, "it made no progress (finding {finding})"),
         }

@@ -370,7 +370,7 @@ impl SitePolicy {
         if self.backfill.promises > 10_000 {
             return Err(problem(
                 "backfill.promises",
-                "more than 10000 promises make every cycle slow",
+                "more than 10000 reserved starts make every cycle slow",
                 "100 to 1000 is plenty",
             ));
         }

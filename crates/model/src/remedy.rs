@@ -68,7 +68,7 @@ impl Action {
             Action::Drain => "drain the node and test it",
             Action::ResetGpu => "reset the GPU",
             Action::Reboot => "reboot the node",
-            Action::PowerCycle => "cut the node's power and give it back",
+            Action::PowerCycle => "power-cycle the node",
             Action::Replace => "have the part replaced",
         }
     }
@@ -144,7 +144,7 @@ impl RemedyStep {
         match self {
             RemedyStep::Proposed => "proposed",
             RemedyStep::Moving => "work is leaving",
-            RemedyStep::Approval => "waits for approval",
+            RemedyStep::Approval => "pending approval",
             RemedyStep::Acting => "under way",
             RemedyStep::Repairing => "in repair",
             RemedyStep::Testing => "being tested",
@@ -401,7 +401,7 @@ impl Remedies {
             if r.ladder.windows(2).any(|w| w[0] >= w[1]) {
                 let field = format!("remedies.rules[{i}].ladder");
                 let hint = "order it from the lightest action to the heaviest, each once";
-                return Err(problem(&field, "a later rung is not heavier", hint));
+                return Err(problem(&field, "a later step is not heavier", hint));
             }
         }
         let l = &self.limits;

@@ -106,7 +106,7 @@ impl Gather {
                     return;
                 }
                 None => {
-                    let what = "a call into it does not come back".to_string();
+                    let what = "a call into it does not return".to_string();
                     look.no_driver = Some(DeviceError::Failed(what));
                     return;
                 }

@@ -113,7 +113,7 @@ impl Look {
 
     /// Every word, for people who write books.
     pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let telemetry = ("telemetry.FIGURE", "a number that the node's agent told last");
+        let telemetry = ("telemetry.FIGURE", "the number that the node's agent reported last");
         ALL.iter().map(|(w, _, _, of)| (*w, *of)).chain([telemetry])
     }
 }
@@ -150,7 +150,7 @@ impl Value {
     pub fn told(text: &str) -> Value {
         let text = text.trim();
         if text.is_empty() {
-            return Value::Unknown("nothing was told".into());
+            return Value::Unknown("no data".into());
         }
         // Whole numbers suffice to hold a figure to a bound, and round alike everywhere.
         let whole = text.split('.').next().unwrap_or(text);

@@ -72,7 +72,7 @@ fn read(text: &str) -> Read<Book> {
                 let Some(draft) = open.as_mut() else {
                     return Err(BookError::new(
                         at,
-                        "a block stands before the first step",
+                        "a block is before the first step",
                         "put it below a heading like `## 1. check: The node answers`",
                     ));
                 };
@@ -160,7 +160,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
     let mut seen = BTreeSet::new();
     for (no, key, value) in pairs(lines)? {
         if !seen.insert(key) {
-            return Err(BookError::new(no, format!("`{key}` stands twice"), "keep one of them"));
+            return Err(BookError::new(no, format!("`{key}` is there twice"), "keep one of them"));
         }
         match key {
             "name" if is_name(value) => book.name = value.into(),
@@ -255,7 +255,7 @@ impl<'a> Draft<'a> {
         if no as usize != expected {
             return Err(BookError::new(
                 line,
-                format!("step {no} stands where step {expected} should"),
+                format!("step {no} is where step {expected} should be"),
                 "number the steps 1, 2, 3 and so on",
             ));
         }
@@ -334,7 +334,7 @@ impl<'a> Fields<'a> {
             } else if f.one.insert(key, (no, value)).is_some() {
                 return Err(BookError::new(
                     no,
-                    format!("`{key}` stands twice"),
+                    format!("`{key}` is there twice"),
                     "keep one of them",
                 ));
             }
@@ -431,7 +431,7 @@ impl<'a> Fields<'a> {
             let words = words.trim();
             if words.is_empty() || choices.iter().any(|c| c.text == words) {
                 let hint = "each choice has words of its own";
-                return Err(BookError::new(no, "a choice is empty or stands twice", hint));
+                return Err(BookError::new(no, "a choice is empty or is there twice", hint));
             }
             choices.push(Choice { text: words.to_owned(), goto: target(no, to.trim())? });
         }

@@ -96,7 +96,7 @@ fn what_is_wrong_is_said_with_its_line_and_how_to_mend_it() {
         ("vars: [node, gpu?]", "vars: [cow]", 7, "is no variable"),
         ("vars: [node, gpu?]", "vars: [node]", 22, "`gpu` is not declared"),
         ("vars: [node, gpu?]", "colour: red", 7, "is not known here"),
-        ("## 1. check: Is", "## 2. check: Is", 12, "stands where step 1 should"),
+        ("## 1. check: Is", "## 2. check: Is", 12, "is where step 1 should be"),
         ("## 1. check: Is", "## Is", 12, "is no step"),
         ("check: node.reachable", "check: node.mood", 17, "cannot be looked at"),
         ("is: yes\n", "", 17, "held to one bound"),

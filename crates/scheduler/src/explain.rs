@@ -416,7 +416,7 @@ impl<'a> Why<'a> {
                     None if e.facts.role == NodeRole::Suspect => {
                         *by.entry(Block::Suspect.words()).or_default() += 1;
                     }
-                    None if !e.open() => *by.entry("kept as spares").or_default() += 1,
+                    None if !e.open() => *by.entry("reserved as spares").or_default() += 1,
                     None if !self.q.asks.iter().any(|a| e.capable(a)) => {
                         *by.entry("with a GPU missing or excluded").or_default() += 1;
                     }
@@ -463,10 +463,10 @@ impl<'a> Why<'a> {
         let level = self.w.demand.widest();
         let free = |e: &Entry, a: &Ask| e.open() && e.fits(a);
         let left = self.count(free, Entry::free_gpus);
-        self.push("room", "free now".into(), left);
+        self.push("capacity", "free now".into(), left);
         if let Ok(p) = place(&self.c.fleet, &self.q) {
             self.out.starts_now = true;
-            self.out.summary = "there is room: it starts in the next cycle".into();
+            self.out.summary = "there is free capacity: it starts in the next cycle".into();
             self.out.would_go = Some(would_go(&p));
             return None;
         }
@@ -500,17 +500,17 @@ impl<'a> Why<'a> {
                 self.push("reservation", format!("not reserved for others ({names})"), open);
                 if self.short(Level::Cluster, closed) {
                     let words = format!(
-                        "waits for room: {}; {} free but reserved for others ({names})",
+                        "waits for free capacity: {}; {} free but reserved for others ({names})",
                         self.wanted,
                         plural((left.0 - open.0).into(), "node")
                     );
                     return self.bind(words);
                 }
             }
-            self.push("kept", "not kept for jobs that were promised a start".into(), after);
+            self.push("reserved", "not reserved for jobs with a reserved start".into(), after);
             if self.short(Level::Cluster, kept) {
                 let words = format!(
-                    "there is room now, but not for as long as it may run: {} kept for jobs that were promised a start",
+                    "there is free capacity now, but not for as long as it may run: {} reserved for jobs with a reserved start",
                     plural((open.0 - after.0).into(), "node")
                 );
                 return self.bind(words);
@@ -524,7 +524,7 @@ impl<'a> Why<'a> {
             };
             self.push("topology", what.clone(), (best, free_gpus));
             let words = format!(
-                "no {level} has room for {}{}; the best one has {}",
+                "no {level} has free capacity for {}{}; the best one has {}",
                 self.wanted,
                 if self.w.demand.segment.is_some() { format!(" {what}") } else { String::new() },
                 plural(best.into(), "node")
@@ -551,7 +551,7 @@ impl<'a> Why<'a> {
     fn no_room_words(&self, fitting: u32, free_gpus: u64) -> String {
         let d = &self.w.demand;
         let on = self.c.fleet.entries().filter(|e| e.open() && e.free_gpus() > 0).count();
-        let mut text = format!("waits for room: {}", self.wanted);
+        let mut text = format!("waits for free capacity: {}", self.wanted);
         if d.gpus() > 0 && free_gpus >= d.gpus() {
             let enough = match fitting {
                 0 => "no node has".into(),
@@ -567,7 +567,11 @@ impl<'a> Why<'a> {
                 plural(on as u64, "node"),
             );
         } else {
-            text += &format!("; {} could take a share now", plural(fitting.into(), "node"));
+            text += &format!(
+                "; {} {} the per-node request now",
+                plural(fitting.into(), "node"),
+                if fitting == 1 { "satisfies" } else { "satisfy" }
+            );
         }
         text
     }
@@ -590,7 +594,7 @@ impl<'a> Why<'a> {
         (at > self.q.now && at < FAR).then(|| Estimate {
             earliest: None,
             at,
-            basis: "the time limits of what runs and what is kept for others; later if jobs ahead take the \
+            basis: "the time limits of what runs and what is reserved for others; later if jobs ahead take the \
                     free capacity"
                 .into(),
         })

@@ -79,7 +79,8 @@ impl<'a> Rights<'a> {
             words += &format!(": {} nominal, {} used", gpus(short.nominal), gpus(used.own));
             let kept = self.claims.as_ref().map_or(0, |c| c.kept_beside(w, &short.kind));
             if kept > 0 {
-                words += &format!(", {} kept for jobs that others make room for", gpus(kept));
+                words +=
+                    &format!(", {} reserved for jobs that others are preempted for", gpus(kept));
             }
             if used.borrowed > 0 {
                 words += &format!("; others have borrowed {}", gpus(used.borrowed));

@@ -49,7 +49,7 @@ pub(crate) fn smaller(
         out.push("drop `topology.segment`: it would start now".into());
     }
     if let Some(limit) = shorter(w, &try_it) {
-        out.push(format!("set a time limit of at most {limit}: it would start now and be over before what is kept for others begins"));
+        out.push(format!("set a time limit of at most {limit}: it would start now and be over before what is reserved for others begins"));
     }
     if let [g] = &w.demand.groups[..] {
         out.extend(fewer(w, g, &try_it));

@@ -84,12 +84,12 @@ fn recheck(life: &Life, w: &Work, e: &Explanation) {
             other.c.fleet.set_reservations(Vec::new());
             assert_ne!(now(&other).as_deref(), Some("reservation"));
         }
-        "kept" => {
+        "reserved" => {
             for id in life.told.keys().filter(|id| **id != w.job) {
                 other.c.fleet.unkeep(*id);
             }
             let left = now(&other);
-            assert_ne!(left.as_deref(), Some("kept"));
+            assert_ne!(left.as_deref(), Some("reserved"));
             let d = &w.demand;
             if d.required.is_none() && d.segment.is_none() && d.groups.len() == 1 {
                 let power = !life.policy.power.feeds.is_empty();
@@ -100,7 +100,7 @@ fn recheck(life: &Life, w: &Work, e: &Explanation) {
             let free = with(w, |d| (d.required, d.segment) = (None, None));
             assert_ne!(binding(&ask(life, &free)), Some("topology"));
         }
-        "room" => {
+        "capacity" => {
             if let [g] = &w.demand.groups[..]
                 && g.part.is_none()
             {
@@ -250,7 +250,7 @@ fn each_reason_has_its_name() {
     let one = life.submit(gang(1, 8).limit(60));
     life.submit(gang(1, 8).limit(60).required(Level::Leaf));
     let e = why(&life, gang(4, 8));
-    assert_eq!(binding(&e), Some("room"));
+    assert_eq!(binding(&e), Some("capacity"));
     assert!(e.suggestions.iter().any(|s| s.contains("2 nodes instead of 4")), "{e:?}");
     life.finish(one);
     let mut spread = Life::new(fleet(2, 2, 8));
@@ -266,7 +266,7 @@ fn time_is_a_reason_too() {
     life.submit(gang(1, 8).limit(60));
     life.submit(gang(2, 8).limit(60));
     let e = why(&life, gang(1, 8).limit(90));
-    assert_eq!(binding(&e), Some("kept"));
+    assert_eq!(binding(&e), Some("reserved"));
     assert!(e.suggestions.iter().any(|s| s.starts_with("set a time limit of at most 1h")), "{e:?}");
     assert_eq!(e.estimate.unwrap().at, life.now + Span::mins(120));
     let mut life = Life::new(fleet(1, 2, 8));
@@ -347,7 +347,7 @@ fn what_can_never_start_goes_before_limits_and_limits_before_service() {
     assert!(e.summary.ends_with(out), "{}", e.summary);
     last.block = None;
     life.upsert(last);
-    assert_eq!(binding(&why(&life, gang(3, 8))), Some("room"));
+    assert_eq!(binding(&why(&life, gang(3, 8))), Some("capacity"));
 }
 
 #[test]

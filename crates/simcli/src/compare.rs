@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Live two scenarios with the same seeds and say how the second differs from the first
+/// Run two scenarios with the same seeds and report how the second differs from the first
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster sim compare scenarios/llama3-54d-naive.toml scenarios/llama3-54d.toml\n  \
 muster sim compare now.toml new.toml --seeds 30 --report difference.html\n  \
 muster sim compare now.toml new.toml -o json | jq .differences.ettr\n\n\
-Each seed is lived with both, and the interval is that of the differences: what one seed's luck\n\
+Each seed is run with both, and the interval is that of the differences: what one seed's luck\n\
 does to both alike is not in it. `better` and `worse` mean that the 95% interval leaves out zero."
 )]
 pub(crate) struct Compare {
@@ -32,7 +32,7 @@ pub(crate) struct Compare {
     /// The second scenario
     #[arg(value_name = "B.toml")]
     b: PathBuf,
-    /// How many seeds each is lived with
+    /// How many seeds each is run with
     #[arg(long, value_name = "N", default_value = "10")]
     seeds: NonZeroUsize,
     /// The first of the seeds [default: the first scenario's own]
@@ -163,7 +163,7 @@ fn between(m: &Metric, d: &Difference) -> String {
 
 fn text(c: &Comparison) -> String {
     let pairs = c.runs.len() / 2;
-    let mut t = Table::new(&["FIGURE", "A", "B", "B - A", "95% INTERVAL", "B IS"]);
+    let mut t = Table::new(&["METRIC", "A", "B", "B - A", "95% INTERVAL", "B IS"]);
     for m in METRICS {
         let (Some(a), Some(b)) = (c.a.means.get(m.name), c.b.means.get(m.name)) else { continue };
         let Some(d) = c.differences.get(m.name) else { continue };
@@ -209,10 +209,10 @@ fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> Sheet {
     Sheet {
         title: "A and B".into(),
         note: format!(
-            "Means of {pairs} seeds, each lived with both. The interval is that of the differences \
+            "Means of {pairs} seeds, each run with both. The interval is that of the differences \
              seed by seed; the runs below are those of the first seed."
         ),
-        heads: ["figure", "A", "B", "B - A", "95% interval", "B is"].map(Into::into).into(),
+        heads: ["metric", "A", "B", "B - A", "95% interval", "B is"].map(Into::into).into(),
         rows: METRICS.iter().filter_map(row).collect(),
     }
 }

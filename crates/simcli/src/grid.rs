@@ -136,7 +136,7 @@ fn point(base: &Loaded, root: &toml::Value, set: Vec<Assignment>) -> Result<Poin
 fn put(root: &mut toml::Value, a: &Assignment) -> Result<(), Fail> {
     if a.key == "seed" {
         return Err(Fail::usage("the seed is no key of a sweep")
-            .hint("--seeds N lives every point N times, each with another seed"));
+            .hint("--seeds N runs every point N times, each with another seed"));
     }
     let (mut here, mut path) = (root, String::new());
     let mut names = a.key.split('.').peekable();

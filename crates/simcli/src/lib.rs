@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 
-/// Live a scenario in a simulated fleet, with the engine that runs the real one
+/// Simulate a scenario with the engine that runs real fleets; compare, sweep, replay
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster sim run scenarios/llama3-54d.toml\n  \
 muster sim run site.toml --seed 7 --report week.html\n  \

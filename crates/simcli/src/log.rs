@@ -49,7 +49,7 @@ impl Log {
         let epoch = match store.acquire_lease("sim", LEASE).map_err(|e| cannot(file, &e))? {
             LeaseAnswer::Granted(epoch) => epoch,
             LeaseAnswer::Held { holder, .. } => {
-                return Err(Fail::failed(format!("{} is held by {holder}", file.display())));
+                return Err(Fail::failed(format!("{} is in use by {holder}", file.display())));
             }
         };
         let (batch, failed) = (Vec::with_capacity(BATCH), None);

@@ -60,7 +60,7 @@ pub(crate) struct ReplayArgs {
     /// Write a page with its course over time
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write the log of what was lived, for `muster store import`
+    /// Write the log of the run, for `muster store import`
     #[arg(long, value_name = "FILE.jsonl")]
     log: Option<PathBuf>,
     /// Threads to use [default: one a core]
@@ -112,7 +112,7 @@ impl ReplayArgs {
         };
         match f {
             Format::Openb if self.policy.is_some() => without("--policy", "nothing waits there"),
-            Format::Openb if self.log.is_some() => without("--log", "no site lives there"),
+            Format::Openb if self.log.is_some() => without("--log", "no site runs there"),
             Format::Openb if self.report.is_some() => without("--report", "there is no time there"),
             Format::Openb | Format::Philly | Format::Gavel | Format::Muster
                 if self.procs.is_some() =>
@@ -416,7 +416,7 @@ fn bad_trace(mut e: TraceError) -> Fail {
     let hint = e
         .hint
         .take()
-        .unwrap_or_else(|| "mend the file, or leave such rows out with --on-bad-row skip".into());
+        .unwrap_or_else(|| "fix the file, or leave such rows out with --on-bad-row skip".into());
     Fail::new(USAGE, e).hint(hint)
 }
 
@@ -488,11 +488,11 @@ fn openb_text(o: &OpenbReplay) -> String {
         say::counted(o.runs.len() as u64, "order"),
     );
     t.push_str(&format!(
-        "GPU allocation  {:.2}% when 130% were asked for\n",
+        "GPU allocation  {:.2}% when 130% were requested\n",
         o.gpu_allocation_ratio * 100.0
     ));
     t.push_str(&format!("fragmentation   {} of what is left\n", say::percent(o.fragmentation)));
-    t.push_str(&format!("pods            {:.0}, {:.0} found room\n\n", o.jobs, o.jobs_completed));
+    t.push_str(&format!("pods            {:.0}, {:.0} were placed\n\n", o.jobs, o.jobs_completed));
     let mut table =
         output::table::Table::new(&["SEED", "PODS", "PLACED", "ALLOCATION", "FRAGMENTATION"]);
     for r in &o.runs {

@@ -14,7 +14,7 @@ use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::{bar, colour};
 use std::path::PathBuf;
 
-/// Live a scenario and say what came of it
+/// Run a scenario and report the result
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster sim run scenarios/llama3-54d.toml\n  \
 muster sim run site.toml --seed 7 -o json | jq .ettr\n  \

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Live a scenario with many settings and say what each does
+/// Run a scenario with many settings and report what each does
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("points").required(true).args(["sets", "list"]),
@@ -41,7 +41,7 @@ pub(crate) struct Sweep {
     /// Take the points from a file
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// How many seeds each point is lived with
+    /// How many seeds each point is run with
     #[arg(long, value_name = "N", default_value = "3")]
     seeds: NonZeroUsize,
     /// The first of the seeds [default: the scenario's own]
@@ -74,10 +74,10 @@ struct PointFigures {
     runs: Vec<Outcome>,
 }
 
-/// Points whose course the page shows; the figures of all are in its table.
+/// Points whose course the page shows; the metrics of all are in its table.
 const IN_FULL: usize = 16;
 
-/// Figures that have a column.
+/// Metrics that have a column.
 const COLUMNS: [(&str, &str); 5] = [
     ("ettr", "ETTR"),
     ("goodput", "GOODPUT"),

@@ -119,9 +119,9 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
     let summary = match burn::worst(&s.firing) {
         Some(f) => {
             let (factor, over) = (f.rule.factor, f.over);
-            format!("{}: its budget is spent more than {factor} too fast over {over}", o.name)
+            format!("{}: burn rate above {factor} over {over}", o.name)
         }
-        None if s.is_spent() => format!("{}: its budget of {} is spent", o.name, o.window),
+        None if s.is_spent() => format!("{}: error budget of {} exhausted", o.name, o.window),
         None => return None,
     };
     let entity = match (&o.scope.project, &o.scope.pool) {
@@ -198,7 +198,7 @@ pub fn automation_stopped(reason: &str, since: Time) -> Condition {
 pub fn approvals_wait(count: u64, since: Time) -> Option<Condition> {
     // The number is in the alert's page, not in its words: it moves.
     (count > 0).then(|| Condition {
-        summary: "remedies wait for approval".to_owned(),
+        summary: "remediations pending approval".to_owned(),
         link: "/oncall".to_owned(),
         ..condition(
             "automation:approvals".to_owned(),
@@ -425,7 +425,7 @@ mod tests {
         // Days later nothing burns, and the budget is spent all the same.
         let later = objective(&o, &status(&o, Counts(&[&l]), at(40_000)), at(40_000)).unwrap();
         assert_eq!(later.urgency, Urgency::Ticket);
-        assert_eq!(later.summary, "api: its budget of 30d is spent");
+        assert_eq!(later.summary, "api: error budget of 30d exhausted");
     }
 
     fn node(name: &str, leaf: &str) -> Node {

@@ -119,8 +119,8 @@ pub fn checks(s: &Site) -> Vec<Check> {
         names => format!("nobody answers for {}", names.join(", ")),
     };
     let reached = match &s.failing[..] {
-        [] => format!("{} can be told", s.receivers),
-        names => format!("{} cannot be told", names.join(", ")),
+        [] => format!("{} can be notified", s.receivers),
+        names => format!("{} cannot be notified", names.join(", ")),
     };
     vec![
         check(
@@ -132,7 +132,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (BEFORE, "telemetry", "there is a baseline of telemetry"),
             all(s.telling),
-            format!("{} tell figures", of(s.telling)),
+            format!("{} report metrics", of(s.telling)),
             "look at the agents of nodes that are silent: muster nodes, muster doctor",
         ),
         check(
@@ -154,9 +154,9 @@ pub fn checks(s: &Site) -> Vec<Check> {
             "muster findings names them (config-drift)",
         ),
         check(
-            (BEFORE, "topology", "it is known where nodes stand"),
+            (BEFORE, "topology", "the topology is known"),
             (s.nodes > 0).then_some(s.unplaced == 0),
-            format!("{} stand nowhere", of(s.unplaced)),
+            format!("{} are in no topology", of(s.unplaced)),
             "muster topology apply FILE",
         ),
         check(
@@ -166,19 +166,19 @@ pub fn checks(s: &Site) -> Vec<Check> {
             "scan them where they are built",
         ),
         check(
-            (IN, "objectives", "promises are watched"),
+            (IN, "objectives", "SLOs are measured"),
             Some(s.stated && s.counted > 0),
             match s.stated {
                 true => format!("{} of {} have data", s.counted, s.objectives.len()),
-                false => "only what comes with Muster is promised".to_owned(),
+                false => "only the objectives that come with Muster are set".to_owned(),
             },
-            "say what is promised: muster slo apply FILE",
+            "set objectives: muster slo apply FILE",
         ),
         check(
             (IN, "pages", "a page reaches somebody"),
             Some(s.paged),
             format!("{} receivers", s.receivers),
-            "say who is told: muster routing apply FILE",
+            "set receivers: muster routing apply FILE",
         ),
         check(
             (IN, "receivers", "receivers can be reached"),
@@ -193,19 +193,19 @@ pub fn checks(s: &Site) -> Vec<Check> {
             "write one for each: muster failure-modes names them",
         ),
         check(
-            (IN, "automation", "hardware that fails is taken out by itself"),
+            (IN, "automation", "hardware that fails is taken out automatically"),
             Some(s.automation),
             if s.automation { "automation is on" } else { "automation is off or stopped" }.into(),
             "muster automation resume, or `remedies.enabled` in the policy",
         ),
         check(
-            (IN, "gates", "a broken promise stops automation"),
+            (IN, "gates", "an exhausted error budget stops automation"),
             s.stated.then_some(gates),
             if gates { "an objective does" } else { "no objective does" }.into(),
             "`gates: [automation]` with an objective",
         ),
         check(
-            (IN, "spares", "there is room for what fails"),
+            (IN, "spares", "there are spares for what fails"),
             (s.nodes > 0).then_some(s.spares > 0),
             format!("{} are held as spares", of(s.spares)),
             "muster node mark NODE --role spare",
@@ -225,15 +225,14 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (IN, "preemptible", "there is a plan for preemptible work"),
             Some(s.preemption),
-            if s.preemption { "urgent work may take its room" } else { "nothing is preempted" }
-                .into(),
+            if s.preemption { "urgent work may preempt" } else { "nothing is preempted" }.into(),
             "`preemption` in the policy",
         ),
         check(
             (IN, "drills", "failures were drilled"),
             s.drills.map(|(all, done)| all > 0 && done >= all),
             s.drills.map_or_else(
-                || "when a mode was last drilled is not kept".to_owned(),
+                || "when a mode was last drilled is not recorded".to_owned(),
                 |(all, done)| format!("{done} of {all}"),
             ),
             "muster gameday run NAME",
@@ -241,7 +240,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (IN, "autoscaling", "growing and shrinking was tried under load"),
             None,
-            "this version changes no capacity by itself".to_owned(),
+            "this version changes no capacity automatically".to_owned(),
             "muster whatif --from live --change nodes=+N says what more nodes would do",
         ),
     ]
@@ -265,7 +264,7 @@ mod tests {
         assert!(missing.iter().all(|c| !c.mend.is_empty() && !c.found.is_empty()));
         let of = |code: &str| all.iter().find(|c| c.code == code).unwrap().state;
         assert_eq!(of("pages"), State::Missing);
-        assert_eq!(of("telemetry"), State::Unknown, "there is no node that could tell");
+        assert_eq!(of("telemetry"), State::Unknown, "there is no node that could report");
         let mut codes: Vec<_> = all.iter().map(|c| c.code).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -298,7 +297,7 @@ mod tests {
         let failing = Site { failing: vec!["am".into()], drifted: 1, ..site };
         let all = checks(&failing);
         let found = |code: &str| all.iter().find(|c| c.code == code).unwrap().found.clone();
-        assert_eq!(found("receivers"), "am cannot be told");
+        assert_eq!(found("receivers"), "am cannot be notified");
         assert_eq!(found("versions"), "1 of 4 nodes differ from nodes like them");
         assert!(!is_ready(&all));
     }

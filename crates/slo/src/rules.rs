@@ -126,7 +126,7 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
     let windows = BTreeSet::from([r.long, r.short]);
     expr.extend(windows.into_iter().filter_map(|w| enough(o, w, r.factor.0)));
     let over = burn::over(r);
-    let summary = format!("{}: the budget is spent {} too fast over {over}", o.name, r.factor);
+    let summary = format!("{}: burn rate {} over {over}", o.name, r.factor);
     Rule {
         kind: RuleKind::Alert { name: "MusterBudgetBurns".to_owned(), held: r.held, summary },
         expr,
@@ -153,7 +153,7 @@ pub fn groups(objectives: &[Objective]) -> Vec<RuleGroup> {
             let most = share(o.target.rest(), 1000);
             let mut expr = format!("{}{{objective=\"{}\"}} >= {most}", recorded(w), o.name);
             expr.extend(enough(o, w, 1000));
-            let summary = format!("{}: the budget of {} is spent", o.name, o.window);
+            let summary = format!("{}: error budget of {} exhausted", o.name, o.window);
             out.push(Rule {
                 kind: RuleKind::Alert {
                     name: "MusterBudgetSpent".to_owned(),
@@ -255,7 +255,7 @@ mod tests {
           owner: "on \"call\" {{\"{{\"}} . }}"
           window: "1h"
         annotations:
-          summary: "api: the budget is spent 14.4x too fast over 1h"
+          summary: "api: burn rate 14.4x over 1h"
       - alert: "MusterBudgetBurns"
         expr: "muster:slo_bad:ratio_5m{objective=\"api\"} > 0.002 and on (objective) (increase(muster_slo_all_total{objective=\"api\"}[5m]) - increase(muster_slo_good_total{objective=\"api\"}[5m]) > 2.5)"
         for: 15m
@@ -265,7 +265,7 @@ mod tests {
           owner: "on \"call\" {{\"{{\"}} . }}"
           window: "20m"
         annotations:
-          summary: "api: the budget is spent 2x too fast over 20m"
+          summary: "api: burn rate 2x over 20m"
       - alert: "MusterBudgetSpent"
         expr: "muster:slo_bad:ratio_30d{objective=\"api\"} >= 0.001"
         labels:
@@ -273,7 +273,7 @@ mod tests {
           severity: "ticket"
           owner: "on \"call\" {{\"{{\"}} . }}"
         annotations:
-          summary: "api: the budget of 30d is spent"
+          summary: "api: error budget of 30d exhausted"
 "#;
         assert_eq!(yaml(&groups(std::slice::from_ref(&o))), want);
         assert_eq!(yaml(&[]), "groups: []\n");

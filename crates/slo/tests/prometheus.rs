@@ -158,7 +158,7 @@ fn shares_and_alerts_are_those_of_prometheus() {
     assert!(s.spent.unwrap() > Ratio::ONE && s.is_spent());
     writeln!(cases, "      - eval_time: {END}m\n        alertname: MusterBudgetSpent").unwrap();
     cases.push_str("        exp_alerts: [");
-    expect(&mut cases, "severity: ticket", "api: the budget of 8h is spent");
+    expect(&mut cases, "severity: ticket", "api: error budget of 8h exhausted");
     cases.push_str("]\n");
     accepted(&["test", "rules"], &write("cases.yaml", &cases));
 }

@@ -61,7 +61,7 @@ fn split_outside_brackets(list: &str) -> Result<Vec<&str>, String> {
 }
 
 fn expand_one(item: &str, room: usize) -> Result<Vec<String>, String> {
-    let too_many = || format!("it stands for more than {MAX_NAMES} names");
+    let too_many = || format!("it expands to more than {MAX_NAMES} names");
     if item.matches('[').count() > MAX_BRACKETS {
         return Err(format!("a name has more than {MAX_BRACKETS} pairs of brackets"));
     }

@@ -393,8 +393,8 @@ impl File<'_> {
             let text = e.to_string();
             let hint = match text.strip_prefix("missing field `").and_then(|t| t.split('`').next())
             {
-                Some("under") => "add `under: 5m` beside `sli`",
-                Some("cost") => "add `cost: 15m` beside `sli`",
+                Some("under") => "add `under: 5m` next to `sli`",
+                Some("cost") => "add `cost: 15m` next to `sli`",
                 _ => "",
             };
             self.at(at, format!("{word}: {text}")).hint(hint)

@@ -72,7 +72,7 @@ const IGNORED: [(&str, &str, Takes, &str); 48] = [
     ("W", "wait", No, "use `muster wait JOB`"),
     ("", "test-only", No, "use `muster submit --dry-run`"),
     ("i", "input", Value, "the ranks read from /dev/null"),
-    ("", "open-mode", Value, "output is kept for each attempt; use `muster logs`"),
+    ("", "open-mode", Value, "output is stored for each attempt; use `muster logs`"),
     ("w", "nodelist", Value, "nodes are chosen by the scheduler; use `--topology` of #MUSTER"),
     ("x", "exclude", Value, "nodes are chosen by the scheduler; an operator can cordon a node"),
     ("", "reservation", Value, "jobs of a project use its reservations by themselves"),
@@ -237,7 +237,7 @@ impl Slurm {
             }
             "partition" => {
                 spec.tags.insert("partition".into(), value.into());
-                self.note(line, "partitions do not exist here; kept as the tag `partition`");
+                self.note(line, "partitions do not exist here; stored as the tag `partition`");
                 "tags"
             }
             "qos" => {
@@ -247,7 +247,7 @@ impl Slurm {
                     "low" => spec.priority = Priority::Low,
                     _ => {
                         spec.tags.insert("qos".into(), value.into());
-                        self.note(line, "this QOS is not a priority here; kept as the tag `qos`");
+                        self.note(line, "this QOS is not a priority here; stored as the tag `qos`");
                     }
                 }
                 "priority"
@@ -558,7 +558,7 @@ impl Size {
             let m = at.memory()?;
             if m.is_none() {
                 slurm
-                    .note(place.line, "all memory of a node cannot be asked for; none is reserved");
+                    .note(place.line, "all memory of a node cannot be requested; none is reserved");
             }
             Ok::<_, FileError>(m.map(|m| (m, place)))
         };

@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     let mut notes = Vec::new();
     for (line, content) in (1u32..).zip(text.lines()).skip(last as usize) {
         if directive(content, OURS).is_some() || directive(content, SLURMS).is_some() {
-            let message = "this directive stands after the first command and has no effect";
+            let message = "this directive is after the first command and has no effect";
             notes.push(Note { line, message: message.into() });
         }
     }

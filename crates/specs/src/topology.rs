@@ -120,7 +120,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, FileError> {
     }
     if let [_, second, ..] = forms.as_slice() {
         return Err(reader
-            .fail(second.place, format!("`{}` cannot stand beside another form", second.text))
+            .fail(second.place, format!("`{}` cannot be combined with another form", second.text))
             .hint("use one of: a tree (`region`), a flat list (`domain`), or `generate`"));
     }
     match entries.iter().find(|(k, _)| matches!(k.text.as_str(), "domain" | "domains")) {
@@ -410,7 +410,7 @@ impl Builder<'_> {
         let node: NodeName = name.parse().map_err(|e| self.reader.fail(place, format!("{e}")))?;
         if let Some((_, first)) = self.nodes.get(&node) {
             let message = format!("node `{node}` is already there, on line {}", first.line);
-            return Err(self.reader.fail(place, message).hint("a node stands in one place only"));
+            return Err(self.reader.fail(place, message).hint("a node is in one place only"));
         }
         if self.nodes.len() >= hostlist::MAX_NAMES {
             let message = format!("more than {} nodes", hostlist::MAX_NAMES);

@@ -141,7 +141,7 @@ fn mistakes_in_a_tree_are_pointed_at() {
             TREE.replace("001-004", "8-1"),
             "t.yaml:12:48: `n[8-1]` is not a list of names: `8-1` runs backwards",
         ),
-        (TREE.replace("001-004", "0-200000"), "stands for more than 200000 names"),
+        (TREE.replace("001-004", "0-200000"), "expands to more than 200000 names"),
         (TREE.replace("feed: A, nv", "fede: A, nv"), "t.yaml:16:32: unknown field `fede`"),
         (TREE.replace("n008", "n 8"), "t.yaml:13:63: `n 8` is not a valid node name"),
         (TREE.replace("- name: s1", "- nmae: s1"), "t.yaml:7:13: this spine has no `name`"),
@@ -162,7 +162,7 @@ fn mistakes_in_a_tree_are_pointed_at() {
         ("region: []\n".into(), "names no nodes"),
         (
             "rack: [{name: a, nodes: a}]\ngenerate: {kind: hgx}\n".into(),
-            "t.yaml:2:1: `generate` cannot stand beside",
+            "t.yaml:2:1: `generate` cannot be combined with",
         ),
         ("rack: [{name: a, name: b}]\n".into(), "t.yaml:1:18: `name` is given twice"),
     ];

@@ -7,22 +7,22 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// The server's address
+    /// Address of the server
     #[arg(long, global = true, env = "MUSTER_SERVER", value_name = "URL")]
     pub server: Option<String>,
-    /// The token to show
+    /// API token
     #[arg(long, global = true, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// The project to work in
+    /// Project
     #[arg(long, global = true, env = "MUSTER_PROJECT", value_name = "PROJECT")]
     pub project: Option<String>,
-    /// How to print: json and yaml give one document on stdout
+    /// table, json or yaml; json and yaml are one document on stdout
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
-    /// Read the settings from this file
+    /// Configuration file
     #[arg(long, global = true, env = "MUSTER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Certificates (PEM) that the server's own must follow from
+    /// CA bundle (PEM) for the server's certificate
     #[arg(long, global = true, env = "MUSTER_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }

@@ -222,7 +222,7 @@ fn same_server(a: &str, b: &str) -> bool {
 fn read_token(file: &Path) -> Result<String, Fail> {
     let text = std::fs::read_to_string(file).map_err(|e| {
         Fail::usage(format!("cannot read the token in {}: {e}", file.display()))
-            .hint("set MUSTER_TOKEN, or mend `token_file` in the settings")
+            .hint("set MUSTER_TOKEN, or fix `token_file` in the settings")
     })?;
     not_empty(&text, &file.display().to_string())
 }

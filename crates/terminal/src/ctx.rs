@@ -29,7 +29,7 @@ impl Ctx {
             let loaded = Settings::load(&self.global)?;
             let _ = self.settings.set(loaded);
         }
-        self.settings.get().ok_or_else(|| Fail::failed("the settings could not be kept"))
+        self.settings.get().ok_or_else(|| Fail::failed("the settings could not be saved"))
     }
 
     /// A client of the server.

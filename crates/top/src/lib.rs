@@ -25,15 +25,16 @@ use std::io::IsTerminal as _;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Look at the site live: fleet, queue, incidents, a job
+/// Show the site live: fleet, queue, incidents, a job
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster top\n  muster top --view queue\n  muster top --view job:42\n  \
 muster top --once --view fleet           one picture as plain text\n  \
 muster top --once --size 120x40 > fleet.txt\n\n\
 Keys: 1-4 or Tab choose what to look at, j/k or arrows move, Enter opens, Esc goes back, / filters,\n\
-? explains, q quits. It only looks; `muster cancel`, `muster node drain`, `muster remedies approve`\n\
-and the others act. Tokens bound to a project see that project's jobs. NO_COLOR=1 turns colours off."
+? explains, q quits. It only looks; `muster cancel`, `muster node drain`,\n\
+`muster remediations approve` and the others act. Tokens bound to a project see that project's jobs.\n\
+NO_COLOR=1 turns colours off."
 )]
 pub struct Top {
     /// What to look at first: fleet, queue, incidents, or job:ID

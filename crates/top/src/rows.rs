@@ -98,7 +98,7 @@ impl ItemKind {
     pub(super) fn heading(self) -> &'static str {
         match self {
             ItemKind::Alert => "Alerts",
-            ItemKind::Waits => "Waits for an operator's word",
+            ItemKind::Waits => "Pending approval",
             ItemKind::Incident => "Incidents",
             ItemKind::Breaker => "Breakers",
             ItemKind::Finding => "Findings",

@@ -177,7 +177,7 @@ fn health() -> HealthSummary {
         state: "bad".into(),
         reasons: vec![
             "incident 40: 6 of 8 nodes of leaf eu/c1/s1/l2 are lost within 40 s".into(),
-            "1 remedy waits for an operator".into(),
+            "1 remediation pending approval".into(),
         ],
         incidents: vec![incident],
         findings: vec![finding],
@@ -246,7 +246,7 @@ fn jobs() -> Jobs {
     });
     let mut waits = tonight(muster_api::samples::job(46, JobState::Queued), 12);
     waits.name = "eval".into();
-    waits.waiting = Some("waits for room; `muster explain 46` says more".into());
+    waits.waiting = Some("waits for free capacity; `muster explain 46` says more".into());
     let mut held = tonight(muster_api::samples::job(47, JobState::Queued), 2);
     held.held = Some("user:bob".into());
     let mut failed = tonight(muster_api::samples::job(41, JobState::Failed), 50);
@@ -334,7 +334,7 @@ fn sums_of_nodes_are_those_of_health() {
     cells.iter_mut().for_each(|c| c.spare = true);
     m.update(frame(FrameBody::Whole(cells)));
     let shown = text(&mut m, 120, 24);
-    assert!(shown.contains("in service 1  cordoned 1  leaving 2  sick 0"), "{shown}");
+    assert!(shown.contains("in service 1  cordoned 1  leaving 2  unhealthy 0"), "{shown}");
     assert!(!shown.contains("spares"), "{shown}");
     m.update(Msg::Health(
         Box::new(HealthSummary { spares_left: 0, spares: 4, ..health() }),

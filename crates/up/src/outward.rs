@@ -8,13 +8,13 @@ use std::path::PathBuf;
 /// What a server sends to others.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Outward {
-    /// Send the figures of /metrics to a Prometheus here (remote write)
+    /// Send the metrics to a Prometheus here (remote write)
     #[arg(long, env = "MUSTER_REMOTE_WRITE", value_name = "URL", hide_env_values = true)]
     remote_write: Option<String>,
     /// How often
     #[arg(long, default_value = "15s", value_name = "SPAN", requires = "remote_write")]
     remote_write_every: Span,
-    /// A file with the token to show there; else MUSTER_REMOTE_WRITE_TOKEN
+    /// A file with the API token for it; else MUSTER_REMOTE_WRITE_TOKEN
     #[arg(long, env = "MUSTER_REMOTE_WRITE_TOKEN_FILE", value_name = "FILE")]
     remote_write_token_file: Option<PathBuf>,
     /// Show /metrics to whoever asks, without a token
@@ -28,7 +28,7 @@ impl Outward {
         self.open_metrics
     }
 
-    /// Where figures are sent.
+    /// Where metrics are sent.
     pub(crate) fn remote(&self) -> Option<RemoteConfig> {
         let token = std::env::var("MUSTER_REMOTE_WRITE_TOKEN").ok().filter(|t| !t.is_empty());
         self.remote_write.clone().map(|url| RemoteConfig {

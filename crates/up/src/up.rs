@@ -255,7 +255,7 @@ async fn until_end(
             Err(e) => Err(Fail::failed(format!("the server broke down: {e}"))),
         },
         _ = tokio::signal::ctrl_c() => {
-            output::note("stopping; running jobs go on, start again to see them");
+            output::note("stopping; running jobs continue, start again to see them");
         }
         _ = term.recv() => {}
     }
@@ -302,11 +302,11 @@ async fn keep_fleet(config: &FleetConfig, first: Fleet) -> Fail {
         let Some(pause) = back_off(&mut quick_ends, began.elapsed()) else {
             let times = format!("{QUICK_ENDS_MAX} times in a row soon after its start");
             return Fail::failed(format!("the fleet ended {times}; the last time: {how}")).hint(
-                "its own output above says why; running jobs go on, start again to see them",
+                "its own output above says why; running jobs continue, start again to see them",
             );
         };
         output::note(&format!(
-            "the process of the nodes is gone ({how}); starting it again in {} s, running jobs go on",
+            "the process of the nodes is gone ({how}); starting it again in {} s, running jobs continue",
             pause.as_secs()
         ));
         tokio::time::sleep(pause).await;

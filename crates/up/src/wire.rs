@@ -67,7 +67,7 @@ impl MachineOptions {
         let machine =
             muster_machine::start_with(options, self.more).map_err(|e| Fail::failed(chain(&e)))?;
         if let Some(exporter) = &machine.exporter {
-            tracing::info!(addr = %exporter.addr(), "figures for Prometheus");
+            tracing::info!(addr = %exporter.addr(), "metrics for Prometheus");
         }
         Ok(machine)
     }

@@ -54,7 +54,7 @@ impl Simulated {
                 Effect::Xid { gpu, code } => {
                     if let Ok(line) = xid_line(&self.node.pci(gpu), code) {
                         self.log.line(at, &line, &self.node.sku(), &self.pool);
-                        done.outcome = Ok(format!("GPU {gpu} told of Xid {code}"));
+                        done.outcome = Ok(format!("GPU {gpu} reported Xid {code}"));
                     }
                 }
                 Effect::Line(text) => {

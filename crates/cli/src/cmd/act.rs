@@ -30,17 +30,17 @@ macro_rules! action {
 
 action!(
     Cancel,
-    "End jobs",
+    "Cancel jobs",
     "Examples:\n  muster cancel 42\n  muster cancel 42_3    one task of an array\n  muster cancel train"
 );
 action!(
     Hold,
-    "Keep waiting jobs from starting",
+    "Hold waiting jobs: they do not start until released",
     "Examples:\n  muster hold 42\n  muster release 42"
 );
-action!(Release, "Let held jobs start", "Examples:\n  muster release 42");
+action!(Release, "Release held jobs", "Examples:\n  muster release 42");
 
-/// Try jobs again from the queue
+/// Queue jobs again: running ones are stopped first, ended ones run again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster requeue 42          stop it, or take it after its end, and queue it \
@@ -300,16 +300,16 @@ mod tests {
         let mut behind = job(7, JobState::Queued);
         behind.held = Some("breaker image:x".into());
         // The server knows that a release would be refused.
-        behind.waiting = Some("is held by breaker image:x; an operator holds that open".into());
+        behind.waiting = Some("is held by breaker image:x; an operator forced that open".into());
         for (action, before) in [(JobAction::Release, &waits), (JobAction::Requeue, &running(7))] {
             let now = became(action, before, &behind).unwrap();
             assert!(!now.contains("muster release"), "{now}");
-            assert!(now.ends_with("; it is held by breaker image:x; an operator holds that open"));
+            assert!(now.ends_with("; it is held by breaker image:x; an operator forced that open"));
         }
-        behind.waiting = Some("is held by user:bob; `muster release 7` lets it go on".into());
+        behind.waiting = Some("is held by user:bob; `muster release 7` releases it".into());
         let now = became(JobAction::Requeue, &running(7), &behind).unwrap();
-        let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` lets \
-                    it go on";
+        let want = "job 7 goes back to the queue; it is held by user:bob; `muster release 7` \
+                    releases it";
         assert_eq!(now, want);
         behind.held = None;
         assert_eq!(became(JobAction::Release, &waits, &behind).unwrap(), "job 7 may start");

@@ -1,4 +1,4 @@
-//! `muster alerts`: what somebody has to be told of.
+//! `muster alerts`: what somebody is notified of.
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
@@ -12,31 +12,31 @@ use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::{full, relative};
 
-/// List alerts, worst first; show one, or say that you look after it
+/// List alerts, worst first; show or acknowledge one
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "alert",
     after_help = "Examples:\n  muster alerts\n  muster alerts --all\n  muster alerts show 3f9c2b7d1a60e455\n  \
 muster alerts ack 3f9c2b7d1a60e455 --note 'the switch is being replaced'\n  muster alerts -o json | jq '.items[] | select(.urgency == \"page\")'\n\n\
 An acknowledged alert is not repeated or passed on, until it becomes more urgent.\n\
-`muster silence create` keeps planned work quiet; `muster routing` says who is told."
+`muster silence create` mutes planned work; `muster routing` says who is notified."
 )]
 pub(crate) struct AlertsCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Those that are over, too
+    /// Resolved ones, too
     #[arg(short, long)]
     all: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show one: its cause, what is affected, what to do, who was told
+    /// Show one: its cause, what is affected, what to do, its notifications
     Show {
         /// Its id, or the beginning of it
         id: String,
     },
-    /// Say that you look after them
+    /// Acknowledge alerts
     Ack {
         /// Their ids, or the beginnings of them
         #[arg(required = true, value_name = "ID")]
@@ -59,7 +59,7 @@ impl AlertsCmd {
                     output::note(if self.all {
                         "there was no alert"
                     } else {
-                        "nothing is wrong that somebody has to be told of; --all shows what was"
+                        "no alert is open; --all shows resolved ones"
                     });
                     return Ok(0);
                 }
@@ -82,7 +82,7 @@ impl AlertsCmd {
                     match client.acknowledge(id, &note).await {
                         Ok(after) => {
                             if ctx.is_table() {
-                                output::print(&format!("alert {} is looked after\n", after.id))?;
+                                output::print(&format!("alert {} is acknowledged\n", after.id))?;
                             }
                             done.push(after);
                         }
@@ -160,12 +160,12 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
     f.line("Owner", &a.owner);
     f.line("Project", a.project.as_deref().unwrap_or_default());
     f.line("Since", full(now, a.since));
-    f.line("Over", a.resolved_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Resolved", a.resolved_at.map(|t| full(now, t)).unwrap_or_default());
     f.line("Became part of", a.merged_into.as_deref().unwrap_or_default());
     f.line("Silenced by", a.silenced.as_deref().unwrap_or_default());
     if let Some(k) = &a.acknowledged {
         let note = if k.note.is_empty() { String::new() } else { format!(": {}", k.note) };
-        f.line("Looked after", format!("by {} {}{note}", k.by, relative(now, k.at)));
+        f.line("Acknowledged", format!("by {} {}{note}", k.by, relative(now, k.at)));
     }
     f.line("Runbook", runbook(a));
     f.line("Evidence", &a.evidence);
@@ -180,13 +180,13 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
             f.text(&format!("{} conditions in all", a.count));
         }
     }
-    f.section("Told", on);
+    f.section("Notifications", on);
     if a.told.is_empty() {
-        f.text("nobody yet; `muster routing` says who would be");
+        f.text("none; `muster routing` shows the receivers");
     }
     for t in &a.told {
-        let what = if t.over { "that it is over" } else { "that it is so" };
-        f.text(&format!("{} {what}, {}", t.receiver, relative(now, t.at)));
+        let what = if t.over { "resolved" } else { "firing" };
+        f.text(&format!("{}: {what}, {}", t.receiver, relative(now, t.at)));
     }
     f.0
 }

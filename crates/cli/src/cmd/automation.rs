@@ -11,11 +11,11 @@ use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell};
 use muster_terminal::output::time::{full, relative};
 
-/// Say how automation stands and how far it may go, stop it, or let it go on
+/// Show what automation does and its limits; stop or resume it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster automation\n  muster automation stop --reason 'the network is being rebuilt'\n  muster automation resume\n\n\
-While it is stopped, findings are still written down and jobs still restart; nothing is done to nodes.\n\
+While it is stopped, findings are still recorded and jobs still restart; nothing is done to nodes.\n\
 `muster policy apply` sets the modes and limits (`remedies`)."
 )]
 pub(crate) struct AutomationCmd {
@@ -31,7 +31,7 @@ enum Verb {
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// It may go on
+    /// Remediations run again
     Resume,
 }
 
@@ -52,11 +52,11 @@ impl AutomationCmd {
 
 /// In a line.
 pub(crate) fn brief(a: &Automation) -> String {
-    let held = format!("holds {} of at most {} nodes out of service", a.out, a.out_at_most);
+    let held = format!("{} of at most {} nodes out of service", a.out, a.out_at_most);
     match (a.state.as_str(), &a.reason) {
         ("stopped", Some(why)) => {
             let who = if a.by_operator { "stopped" } else { "stopped itself" };
-            format!("{who}: {why}; `muster automation resume` lets it go on")
+            format!("{who}: {why}; `muster automation resume` resumes it")
         }
         ("off", _) => "off: the policy says `remedies.enabled: false`".into(),
         (state, _) => format!("{state}; {held}"),
@@ -65,9 +65,9 @@ pub(crate) fn brief(a: &Automation) -> String {
 
 fn word(m: Mode) -> &'static str {
     match m {
-        Mode::DetectOnly => "is only written down",
-        Mode::Approve => "waits for approval",
-        Mode::Automatic => "is done",
+        Mode::DetectOnly => "no action (detect-only)",
+        Mode::Approve => "pending approval",
+        Mode::Automatic => "automatic",
     }
 }
 
@@ -132,8 +132,8 @@ pub(crate) mod tests {
         for part in [
             "Out now:      1 of 16 nodes, at most 3",
             "This hour:    1 taken, at most 2",
-            "drain        drain the node and test it                is done",
-            "reboot       reboot the node                           waits for approval",
+            "drain        drain the node and test it                automatic",
+            "reboot       reboot the node                           pending approval",
             "hgx-03 1m ago",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");

@@ -12,7 +12,7 @@ use muster_terminal::output::colour::Style;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
 
-/// List circuit breakers: parts of the site that take no work until a probe passes
+/// List circuit breakers: parts of the site that get no work until a probe passes
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster breakers\n  muster breakers force leaf:eu/c1/s1/l2 open --reason 'switch swap at noon'\n  \
@@ -27,7 +27,7 @@ pub(crate) struct Breakers {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Hold a breaker where it shall be
+    /// Force a breaker into a state, until it is released
     Force {
         /// What it is about, as kind:name
         entity: Entity,
@@ -95,7 +95,7 @@ impl Breakers {
 
 fn said(b: &Breaker) -> String {
     let held = match &b.pinned {
-        Some(_) => "is held",
+        Some(_) => "is forced",
         None => "follows its own rules and is",
     };
     format!("breaker {} {held} {}\n", b.entity, b.state.word())
@@ -111,7 +111,7 @@ pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
             BreakerState::Closed => Style::Faint,
         };
         let probe = match (&b.pinned, &b.probe, b.probe_at) {
-            (Some(by), ..) => format!("held by {by}"),
+            (Some(by), ..) => format!("forced by {by}"),
             (None, Some(p), _) => p.clone(),
             (None, None, Some(at)) => relative(now, at),
             (None, None, None) => String::new(),
@@ -142,7 +142,7 @@ pub(crate) mod tests {
         held.pinned = Some("user:ops".into());
         let text = table(&[breaker(), held], Time(120_000)).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.contains("in 3m") && text.contains("held by user:ops"), "{text}");
+        assert!(text.contains("in 3m") && text.contains("forced by user:ops"), "{text}");
         assert_eq!(
             said(&breaker()),
             "breaker leaf:eu/c1/s1/l2 follows its own rules and is open\n"

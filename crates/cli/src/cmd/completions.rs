@@ -4,7 +4,7 @@ use clap::Args;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
 
-/// Print a shell's completions
+/// Print shell completions
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  source <(muster completions bash)\n  muster completions zsh > ~/.zfunc/_muster\n  \

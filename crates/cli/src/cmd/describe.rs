@@ -14,7 +14,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output::colour;
 use muster_terminal::pick;
 
-/// Describe a job or a node for people
+/// Describe a job or a node
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster describe job 42\n  muster describe node hgx-0003\n  muster describe job 42 -o json"
@@ -26,7 +26,7 @@ pub(crate) struct Describe {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// A job: its gang, its attempts and why each ended, its whole story
+    /// A job: its gang, its attempts and why each ended, its timeline
     #[command(alias = "jobs")]
     Job {
         /// Id or name; an array's id stands for all of its tasks, ID_N for one

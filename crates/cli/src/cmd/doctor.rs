@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Check this machine and its configuration, and say how to mend what is wrong
+/// Check this machine and its configuration, and say how to fix what is wrong
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster doctor\n  muster doctor -o json | jq '.items[] | select(.state != \"ok\")'\n\n\
@@ -41,27 +41,19 @@ pub(super) struct Check {
     state: State,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Check {
-    Check { name, state: State::Ok, detail: detail.into(), mend: None }
+    Check { name, state: State::Ok, detail: detail.into(), fix: None }
 }
 
-pub(super) fn warn(
-    name: &'static str,
-    detail: impl Into<String>,
-    mend: impl Into<String>,
-) -> Check {
-    Check { name, state: State::Warn, detail: detail.into(), mend: Some(mend.into()) }
+pub(super) fn warn(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+    Check { name, state: State::Warn, detail: detail.into(), fix: Some(fix.into()) }
 }
 
-pub(super) fn fail(
-    name: &'static str,
-    detail: impl Into<String>,
-    mend: impl Into<String>,
-) -> Check {
-    Check { name, state: State::Fail, detail: detail.into(), mend: Some(mend.into()) }
+pub(super) fn fail(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+    Check { name, state: State::Fail, detail: detail.into(), fix: Some(fix.into()) }
 }
 
 #[derive(Debug, Serialize)]
@@ -96,8 +88,8 @@ fn text(items: &[Check], on: bool) -> String {
         let detail: String =
             c.detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         text.push_str(&format!("{}  {:<13} {detail}\n", paint(word, style, on), c.name));
-        if let Some(mend) = &c.mend {
-            text.push_str(&format!("      mend: {mend}\n"));
+        if let Some(fix) = &c.fix {
+            text.push_str(&format!("      fix: {fix}\n"));
         }
     }
     text
@@ -105,7 +97,7 @@ fn text(items: &[Check], on: bool) -> String {
 
 fn settings(ctx: &Ctx) -> Check {
     match ctx.settings() {
-        Err(e) => fail("settings", e.message, e.hint.unwrap_or_else(|| "mend the file".into())),
+        Err(e) => fail("settings", e.message, e.hint.unwrap_or_else(|| "fix the file".into())),
         Ok(s) => {
             let file = user_config(&ctx.global).filter(|f| f.exists());
             let from = file.map(|f| format!(", {}", f.display())).unwrap_or_default();
@@ -127,8 +119,8 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
     let client = match builder.build() {
         Ok(client) => client,
         Err(e) => {
-            let mend = e.hint().unwrap_or_else(|| "mend the settings".into());
-            return vec![fail("server", e.to_string(), mend)];
+            let fix = e.hint().unwrap_or_else(|| "fix the settings".into());
+            return vec![fail("server", e.to_string(), fix)];
         }
     };
     let mut checks = Vec::new();
@@ -150,8 +142,8 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
         Ok(me) => checks.push(ok("token", format!("works as {}", me.name))),
         Err(e) => {
             let f = Fail::from(e);
-            let mend = f.hint.unwrap_or_else(|| "make one with `muster token create`".into());
-            checks.push(fail("token", f.message, mend));
+            let fix = f.hint.unwrap_or_else(|| "make one with `muster token create`".into());
+            checks.push(fail("token", f.message, fix));
             return checks;
         }
     }
@@ -218,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_says_how_to_mend_it() {
+    fn every_fault_says_how_to_fix_it() {
         let text = text(&[ok("a", "fine"), fail("b", "broken", "turn it on")], false);
         assert_eq!(
             text,
-            "ok    a             fine\nFAIL  b             broken\n      mend: turn it on\n"
+            "ok    a             fine\nFAIL  b             broken\n      fix: turn it on\n"
         );
     }
 }

@@ -9,14 +9,14 @@ use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time;
 use muster_terminal::{follow, output, pick};
 
-/// Show what happened: the log
+/// Show the event log: who did what, when
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster events\n  muster events -f\n  muster events --after 1200 -o json\n  muster events --job 42\n  \
 muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
 )]
 pub(crate) struct Events {
-    /// Stay and show what comes
+    /// Follow: show new events as they come
     #[arg(short, long)]
     follow: bool,
     /// Only events after this one
@@ -40,7 +40,7 @@ impl Events {
                 known_job(&client, self.job).await?;
             }
             if list.cursor.is_some() {
-                output::note("note: there are more; --after goes on, --limit shows more at once");
+                output::note("note: there are more; --after continues, --limit shows more at once");
             }
             ctx.show(&list, |l| table(&l.items, now()).render())?;
             return Ok(0);

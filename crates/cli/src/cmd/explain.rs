@@ -14,7 +14,7 @@ use muster_terminal::output::time;
 use muster_terminal::pick;
 use std::path::PathBuf;
 
-/// Say why a job waits and what would help; or what a fault is and what to do
+/// Say why a job waits and what would help; or what a fault means and what to do
 #[derive(Debug, Args)]
 #[command(after_help = "A fault is explained without a server.\n\n\
 Examples:\n  muster explain 42\n  muster explain 42 -o json | jq .estimated_start\n  \

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Make rules for Prometheus and dashboards for Grafana
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster export prometheus-rules > muster-rules.yaml\n  muster export prometheus-rules --promises\n  \
+    after_help = "Examples:\n  muster export prometheus-rules > muster-rules.yaml\n  muster export prometheus-rules --slos\n  \
 muster export grafana --out dashboards/\n\n\
 docs/metrics.md says how they are used. No server is needed."
 )]
@@ -22,9 +22,9 @@ pub(crate) struct Export {
 enum What {
     /// Recording and alerting rules
     PrometheusRules {
-        /// Also the promises that come with Muster, as burn-rate alerts
+        /// Also the SLOs that come with Muster, as burn-rate alerts
         #[arg(long)]
-        promises: bool,
+        slos: bool,
         /// Into this file instead of stdout
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -40,9 +40,9 @@ enum What {
 impl Export {
     pub(crate) fn run(self) -> Result<u8, Fail> {
         match self.what {
-            What::PrometheusRules { promises, out } => {
+            What::PrometheusRules { slos, out } => {
                 let mut groups = rules::platform();
-                if promises {
+                if slos {
                     groups.extend(rules::promises(&muster_slo::defaults::set(1)));
                 }
                 let text = rules::file(&groups);

@@ -248,7 +248,7 @@ fn render(t: &FabricTest) -> String {
     for group in &t.together {
         let (all, half) = (group.len(), group.len().div_ceil(2));
         out += &format!(
-            "slow only together, {all} nodes at once: {} and {}; what lies between them is at fault\n",
+            "slow only together, {all} nodes at once: {} and {}; attributed to what lies between them\n",
             hostlist::compress(group[..half].iter().map(String::as_str)),
             hostlist::compress(group[half..].iter().map(String::as_str)),
         );

@@ -11,7 +11,7 @@ use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
 
-/// List what can go wrong: how it is found, what is done about it, and when it was last seen
+/// List failure modes: how each is detected and remediated, when it was last seen
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster failure-modes\n  muster failure-modes -o json | jq '.items[] | select(.open > 0)'\n  \
@@ -40,7 +40,8 @@ fn ladder(actions: &[Action]) -> String {
 }
 
 fn table(modes: &[FailureMode], now: Time) -> Table {
-    let mut table = Table::new(&["CODE", "SEVERITY", "CLASS", "LADDER", "OPEN", "SEEN", "LAST"]);
+    let mut table =
+        Table::new(&["CODE", "SEVERITY", "CLASS", "REMEDIATION", "OPEN", "SEEN", "LAST"]);
     for m in modes {
         table.row(vec![
             cell(&m.code),
@@ -63,10 +64,10 @@ pub(crate) fn markdown() -> String {
 <!-- Made by `muster failure-modes --markdown`. Do not edit: change crates/health/src/modes.rs. -->
 
 Everything that Muster knows can go wrong. Each has a stable code, which findings, incidents, rules
-of the policy and drills name. The ladder is what is done unless the policy says otherwise: the
-first step at first, the next one when it did not help for long ([remedies.md](remedies.md)).
+of the policy and drills name. The remediation is what is done unless the policy says otherwise:
+step 1 first, the next step when that did not help for long ([remediations.md](remediations.md)).
 
-| code | what | class | severity | ladder | work leaves |
+| code | what | class | severity | remediation | work leaves |
 | --- | --- | --- | --- | --- | --- |
 "
     .to_owned();
@@ -84,11 +85,11 @@ first step at first, the next one when it did not help for long ([remedies.md](r
     }
     text.push_str(
         "\nWork leaves `now` (it is stopped at once), after a `checkpoint` (it is asked for one and\n\
-         goes on elsewhere), or may `finish` for as long as the policy waits.\n",
+         continues elsewhere), or may `finish` for as long as the policy waits.\n",
     );
     for m in MODES {
         text.push_str(&format!(
-            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What is done** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Practised by** {}.\n",
+            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **Remediation** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Practised by** {}.\n",
             m.code, m.title, m.detector, m.false_alarm, steps(m.ladder), m.runbook, book(m.code), drill(m.drill),
         ));
     }
@@ -126,7 +127,7 @@ const NOT_YET: &[(&str, &str)] = &[
     ),
     (
         "Coolant leaks",
-        "no sensor of the room or the rack is read; hot GPUs and lost racks are seen",
+        "no sensor of the data hall or the rack is read; hot GPUs and lost racks are seen",
     ),
     ("Preemption without a checkpoint", "the work is lost and counted; there is no finding"),
     (
@@ -134,7 +135,7 @@ const NOT_YET: &[(&str, &str)] = &[
         "quotas and budgets limit it ([scheduling.md](scheduling.md)); there is no finding",
     ),
     (
-        "GPUs that are held and idle",
+        "GPUs that are allocated and idle",
         "the policy warns and takes them back ([scheduling.md](scheduling.md)); there is no finding",
     ),
 ];
@@ -144,9 +145,9 @@ fn steps(actions: &[Action]) -> String {
     let by_default = Remedies::default();
     let told = |a: &Action| {
         let who = match by_default.mode(*a) {
-            Mode::DetectOnly => "written down only",
+            Mode::DetectOnly => "no action",
             Mode::Approve => "on approval",
-            Mode::Automatic => "by itself",
+            Mode::Automatic => "automatic",
         };
         format!("{} ({who})", a.words())
     };

@@ -10,7 +10,7 @@ use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
 use muster_terminal::{output, pick};
 
-/// List faults that nodes told of, newest first
+/// List faults that nodes reported, newest first
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster faults\n  muster faults --node hgx-0003\n  muster faults --job 42\n  \
@@ -20,7 +20,7 @@ pub(crate) struct Faults {
     /// Only this node's
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only those that hit this job: its id or name
+    /// Only those that affected this job: its id or name
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
     /// Only faults of this code
@@ -45,7 +45,7 @@ impl Faults {
             pick::known_node(&client, self.node.as_deref()).await?;
         }
         if ctx.is_table() && list.items.is_empty() {
-            output::note("no faults were told of");
+            output::note("no faults were reported");
             return Ok(0);
         }
         if list.cursor.is_some() && ctx.is_table() {
@@ -77,7 +77,7 @@ pub(crate) async fn pages(
 
 /// The faults as a table; without the nodes where there is only one.
 pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
-    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ASKS FOR", "TEXT"];
+    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ACTION", "TEXT"];
     if !nodes {
         head.remove(1);
     }

@@ -13,7 +13,7 @@ use muster_terminal::output::table::{Cell, Table, cell, number};
 use muster_terminal::output::time::{full, relative};
 use muster_terminal::{output, pick};
 
-/// List what was found to be wrong, or show one finding
+/// List findings: what is wrong, with its evidence; or show one
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -41,7 +41,7 @@ pub(crate) struct Findings {
     /// Only findings at least so bad
     #[arg(long, value_enum, value_name = "SEVERITY")]
     severity: Option<Bad>,
-    /// Only findings that hit this job: its id or name
+    /// Only findings that affected this job: its id or name
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
     /// At most so many
@@ -51,7 +51,7 @@ pub(crate) struct Findings {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Close findings: they are of no account any more
+    /// Close findings
     Close {
         /// Their numbers
         #[arg(required = true, value_name = "ID")]
@@ -129,9 +129,9 @@ impl Findings {
         }
         if ctx.is_table() && list.items.is_empty() {
             output::note(if self.all {
-                "nothing was found"
+                "there was no finding"
             } else {
-                "nothing is wrong that is known; --all shows what was"
+                "no finding is open; --all shows closed ones"
             });
             return Ok(0);
         }
@@ -198,10 +198,10 @@ fn text(f: &Finding, now: Time, on: bool) -> String {
     out.line("First seen", full(now, f.first_seen));
     out.line("Last seen", full(now, f.last_seen));
     out.line("Opened", full(now, f.opened_at));
-    out.line("Hit", f.attempt.as_deref().unwrap_or_default());
+    out.line("Affected", f.attempt.as_deref().unwrap_or_default());
     out.line("Rank", f.rank.map(|r| r.to_string()).unwrap_or_default());
     out.line("Incident", f.incident.as_deref().unwrap_or_default());
-    out.line("Remedy", f.remedy.as_deref().unwrap_or_default());
+    out.line("Remediation", f.remedy.as_deref().unwrap_or_default());
     out.line("Closed", f.closed_at.map(|t| full(now, t)).unwrap_or_default());
     out.line("Because", f.closed_why.as_deref().unwrap_or_default());
     if !f.evidence.is_empty() {
@@ -252,7 +252,7 @@ pub(crate) mod tests {
             "Finding:      12 (gpu-off-bus)",
             "About:        gpu:hgx-01/3",
             "Confidence:   98%",
-            "Remedy:       31",
+            "Remediation:  31",
             "  rank 3 ended",
             "Reboot the node.",
         ] {

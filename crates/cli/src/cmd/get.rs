@@ -6,8 +6,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{Fail, NOT_FOUND};
 use muster_terminal::pick;
 
-/// Get objects: jobs, nodes, projects, tokens, secrets, events, faults, reservations, quotas or the
-/// policy
+/// Print objects: jobs, nodes, projects, tokens, secrets, events, faults, quotas, …
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster get jobs\n  muster get job 42 -o json\n  muster get node hgx-0003 -o yaml\n  \

@@ -1,4 +1,4 @@
-//! `muster health`: how the site stands, worst first.
+//! `muster health`: what is wrong now, worst first.
 
 use clap::Args;
 use muster_api::HealthSummary;
@@ -9,12 +9,12 @@ use muster_terminal::output::colour::{self, Style, paint};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::plural;
 
-/// Say how the site stands: what is wrong, and what waits for an operator
+/// Show what is wrong now, worst first, and what is pending approval
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster health\n  muster health --watch\n  muster health -o json | jq '.waiting[].id'\n\n\
-Worst first: remedies that wait for approval, incidents, findings, breakers.\n\
-`muster findings`, `muster incident` and `muster remedies` say more of each."
+Worst first: remediations pending approval, incidents, findings, breakers.\n\
+`muster findings`, `muster incident` and `muster remediations` show more of each."
 )]
 pub(crate) struct Health {
     /// Draw again whenever something happens
@@ -46,11 +46,11 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     // A tenant is told of their own work and whether the site's operators were paged.
     let word = match (s.state.as_str(), s.automation.is_some()) {
-        ("well", true) => "all is well",
-        ("well", false) => "nothing is known to be wrong with your work, and no page is open",
-        ("attention", true) => "something is wrong and looked after",
+        ("well", true) => "healthy",
+        ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
+        ("attention", true) => "something is wrong; remediation in progress",
         (_, false) => "something is wrong",
-        _ => "something waits for an operator",
+        _ => "something needs an operator",
     };
     f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(word, style, on)));
     for r in &s.reasons {
@@ -65,9 +65,9 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
         f.line("Spares", format!("{} of {} left", s.spares_left, s.spares));
     }
     if !s.waiting.is_empty() {
-        f.section("Waiting for approval", on);
-        f.table(&super::remedies::table(&s.waiting, now), on);
-        f.text("`muster remedies approve ID` lets one go on, `deny ID` does not");
+        f.section("Pending approval", on);
+        f.table(&super::remediations::table(&s.waiting, now), on);
+        f.text("`muster remediations approve ID` runs one, `deny ID` ends it");
     }
     if !s.incidents.is_empty() {
         f.section("Incidents", on);
@@ -116,8 +116,8 @@ mod tests {
     fn a_site_that_is_well_is_told_in_four_lines() {
         assert_eq!(
             text(&summary(), Time(0), false),
-            "Site:         all is well\n\
-             Automation:   running; holds 1 of at most 3 nodes out of service\n\
+            "Site:         healthy\n\
+             Automation:   running; 1 of at most 3 nodes out of service\n\
              Nodes:        1 quarantined, 15 ready\n\
              Spares:       1 of 2 left\n"
         );
@@ -128,7 +128,7 @@ mod tests {
         let mut s = summary();
         s.automation = None;
         let first = |s: &HealthSummary| text(s, Time(0), false).lines().next().unwrap().to_owned();
-        let well = "nothing is known to be wrong with your work, and no page is open";
+        let well = "nothing is known to be wrong with your jobs, and no page is open";
         assert_eq!(first(&s), format!("Site:         {well}"));
         s.state = "attention".into();
         s.reasons = vec!["the operators of this site were paged".into()];
@@ -140,20 +140,14 @@ mod tests {
     fn what_waits_comes_first_and_says_what_to_do() {
         let mut s = summary();
         s.state = "bad".into();
-        s.reasons = vec!["1 remedy waits for approval".into()];
+        s.reasons = vec!["1 remediation pending approval".into()];
         s.waiting = vec![muster_api::samples::remedy(31)];
         s.findings = vec![muster_api::samples::finding(12)];
         s.findings_open = 4;
         s.incidents = vec![muster_api::samples::incident()];
         let text = text(&s, Time(120_000), false);
-        let order = [
-            "waits for an operator",
-            "Waiting for approval",
-            "31",
-            "Incidents",
-            "Findings",
-            "and 3 more",
-        ];
+        let order =
+            ["needs an operator", "Pending approval", "31", "Incidents", "Findings", "and 3 more"];
         let mut at = 0;
         for part in order {
             let here = text[at..].find(part).unwrap_or_else(|| panic!("{part:?} in\n{text}"));

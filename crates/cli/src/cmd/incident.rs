@@ -11,7 +11,7 @@ use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::{full, relative};
 
-/// List incidents, show one, write about it, or get a draft of its report
+/// List incidents, show one, add a note, or draft its report
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "incidents",
@@ -30,25 +30,25 @@ pub(crate) struct IncidentCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Write something down about an incident
+    /// Add a note to an incident
     Note {
         /// Its number
         id: String,
-        /// What is to be remembered
+        /// The note
         text: String,
     },
-    /// Take an incident on, or let it go
+    /// Take ownership of an incident, or release it
     Own {
         /// Its number
         id: String,
-        /// Somebody else takes it on
+        /// Assign it to somebody else
         #[arg(long, value_name = "WHO")]
         by: Option<String>,
-        /// Nobody any more
+        /// Remove its owner
         #[arg(long, conflicts_with = "by")]
         release: bool,
     },
-    /// Everything that happened, what it cost, and what people wrote
+    /// Show the timeline, the impact and the notes of an incident
     Record {
         /// Its number
         id: String,
@@ -69,7 +69,7 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
         }
         Verb::Record { id } => {
             let record = client.incident_record(&id).await?;
-            ctx.show(&record, |r| story(r, now(), on()))?;
+            ctx.show(&record, |r| record_text(r, now(), on()))?;
             return Ok(0);
         }
         Verb::Report { id } => {
@@ -82,20 +82,20 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
 }
 
 /// The record of an incident for people.
-fn story(r: &IncidentRecord, now: Time, on: bool) -> String {
+fn record_text(r: &IncidentRecord, now: Time, on: bool) -> String {
     let mut f = Facts(text(&r.incident, now, on));
     let m = &r.impact;
-    f.section("What it cost", on);
+    f.section("Impact", on);
     f.line("Lasted", output::time::length(muster_model::units::Span(m.seconds * 1000)));
-    f.line("Known after", format!("{} s", m.seconds_to_detect));
+    f.line("Detected in", format!("{} s", m.seconds_to_detect));
     f.line("GPU-hours", format!("{}.{:03}", m.gpu_milli_hours / 1000, m.gpu_milli_hours % 1000));
     f.line("Nodes", m.nodes.join(", "));
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
-    f.line("Jobs hit", jobs.join(", "));
+    f.line("Jobs", jobs.join(", "));
     f.line("Projects", m.projects.join(", "));
     f.line("Pages sent", m.pages);
     f.line("Runbooks", r.runbooks.join(", "));
-    f.section("What happened", on);
+    f.section("Timeline", on);
     let mut t = Table::new(&["WHEN", "WHAT", "NODE", "BY", ""]);
     for e in &r.timeline {
         let zone = jiff::tz::TimeZone::system();
@@ -176,7 +176,7 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
         f.table(&super::findings::table(&i.findings, now, true), on);
         let kept = i.findings.len() as u64;
         if i.count > kept {
-            f.text(&format!("{kept} of {} are remembered", i.count));
+            f.text(&format!("{kept} of {} are shown", i.count));
         }
     }
     if !i.changes.is_empty() {
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         for part in [
             "Cause:        leaf:eu/c1/s1/l2",
             "gpu-off-bus",
-            "1 of 6 are remembered",
+            "1 of 6 are shown",
             "1m00s before  the scheduling policy was set  user:ops",
             "Look at the switch, not at the nodes.",
         ] {

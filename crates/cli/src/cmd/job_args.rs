@@ -39,7 +39,7 @@ pub(crate) struct JobArgs {
     /// A share of one GPU on each node instead of whole GPUs, in thousandths
     #[arg(long, value_name = "N")]
     pub(crate) gpu_milli: Option<String>,
-    /// Keep the gang inside one leaf, rack, nvlink, …: [required:]LEVEL or preferred:LEVEL
+    /// Topology constraint: one leaf, rack, nvlink, … for all: [required:]LEVEL or preferred:LEVEL
     #[arg(long, value_name = "LEVEL")]
     pub(crate) topology: Option<String>,
     /// Cut the gang into pieces of so many nodes, each inside one NVLink domain
@@ -78,7 +78,7 @@ pub(crate) struct JobArgs {
     /// A directory to bind: SRC:DST[:ro]
     #[arg(long, value_name = "SRC:DST")]
     pub(crate) volume: Vec<String>,
-    /// A word for reports
+    /// A tag for reports
     #[arg(long, value_name = "K=V")]
     pub(crate) tag: Vec<String>,
     /// Directory the ranks start in [default: this one, when the server is on this machine]
@@ -91,7 +91,7 @@ pub(crate) struct JobArgs {
     /// checkpoint directory the next attempt after a lost node waits for it
     #[arg(long, value_name = "TIME|continue")]
     pub(crate) on_partition: Option<String>,
-    /// Try again so often after the job failed by itself
+    /// Application retries: how often it runs again after it failed by itself
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<String>,
     /// Do not start it before `muster release`

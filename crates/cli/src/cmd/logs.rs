@@ -8,7 +8,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::follow::{self, Printer};
 use muster_terminal::{output, pick};
 
-/// Show what a job's ranks print
+/// Show the output of a job's ranks
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n\n\
@@ -18,7 +18,7 @@ pub(crate) struct Logs {
     /// Id or name
     #[arg(value_name = "JOB")]
     job: String,
-    /// Stay and show what comes, until the job has ended
+    /// Follow: show new output as it comes, until the job has ended
     #[arg(short, long)]
     follow: bool,
     /// Only this rank's

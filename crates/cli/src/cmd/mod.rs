@@ -28,7 +28,7 @@ pub(crate) mod project;
 pub(crate) mod ps;
 pub(crate) mod quota;
 pub(crate) mod readiness;
-pub(crate) mod remedies;
+pub(crate) mod remediations;
 pub(crate) mod report;
 pub(crate) mod reservation;
 pub(crate) mod routing;

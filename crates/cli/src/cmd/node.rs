@@ -13,7 +13,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{output, pick};
 
-/// Steer nodes: cordon, drain, retire, …
+/// Manage nodes: cordon, drain, qualify, retire, …
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
@@ -28,7 +28,7 @@ pub(crate) struct NodeCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// No new work; what runs is not touched
+    /// Cordon nodes: no new work is placed there; what runs stays
     Cordon {
         #[command(flatten)]
         nodes: Names,
@@ -36,9 +36,9 @@ enum Verb {
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// New work again after a cordon
+    /// Uncordon nodes: new work is placed there again
     Uncordon(Names),
-    /// No new work, and what runs leaves
+    /// Drain nodes: no new work is placed there, and what runs leaves
     Drain {
         #[command(flatten)]
         nodes: Names,
@@ -49,13 +49,13 @@ enum Verb {
         #[arg(long)]
         stop: bool,
     },
-    /// New work again after a drain
+    /// Undrain nodes: new work is placed there again
     Undrain(Names),
-    /// Forget nodes that will not come back
+    /// Retire nodes that will not return
     Retire(Names),
     /// Decide again about nodes that have seen more than this server (restored from a backup)
     Reconcile(Names),
-    /// Say what nodes are kept for, and how likely they are to fail
+    /// Set the role of nodes, and how likely they are to fail
     Mark {
         #[command(flatten)]
         nodes: Names,
@@ -66,7 +66,7 @@ enum Verb {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
         hazard: Option<u32>,
     },
-    /// People repaired nodes: they are tested, and return when they pass
+    /// Report nodes as repaired: they are tested, and return to service when they pass
     Repaired {
         #[command(flatten)]
         nodes: Names,
@@ -82,18 +82,18 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-    /// GPUs of a node take no work; the rest of it goes on
+    /// Exclude GPUs of a node from new work; the other GPUs stay in service
     ExcludeGpu {
         /// The node
         node: String,
-        /// Indices of all GPUs that take no work; none at all lets every GPU work again
+        /// Indices of all GPUs to exclude; none at all returns every GPU to service
         #[arg(value_name = "GPU", value_delimiter = ',',
             value_parser = clap::value_parser!(u32).range(0..64))]
         gpus: Vec<u32>,
         /// Why
         #[arg(long, default_value = "", required_unless_present = "none")]
         reason: String,
-        /// Let every GPU work again
+        /// Return every GPU to service
         #[arg(long, conflicts_with = "gpus")]
         none: bool,
     },
@@ -153,7 +153,7 @@ impl NodeCmd {
             Verb::ExcludeGpu { node, gpus, reason, none } => {
                 if gpus.is_empty() && !none {
                     return Err(Fail::usage("no GPU is named")
-                        .hint("give their indices, like 3 or 3,5; --none lets all work again"));
+                        .hint("give their indices, like 3 or 3,5; --none returns all to service"));
                 }
                 let body = ExcludeRequest { gpus, reason };
                 (Names { nodes: vec![node] }, Act::Exclude(body))

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Show the scheduling policy, or set it
+/// Show or set the scheduling policy
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster policy\n  muster policy -o yaml > policy.yaml\n  \
 muster policy apply policy.yaml --dry-run\n  muster policy apply policy.yaml")]

@@ -7,7 +7,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output::bar::part;
 use muster_terminal::output::table::{Table, cell, number};
 
-/// Show what nodes, racks or feeds draw, beside what they could and may
+/// Show the power draw of nodes, racks or feeds, compared with their limits
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster power\n  muster power --by rack\n  muster power --by feed -o json\n\n\

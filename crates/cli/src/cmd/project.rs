@@ -6,7 +6,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell};
 
-/// Make and list projects
+/// Create and list projects
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster project create nlp --description 'language models'\n  muster project list"
@@ -18,7 +18,7 @@ pub(crate) struct ProjectCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a project
+    /// Create a project
     Create {
         /// Its name
         name: String,
@@ -36,7 +36,7 @@ impl ProjectCmd {
         match self.verb {
             Verb::Create { name, description } => {
                 let made = client.create_project(&CreateProject { name, description }).await?;
-                ctx.show(&made, |p| format!("project {} is made\n", p.name))?;
+                ctx.show(&made, |p| format!("project {} is created\n", p.name))?;
             }
             Verb::List => {
                 let list = client.projects().await?;

@@ -12,7 +12,7 @@ use muster_terminal::jobs;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 
-/// List jobs: those that have not ended, and those that just did
+/// List jobs: active ones, and those that just ended
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster ps\n  muster ps -a --user alice\n  muster ps --state queued,running --watch\n  \
@@ -285,7 +285,7 @@ pub(crate) mod tests {
     #[test]
     fn promised_starts_notices_and_parts_are_shown() {
         let mut promised = job(5, JobState::Queued);
-        promised.waiting = Some("waits for room".into());
+        promised.waiting = Some("waits for free capacity".into());
         promised.promise = Some(Promise {
             at: Time(3_900_000).into(),
             nodes: vec!["hgx-01".into()],
@@ -301,13 +301,13 @@ pub(crate) mod tests {
         assert!(text.lines().nth(2).is_some_and(|l| l.contains("1  0.25")), "{text}");
         let n = Notice {
             reason: muster_model::job::StopReason::Resized { nodes: 4 },
-            message: "it goes on with 4 nodes".into(),
+            message: "it continues with 4 nodes".into(),
             at: Time(0).into(),
             until: Time(60_000).into(),
         };
         assert_eq!(
             jobs::notice(&n, Time(0), &TimeZone::UTC),
-            "stops by 00:01: it goes on with 4 nodes"
+            "stops by 00:01: it continues with 4 nodes"
         );
     }
 

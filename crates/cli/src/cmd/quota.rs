@@ -9,7 +9,7 @@ use muster_terminal::output::{self, gpus, percent};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Show who is entitled to how many GPUs and has had how much, or set it
+/// Show or set quotas of GPUs, and who uses how many
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster quota\n  muster quota -o json | jq '.report.accounts'\n  \

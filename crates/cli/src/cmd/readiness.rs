@@ -6,7 +6,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, state};
 
-/// Go through the checklists of operators: what is there, what is missing, how to mend it
+/// Check the site against the operators' checklists: pass or fail, and how to fix it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster readiness\n  muster readiness --missing\n  muster readiness -o json | jq '.checks[] | select(.state == \"missing\")'\n\n\
@@ -30,7 +30,7 @@ impl ReadinessCmd {
 }
 
 fn text(r: &Readiness) -> String {
-    let mut table = Table::new(&["CHECK", "STATE", "WHAT", "FOUND", "HOW TO MEND IT"]);
+    let mut table = Table::new(&["CHECK", "STATE", "WHAT", "FOUND", "HOW TO FIX IT"]);
     for c in &r.checks {
         table.row(vec![
             cell(&c.check),

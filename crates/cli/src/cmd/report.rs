@@ -11,7 +11,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output::colour;
 use muster_terminal::pick;
 
-/// Say where the time went
+/// Report where GPU time went: of a job, the fleet, a week or a month
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster report job 42\n  muster report job 42_3\n  muster report job 42 -o json | jq .ettr\n  muster report fleet\n  muster report fleet --days 1 --by hour -o json\n  muster report weekly\n  muster report monthly --back 0"
@@ -29,11 +29,11 @@ enum What {
         /// Id or name
         name: String,
     },
-    /// What became of all GPUs by the day or hour, and when demand meets what is there
+    /// The use of all GPUs by day or hour, and when demand reaches capacity
     Fleet(fleet::FleetArgs),
-    /// What a week was like: figures beside those of the week before, promises, incidents
+    /// A week compared with the week before: metrics, SLOs, incidents
     Weekly(period::PeriodArgs),
-    /// What a month was like: the same, with versions and capacity
+    /// A month compared with the month before: the same, with versions and capacity
     Monthly(period::PeriodArgs),
 }
 

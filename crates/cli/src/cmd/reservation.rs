@@ -16,7 +16,7 @@ use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 use std::path::{Path, PathBuf};
 
-/// List, make and delete reservations and maintenance windows
+/// List, create and delete reservations and maintenance windows
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "reserve",
@@ -35,12 +35,12 @@ pub(crate) struct ReservationCmd {
 enum Verb {
     /// List them
     List,
-    /// Make or replace what a file names
+    /// Create or replace what a file names
     Apply {
         /// YAML or JSON of `kind: Reservation`
         file: PathBuf,
     },
-    /// Make or replace one; --project (global) says whose, several with commas between
+    /// Create or replace one; --project (global) says whose, several with commas between
     Create(Create),
     /// Delete them
     Delete {
@@ -94,7 +94,7 @@ struct Create {
 enum OnBegin {
     /// It is stopped at the beginning and queued again
     Stop,
-    /// It goes on to its end
+    /// It runs to its end
     Finish,
 }
 
@@ -106,7 +106,7 @@ impl ReservationCmd {
                 if ctx.is_table() && list.items.is_empty() {
                     output::note(
                         "no reservations; `muster reservation create NAME --gpus N --project P \
-                         --length 1h` makes one, `--maintenance` in place of `--project` keeps \
+                         --length 1h` creates one, `--maintenance` in place of `--project` keeps \
                          nodes empty",
                     );
                 }

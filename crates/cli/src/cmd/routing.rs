@@ -11,11 +11,11 @@ use muster_terminal::output::time::relative;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Show who is told of alerts and what waits for them, or set it
+/// Show or set who is notified of alerts, and what is queued for them
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster routing\n  muster routing show -o yaml > routing.yaml\n  muster routing apply routing.yaml\n\n\
-Secrets are named in the file and kept in the project `operators`:\n  \
+Secrets are named in the file and stored in the project `operators`:\n  \
 muster project create operators\n  muster secret set hook-key --project operators"
 )]
 pub(crate) struct RoutingCmd {
@@ -41,7 +41,7 @@ impl RoutingCmd {
             None | Some(Verb::Show) if ctx.is_table() => {
                 let list = client.receivers().await?;
                 if list.items.is_empty() {
-                    output::note("nobody is told of anything; `muster routing apply --help`");
+                    output::note("nobody is notified of anything; `muster routing apply --help`");
                     return Ok(0);
                 }
                 output::print(&table(&list, now()).render())?;
@@ -59,7 +59,7 @@ impl RoutingCmd {
                 ctx.show(&after, |r| {
                     let (a, b) = (r.routing.receivers.len(), r.routing.routes.len());
                     format!(
-                        "{} and {} hold now\n",
+                        "{} and {} in force now\n",
                         output::plural(a, "receiver"),
                         output::plural(b, "route")
                     )

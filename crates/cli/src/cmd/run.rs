@@ -127,7 +127,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                     Wish::Go => {}
                     Wish::Detach => {
                         output::note(&format!(
-                            "detached; job {id} goes on\n  see it:  muster logs -f {id}\n  end it:  muster cancel {id}",
+                            "detached; job {id} continues\n  see it:  muster logs -f {id}\n  end it:  muster cancel {id}",
                             id = job.id
                         ));
                         return Ok(None);

@@ -12,20 +12,20 @@ use muster_terminal::output::colour::on;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// List runbooks, follow one, or let the machine follow it
+/// List runbooks, follow one step by step, or run it automatically
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "runbooks",
     after_help = "Examples:\n  muster runbook\n  muster runbook list --for gpu-off-bus\n  muster runbook show gpu-off-bus\n  \
 muster runbook run gpu-off-bus --node hgx-0003 --dry-run\n  \
 muster runbook run gpu-off-bus --node hgx-0003            step by step, on a terminal\n  \
-muster runbook run gpu-off-bus --node hgx-0003 --auto     the machine takes the steps\n  \
+muster runbook run gpu-off-bus --node hgx-0003 --auto     automatically\n  \
 muster runbook runs\n  muster runbook describe 1207\n  \
 muster runbook answer 1207 --step 8 --choose 'reseated or replaced'\n  \
 muster runbook answer 1207 --step 2 go\n  muster runbook stop 1207\n  \
 muster runbook apply our-own.md\n\n\
-The machine acts with the permissions of whoever started the run, and within automation's limits;\n\
-where it may not, it waits for a person."
+An automatic run has the permissions of whoever started it, and automation's limits;\n\
+where it may not act, it waits for a person."
 )]
 pub(crate) struct RunbookCmd {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ enum Verb {
         /// Say what each step would see and do; changes nothing
         #[arg(long)]
         dry_run: bool,
-        /// The machine takes the steps
+        /// Run the steps automatically
         #[arg(long, conflicts_with = "dry_run")]
         auto: bool,
     },
@@ -70,16 +70,16 @@ enum Verb {
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
     },
-    /// Show a run: what it saw, what it did, where it stands
+    /// Show a run: what it saw, what it did, its current step
     Describe {
         /// Its number
         run: String,
     },
-    /// Say a word at the step that a run stands at
+    /// Answer at the current step of a run
     Answer {
         /// Number of the run
         run: String,
-        /// Look or do it now; it is so or was done by hand; it is not; pass over it
+        /// Check or do it now; pass, or done by hand; fail; skip the step
         #[arg(value_enum, required_unless_present = "choose")]
         word: Option<Word>,
         /// The step that is meant
@@ -88,7 +88,7 @@ enum Verb {
         /// One of the choices of a question
         #[arg(long, value_name = "WORDS", conflicts_with = "word")]
         choose: Option<String>,
-        /// What there is to say to it
+        /// A note
         #[arg(long, default_value = "", value_name = "TEXT")]
         note: String,
     },
@@ -105,23 +105,23 @@ enum Verb {
         /// A file
         file: PathBuf,
     },
-    /// Take back a runbook of the site's own
+    /// Delete a runbook of the site's own
     Delete {
         /// Its name
         name: String,
     },
 }
 
-/// A word at a step.
+/// An answer at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Word {
-    /// Look now, or do it now
+    /// Check now, or do it now
     Go,
-    /// It is so, or it was done by hand
+    /// Pass, or it was done by hand
     Yes,
-    /// It is not so, or it could not be done
+    /// Fail, or it could not be done
     No,
-    /// Pass over it
+    /// Skip the step
     Skip,
 }
 
@@ -216,7 +216,7 @@ impl RunbookCmd {
                     output::note(if all {
                         "there was no run"
                     } else {
-                        "no run goes on; --all shows those that are over"
+                        "no run is active; --all shows ended ones"
                     });
                     return Ok(0);
                 }
@@ -253,7 +253,7 @@ impl RunbookCmd {
             }
             Verb::Delete { name } => {
                 client.delete_runbook(&name).await?;
-                output::note(&format!("the site's own runbook {name} is taken back"));
+                output::note(&format!("the site's own runbook {name} is deleted"));
             }
         }
         Ok(0)

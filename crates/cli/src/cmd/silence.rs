@@ -13,13 +13,13 @@ use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 
-/// List, make and end times in which some alerts are not told
+/// List, create and end silences: times in which some alerts notify nobody
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "silences",
     after_help = "Examples:\n  muster silence\n  muster silence create fans --under rack:eu/c1/s1/l2/r7 --length 2h --why 'fans are replaced'\n  \
 muster silence create nightly --kind 'thermal*' --start 2026-02-01T02:00:00Z --length 1h --every 24h\n  muster silence end fans\n\n\
-Silenced alerts are still shown. What lasts longer than the silence is told when it ends."
+Silenced alerts are still shown. What lasts longer than the silence notifies when it ends."
 )]
 pub(crate) struct SilenceCmd {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ pub(crate) struct SilenceCmd {
 enum Verb {
     /// List them
     List,
-    /// Make one, or replace the one of that name
+    /// Create one, or replace the one of that name
     Create(Create),
     /// End them
     End {
@@ -117,7 +117,7 @@ impl SilenceCmd {
                 let made = ctx.client()?.set_silence(name.as_str(), &body).await?;
                 ctx.show(&made, |s| {
                     let quiet = output::plural(s.silences as usize, "open alert");
-                    format!("silence {} is {}; it keeps {quiet} quiet\n", s.name, s.state)
+                    format!("silence {} is {}; it mutes {quiet}\n", s.name, s.state)
                 })?;
             }
             Some(Verb::End { names }) => {

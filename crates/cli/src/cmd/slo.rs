@@ -15,7 +15,7 @@ use muster_terminal::output::time::short;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Show what is promised and how much of it is left, or set what is promised
+/// Show SLOs and their error budgets, or set objectives
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "slos",
@@ -30,9 +30,9 @@ pub(crate) struct SloCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List them: budget left and how fast it is spent
+    /// List them: error budget left and burn rate
     List,
-    /// Show one: what was counted, why it was bad, how fast its budget is spent
+    /// Show one: what was counted, why it was bad, its burn rates
     Show {
         /// Its name
         name: String,
@@ -42,13 +42,13 @@ enum Verb {
         /// YAML or JSON of `kind: Objectives`, or OpenSLO
         file: PathBuf,
     },
-    /// Give up objectives
+    /// Delete objectives
     Delete {
         /// Their names
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Print the same promises as a file of rules for Prometheus
+    /// Print the same objectives as a file of rules for Prometheus
     Rules,
 }
 
@@ -82,7 +82,7 @@ impl SloCmd {
                 for name in &names {
                     match client.delete_objective(name).await {
                         Ok(()) if ctx.is_table() => {
-                            output::print(&format!("objective {name} is given up\n"))?;
+                            output::print(&format!("objective {name} is deleted\n"))?;
                         }
                         Ok(()) => {}
                         Err(e) => refusals.add(name, e),
@@ -114,14 +114,14 @@ async fn apply(ctx: &Ctx, client: &muster_client::Client, file: &Path) -> Result
         client.set_objectives(&Arc::new(wanted), Some(before.version)).await?;
     }
     let after = client.slos().await?;
-    ctx.show(&after, |l| format!("{} hold now\n", output::plural(l.items.len(), "objective")))
+    ctx.show(&after, |l| format!("{} in force now\n", output::plural(l.items.len(), "objective")))
 }
 
 fn rate(r: Option<f64>) -> String {
     r.map(|r| format!("{r:.1}x")).unwrap_or_else(|| "-".into())
 }
 
-/// How fast a budget is being spent, and over what: the long window of the worst rule that holds,
+/// The burn rate, and over what: the long window of the worst rule that fires,
 /// or the last hour, which is what the forecast takes.
 fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
     let worst = |a: &&FiringRule, b: &&FiringRule| {
@@ -135,12 +135,21 @@ fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
     shown.map_or_else(|| "-".into(), |(r, over)| format!("{}/{over}", rate(Some(r))))
 }
 
-/// When the budget is spent, where a rule says that it is spent too fast.
-fn spent_in(s: &Slo) -> String {
+/// When the budget is exhausted, where a rule says that it burns too fast.
+fn exhausted_in(s: &Slo) -> String {
     s.spent_in
         .filter(|_| matches!(s.state.as_str(), "burning" | "spent"))
         .map(short)
         .unwrap_or_default()
+}
+
+/// The state in the words of error budgets.
+fn shown_state(state: &str) -> &str {
+    match state {
+        "kept" => "met",
+        "spent" => "exhausted",
+        other => other,
+    }
 }
 
 fn left(s: &Slo) -> String {
@@ -150,7 +159,7 @@ fn left(s: &Slo) -> String {
     }
 }
 
-/// The promises as a table.
+/// The objectives as a table.
 pub(crate) fn table(list: &SloList) -> Table {
     let mut table = Table::new(&[
         "NAME",
@@ -159,20 +168,20 @@ pub(crate) fn table(list: &SloList) -> Table {
         "NOW",
         "WINDOW",
         "BUDGET LEFT",
-        "BURNS",
-        "SPENT IN",
+        "BURN RATE",
+        "EXHAUSTED IN",
         "OWNER",
     ]);
     for s in &list.items {
         table.row(vec![
             cell(&s.name),
-            state(&s.state),
+            state(shown_state(&s.state)),
             number(&s.target),
             number(s.good_text.as_deref().unwrap_or("-")),
             cell(&s.window),
             cell(left(s)),
             number(burns(&s.firing, &s.burn)),
-            cell(spent_in(s)),
+            cell(exhausted_in(s)),
             cell(&s.owner),
         ]);
     }
@@ -198,7 +207,7 @@ fn scope(s: &Slo) -> String {
 fn text(s: &Slo, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Objective", &s.name);
-    f.line("State", &s.state);
+    f.line("State", shown_state(&s.state));
     f.line("For", &s.description);
     f.line("Owner", &s.owner);
     f.line("Indicator", s.sli.word());
@@ -215,11 +224,12 @@ fn text(s: &Slo, on: bool) -> String {
         format!("{} of {}; the rest is taken as good", short(s.counted_for), s.window),
     );
     f.line("Budget left", left(s));
-    f.line("Spent in", s.spent_in.map(short).unwrap_or_default());
+    f.line("Exhausted in", s.spent_in.map(short).unwrap_or_default());
     f.line("Mean time", s.mean_time.map(short).unwrap_or_default());
     let gates: Vec<&str> = s.gates.iter().map(|g| g.word()).collect();
     if !gates.is_empty() {
-        let how = if s.gating { "stops now" } else { "stops when the budget is spent" };
+        let how =
+            if s.gating { "blocked now" } else { "blocked when the error budget is exhausted" };
         f.line("Gates", format!("{}: {how}", gates.join(", ")));
     }
     f.line("Alert", s.alert.as_deref().unwrap_or_default());
@@ -230,11 +240,11 @@ fn text(s: &Slo, on: bool) -> String {
     }
     f.table(&burn, on);
     if !s.firing.is_empty() {
-        f.section("Rules that hold", on);
+        f.section("Firing rules", on);
         for r in &s.firing {
             let (factor, long, short) = (r.factor, r.long, r.short);
             f.text(&format!(
-                "{}: faster than {factor}x over {long} ({:.1}x) and over {short} ({:.1}x)",
+                "{}: burn rate above {factor}x over {long} ({:.1}x) and over {short} ({:.1}x)",
                 r.urgency.word(),
                 r.long_rate,
                 r.short_rate

@@ -46,12 +46,12 @@ enum Verb {
         /// Where to; must not exist
         file: PathBuf,
     },
-    /// Fill an empty store from a backup: an older state of the site comes back
+    /// Restore a backup into an empty store: the site returns to an older state
     Restore {
         /// Where from
         file: PathBuf,
     },
-    /// Go on without entries that the log has lost for good, as after a restore
+    /// Accept that log entries are lost for good, and continue as after a restore
     AcceptLoss,
 }
 
@@ -158,7 +158,7 @@ fn accept_loss(ctx: &Ctx, url: &StoreUrl, dir: &Path) -> Result<u8, Fail> {
         "last_seq": last_seq,
     });
     ctx.show(&shown, |_| match &accepted {
-        Some(a) => format!("given up: {}\nthe log goes on after entry {last_seq}\n", a.lost),
+        Some(a) => format!("given up: {}\nthe log continues after entry {last_seq}\n", a.lost),
         None => format!("nothing is missing: the log reaches entry {last_seq}\n"),
     })?;
     if accepted.is_some() {

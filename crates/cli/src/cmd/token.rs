@@ -10,7 +10,7 @@ use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::relative;
 
-/// Make, list and revoke tokens
+/// Create, list and revoke API tokens
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster token create ci --role user --project nlp --ttl 90d\n  \
@@ -24,7 +24,7 @@ pub(crate) struct TokenCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token; its secret is shown this once. With --project (global) it is bound to one
+    /// Create a token; its secret is shown this once. With --project (global) it is bound to one
     Create {
         /// What to call it
         #[arg(default_value = "token")]
@@ -35,7 +35,7 @@ enum Verb {
         /// What it may do
         #[arg(long, value_enum, conflicts_with = "join")]
         role: Option<RoleArg>,
-        /// How long it works, such as 90d
+        /// How long it is valid, such as 90d
         #[arg(long)]
         ttl: Option<Span>,
         /// How many nodes may join with it
@@ -44,7 +44,7 @@ enum Verb {
     },
     /// List tokens, without their secrets
     List,
-    /// End tokens; none when one of the words names no token, or several
+    /// Revoke tokens; none when one of the words names no token, or several
     Revoke {
         /// Ids, or names that one token has
         #[arg(required = true)]
@@ -140,7 +140,7 @@ pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fai
             let ids: Vec<&str> = meant.iter().map(|t| t.id.as_str()).collect();
             let message = format!("{} tokens are called `{given}`: {}", ids.len(), ids.join(", "));
             Err(Fail::new(REFUSED, message)
-                .hint("name one by its id; `muster token list` tells when each was made"))
+                .hint("name one by its id; `muster token list` shows when each was created"))
         }
     }
 }

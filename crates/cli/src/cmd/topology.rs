@@ -10,7 +10,7 @@ use muster_terminal::output::{self, bar::bar};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Draw where nodes stand, or say it
+/// Draw, check or set the topology: where nodes are
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster topology\n  muster topology --depth rack\n  \
 muster topology check site.toml    without a server\n  muster topology apply site.toml")]

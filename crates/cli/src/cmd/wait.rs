@@ -6,7 +6,7 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::{follow, output, pick};
 
-/// Wait until jobs have ended, and return their exit code
+/// Wait until jobs end, and return their exit code
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster wait 42\n  muster wait 42 43 44 && echo all well\n  \
 muster wait $(muster submit train.yaml)\n\n\

@@ -16,7 +16,7 @@ use muster_terminal::output::table::{Table, cell, number};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Say what would happen if something were done; does nothing
+/// Predict what a job or a change would do; changes nothing
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -62,13 +62,13 @@ struct Twin {
     /// What is changed; several are made one after the other
     #[arg(long, value_name = "KEY=VALUE", required = true)]
     change: Vec<String>,
-    /// Pairs of simulated lives
+    /// Pairs of simulated runs
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// How far is looked ahead [default: 7d, or as long as the queue lasts]
+    /// How far ahead [default: 7d, or as long as the queue lasts]
     #[arg(long, value_name = "TIME")]
     horizon: Option<Span>,
-    /// About how long it may take; fewer seeds and a nearer horizon keep to it
+    /// About how long it may take; fewer seeds and a shorter horizon keep to it
     #[arg(long, default_value = "10s", value_name = "TIME")]
     budget: Span,
     /// Also write a page with the pictures of the first pair
@@ -121,7 +121,7 @@ impl Twin {
         if let (Some(file), Some((b, c))) = (&self.report, pairs.first()) {
             let now = Run {
                 label: "as it is",
-                about: "The site as its log tells it, lived on from now.",
+                about: "The site from its log, simulated from now on.",
                 outcome: &b.outcome,
                 history: &b.history,
             };
@@ -174,7 +174,7 @@ impl Twin {
         } else {
             String::new()
         };
-        output::note(&format!("living {} pairs, looking {looks}{fewer}", seeds));
+        output::note(&format!("simulating {} pairs, {looks}{fewer}", seeds));
         Ok(seeds)
     }
 }
@@ -248,7 +248,7 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
 
 fn text(a: &Answer) -> String {
     let mut out = format!("{}\n\n", a.summary);
-    let mut table = Table::new(&["FIGURE", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
+    let mut table = Table::new(&["METRIC", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
     for f in &a.figures {
         let [base, changed, change, interval] = f.cells();
         table.row(vec![

@@ -5,7 +5,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::time::relative;
 
-/// Say who the server takes you for
+/// Show who you are to the server
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster whoami\n  muster whoami -o json | jq -r .role")]
 pub(crate) struct Whoami {}

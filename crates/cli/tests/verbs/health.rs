@@ -39,19 +39,19 @@ fn breakers(c: &Cluster, node: &str) {
     assert!(out.stderr.contains("no breaker was ever open"), "{out:?}");
     let (entity, submit) = (format!("node:{node}"), ["whatif", "submit", "--nodes", "2"]);
     let force = ["breakers", "force", &entity, "open", "--reason", "switch works"];
-    says(&c.muster(&force), &[&format!("breaker {entity} is held open\n")]);
+    says(&c.muster(&force), &[&format!("breaker {entity} is forced open\n")]);
     let list = c.json(&["breakers"]);
     let b = &items(&list)[0];
     assert_eq!((&b["entity"], &b["state"]), (&entity.as_str().into(), &"open".into()), "{b:#}");
     assert_eq!((&b["nodes"], &b["reason"]), (&1.into(), &"switch works".into()), "{b:#}");
-    says(&c.muster(&["breakers"]), &[&entity, "held by"]);
+    says(&c.muster(&["breakers"]), &[&entity, "forced by"]);
     let out = c.muster(&[&submit[..], &["--gpus", "1", "--", "true"]].concat());
     says(&out, &["would wait", "1 behind an open breaker"]);
     refuses(&c.muster(&["breakers", "force", "node:nobody", "open"]), 3, &["nobody"]);
     let gpu = format!("gpu:{node}/0");
     refuses(&c.muster(&["breakers", "force", &gpu, "open"]), 5, &["there is no breaker for"]);
     let out = c.muster(&["breakers", "force", &entity, "closed"]);
-    says(&out, &[&format!("breaker {entity} is held closed\n")]);
+    says(&out, &[&format!("breaker {entity} is forced closed\n")]);
     let out = c.muster(&["breakers", "release", &entity]);
     says(&out, &[&format!("breaker {entity} follows its own rules and is closed\n")]);
     refuses(&c.muster(&["breakers", "release", &entity]), 5, &["is not held"]);
@@ -69,7 +69,7 @@ fn runbooks(c: &Cluster, node: &str) {
     let out = c.muster(&["runbook", "run", "no-spares", "--dry-run"]);
     says(&out, &["Nothing was done. A run would:", "fleet.spares"]);
     assert!(items(&c.json(&["runbook", "runs", "--all"])).is_empty(), "a rehearsal is no run");
-    refuses(&c.muster(&["runbook", "runs"]), 0, &["no run goes on; --all shows"]);
+    refuses(&c.muster(&["runbook", "runs"]), 0, &["no run is active; --all shows"]);
     refuses(&c.muster(&["runbook", "runs", "--all"]), 0, &["there was no run"]);
     refuses(&c.muster(&["runbook", "run", "node-lost"]), 2, &["needs `node`", "--node"]);
 
@@ -80,7 +80,7 @@ fn runbooks(c: &Cluster, node: &str) {
     let answer = |step: &str, more: &[&str]| {
         c.muster(&[&["runbook", "answer", &id, "--step", step], more].concat())
     };
-    refuses(&answer("3", &["go"]), 5, &["stands at step 1, not 3"]);
+    refuses(&answer("3", &["go"]), 5, &["is at step 1, not 3"]);
     says(&answer("1", &["go"]), &["fleet.spares is 0", "2. check: "]);
     says(&answer("2", &["go"]), &["4. ask: Take spares from elsewhere", "--choose 'WORDS'"]);
     refuses(&answer("4", &["--choose", "perhaps"]), 2, &["perhaps"]);

@@ -1,4 +1,4 @@
-//! What is promised, who is told, what is kept quiet, and whether the site is ready.
+//! Objectives, notifications, silences, and whether the site is ready.
 
 use super::{items, names, refuses, says, write};
 use crate::minutes::cluster::{Cluster, until};
@@ -14,12 +14,12 @@ pub(super) fn objectives(c: &Cluster) {
     let before = c.json(&["slo"]);
     assert!(names(&before).contains(&"job-success"), "{before:#}");
     let out = c.muster(&["slo", "apply", &file]);
-    says(&out, &[&format!("{} objectives hold now\n", items(&before).len() + 1)]);
+    says(&out, &[&format!("{} objectives in force now\n", items(&before).len() + 1)]);
     says(&c.muster(&["slo", "show", "our-wait"]), &["95% over 28d", "ops", "Burn rates"]);
     says(&c.muster(&["slo"]), &["our-wait", "BUDGET LEFT"]);
     says(&c.muster(&["slo", "rules"]), &["groups:", "our-wait"]);
     let out = c.muster(&["slo", "delete", "our-wait", "goodput"]);
-    says(&out, &["objective our-wait is given up\n", "objective goodput is given up\n"]);
+    says(&out, &["objective our-wait is deleted\n", "objective goodput is deleted\n"]);
     refuses(&c.muster(&["slo", "show", "our-wait"]), 3, &["our-wait"]);
     assert_eq!(items(&c.json(&["slo"])).len(), items(&before).len() - 1);
     let bad = write(c, "bad-slo.yaml", "kind: Objectives\nobjectives:\n  - {name: x}\n");
@@ -37,18 +37,18 @@ fn stopped(c: &Cluster) -> Option<Value> {
 pub(super) fn alerts(c: &Cluster) {
     let out = c.muster(&["alerts"]);
     out.code(0);
-    assert!(out.stderr.contains("nothing is wrong"), "{out:?}");
+    assert!(out.stderr.contains("no alert is open"), "{out:?}");
     says(&c.muster(&["automation", "stop", "--reason", "cooling works"]), &["cooling works"]);
-    until("somebody has to be told", || stopped(c).is_some());
+    until("an alert is open", || stopped(c).is_some());
     let alert = stopped(c).expect("it is open");
     let id = alert["id"].as_str().expect("an id").to_owned();
     assert_eq!((&alert["urgency"], &alert["state"]), (&"ticket".into(), &"firing".into()));
     says(&c.muster(&["alerts"]), &[&id, "ticket", "cooling works", "automation-stopped"]);
     let out = c.muster(&["alerts", "show", &id[..6]]);
-    says(&out, &["automation has stopped: ", "cooling works", "nobody yet"]);
+    says(&out, &["automation has stopped: ", "cooling works", "none; `muster routing`"]);
     let out = c.muster(&["alerts", "ack", &id[..6], "--note", "on it"]);
-    says(&out, &[&format!("alert {id} is looked after\n")]);
-    says(&c.muster(&["alerts", "show", &id]), &["Looked after", "on it"]);
+    says(&out, &[&format!("alert {id} is acknowledged\n")]);
+    says(&c.muster(&["alerts", "show", &id]), &["Acknowledged", "on it"]);
     assert_eq!(stopped(c).expect("still open")["state"], "acknowledged");
     refuses(&c.muster(&["alerts", "ack", "ffffffffffffffff"]), 3, &["ffffffffffffffff"]);
 
@@ -86,7 +86,7 @@ pub(super) fn readiness(c: &Cluster) {
     assert!(last.starts_with("not ready: ") && last.contains(" missing"), "{out:?}");
     let out = c.muster(&["readiness", "--missing"]);
     out.code(1);
-    assert!(out.stdout.contains("muster routing apply FILE"), "how to mend it: {out:?}");
+    assert!(out.stdout.contains("muster routing apply FILE"), "how to fix it: {out:?}");
     assert_eq!(ready(c, "pages"), "missing");
     assert_eq!(ready(c, "topology"), "ok");
 }

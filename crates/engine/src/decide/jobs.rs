@@ -292,7 +292,7 @@ fn refuse_forced(s: &State, hold: &Hold) -> Result<(), Refusal> {
     let Some(entity) = s.forced_breaker(hold) else { return Ok(()) };
     let message = format!("an operator holds breaker {entity} open");
     Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
-        "`muster breakers force {entity} closed` lets what waits behind it go on, `muster \
+        "`muster breakers force {entity} closed` releases what waits behind it, `muster \
          breakers release {entity}` has it probed; both are for operators"
     )))
 }
@@ -384,7 +384,7 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
             format!("ranks of job {} may still run on node {}", job.id, node.name),
         )
         .hint(format!(
-            "wait until the node is heard again, or `muster node retire {}`",
+            "wait until the node connects again, or `muster node retire {}`",
             node.name
         ))),
     }
@@ -402,7 +402,7 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     if asks.is_none() {
         return Err(Refusal::new(
             RefusalCode::Policy,
-            format!("job {id} does not say how a checkpoint is asked for"),
+            format!("job {id} does not say how a checkpoint is requested"),
         )
         .field("checkpoint.request.signal")
         .hint("set checkpoint: {dir: …, request: {signal: SIGUSR1}} in its spec"));

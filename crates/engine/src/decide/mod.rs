@@ -102,7 +102,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             };
             if let Some((node, _)) = topology.nodes.iter().find(misnamed) {
                 let message = format!(
-                    "node {node} stands on spine and leaf `unplaced`, which is what nodes are \
+                    "node {node} is on spine and leaf `unplaced`, which is what nodes are \
                      shown on that nobody placed"
                 );
                 return Err(Refusal::new(RefusalCode::Invalid, message)

@@ -267,7 +267,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         if !protected {
             qualify::on_join(e, node);
         }
-        let reason = "joined and told its inventory".to_string();
+        let reason = "joined and reported its inventory".to_string();
         e.emit(None, Event::NodeReady { node: node.clone(), reason });
     }
     // A server that is behind the node draws no conclusions from what it sees there.
@@ -519,7 +519,7 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
     if n.stage == Stage::Enrolled {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("node {name} has not been heard yet; it becomes ready when its agent connects"),
+            format!("node {name} has not connected yet; it becomes ready when its agent connects"),
         ));
     }
     let holds = |r: &&Arc<Remedy>| {
@@ -528,10 +528,10 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
     if let Some(id) = e.state.health.remedies_of(name).find(holds).map(|r| r.id) {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("remedy {id} took node {name} out of service"),
+            format!("remediation {id} took node {name} out of service"),
         )
         .hint(format!(
-            "`muster remedies undo {id}` takes it back; `muster node return {name}` returns it \
+            "`muster remediations undo {id}` undoes it; `muster node return {name}` returns it \
              without a test"
         )));
     }
@@ -563,7 +563,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     if let Some((until, job)) = here.iter().filter_map(fence).max() {
         let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);
         let message = format!(
-            "node {name} is not heard, and ranks of job {job} may write there for {left} more"
+            "the heartbeat of node {name} is lost, and ranks of job {job} may write there for {left} more"
         );
         return Err(Refusal::new(RefusalCode::Conflict, message)
             .hint("retire it then: a second attempt must not write beside them"));

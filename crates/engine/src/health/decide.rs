@@ -40,8 +40,11 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::DenyRemedy { id, reason } => {
             let r = live(e, *id)?;
             if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Approval) {
-                let hint = format!("`muster remedies undo {id}` takes back what was done");
-                return Err(conflict(format!("remedy {id} is {} already", r.step.words()), hint));
+                let hint = format!("`muster remediations undo {id}` undoes what was done");
+                return Err(conflict(
+                    format!("remediation {id} is {} already", r.step.words()),
+                    hint,
+                ));
             }
             let why = with_reason(&by, reason);
             e.end_remedy(*id, RemedyOutcome::Denied, &why, true);
@@ -142,12 +145,12 @@ fn conflict(message: String, hint: impl Into<String>) -> Refusal {
 }
 
 fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
-    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remedy", id))?;
+    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remediation", id))?;
     match r.outcome {
         None => Ok(r),
         Some(_) => Err(conflict(
-            format!("remedy {id} has ended: {}", r.why),
-            "`muster remedies` lists those that go on",
+            format!("remediation {id} has ended: {}", r.why),
+            "`muster remediations` lists active ones",
         )),
     }
 }
@@ -156,8 +159,8 @@ fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
     let r = live(e, id)?;
     if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval) {
         return Err(conflict(
-            format!("remedy {id} is {}", r.step.words()),
-            "it does not wait for anybody's word",
+            format!("remediation {id} is {}", r.step.words()),
+            "it is not pending approval",
         ));
     }
     if r.step == RemedyStep::Approval && r.action == Action::Drain {
@@ -190,13 +193,13 @@ fn nothing_under_way(e: &Engine, node: &NodeName) -> Result<(), Refusal> {
     let Some(a) = e.state.health.act_under_way(node) else { return Ok(()) };
     let doing = match &a.act {
         Act::ResetGpu { gpu, .. } => format!("GPU {gpu} of node {node} is being reset"),
-        Act::PowerCycle { .. } => format!("the power of node {node} is being cut and given back"),
+        Act::PowerCycle { .. } => format!("node {node} is being power-cycled"),
         _ => format!("node {node} is being rebooted"),
     };
     let left = Span(a.until.since(e.state.now).0.div_ceil(1000) * 1000);
     let hint = format!(
-        "ask again when that is over, in {left} at the latest; `muster remedies --node {node}` \
-         shows it and what follows by itself"
+        "ask again when that is over, in {left} at the latest; `muster remediations --node {node}` \
+         shows it and what follows"
     );
     Err(conflict(format!("{doing}, which cannot be stopped"), hint))
 }
@@ -358,7 +361,7 @@ impl Engine {
             id,
             action: Action::Drain,
             mode: Mode::Automatic,
-            why: format!("remedy {} was taken back when {begun}", r.id),
+            why: format!("remediation {} was undone when {begun}", r.id),
             at: now,
             since: now,
             until: None,
@@ -369,7 +372,7 @@ impl Engine {
         self.emit(None, Event::RemedyChosen { remedy: Box::new(rest) });
         let why = format!(
             "{why}; no further step, but {begun}: node {} stays out of service until that is over \
-             and its test passed (remedy {id})",
+             and its test passed (remediation {id})",
             r.node
         );
         self.end_remedy(r.id, outcome, &why, true);
@@ -423,7 +426,7 @@ impl Engine {
             .map(|a| a.id)
             .collect();
         for id in done {
-            self.act_done(id, true, "it is back with a new boot");
+            self.act_done(id, true, "it has restarted");
         }
     }
 }

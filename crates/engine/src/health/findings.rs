@@ -238,7 +238,7 @@ impl Engine {
             Severity::Critical,
             last_seen,
         )
-        .because("its agent is not heard any more");
+        .because("heartbeat lost");
         self.found(seen, true);
     }
 
@@ -249,7 +249,7 @@ impl Engine {
         else {
             return;
         };
-        self.close_finding(f.id, "it is heard again", true);
+        self.close_finding(f.id, "its agent connected again", true);
     }
 
     /// What a node had before and has not any more, and what came back.

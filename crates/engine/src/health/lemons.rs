@@ -72,7 +72,7 @@ impl Engine {
         let kept = self.state.health.lemons.len();
         if kept >= (fleet / ONE_IN).max(1) {
             let detail = format!(
-                "{kept} of {fleet} nodes are kept for small work already; node {node} would be one \
+                "{kept} of {fleet} nodes are reserved for small work already; node {node} would be one \
                  more, and is not"
             );
             self.page("more lemons than are believed", &detail);

@@ -34,7 +34,7 @@ impl Engine {
             return Some(format!("automation is stopped: {}", s.reason));
         }
         if self.state.policy.remedies.mode(Action::Drain) == Mode::Approve {
-            return Some("the policy wants an operator's word".into());
+            return Some("pending approval by the policy".into());
         }
         if is_out(&self.state.health, n) {
             return None;

@@ -173,7 +173,7 @@ impl Engine {
     /// An act of which nothing was heard has failed.
     fn act_is_late(&mut self, id: u64) {
         if self.state.health.acts.get(&id).is_some_and(|a| a.ended.is_none()) {
-            let message = "nothing was heard of it in time".to_string();
+            let message = "no report in time".to_string();
             self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
         }
     }

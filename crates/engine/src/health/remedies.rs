@@ -82,7 +82,7 @@ impl Engine {
             .collect();
         self.emit(None, Event::RemedyChosen { remedy: Box::new(remedy) });
         for old in lighter {
-            self.end_remedy(old, RemedyOutcome::Superseded, "a heavier remedy follows", false);
+            self.end_remedy(old, RemedyOutcome::Superseded, "a heavier remediation follows", false);
         }
         if choice.action.takes_node() {
             self.watch_for_storm();
@@ -240,7 +240,7 @@ impl Engine {
                 self.write_ticket(r, n);
                 let until = self.state.now + time_limit(Stage::Quarantined).unwrap_or(WATCH);
                 let why = if r.action == Action::Drain {
-                    "it cannot be tested; an operator's word is needed".to_owned()
+                    "it cannot be tested; pending approval".to_owned()
                 } else {
                     format!("approval to {}", r.action.words())
                 };
@@ -399,7 +399,7 @@ impl Engine {
         let left: Vec<u64> =
             book.acts_under_way(&r.node).map(|a| a.id).filter(|id| !awaited(*id)).collect();
         for id in left {
-            let message = format!("a heavier remedy follows: {}", r.action.words());
+            let message = format!("a heavier remediation follows: {}", r.action.words());
             self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
         }
     }

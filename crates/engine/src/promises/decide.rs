@@ -54,7 +54,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             if known.is_none() && slo.outside.len() >= OUTSIDE_MAX {
                 return Err(Refusal::new(
                     RefusalCode::Policy,
-                    format!("{OUTSIDE_MAX} conditions are told already"),
+                    format!("{OUTSIDE_MAX} conditions are reported already"),
                 ));
             }
             let same = known.is_some_and(|o| o.condition == **condition && o.until == *until);

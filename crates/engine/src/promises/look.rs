@@ -54,7 +54,7 @@ impl Engine {
     /// Why automation takes no more nodes: a promise that it may not break further.
     pub(crate) fn gated(&self) -> Option<String> {
         let name = self.watch.holding.first()?;
-        Some(format!("the budget of {name} is spent: automation takes no more nodes"))
+        Some(format!("the error budget of {name} is exhausted: automation takes no more nodes"))
     }
 
     fn next_judged(&self) -> Time {

@@ -187,8 +187,8 @@ impl Engine {
         reason: String,
     ) -> Result<Command, Refusal> {
         let none = || {
-            conflict(format!("node {node} has no remedy for that"))
-                .hint(format!("`muster remedies --node {node}` shows what it has"))
+            conflict(format!("node {node} has no remediation for that"))
+                .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
         let waits = self.state.health.remedies_of(&node).find(|r| {
             matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval)

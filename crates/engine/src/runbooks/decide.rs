@@ -23,7 +23,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::SetRunbook { name, text } => set(e, name, text)?,
         Command::DeleteRunbook { name } => {
             if !e.state.runbooks.books.contains_key(name) {
-                return Err(no_book(name).hint("only a book of the site's own can be taken back"));
+                return Err(no_book(name).hint("only a runbook of the site's own can be deleted"));
             }
             e.emit(None, Event::RunbookDeleted { name: name.clone() });
         }
@@ -31,7 +31,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::AnswerRunbook { run, step, word, note, seen } => {
             let run = live(e, *run)?;
             if run.step != *step {
-                let message = format!("run {} stands at step {}, not {step}", run.id, run.step);
+                let message = format!("run {} is at step {}, not {step}", run.id, run.step);
                 return Err(conflict(&message).field("step").hint("read it again and decide anew"));
             }
             too_long("note", note, WORDS_MAX)?;
@@ -82,7 +82,7 @@ fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
     let shelf = &e.state.runbooks;
     if shelf.books.len() >= BOOKS_MAX && !shelf.books.contains_key(name) {
         return Err(conflict(&format!("there are {BOOKS_MAX} books of the site's own already"))
-            .hint("take one back with `muster runbook delete`"));
+            .hint("delete one with `muster runbook delete`"));
     }
     if shelf.text(name).is_some_and(|(old, _)| *old == **text) {
         return Ok(());

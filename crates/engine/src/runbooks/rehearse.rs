@@ -61,10 +61,8 @@ pub fn rehearse(
         let (outcome, saw, would) = match &step.what {
             What::Check(t) | What::Wait(t, _) => {
                 let value = match t.look.outside() {
-                    true => outside(&t.look).map_or_else(
-                        || Value::Unknown("nothing was told".into()),
-                        |v| Value::told(&v),
-                    ),
+                    true => outside(&t.look)
+                        .map_or_else(|| Value::Unknown("no data".into()), |v| Value::told(&v)),
                     false => look(&e.state, t, vars),
                 };
                 let holds = t.bound.holds(&value);

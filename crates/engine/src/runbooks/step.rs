@@ -103,7 +103,7 @@ impl Engine {
             What::Check(t) => Taken::of("system", t, &look(&self.state, t, &run.vars)),
             What::Wait(t, _) => {
                 let value = match t.look.outside() {
-                    true => Value::Unknown("it was not told".into()),
+                    true => Value::Unknown("no data".into()),
                     false => look(&self.state, t, &run.vars),
                 };
                 let late = run.until.is_none_or(|u| u <= self.state.now);
@@ -207,7 +207,7 @@ impl Engine {
             (What::Check(t) | What::Wait(t, _), StepWord::Go) => {
                 let value = match (t.look.outside(), seen) {
                     (true, Some(text)) => Value::told(text),
-                    (true, None) => Value::Unknown("the node's agent told nothing".into()),
+                    (true, None) => Value::Unknown("the node's agent reported nothing".into()),
                     (false, _) => look(&self.state, t, &run.vars),
                 };
                 let waits = matches!(step.what, What::Wait(..))

@@ -195,7 +195,7 @@ fn a_node_returns_untested_by_an_operators_word_only() {
     let n = node(1);
     xid79(&mut w, &n);
     let m = refused(&mut w, Command::Undrain { node: n.clone() }, RefusalCode::Conflict);
-    assert!(m.contains("remedy"), "{m}");
+    assert!(m.contains("remediation"), "{m}");
     w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert!(of(&w, &n).probation.is_some());

@@ -284,7 +284,7 @@ fn nobody_lets_a_job_past_a_breaker_that_an_operator_holds_open() {
     w.ok(force(&x, BreakerState::Open));
     let job = w.submit(of_image("k", Some("team/x:1")));
     let why = w.explain(job).summary;
-    assert!(why.contains("held by breaker image:team/x:1; an operator holds that open"), "{why}");
+    assert!(why.contains("held by breaker image:team/x:1; an operator forced that open"), "{why}");
     let refused = w.send(Command::Release { job }).unwrap_err();
     assert_eq!(refused.code, RefusalCode::Conflict);
     assert!(refused.hint.unwrap().contains("muster breakers force image:team/x:1 closed"));

@@ -28,10 +28,10 @@ fn a_promised_start_is_shown_with_what_it_rests_on() {
     w.run(limited(2, 8, 60));
     let at = w.now + Span::mins(60);
     let id = w.submit(limited(2, 8, 30));
-    assert_eq!(binding(&w, id), "room");
+    assert_eq!(binding(&w, id), "capacity");
     let said = w.explain(id).estimate.unwrap();
     assert_eq!(said.at, at);
-    assert!(said.basis.contains("promised by the time limits"), "{}", said.basis);
+    assert!(said.basis.contains("reserved by the time limits"), "{}", said.basis);
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn room_that_is_kept_for_others_is_named() {
     w.run(limited(1, 8, 60));
     w.submit(limited(2, 8, 60));
     let long = w.submit(limited(1, 8, 120));
-    assert_eq!(binding(&w, long), "kept");
+    assert_eq!(binding(&w, long), "reserved");
     let e = w.explain(long);
-    assert!(e.summary.contains("promised a start"), "{}", e.summary);
+    assert!(e.summary.contains("a reserved start"), "{}", e.summary);
     let hint = e.suggestions.iter().find(|s| s.contains("time limit of at most"));
     assert!(hint.is_some(), "{:?}", e.suggestions);
 }
@@ -313,7 +313,7 @@ fn parts_of_gpus_share_one_and_say_when_they_do_not_fit() {
     assert_eq!(w.nodes_of(a), w.nodes_of(b));
     let c = w.submit(part(100));
     assert_eq!(w.job(c).state, JobState::Queued);
-    assert_eq!(binding(&w, c), "room");
+    assert_eq!(binding(&w, c), "capacity");
     w.finish(a);
     assert_eq!(w.job(c).state, JobState::Starting);
     assert_eq!(w.engine.state().used_gpus(&node(0)).len(), 1);

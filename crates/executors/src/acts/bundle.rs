@@ -211,7 +211,7 @@ impl Bundle {
         }
         if let Some(r) = &self.remedy {
             for (at, step) in &r.taken {
-                add(*at, format!("remedy {} ({}): {}", r.id, r.action.word(), step.words()));
+                add(*at, format!("remediation {} ({}): {}", r.id, r.action.word(), step.words()));
             }
         }
         if let Some(n) = n {
@@ -309,7 +309,7 @@ impl Bundle {
                 .iter()
                 .map(|h| format!("{} (attempt {})", h.job, h.attempt))
                 .collect();
-            let _ = writeln!(o, "\n## Jobs hit\n\n{}", jobs.join(", "));
+            let _ = writeln!(o, "\n## Jobs affected\n\n{}", jobs.join(", "));
         }
         let _ = writeln!(o, "\n## What happened\n");
         for m in &self.timeline {

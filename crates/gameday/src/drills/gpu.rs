@@ -42,7 +42,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "gpu-missing",
-            "a GPU is gone without a word",
+            "a GPU is gone without an error",
             at_work(),
             |s| vec![blow(second(s), Inject::LoseGpu { gpu: 3 })],
             sick("gpu-missing", gpu3, Want::Approved(Action::Reboot)),

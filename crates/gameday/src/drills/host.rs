@@ -57,14 +57,14 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "agent-hang",
-            "an agent answers and tells nothing",
+            "an agent answers and reports nothing",
             at_work(),
             |s| vec![blow(second(s), Inject::AgentHang { length: LONG })],
             noted("agent-hang", node, "node"),
         ),
         drill(
             "host-fault",
-            "a host's memory has an error that cannot be corrected",
+            "a host's memory has an uncorrectable ECC error",
             at_work(),
             |s| {
                 let text = "EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x8d1 offset:0x0 grain:32)";

@@ -100,7 +100,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "xid45-flood",
-            "every GPU of many nodes tells of the end of somebody's program",
+            "every GPU of many nodes reports the end of somebody's program",
             at_work(),
             |s| {
                 let some = s.nodes.iter().take(12);

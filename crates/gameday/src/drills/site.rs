@@ -99,7 +99,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "bad-version",
-            "nodes with a new driver are gone one after another, wherever they stand",
+            "nodes with a new driver are gone one after another, wherever they are",
             Setting { nodes: 32, jobs: vec![gang(4)], ..Setting::default() },
             |s| {
                 let new = || Inject::Version { component: "driver".into(), version: NEW.into() };
@@ -126,7 +126,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "poisoned-detector",
-            "half the fleet is said to be sick at once: automation must not believe it",
+            "half the fleet is reported unhealthy at once: automation must not believe it",
             Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
                 let half = s.nodes.iter().step_by(2);

@@ -61,8 +61,8 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
             kind: kind.to_owned(),
             severity: own.iter().map(|h| h.severity).max().unwrap_or(Severity::Info),
             summary: format!(
-                "{kind} of {cause}, told by {} nodes; {} more findings follow from it; the nodes are \
-                 not to blame",
+                "{kind} of {cause}, reported by {} nodes; {} more findings follow from it; not \
+                 attributed to the nodes",
                 voices.len(),
                 follows.len()
             ),
@@ -127,7 +127,7 @@ pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Com
                 kind: FailureMode::APP_SPRAY.code().to_owned(),
                 findings: ids_of(&group),
                 severity: Severity::Info,
-                summary: format!("attempt {key} crashed: {sprayed}; the nodes are not to blame"),
+                summary: format!("attempt {key} crashed: {sprayed}; not attributed to the nodes"),
             });
         }
     }

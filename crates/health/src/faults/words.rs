@@ -29,11 +29,11 @@ pub fn action_words(action: FaultAction) -> &'static str {
     match action {
         FaultAction::None => "nothing",
         FaultAction::Watch => "watch it",
-        FaultAction::RestartJob => "restart or mend the job",
+        FaultAction::RestartJob => "restart or fix the job",
         FaultAction::ResetWhenIdle => "drain, then reset the GPU",
         FaultAction::ResetGpu => "reset the GPU",
         FaultAction::Reboot => "restart the node",
-        FaultAction::Inspect => "somebody has to look at the hardware",
+        FaultAction::Inspect => "inspect the hardware",
         FaultAction::Replace => "replace the part",
     }
 }

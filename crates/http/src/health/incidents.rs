@@ -116,7 +116,7 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
                 inventory.versions.iter().map(|(c, v)| format!("{c} {v}")).collect();
             format!("what is in {node} changed: {}", versions.join(", "))
         }
-        Event::NodeBack { node, .. } if here(node) => format!("{node} was heard again"),
+        Event::NodeBack { node, .. } if here(node) => format!("{node} connected again"),
         Event::NodeCordoned { node, reason, decided: false } if here(node) => {
             format!("{node} was cordoned: {reason}")
         }

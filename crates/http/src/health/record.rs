@@ -171,8 +171,8 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
     );
     let list = |l: &[String]| if l.is_empty() { "none".to_owned() } else { l.join(", ") };
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
-    let _ = writeln!(out, "- jobs that were hit: {}", list(&jobs));
-    let _ = writeln!(out, "- projects to tell: {}", list(&m.projects));
+    let _ = writeln!(out, "- jobs affected: {}", list(&jobs));
+    let _ = writeln!(out, "- projects to notify: {}", list(&m.projects));
     let _ = writeln!(out, "- {}", called(m.pages, wanted));
     let _ = writeln!(out, "- findings: {}", i.count);
     let _ = writeln!(out, "\n## What happened\n\nTODO: in three sentences.\n");

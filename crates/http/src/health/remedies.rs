@@ -58,7 +58,7 @@ pub(crate) async fn get(
     let id = id(&text, "remedy")?;
     let (seq, found) =
         app.brain().read(|s| (s.seq, s.health.remedies.get(&id).map(|r| view(s, r))));
-    let found = found.ok_or_else(|| missing("remedy", id, "muster remedies --all"))?;
+    let found = found.ok_or_else(|| missing("remediation", id, "muster remediations --all"))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
@@ -78,7 +78,7 @@ macro_rules! word {
             let command = $command;
             let seq = order(&app, &writer, &raw, command).await?;
             let now = app.brain().read(|s| s.health.remedies.get(&$id).map(|r| view(s, r)));
-            let now = now.ok_or_else(|| missing("remedy", $id, "muster remedies --all"))?;
+            let now = now.ok_or_else(|| missing("remediation", $id, "muster remediations --all"))?;
             Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &now))
         }
     };

@@ -175,7 +175,7 @@ impl Story {
                     mine.map(|(id, news)| (*news, self.pages.contains(id))).collect();
                 for (news, page) in told {
                     self.called += u32::from(page && news != News::Over);
-                    self.add(r, "alert", None, format!("{receiver} was told {}", said(news)));
+                    self.add(r, "alert", None, format!("{receiver} was notified {}", said(news)));
                 }
             }
             Event::ActEnded { id, ok, message, .. } if self.acts.contains(id) => {
@@ -470,7 +470,7 @@ mod tests {
             s.entries.iter().filter(|e| e.what == "alert").map(|e| e.text.as_str()).collect();
         assert_eq!(
             told,
-            ["page: leaf l1 is lost", "oncall was told of it", "acknowledged by ana: on it"]
+            ["page: leaf l1 is lost", "oncall was notified of it", "acknowledged by ana: on it"]
         );
     }
 }

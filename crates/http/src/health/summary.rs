@@ -125,20 +125,20 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     }
     if !out.waiting.is_empty() {
         let n = out.waiting.len();
-        bad.push(some(n, "remedy waits for approval", "remedies wait for approval"));
+        bad.push(some(n, "remediation pending approval", "remediations pending approval"));
     }
     if whole {
         let late = |until: Option<Time>| until.is_some_and(|u| u < now);
         let n = s.health.live_remedies().filter(|r| late(r.until)).count();
         if n > 0 {
-            bad.push(some(n, "remedy takes too long", "remedies take too long"));
+            bad.push(some(n, "remediation is overdue", "remediations are overdue"));
         }
         let stuck = s.nodes.values().filter(|n| n.remedy.is_none() && late(n.stage_until)).count();
         if stuck > 0 {
             bad.push(some(
                 stuck,
-                "node stands too long in its stage",
-                "nodes stand too long in their stage",
+                "node is too long in its stage",
+                "nodes are too long in their stage",
             ));
         }
         if out.spares > 0 && out.spares_left == 0 {
@@ -164,19 +164,19 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         match how {
             Tended::Acted => attention.push(some(
                 n,
-                "critical finding is looked after",
-                "critical findings are looked after",
+                "critical finding: remediation in progress",
+                "critical findings: remediation in progress",
             )),
             _ if !whole => attention.push(some(n, "critical finding", "critical findings")),
             Tended::Alone => bad.push(some(
                 n,
-                "critical finding has no remedy",
-                "critical findings have no remedy",
+                "critical finding has no remediation",
+                "critical findings have no remediation",
             )),
             Tended::Approval => bad.push(some(
                 n,
-                "critical finding waits for approval",
-                "critical findings wait for approval",
+                "critical finding pending approval",
+                "critical findings pending approval",
             )),
             Tended::Held(why) => {
                 let found = some(n, "critical finding waits", "critical findings wait");

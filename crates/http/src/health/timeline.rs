@@ -105,7 +105,7 @@ impl About {
 }
 
 fn of_fault(at: Time, f: &SeenFault) -> TimelineEntry {
-    let hit = f.attempt.map(|a| format!(", hit {a}")).unwrap_or_default();
+    let hit = f.attempt.map(|a| format!(", affected {a}")).unwrap_or_default();
     let times = if f.count > 1 { format!(" {} times", f.count) } else { String::new() };
     let text = format!("{}{times}{hit}: {}", f.code, f.text);
     TimelineEntry { gpu: f.gpu, ..entry(at, TimelineKind::Fault, text) }
@@ -166,7 +166,7 @@ fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
         }
     }
     for a in about.acts.values() {
-        out.push(of_act(a.at, a, "was asked for"));
+        out.push(of_act(a.at, a, "was requested"));
         if let Some(e) = &a.ended {
             out.push(of_act(e.at, a, &ended(e.ok, &e.message)));
         }
@@ -215,7 +215,7 @@ pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
             remedy(id).map(|m| of_remedy(r.at, m, because(outcome_words(*outcome), why)))
         }
         Event::ActAsked { act } if act.act.node() == Some(&about.node) => {
-            Some(of_act(r.at, act, "was asked for"))
+            Some(of_act(r.at, act, "was requested"))
         }
         Event::ActEnded { id, ok, message, .. } => {
             about.acts.get(id).map(|a| of_act(r.at, a, &ended(*ok, message)))
@@ -240,18 +240,20 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
         Event::NodeDrained { node } if about(node) => "drained".into(),
         Event::NodeCordoned { node, reason, .. } if about(node) => because("cordoned", reason),
         Event::NodeUncordoned { node, .. } if about(node) => "uncordoned".into(),
-        Event::NodeLost { node, .. } if about(node) => "lost: its agent is not heard".into(),
-        Event::NodeBack { node, boot, .. } if about(node) => format!("heard again, boot {boot}"),
+        Event::NodeLost { node, .. } if about(node) => "lost: heartbeat lost".into(),
+        Event::NodeBack { node, boot, .. } if about(node) => {
+            format!("connected again, boot {boot}")
+        }
         Event::NodeRetired { node } if about(node) => "retired".into(),
         Event::NodeMarked { node, role, hazard, .. } if about(node) => {
-            format!("kept for {} work, hazard {hazard} in 1000", role.word())
+            format!("role {}, hazard {hazard} in 1000", role.word())
         }
         Event::GpusExcluded { node, gpus, reason, .. } if about(node) => {
             let list: Vec<String> = gpus.iter().map(|g| g.to_string()).collect();
             let what = if list.is_empty() {
                 "all GPUs take work".to_owned()
             } else {
-                format!("GPUs {} take no work", list.join(","))
+                format!("GPUs {} are excluded", list.join(","))
             };
             because(&what, reason)
         }
@@ -266,11 +268,11 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
 fn test(r: &Record, of: &NodeName) -> Option<String> {
     match &r.event {
         Event::QualificationAsked { node, level, .. } if node == of => {
-            Some(format!("{} test asked for", format!("{level:?}").to_lowercase()))
+            Some(format!("{} test requested", format!("{level:?}").to_lowercase()))
         }
         Event::QualificationEnded { node, report, expired, .. } if node == of => {
             let how = format!("{:?}", report.outcome).to_lowercase();
-            let late = if *expired { ", nothing was heard of it in time" } else { "" };
+            let late = if *expired { ", no report in time" } else { "" };
             Some(format!("test {how}{late}"))
         }
         Event::QualificationCancelled { node, .. } if node == of => Some("test cancelled".into()),

@@ -28,7 +28,7 @@ async fn a_list_says_of_a_dependency_what_explain_says() {
     let list = s.get(&s.user, "/v1/jobs").await.json();
     let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == first).unwrap();
     let one = s.get(&s.user, &format!("/v1/jobs/{first}")).await.json();
-    let why = format!("is held by user:ann; `muster release {first}` lets it go on");
+    let why = format!("is held by user:ann; `muster release {first}` releases it");
     assert_eq!((&row["waiting"], &one["waiting"]), (&json!(why), &json!(why)));
     assert_eq!(explained["summary"], json!(why), "{explained}");
 }

@@ -150,7 +150,7 @@ async fn a_node_that_new_work_avoids_says_so() {
     assert_eq!(s.get(&s.operator, "/v1/nodes").await.json()["items"][0]["avoided"], why);
     let health = s.get(&s.operator, "/v1/health").await.json()["reasons"].to_string();
     let waits = "1 critical finding waits, nobody acts: automation is stopped: user:ops: works";
-    assert!(health.contains(waits) && !health.contains("looked after"), "{health}");
+    assert!(health.contains(waits) && !health.contains("remediation in progress"), "{health}");
     let tenants = s.get(&s.user, "/v1/nodes").await.json()["items"][0]["avoided"].clone();
     assert_eq!(tenants, "something was found there");
     let body = json!({"entity": "node:n1", "state": "open", "reason": "noise"});

@@ -201,8 +201,12 @@ pub(super) fn explanation(said: &Said, wrong: &mut Wrong) {
             );
             // A list says the very reason, or only that it is room.
             let waiting = text(listed, "waiting");
-            let short =
-                ["waits for room", "waits to be tried again", "promised a start", "is tried again"];
+            let short = [
+                "waits for free capacity",
+                "waits to be tried again",
+                "reserved start",
+                "is tried again",
+            ];
             if !short.iter().any(|s| waiting.starts_with(s)) {
                 let same = json!(timeless(waiting));
                 wrong.same(format!("job {name}: why it waits"), (LIST, same), (&explain, says));
@@ -218,7 +222,7 @@ pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
         let Some(explained) = said.explained.get(name) else { continue };
         if explained["possible"] == json!(false) {
             let waiting = text(listed, "waiting");
-            let room = ["waits for room", "waits to be tried again"]
+            let room = ["waits for free capacity", "waits to be tried again"]
                 .iter()
                 .any(|s| waiting.starts_with(s))
                 || !listed["promise"].is_null();

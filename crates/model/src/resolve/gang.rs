@@ -45,7 +45,7 @@ fn flat(gang: &GangSpec) -> Result<Vec<Group>, SpecProblem> {
         let other = if gang.nodes.is_some() { "nodes" } else { "gpus_per_node" };
         return Err(problem(
             "gang.gpus",
-            format!("`gpus` is short for one node and cannot stand beside `{other}`"),
+            format!("`gpus` is short for one node and cannot be combined with `{other}`"),
             "write `nodes` and `gpus_per_node` instead of `gpus`",
         ));
     }
@@ -71,7 +71,7 @@ fn part(gang: &GangSpec) -> Result<Option<GpuPart>, SpecProblem> {
         (Some(_), Some(_)) => {
             return Err(problem(
                 "gang.gpu_milli",
-                "a share of a GPU (`gpu_milli`) and a slice of one (`mig`) cannot both be asked for",
+                "a share of a GPU (`gpu_milli`) and a slice of one (`mig`) cannot both be requested",
                 "keep one of them",
             ));
         }
@@ -82,7 +82,7 @@ fn part(gang: &GangSpec) -> Result<Option<GpuPart>, SpecProblem> {
     if let Some((other, _)) = whole.iter().find(|(_, n)| n.is_some()) {
         return Err(problem(
             field,
-            format!("`{word}` asks for a part of one GPU and cannot stand beside `{other}`"),
+            format!("`{word}` requests a part of one GPU and cannot be combined with `{other}`"),
             format!("leave `{other}` out, or ask for whole GPUs with it alone"),
         ));
     }
@@ -132,7 +132,7 @@ fn written(gang: &GangSpec) -> Result<Vec<Group>, SpecProblem> {
     if let Some((name, _)) = flat.iter().find(|(_, set)| *set) {
         return Err(problem(
             &format!("gang.{name}"),
-            format!("`{name}` cannot stand beside `groups`"),
+            format!("`{name}` cannot be combined with `groups`"),
             "move it into each of the groups",
         ));
     }
@@ -140,7 +140,7 @@ fn written(gang: &GangSpec) -> Result<Vec<Group>, SpecProblem> {
     if let Some((name, _)) = parts.iter().find(|(_, set)| *set) {
         return Err(problem(
             &format!("gang.{name}"),
-            format!("`{name}` cannot stand beside `groups`"),
+            format!("`{name}` cannot be combined with `groups`"),
             "groups ask for whole GPUs; run what needs a part of one as a job of its own",
         ));
     }

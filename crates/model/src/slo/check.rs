@@ -154,7 +154,7 @@ impl BurnRule {
         }
         if !self.reachable(target) {
             let text = format!(
-                "a budget of {} can never be spent {} too fast: not all can be bad",
+                "a budget of {} can never have a burn rate of {}: not all can be bad",
                 target.rest(),
                 self.factor
             );

@@ -14,7 +14,7 @@ use Verdict::{Degraded, Failed, Healthy};
 /// HwPowerBrake.)
 const TROUBLE: [(u64, &str, &str); 4] = [
     (0x40, "the hardware slows it down for heat", "look at fans, air flow and the heat sink"),
-    (0x20, "the driver slows it down for heat", "look at fans, air flow and the room"),
+    (0x20, "the driver slows it down for heat", "look at fans, air flow and the data hall"),
     (
         0x80,
         "the power supply makes it slow down",
@@ -100,7 +100,7 @@ pub(super) fn one(look: &Look, g: &GpuLook, found: &mut Findings) {
         Some(Silence::Hung) => add(
             Failed,
             "nvml-hang",
-            "a call to it does not come back".into(),
+            "a call to it does not return".into(),
             "stop its jobs and restart the node",
         ),
         Some(Silence::Other(why)) => add(
@@ -191,7 +191,7 @@ fn memory(s: &Sample, add: &mut Add<'_>) {
             Degraded,
             "no-spare-rows",
             what,
-            "plan its replacement: the next bad row cannot be mended",
+            "plan its replacement: the next bad row cannot be remapped",
         );
     }
 }
@@ -206,14 +206,14 @@ fn heat(s: &Sample, add: &mut Add<'_>) {
         (Some(margin), temp) if margin < LEAST_MARGIN => {
             let now = temp.map(|t| format!("at {t} C, ")).unwrap_or_default();
             let what = format!("{now}{margin} degrees before it slows down");
-            add(Degraded, "hot", what, "look at fans, air flow and the room");
+            add(Degraded, "hot", what, "look at fans, air flow and the data hall");
         }
         (None, Some(temp)) if temp >= HOT => {
             add(
                 Degraded,
                 "hot",
                 format!("it is at {temp} C"),
-                "look at fans, air flow and the room",
+                "look at fans, air flow and the data hall",
             );
         }
         _ => {}
@@ -266,7 +266,7 @@ fn moving(first: &Sample, last: &Sample, add: &mut Add<'_>) {
             "watch it; they foretell worse",
         ),
     ];
-    const LINK: &str = "watch it; reseat the GPU or replace the cable if it goes on";
+    const LINK: &str = "watch it; reseat the GPU or replace the cable if it continues";
     let mut told: Vec<&str> = Vec::new();
     for (field, code, what, todo) in STILL {
         let (Some(a), Some(b)) = (first.get(field), last.get(field)) else { continue };

@@ -68,7 +68,7 @@ fn disks(look: &Look, found: &mut Findings) {
                 "disk-full",
                 None,
                 format!("{} is full ({})", m.point, m.device),
-                "make room",
+                "free some space",
             );
         } else if space.is_nearly_full() {
             found.add(
@@ -76,7 +76,7 @@ fn disks(look: &Look, found: &mut Findings) {
                 "disk-nearly-full",
                 None,
                 format!("{} is nearly full ({})", m.point, m.device),
-                "make room",
+                "free some space",
             );
         }
     }

@@ -83,10 +83,8 @@ fn turn_on(n: &Node, act: &Act) -> Turn {
         })
     };
     let back = |boot: &str| {
-        (n.reachable && n.boot != boot).then(|| Turn::Over {
-            ok: true,
-            message: format!("node {node} is back with another boot"),
-        })
+        (n.reachable && n.boot != boot)
+            .then(|| Turn::Over { ok: true, message: format!("node {node} has restarted") })
     };
     match act {
         Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(Turn::Tell),

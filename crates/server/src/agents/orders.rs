@@ -224,7 +224,7 @@ async fn fill(
     d.run = match inner.beside.payload(&inner.brain, w.job.payload).await? {
         Some(run) => RunSpec::clone(&run),
         None if d.simulate.is_some() => RunSpec::default(),
-        None => return Ok(Err("what the job runs is not kept any more: submit it again".into())),
+        None => return Ok(Err("what the job runs is not stored any more: submit it again".into())),
     };
     let mut secrets = BTreeMap::new();
     for name in &w.job.spec.secrets {

@@ -244,7 +244,7 @@ pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, S
     if seen == 0 {
         let percent = (asked * 100).checked_div(total).unwrap_or(0);
         return Err(SimError::new(format!(
-            "the order ends when {percent}% of the GPUs have been asked for; the figures are read \
+            "the order ends when {percent}% of the GPUs have been requested; the metrics are read \
              at {ARRIVED}%"
         )));
     }

@@ -41,7 +41,7 @@ const PARTS: [Part; 9] = [
     Part {
         class: "p-degraded",
         name: "degraded",
-        what: "slowed or stalled by a sick node or link",
+        what: "slowed or stalled by an unhealthy node or link",
         value: |w| w.degraded,
     },
     Part {

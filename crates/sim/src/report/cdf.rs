@@ -16,7 +16,7 @@ pub(super) fn put(out: &mut String, outcome: &Outcome, history: &History) {
     let classes: BTreeSet<&String> =
         history.waits.keys().chain(outcome.wait_by_class.keys()).collect();
     if classes.is_empty() {
-        out.push_str(r#"<p class="dim">No waits were kept.</p>"#);
+        out.push_str(r#"<p class="dim">No waits were recorded.</p>"#);
         return;
     }
     let sorted = |class: &String| {

@@ -43,7 +43,7 @@ pub(super) fn put(out: &mut String, history: &History, length_s: f64, titles: bo
     };
     put!(
         out,
-        r#"<p class="legend">{what}<span><i class="dot hit"></i>work was hit</span><span><i class="dot miss"></i>nothing ran there</span></p><div class="strips">"#
+        r#"<p class="legend">{what}<span><i class="dot hit"></i>work was interrupted</span><span><i class="dot miss"></i>nothing ran there</span></p><div class="strips">"#
     );
     for (cause, marks) in &strips {
         let cause = words::escape(cause);

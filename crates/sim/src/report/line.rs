@@ -80,7 +80,7 @@ const PANELS: [Panel; 3] = [
 pub(super) fn put(out: &mut String, history: &History, length_s: f64) {
     let samples: Vec<&Sample> = history.samples.iter().filter(|s| s.at_s.is_finite()).collect();
     if samples.is_empty() {
-        out.push_str(r#"<p class="dim">No samples were kept.</p>"#);
+        out.push_str(r#"<p class="dim">No samples were recorded.</p>"#);
         return;
     }
     let x = axis::time(length_s);

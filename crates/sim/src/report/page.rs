@@ -102,10 +102,10 @@ fn put_several(out: &mut String, runs: &[Run<'_>], titles: bool, sheet: Option<&
     }
     out.push_str("</header>");
     match sheet {
-        Some(sheet) => section(out, "Key figures", &words::escape(&sheet.note), |out| {
+        Some(sheet) => section(out, "Key metrics", &words::escape(&sheet.note), |out| {
             table::put_sheet(out, sheet);
         }),
-        None => section(out, "Key figures", "", |out| tiles::put_comparison(out, runs)),
+        None => section(out, "Key metrics", "", |out| tiles::put_comparison(out, runs)),
     }
     section(out, "Where the GPU time went", "", |out| {
         bars::put_legend(out);

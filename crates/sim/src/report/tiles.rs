@@ -17,7 +17,7 @@ pub(super) fn put(out: &mut String, o: &Outcome) {
         format!("formula expects {}", words::percent(e))
     });
     tile(out, "ETTR", &words::percent(o.ettr), &expected);
-    tile(out, "Goodput", &words::percent(o.goodput), "kept work of the GPU time jobs had");
+    tile(out, "Goodput", &words::percent(o.goodput), "productive work of the GPU time of jobs");
     let used = format!("{} made steps", words::percent(o.gpu_utilization));
     tile(out, "GPU allocation", &words::percent(o.gpu_allocation_ratio), &used);
     let faults = format!("{} in the fleet", words::counted(o.faults.values().sum(), "fault"));

@@ -120,7 +120,7 @@ fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
                 found.say(&at("share"), "it hits nothing", "use more than 0");
             }
             if !n.on.is_empty() {
-                let message = "`share` and `on` both say what is hit";
+                let message = "`share` and `on` both say what fails";
                 found.say(&at("share"), message, "keep one of them");
             }
         }

@@ -22,7 +22,7 @@ pub fn check(s: &Scenario) -> Vec<SpecProblem> {
     let ground = Ground::new(&s.fleet);
     found.name("name", &s.name);
     if s.length.0 == 0 {
-        found.say("length", "it is zero", "write how long it lives, like \"7d\"");
+        found.say("length", "it is zero", "write how long it lasts, like \"7d\"");
     } else if s.length > LONGEST {
         found.say("length", "it is longer than ten years", "at most \"3653d\"");
     }
@@ -88,7 +88,7 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
             if *share >= 1.0 {
                 found.say(
                     "fleet.spares.share",
-                    "no number of spares promises that",
+                    "no number of spares guarantees that",
                     "use 0.99 or 0.999",
                 );
             }
@@ -200,7 +200,7 @@ fn expectations(s: &Scenario, found: &mut Found) {
             let names: Vec<&str> =
                 known.iter().map(String::as_str).filter(|k| !k.contains('*')).collect();
             let hint = did_you_mean(name, &names);
-            found.say(&field, format!("there is no figure `{}`", shown(name)), hint);
+            found.say(&field, format!("there is no metric `{}`", shown(name)), hint);
         }
         if least.is_nan() || most.is_nan() {
             found.say(&field, "a range needs two numbers", "write `[least, most]`");

@@ -70,7 +70,7 @@ impl Found {
             self.say(
                 field,
                 message,
-                format!("the scenario lives {length}: choose a time before that"),
+                format!("the scenario lasts {length}: choose a time before that"),
             );
         }
     }

@@ -120,7 +120,7 @@ impl Walk {
                 }
                 (Kind::Word(words), _) => ("is not one of the words", listed(words)),
                 (_, Item::List(_) | Item::Table(_)) => {
-                    ("stands where text is expected", format!("write `{} = \"…\"`", path.name()))
+                    ("is where text is expected", format!("write `{} = \"…\"`", path.name()))
                 }
                 _ => (
                     "is not text",
@@ -195,7 +195,7 @@ impl Walk {
     }
 
     fn not_a_table(&mut self, node: &Node, path: &Path) {
-        let message = format!("{} stands where a table is expected", item(node).shown());
+        let message = format!("{} is where a table is expected", item(node).shown());
         let hint = match item(node) {
             Item::List(_) => format!("write `[{}]` with single brackets", path.text),
             _ => format!("write `{} = {{ … }}`", path.name()),

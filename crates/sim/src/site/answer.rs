@@ -238,7 +238,7 @@ impl Figure {
             "wait_mean_s" => "mean wait",
             "wait_p95_s" => "95th percentile of waits",
             "queue_makespan_s" => "present queue over after",
-            "gpu_allocation_ratio" => "GPUs held by jobs",
+            "gpu_allocation_ratio" => "GPUs allocated to jobs",
             "jobs_completed" => "jobs completed",
             other => other,
         }

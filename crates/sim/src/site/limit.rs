@@ -60,7 +60,7 @@ impl Seen {
         } else if full >= 50 {
             format!(
                 "GPUs: jobs wait {waits}% of the time, and in {full}% of that at least {NEARLY}% \
-                 of the GPUs are held"
+                 of the GPUs are allocated"
             )
         } else {
             let what = other.unwrap_or("where the free GPUs are (gangs do not fit beside others)");

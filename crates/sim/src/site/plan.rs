@@ -86,7 +86,7 @@ impl Site {
         }
         let other = kinds.renamed();
         if !other.is_empty() {
-            notes.push(format!("{} told as another kind of GPU", other.join(", ")));
+            notes.push(format!("{} counted as another kind of GPU", other.join(", ")));
         }
         let mut policy = (*self.state.policy).clone();
         let (mut checkpoint, mut factor) = (None, 1.0);
@@ -131,7 +131,7 @@ impl Site {
         let coming = self.arrivals_per_hour();
         if coming.is_none() {
             notes.push(
-                "the log is too short to say what will come: only what is there now is lived on, \
+                "the log is too short to say what will come: only what is there now is simulated, \
                  and waits count from now"
                     .into(),
             );
@@ -139,7 +139,7 @@ impl Site {
         let mut open = self.state.jobs.values().filter(|j| !j.state.is_final()).peekable();
         if coming.is_none() && open.peek().is_some() && open.all(|j| j.spec.simulate.is_some()) {
             notes.push(
-                "simulated jobs tell how long they run: only failures differ from seed to seed"
+                "simulated jobs say how long they run: only failures differ from seed to seed"
                     .into(),
             );
         }

@@ -77,7 +77,11 @@ pub(crate) fn summary(a: &Answer) -> String {
         said("wait_mean_s", waits),
         said("wait_p95_s", "the 95th percentile of waits"),
     );
-    let held = if a.new_work { "the share of GPUs held by jobs" } else { "the share of GPUs held" };
+    let held = if a.new_work {
+        "the share of GPUs allocated to jobs"
+    } else {
+        "the share of GPUs allocated"
+    };
     text.push_str(&format!(
         " It would {}, {} and {}.",
         said("goodput", "goodput"),

@@ -18,7 +18,7 @@ impl Facts {
     pub fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         let value = plain(&value.to_string());
         if !value.is_empty() {
-            self.0.push_str(&format!("{:<14}{value}\n", format!("{name}:")));
+            self.0.push_str(&format!("{:<13} {value}\n", format!("{name}:")));
         }
     }
 

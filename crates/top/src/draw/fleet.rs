@@ -100,7 +100,7 @@ fn totals(
         nodes.push((format!("  cordoned {}", t.cordoned), Tone::Busy));
     }
     nodes.push((format!("  leaving {}", t.leaving), bad(t.leaving, Tone::Busy)));
-    nodes.push((format!("  sick {}", t.sick), bad(t.sick, Tone::Warn)));
+    nodes.push((format!("  unhealthy {}", t.sick), bad(t.sick, Tone::Warn)));
     nodes.push((format!("  lost {}", t.lost), bad(t.lost, Tone::Bad)));
     if t.other > 0 {
         nodes.push((format!("  other {}", t.other), Tone::Busy));
@@ -118,7 +118,7 @@ fn totals(
     let gpus = vec![
         (format!("GPUs  {:>6}  ", t.gpus), Tone::Bold),
         (part(share, cells), Tone::Good),
-        (format!(" held {}", t.held), Tone::Plain),
+        (format!(" allocated {}", t.held), Tone::Plain),
         (format!("  free {free}"), Tone::Plain),
         (format!("  out {}", t.out), if t.out == 0 { Tone::Faint } else { Tone::Warn }),
         (t.util.map(|u| format!("  busy {u}%")).unwrap_or_default(), Tone::Plain),
@@ -128,9 +128,9 @@ fn totals(
         return out;
     }
     let told = if t.watts_told == 0 {
-        "not told by any GPU".to_owned()
+        "no data".to_owned()
     } else if t.watts_told < t.gpus {
-        format!("{} (told by {} of {} GPUs)", power(t.watts), t.watts_told, t.gpus)
+        format!("{} (reported by {} of {} GPUs)", power(t.watts), t.watts_told, t.gpus)
     } else {
         format!("{} drawn by GPUs", power(t.watts))
     };

@@ -73,7 +73,7 @@ pub(super) fn lines(model: &Model, key: &str, pen: Pen, w: usize) -> Vec<Line<'s
     };
     if there.is_none() {
         page.title(&format!("{kind} {id} is not open any more"), Tone::Good);
-        page.text("Esc goes back; `muster events` tells what happened to it.");
+        page.text("Esc goes back; `muster events` shows what happened to it.");
     }
     page.out
 }
@@ -142,7 +142,7 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
     page.fact("Project", a.project.as_deref().unwrap_or_default());
     page.fact("Silenced by", a.silenced.as_deref().unwrap_or_default());
     if let Some(k) = &a.acknowledged {
-        page.fact("Looked after", format!("by {} {}: {}", k.by, relative(now, k.at), k.note));
+        page.fact("Acked by", format!("{} {}: {}", k.by, relative(now, k.at), k.note));
     }
     page.fact("Evidence", &a.evidence);
     if a.jobs > 0 {
@@ -164,16 +164,19 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
 fn remedy(page: &mut Page, model: &Model, r: &Remedy) {
     let now = model.now;
     let on = r.gpu.map_or(r.node.clone(), |g| format!("{}/{g}", r.node));
-    page.title(&format!("Remedy {} waits: {} on {on}", r.id, r.action_words), Tone::Warn);
+    page.title(
+        &format!("Remediation {} pending approval: {} on {on}", r.id, r.action_words),
+        Tone::Warn,
+    );
     page.fact("For", format!("{} (finding {})", r.kind, r.finding));
     page.fact("State", &r.state);
     page.fact("Why", &r.why);
     page.fact("Since", full(now, r.since));
     page.fact("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
     to_do(page, &r.kind);
-    page.section("Your word");
-    page.command(&format!("muster remedies approve {}", r.id));
-    page.command(&format!("muster remedies deny {}", r.id));
+    page.section("Approve or deny");
+    page.command(&format!("muster remediations approve {}", r.id));
+    page.command(&format!("muster remediations deny {}", r.id));
     page.command(&format!("muster describe node {}", r.node));
 }
 
@@ -186,7 +189,7 @@ fn breaker(page: &mut Page, model: &Model, b: &Breaker) {
     page.fact("Trips", b.trips.to_string());
     page.fact("Probe", b.probe.as_deref().unwrap_or_default());
     page.fact("Probe at", b.probe_at.map(|t| full(now, t)).unwrap_or_default());
-    page.fact("Held by", b.pinned.as_deref().unwrap_or_default());
+    page.fact("Forced by", b.pinned.as_deref().unwrap_or_default());
     page.fact("Incident", b.because_of.as_deref().unwrap_or_default());
     page.section("To act");
     page.command(&format!("muster breakers force {} closed --reason WHY", b.entity));
@@ -201,7 +204,7 @@ fn finding(page: &mut Page, model: &Model, f: &Finding) {
     page.fact("Last seen", full(now, f.last_seen));
     page.fact("Seen", format!("{} times", f.count));
     page.fact("Job", f.job.map(|j| j.to_string()).unwrap_or_default());
-    page.fact("Remedy", f.remedy.as_deref().unwrap_or_default());
+    page.fact("Remediation", f.remedy.as_deref().unwrap_or_default());
     page.section("Evidence");
     for e in &f.evidence {
         page.text(e);

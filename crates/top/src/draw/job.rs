@@ -116,7 +116,12 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
         let t = p.t.map(|t| format!(", {t:.2} s a step")).unwrap_or_default();
         let loss = p.loss.map(|l| format!(", loss {l:.4}")).unwrap_or_default();
         say(
-            format!("Step {}{t}{loss}, told by rank {} {}", p.step, p.rank, relative(now, p.at)),
+            format!(
+                "Step {}{t}{loss}, reported by rank {} {}",
+                p.step,
+                p.rank,
+                relative(now, p.at)
+            ),
             Tone::Plain,
         );
     }

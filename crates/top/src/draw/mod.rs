@@ -218,13 +218,13 @@ fn help(pen: Pen) -> Vec<Line<'static>> {
     out.push(pen.line("This only looks. To act, at a shell:", Tone::Bold));
     for (command, what) in [
         ("muster explain ID", "why a job waits, and what would help"),
-        ("muster cancel ID", "end a job; hold, release, requeue likewise"),
-        ("muster node drain NAME", "take a node out; undrain brings it back"),
-        ("muster remedies approve ID", "let automation do what it proposes"),
-        ("muster alerts ack ID", "say that you look after an alert"),
+        ("muster cancel ID", "cancel a job; hold, release, requeue likewise"),
+        ("muster node drain NAME", "drain a node; undrain returns it"),
+        ("muster remediations approve ID", "run a remediation that is pending approval"),
+        ("muster alerts ack ID", "acknowledge an alert"),
         ("muster runbook run NAME", "follow a runbook, step by step"),
     ] {
-        out.push(pen.pieces([(fit(command, 30).as_str(), Tone::Busy), (what, Tone::Plain)]));
+        out.push(pen.pieces([(fit(command, 32).as_str(), Tone::Busy), (what, Tone::Plain)]));
     }
     out
 }

@@ -136,7 +136,7 @@ fn why(model: &Model, job: &Job) -> String {
         }
         // Which command says more is for a list; here it is asked for.
         if job.attempts == 0 {
-            let told = job.waiting.as_deref().unwrap_or("waits for room");
+            let told = job.waiting.as_deref().unwrap_or("waits for free capacity");
             return told.split("; `muster explain").next().unwrap_or(told).to_owned();
         }
     }
@@ -151,7 +151,7 @@ fn chosen(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> {
             text.push_str(&format!("; {}", known.text));
         }
         if let Some(moved) = &p.moved {
-            text.push_str(&format!("; later than promised before: {moved}"));
+            text.push_str(&format!("; later than reserved before: {moved}"));
         }
     }
     let mut lines = wrap(&text, w, 2);

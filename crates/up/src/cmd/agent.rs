@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 
-/// Make this machine a node of a cluster, or look at its GPUs without one
+/// Run this machine as a node of a cluster, or check its GPUs without one
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

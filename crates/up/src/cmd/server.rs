@@ -30,19 +30,19 @@ pub struct Server {
     /// Address that agents connect to
     #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
     link_listen: SocketAddr,
-    /// Where everything is kept [default: the user's data directory]
+    /// Where everything is stored [default: the user's data directory]
     #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where the log is kept [default: sqlite:DATA_DIR/muster.db]
+    /// Where the log is stored [default: sqlite:DATA_DIR/muster.db]
     #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
     store: Option<StoreUrl>,
-    /// Where nodes stand
+    /// The topology: where nodes are
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Test the network between idle nodes so often [default: never]
     #[arg(long, env = "MUSTER_FABRIC_EVERY", value_name = "SPAN")]
     fabric_every: Option<Span>,
-    /// Your own verdicts on faults, put over those that come along: for all nodes, whatever their
+    /// Your own verdicts on faults, over the built-in ones: for all nodes, whatever their
     /// agents were started with
     #[arg(long, env = "MUSTER_FAULTS", value_name = "FILE")]
     faults: Option<PathBuf>,
@@ -51,10 +51,10 @@ pub struct Server {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
-    /// Go by this machine's clock although it was set since it started: limits and expiries move with it
+    /// Trust this machine's clock although it was set since it started: limits and expiries move with it
     #[arg(long)]
     accept_clock: bool,
-    /// Go on in a data directory that was copied or moved: nothing uses the one that it comes from any more
+    /// Continue in a data directory that was copied or moved: nothing uses the one that it comes from any more
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]
@@ -69,16 +69,16 @@ pub struct Server {
     tls_key: Option<PathBuf>,
 }
 
-/// What the site plugs in for remedies.
+/// What the site plugs in for remediations.
 #[derive(Debug, Args)]
 struct Plugs {
-    /// Cuts a node's power and gives it back: a program and its arguments, {node} is the node
+    /// Power-cycles a node: a program and its arguments, {node} is the node
     #[arg(long, env = "MUSTER_POWER_CYCLE_COMMAND", value_name = "COMMAND")]
     power_cycle_command: Option<String>,
-    /// Tickets are sent here, beside the files under DATA_DIR/tickets
+    /// Tickets are sent here, in addition to the files under DATA_DIR/tickets
     #[arg(long, env = "MUSTER_TICKET_WEBHOOK", value_name = "URL", hide_env_values = true)]
     ticket_webhook: Option<String>,
-    /// Pages are sent here, beside DATA_DIR/pages.jsonl
+    /// Pages are sent here, in addition to DATA_DIR/pages.jsonl
     #[arg(long, env = "MUSTER_PAGE_WEBHOOK", value_name = "URL", hide_env_values = true)]
     page_webhook: Option<String>,
     /// A file with the secret that signs tickets and pages (HMAC-SHA256)

@@ -11,20 +11,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Start a whole cluster on this machine: server, store, simulated nodes and this machine itself
+/// Start a cluster on this machine: server, store, simulated nodes, its own GPUs
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster up\n  muster up --nodes 64 --sku h100-sxm\n  muster up --topology site.toml --seed 7\n  \
 muster up --nodes 0 --data-dir ./data    this machine only\n  \
-muster up --demo                         a fleet with a week behind it\n  \
-muster up --demo --seed 7 --data-dir ./seven    another story\n\n\
---demo lives through seven days of 64 simulated nodes in some seconds (the same engine, in virtual\n\
-time) and then goes on from there: tenants, faults, repairs, a rollout and an incident that waits for\n\
-you. It has a data directory of its own, and the same seed tells the same story.\n\n\
-Programs go on while it is stopped, simulated work is started anew; started again with the same data directory it takes up where it was."
+muster up --demo                         a fleet with a week of history\n  \
+muster up --demo --seed 7 --data-dir ./seven    another history\n\n\
+--demo simulates seven days of 64 nodes in some seconds (the same engine, in virtual\n\
+time) and then continues from there: tenants, faults, repairs, a rollout and an open incident.\n\
+ It has a data directory of its own, and the same seed gives the same history.\n\n\
+Programs continue while it is stopped, simulated workloads start anew; with the same data\n\
+directory it resumes where it was."
 )]
 pub struct Up {
-    /// A fleet with a week of jobs, faults and repairs behind it, and an incident in progress
+    /// A fleet with a week of jobs, faults and repairs, and an incident in progress
     #[arg(long, conflicts_with_all = ["nodes", "gpus_per_node", "mig_gpus", "sku", "topology", "speed"])]
     demo: bool,
     /// Simulated nodes
@@ -39,7 +40,7 @@ pub struct Up {
     /// SKU of their GPUs
     #[arg(long, default_value = "h100-sxm")]
     sku: String,
-    /// Where they stand, from a file instead of the usual tree
+    /// Their topology, from a file instead of the usual tree
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Address of the API and the web page
@@ -48,13 +49,13 @@ pub struct Up {
     /// Address that agents connect to
     #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
     link_listen: SocketAddr,
-    /// Where everything is kept [default: the user's data directory]
+    /// Where everything is stored [default: the user's data directory]
     #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where the log is kept [default: sqlite:DATA_DIR/muster.db]
+    /// Where the log is stored [default: sqlite:DATA_DIR/muster.db]
     #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
     store: Option<StoreUrl>,
-    /// Makes the simulated nodes, and the story of --demo, repeatable [default: 1]
+    /// Makes the simulated nodes, and the history of --demo, repeatable [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How fast the simulated nodes' clock runs
@@ -66,16 +67,16 @@ pub struct Up {
     /// Do not make this machine a node
     #[arg(long)]
     no_local_node: bool,
-    /// Serve this machine's figures to Prometheus here, such as 127.0.0.1:9400
+    /// Serve this machine's metrics to Prometheus here, such as 127.0.0.1:9400
     #[arg(long, value_name = "ADDR")]
     exporter: Option<SocketAddr>,
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
-    /// Go by this machine's clock although it was set since it started: limits and expiries move with it
+    /// Trust this machine's clock although it was set since it started: limits and expiries move with it
     #[arg(long)]
     accept_clock: bool,
-    /// Go on in a data directory that was copied or moved: nothing uses the one that it comes from any more
+    /// Continue in a data directory that was copied or moved: nothing uses the one that it comes from any more
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]

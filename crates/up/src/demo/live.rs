@@ -31,13 +31,14 @@ const TOKENS: &str = "demo-tokens.json";
 /// Goes on with the story until the process ends. What fails is tried again later: a demonstration
 /// is no reason to stop a server.
 pub(crate) async fn go_on(server: String, token_file: PathBuf, seed: u64) {
-    let told = |e: &dyn std::fmt::Display| tracing::warn!(error = %e, "the story stands still");
+    let told =
+        |e: &dyn std::fmt::Display| tracing::warn!(error = %e, "the demonstration has stopped");
     let token = match std::fs::read_to_string(&token_file) {
         Ok(t) => t.trim().to_owned(),
         Err(e) => return told(&e),
     };
     let (Ok(admin), Ok(live)) = (Client::new(&server, Some(&token)), Live::new(seed)) else {
-        return output::note("note: the story does not go on");
+        return output::note("note: the demonstration does not continue");
     };
     let mut made = MadeTokens::read(&token_file.with_file_name(TOKENS));
     if let Err(e) = made.revoke(&admin).await {
@@ -211,7 +212,7 @@ impl Tale {
 
 fn quietly(result: Result<(), ClientError>) {
     if let Err(e) = result {
-        tracing::debug!(error = %e, "the story goes on later");
+        tracing::debug!(error = %e, "the demonstration continues later");
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn prepare(
             Some(new) if new != old => {
                 let dir = data_dir.display();
                 Err(Fail::usage(format!("{dir} holds the demonstration of seed {old}"))
-                    .hint("choose another with --data-dir, or remove it, for another story"))
+                    .hint("choose another with --data-dir, or remove it, for another history"))
             }
             _ => {
                 let past = fleet.join(PAST);
@@ -94,7 +94,7 @@ fn topology() -> Topology {
 }
 
 fn make(data_dir: &Path, store: &mut dyn Store, fleet: &Path, seed: u64) -> Result<Demo, Fail> {
-    output::note("living through a week of 64 nodes; this takes some seconds");
+    output::note("simulating a week of 64 nodes; this takes some seconds");
     let write = |path: &Path, what: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
         let text = what().map_err(failed)?;
         std::fs::write(path, text).map_err(|e| failed(format!("{}: {e}", path.display())))
@@ -110,7 +110,7 @@ fn make(data_dir: &Path, store: &mut dyn Store, fleet: &Path, seed: u64) -> Resu
     };
     let week = demo::week(seed, now(), hosted).map_err(failed)?;
     for r in &week.refused {
-        tracing::warn!(refusal = r, "the site refused a part of the story");
+        tracing::warn!(refusal = r, "the site refused a part of the history");
     }
     let past = fleet.join(PAST);
     write(&past, &|| serde_json::to_vec(&week.past))?;

@@ -208,7 +208,7 @@ fn send(collector: &Collector, rx: &Receiver<Item>, counts: &Counts) {
                     let lost = counts.refused.fetch_add(n, Ordering::Relaxed) + n;
                     if warned.is_none_or(|at| at.elapsed() >= WARN) {
                         warned = Some(Instant::now());
-                        tracing::warn!(%error, lost, "the collector takes no traces");
+                        tracing::warn!(%error, lost, "the collector accepts no traces");
                     }
                 }
             }

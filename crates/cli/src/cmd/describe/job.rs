@@ -64,7 +64,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
             "Starts by",
             format!("{} on {}", full(now, p.at), muster_specs::hostlist::compress(nodes)),
         );
-        f.line("Rests on", format!("{}; promised {}", basis(p.basis), relative(now, p.since)));
+        f.line("Basis", format!("{}; reserved {}", basis(p.basis), relative(now, p.since)));
         f.line("Moved", p.moved.as_deref().unwrap_or_default());
     }
     f.line(
@@ -238,10 +238,13 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     }
     let story = story::of(job, beside);
     if !story.is_empty() {
-        f.section(&format!("Story, from {} (UTC)", story::day(&story)), on);
+        f.section(&format!("Timeline, from {} (UTC)", story::day(&story)), on);
         f.table(&story::table(&story), on);
         if beside.since.is_none_or(|since| since > job.submitted_at) {
-            f.text(&format!("not all is told here; more: muster events --job {}", job.number));
+            f.text(&format!(
+                "not everything is shown here; more: muster events --job {}",
+                job.number
+            ));
         }
     }
     f.0
@@ -286,12 +289,12 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
     f.line("  Split", parts.join(", "));
     let waits = match (r.drained_at, r.placed_at, r.started_at, r.working_at) {
         // Nothing of a job that has ended waits.
-        (_, _, Some(_), None) if over => "ended before it told of a step",
-        (.., None) if over => "ended before it worked again",
+        (_, _, Some(_), None) if over => "ended before it reported a step",
+        (.., None) if over => "ended before it resumed",
         (None, ..) => "its ranks are leaving",
         (_, None, ..) => "waits for free capacity",
         (_, _, None, _) => "its ranks are starting",
-        (_, _, _, None) => "has not told of a step yet",
+        (_, _, _, None) => "has not reported a step yet",
         _ => "",
     };
     f.line("  Now", waits);
@@ -303,7 +306,7 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
 fn basis(b: Basis) -> &'static str {
     match b {
         Basis::Limits => "the time limits of what runs there",
-        Basis::Preemption => "nodes that others were told to leave",
+        Basis::Preemption => "nodes that are being preempted",
         Basis::Swap => "healthy nodes it had, and replacements for those that failed",
         Basis::Resize => "its new size",
         Basis::Move => "its move to other nodes",
@@ -408,7 +411,7 @@ mod tests {
         let text = text(&job, &Beside::default(), Time(30_000), false);
         for part in [
             "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
-            "Rests on:     nodes that others were told to leave; promised 30s ago",
+            "Basis:        nodes that are being preempted; reserved 30s ago",
             "Moved:        node hgx-03 was lost",
             "Preempted:    2 times",
         ] {
@@ -427,7 +430,7 @@ mod tests {
             });
             a.notice = Some(muster_api::Notice {
                 reason: muster_model::job::StopReason::Resized { nodes: 4 },
-                message: "it goes on with 4 nodes".into(),
+                message: "it continues with 4 nodes".into(),
                 at: Time(0).into(),
                 until: Time(90_000).into(),
             });
@@ -438,7 +441,7 @@ mod tests {
             "Power cap:  550 W a GPU",
             "Preflight:  passed (began 1970-01-01T00:00:20Z (10s ago))",
             "3g.40gb of 0,1,2",
-            "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it goes on with 4 nodes",
+            "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it continues with 4 nodes",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
@@ -563,9 +566,9 @@ mod tests {
             "Recovery of attempt 1",
             "Whole:      9.00 s",
             "detect 0.40 s, decide 0.10 s, drain 2.50 s, place 0.20 s, start 5.80 s",
-            "has not told of a step yet",
+            "has not reported a step yet",
             "gpu-off-bus",
-            "Story",
+            "Timeline",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }

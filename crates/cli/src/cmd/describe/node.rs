@@ -1,6 +1,6 @@
 //! A node for people.
 
-use crate::cmd::{faults, findings, node as steer, nodes, remedies};
+use crate::cmd::{faults, findings, node as steer, nodes, remediations};
 use muster_api::{Node, TimelineEntry};
 use muster_model::units::Time;
 use muster_terminal::output::bar::bar;
@@ -57,7 +57,7 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
         f.line(
             "Agent",
             format!(
-                "{}, heard {}, clock {:+} ms",
+                "{}, last heartbeat {}, clock {:+} ms",
                 a.version,
                 relative(now, a.last_heard),
                 a.skew_ms
@@ -130,8 +130,8 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
         f.table(&findings::table(&node.findings, now, true), on);
     }
     if let Some(r) = &node.remedy_detail {
-        f.section("Remedy", on);
-        f.table(&remedies::table(std::slice::from_ref(r), now), on);
+        f.section("Remediation", on);
+        f.table(&remediations::table(std::slice::from_ref(r), now), on);
     }
     if !node.faults.is_empty() {
         f.section("Faults", on);
@@ -150,7 +150,7 @@ fn health(f: &mut Facts, node: &Node, now: Time) {
     let since = node.stage_since.map(|t| format!("{}, {why}", relative(now, t)));
     f.line("Since", since.unwrap_or_default().trim_end_matches([',', ' ']));
     if let Some(until) = node.stage_until {
-        let late = if until.0 < now { ": it stands there too long" } else { "" };
+        let late = if until.0 < now { ": overdue" } else { "" };
         f.line("Until", format!("{}{late}", full(now, until)));
     }
     f.line("Probation", node.probation.map(|t| full(now, t)).unwrap_or_default());
@@ -243,10 +243,10 @@ mod tests {
         let text = text(&node, &times, Time(120_000), false);
         for part in [
             "Since:        1m ago, gpu-off-bus (finding 12)",
-            "it stands there too long",
+            "overdue",
             "Breaker:      leaf:a/b/c/d is open",
             "In service:   for the 2nd time",
-            "waits for approval",
+            "pending approval",
             "1m ago  finding  12    3  gpu-off-bus (A GPU fell off the bus)",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");

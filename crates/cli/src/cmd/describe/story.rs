@@ -115,7 +115,7 @@ impl Story {
                 let why = cited(&reason, &findings);
                 (
                     "verdict",
-                    format!("the end of attempt {no} is put down to {whose}: {reason}{why}"),
+                    format!("the end of attempt {no} is attributed to {whose}: {reason}{why}"),
                 )
             }
             Told::JobRequeued { reason, .. } => ("job", format!("queued again: {reason}")),
@@ -133,7 +133,7 @@ impl Story {
                 ("job", format!("its reserved start is withdrawn: {reason}"))
             }
             Told::NoticeWithdrawn { key, reason } => {
-                ("attempt", format!("attempt {} goes on after all: {reason}", key.attempt))
+                ("attempt", format!("attempt {} continues after all: {reason}", key.attempt))
             }
             Told::SlotLost { key, node } => {
                 ("attempt", format!("attempt {} lost node {node}", key.attempt))
@@ -180,7 +180,7 @@ impl Story {
                 self.add(at, 6, "recovery", "its last rank is gone".into());
             }
             if let Some(at) = r.working_at {
-                self.add(at, 10, "recovery", "it works again".into());
+                self.add(at, 10, "recovery", "resumed".into());
             }
         }
         if let Some(c) = &job.checkpoint {
@@ -293,7 +293,7 @@ mod tests {
             ended_at: Time(61_000).into(),
             verdict: Verdict::Infrastructure,
             attributed_to: "infrastructure".into(),
-            reason: "node hgx-01 is sick".into(),
+            reason: "node hgx-01 is unhealthy".into(),
             findings: vec!["12".into()],
         }];
         let beside = Beside {
@@ -405,7 +405,7 @@ mod tests {
                 (9_000, "failed: rank 0 exited with code 3 on n1"),
                 (
                     51_000,
-                    "the end of attempt 1 is put down to infrastructure: gpu-off-bus on n1 \
+                    "the end of attempt 1 is attributed to infrastructure: gpu-off-bus on n1 \
                      (finding 633)"
                 ),
                 (60_000, "queued again: requeued by admin"),
@@ -435,7 +435,7 @@ mod tests {
                 "held by user:ann",
                 "released",
                 "has 4 nodes from its next attempt on",
-                "attempt 1 goes on after all: others ended",
+                "attempt 1 continues after all: others ended",
                 "attempt 1 was asked for one",
             ]
         );

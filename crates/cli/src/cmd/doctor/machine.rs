@@ -59,9 +59,9 @@ pub(super) fn disk(dir: &Path) -> Check {
             let gib = free >> 30;
             let detail = format!("{gib} GiB ({percent}%) free at {}", existing.display());
             if free < 1 << 30 {
-                fail("disk", detail, "make room: the log needs it")
+                fail("disk", detail, "free some space: the log needs it")
             } else if percent < 5 {
-                warn("disk", detail, "make room soon: the log needs it")
+                warn("disk", detail, "free some space soon: the log needs it")
             } else {
                 ok("disk", detail)
             }

@@ -64,8 +64,9 @@ pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Show
         None => code(&catalogue, kind, given)?,
     };
     let Some(entry) = catalogue.entry(code) else {
-        return Err(Fail::new(NOT_FOUND, format!("nothing is known of `{code}`"))
-            .hint("on a node it is watched and told as unknown; an overrides file can judge it"));
+        return Err(Fail::new(NOT_FOUND, format!("nothing is known of `{code}`")).hint(
+            "on a node it is watched and reported as unknown; an overrides file can classify it",
+        ));
     };
     let mut rule = catalogue.judge(code, place.sku, place.pool).clone();
     let mut detail = None;
@@ -153,8 +154,8 @@ fn text_for(shown: &Shown, on: bool) -> String {
     let mut out = format!("{} {name}\n", paint(code, Style::Bold, on));
     out.push_str(&format!("  {text}\n\n"));
     let mut row = |label: &str, value: &str| out.push_str(&format!("{label:<12} {value}\n"));
-    row("At fault", class_words(shown.class));
-    row("To blame", blame_words(shown.blame));
+    row("Component", class_words(shown.class));
+    row("Attribution", blame_words(shown.blame));
     let style = if shown.action >= FaultAction::ResetWhenIdle { Style::Warn } else { Style::Plain };
     row("Muster", &paint(action_words(shown.action), style, on));
     if let Some(r) = &shown.repeat {
@@ -198,10 +199,10 @@ mod tests {
             text_for(&shown("xid", "79"), false),
             "xid-79 RC_GPU_HAS_FALLEN_OFF_THE_BUS\n  \
              The GPU does not answer on PCIe any more.\n\n\
-             At fault     PCIe\n\
-             To blame     the platform, not the job\n\
+             Component    PCIe\n\
+             Attribution  the platform, not the job\n\
              Muster       restart the node\n\
-             \x20            5 times within 1d: somebody has to look at the hardware\n\
+             \x20            5 times within 1d: inspect the hardware\n\
              What to do   Restart the node. Again: check power, heat and seat, then replace.\n\
              Seen on      A100, H100, B100, GB200\n\n\
              Others say:\n  \

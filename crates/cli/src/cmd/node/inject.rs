@@ -41,7 +41,7 @@ const KINDS: &[(&str, &str)] = &[
     ("kernel-line", "--text"),
     ("wrong-results", "--gpu"),
     ("version", "--text COMPONENT=VERSION"),
-    ("mend", ""),
+    ("repair", ""),
 ];
 
 /// Make a simulated node fail
@@ -49,7 +49,7 @@ const KINDS: &[(&str, &str)] = &[
 #[command(
     after_help = "Examples:\n  muster node inject crash hgx-0003 --for 30s\n  muster node inject xid hgx-0003 --gpu 2 --code 79\n  \
 muster node inject slow-gpu hgx-0003 --gpu 3 --percent 20\n  muster node inject port-down hgx-0003 --port mlx5_1 --for 1m\n  \
-muster node inject slow-work hgx-0003 42.1 --percent 30\n  muster node inject mend hgx-0003\n\n\
+muster node inject slow-work hgx-0003 42.1 --percent 30\n  muster node inject repair hgx-0003\n\n\
 Faults, and what each takes:\n  crash, partition, agent-hang             --for\n  \
 lose-gpu, thermal, pcie-downgrade,\n  ecc-uncorrectable, remap-pending,\n  remap-failed, wrong-results              --gpu\n  \
 slow-gpu, low-clocks                     --gpu --percent\n  xid                                      --gpu --code\n  \
@@ -59,7 +59,7 @@ storage-stall                            --mount --for\n  storage-slow          
 stuck-processes                          --count\n  kill-ranks, starve-loader, hang-work     JOB.ATTEMPT\n  \
 slow-work                                JOB.ATTEMPT --percent\n  kernel-line                              --text\n  \
 version                                  --text COMPONENT=VERSION\n  \
-power-brake, mend                        nothing\n\nThe node may also stand before the fault."
+power-brake, repair                      nothing\n\nThe node may also stand before the fault."
 )]
 pub(crate) struct Inject {
     /// The fault
@@ -80,11 +80,11 @@ pub(crate) struct Inject {
     /// Where the file system is mounted
     #[arg(long, default_value = "/data", value_name = "M")]
     mount: String,
-    /// By so many percent; 0 makes it well again
+    /// By so many percent; 0 ends it
     #[arg(long, default_value_t = 20, value_name = "N",
         value_parser = clap::value_parser!(u32).range(0..=99))]
     percent: u32,
-    /// So many times as slow; 1 makes it well again
+    /// So many times as slow; 1 ends it
     #[arg(long, default_value_t = 10, value_name = "N")]
     factor: u32,
     /// So many a second, or a minute; 0 ends it
@@ -169,7 +169,7 @@ impl Inject {
                     text.split_once('=').ok_or_else(|| lacks("--text driver=590.1"))?;
                 Fault::Version { component: component.into(), version: version.into() }
             }
-            "mend" => Fault::Mend,
+            "repair" => Fault::Mend,
             other => {
                 let kinds: Vec<&str> = KINDS.iter().map(|(k, _)| *k).collect();
                 let near = closest(other, &kinds).or_else(|| closest(&node, &kinds));

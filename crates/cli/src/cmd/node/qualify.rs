@@ -32,7 +32,7 @@ pub(super) struct Qualify {
     /// Stop and requeue what runs there first
     #[arg(long)]
     force: bool,
-    /// End the test that goes on
+    /// Cancel the running test
     #[arg(long, conflicts_with_all = ["level", "wait", "force"])]
     cancel: bool,
 }
@@ -144,7 +144,7 @@ async fn until_over(ctx: &Ctx, client: &Client, name: &str, id: &str) -> Result<
 /// How far a test is, in words.
 pub(crate) fn progress(test: &Qualifying) -> String {
     let level = test.level.word();
-    let Some(p) = &test.progress else { return format!("{level}, nothing heard of it yet") };
+    let Some(p) = &test.progress else { return format!("{level}, nothing reported yet") };
     let left = p.eta_s.map(|s| format!(", about {} left", length(Span::secs(s))));
     format!("{level}, {} of {} done, {}{}", p.done, p.of, p.doing, left.unwrap_or_default())
 }

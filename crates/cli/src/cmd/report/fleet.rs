@@ -12,14 +12,14 @@ use muster_terminal::output::time::length;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster report fleet\n  muster report fleet --days 1 --by hour\n  muster report fleet --days 30 --only nlp -o json | jq .total.goodput\n\n\
-Hours of the last 31 days and days of the last 400 are kept. GPU time is in GPU-hours.\n\
+Hours of the last 31 days and days of the last 400 are stored. GPU time is in GPU-hours.\n\
 OK and FAILED count ends: a job that is requeued after its end may end again, and each end counts once."
 )]
 pub(super) struct FleetArgs {
-    /// So many days back from now
+    /// The last so many days
     #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=400))]
     days: u32,
-    /// How long each row is; days, or hours when one day is asked for
+    /// How long each row is; days, or hours for one day
     #[arg(long, value_enum)]
     by: Option<By>,
     /// Only the jobs of this project; all projects when not given
@@ -123,7 +123,7 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
         f.0.push_str(&format!("  {text}\n"));
     }
     if !r.complete {
-        f.0.push_str("  the server still reads its log: these figures are not complete yet\n");
+        f.0.push_str("  the server still reads its log: these numbers are not complete yet\n");
     }
     f.0.push('\n');
     let row = |row: &'_ FleetRow| when(row.from, r.step);
@@ -149,7 +149,7 @@ fn telemetry(r: &FleetReport) -> Option<String> {
         Some(at) if at.0.since(r.from.max(r.since).0) > Span::mins(5) => {
             Some(format!("BUSY and POWER are known since {at} only"))
         }
-        None if whole => Some("BUSY and POWER are not known: no GPU has told of itself".into()),
+        None if whole => Some("BUSY and POWER: no data, no GPU has reported".into()),
         _ => None,
     }
 }
@@ -162,11 +162,11 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     if let Some(lost) = t.lost_before_gpu_seconds {
         f.text(&format!("lost besides: {} GPU-hours of work of days that were final", hours(lost)));
     }
-    f.text(&format!("MTBI {}, back after {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
-    let blame = |a, h, p, u| format!("{a} the job's own, {h} hardware, {p} platform, {u} unknown");
-    let interrupted = blame(i.application, i.infrastructure, i.platform, i.unknown);
+    f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
+    let causes = |a, h, p, u| format!("{a} application, {h} hardware, {p} platform, {u} unknown");
+    let interrupted = causes(i.application, i.infrastructure, i.platform, i.unknown);
     f.text(&format!("interruptions: {interrupted}"));
-    let failed = blame(b.application, b.infrastructure, b.platform, b.unknown);
+    let failed = causes(b.application, b.infrastructure, b.platform, b.unknown);
     f.text(&format!("jobs failed: {failed}"));
     f.text(&format!(
         "jobs succeeded: {}, {} of them at once; cancelled: {}",
@@ -225,7 +225,7 @@ mod tests {
         let since = "BUSY and POWER are known since 1970-01-01T01:00:00.000Z only\n";
         assert!(text(&r, false).contains(since), "{}", text(&r, false));
         r.telemetry_since = None;
-        let none = "BUSY and POWER are not known: no GPU has told of itself\n";
+        let none = "BUSY and POWER: no data, no GPU has reported\n";
         assert!(text(&r, false).contains(none), "{}", text(&r, false));
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn text(r: &JobReport, on: bool) -> String {
     }
     if r.efficiency.is_none() && r.steps.is_none() {
         f.section("GPUs and steps", on);
-        f.text("nothing was heard of them since the server's start");
+        f.text("no data since the server's start");
     }
     if !r.advice.is_empty() {
         f.section("Advice", on);
@@ -152,10 +152,10 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
     f.0.push('\n');
     if r.held_gpu_seconds > 0.0 {
         let (good, held) = (gpu_time(r.gpu_seconds.productive), gpu_time(r.held_gpu_seconds));
-        line(f, "GPU time", &format!("{good} productive of {held} held"));
+        line(f, "GPU time", &format!("{good} productive of {held} allocated"));
     }
     if let Some(share) = r.goodput {
-        line(f, "Goodput", &format!("{:>6}  productive of what was held", percent(share)));
+        line(f, "Goodput", &format!("{:>6}  productive of what was allocated", percent(share)));
     }
     if let Some(share) = r.ettr {
         line(f, "ETTR", &format!("{:>6}  productive of all, waiting included", percent(share)));
@@ -179,7 +179,7 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
         wrapped(
             f,
             "  ",
-            "It told of no checkpoint, or not all it told is known: what an attempt \
+            "It reported no checkpoint, or not all its reports are known: what an attempt \
             that failed had done counts as lost from its start.",
         );
     }
@@ -191,7 +191,7 @@ type Column = (&'static str, fn(&AttemptReport) -> u64);
 const COLUMNS: [Column; 5] = [
     ("WAITED", |a| a.time_ms.queued + a.time_ms.starting),
     ("WORKED", |a| a.time_ms.productive + a.time_ms.checkpointing),
-    ("BACK", |a| a.time_ms.restarting),
+    ("RECOVERY", |a| a.time_ms.restarting),
     ("LOST", |a| a.time_ms.lost),
     ("IDLE", |a| a.time_ms.idle),
 ];
@@ -242,7 +242,7 @@ fn efficiency(f: &mut Facts, e: &Efficiency, on: bool) {
     };
     f.section(&format!("GPUs of attempt {}, {seen}{}", e.attempt, watched(e.whole)), on);
     if e.shared {
-        f.text("others share these GPUs: the figures are not the job's alone");
+        f.text("others share these GPUs: the numbers are not of this job alone");
     }
     let peak = |v: Option<f64>| v.map_or_else(String::new, |p| format!("peak {}", percent(p)));
     for (name, mean, note) in [
@@ -306,7 +306,7 @@ fn steps(f: &mut Facts, s: &StepsReport, on: bool) {
 /// Two lines for the description of a job: shares, and where the time went.
 pub(crate) fn brief(r: &JobReport) -> (String, String) {
     let share = |v: Option<f64>| v.map_or_else(|| "unknown".into(), percent);
-    let shares = format!("{} of what was held; ETTR {}", share(r.goodput), share(r.ettr));
+    let shares = format!("{} of what was allocated; ETTR {}", share(r.goodput), share(r.ettr));
     let said = |(name, ms): (&'static str, u64)| {
         let estimated = if name == "lost" && r.lost_estimated { " (estimated)" } else { "" };
         (ms > 0).then(|| format!("{name} {}{estimated}", span(ms)))

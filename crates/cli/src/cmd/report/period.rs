@@ -13,12 +13,12 @@ use muster_terminal::output::time::length;
 /// Which week or month.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster report weekly\n  muster report weekly --back 0      the week that still goes on\n  muster report monthly --back 2 -o json | jq .fleet.goodput\n\n\
-Weeks begin on Monday, months on the first, in UTC. Promises are known by the hour for 90 days.\n\
+    after_help = "Examples:\n  muster report weekly\n  muster report weekly --back 0      the current week\n  muster report monthly --back 2 -o json | jq .fleet.goodput\n\n\
+Weeks begin on Monday, months on the first, in UTC. SLOs are known by the hour for 90 days.\n\
 Jobs that succeeded are good ends of good and bad ones: each end of a job counts once."
 )]
 pub(super) struct PeriodArgs {
-    /// So many back; 0 is the one that still goes on
+    /// So many periods back; 0 is the current one
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=60))]
     back: u32,
 }
@@ -29,7 +29,7 @@ impl PeriodArgs {
     }
 }
 
-/// A figure, how it was before, and whether that is worse.
+/// A metric, how it was before, and whether that is worse.
 struct Line {
     name: &'static str,
     now: String,
@@ -65,20 +65,20 @@ fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
         line("availability", &|f| percent(f.availability), fell(&|f| f.availability)),
         line("goodput", &|f| percent(f.goodput), fell(&|f| f.goodput)),
         line("ETTR", &|f| percent(f.ettr), fell(&|f| f.ettr)),
-        line("GPU-hours held", &|f| hours(f.allocated_gpu_seconds), false),
+        line("GPU-hours allocated", &|f| hours(f.allocated_gpu_seconds), false),
         line("GPU-hours lost", &|f| hours(f.gpu_seconds.lost), false),
         line("lost of final days", &|f| hours(f.lost_before_gpu_seconds.unwrap_or(0.0)), false),
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
-        line("failed by their own", &|f| f.jobs.failed.application.to_string(), false),
+        line("failed: application", &|f| f.jobs.failed.application.to_string(), false),
         line(
-            "failed by us",
+            "failed: platform",
             &|f| platform(f).to_string(),
             before.is_some_and(|b| platform(now) > platform(b)),
         ),
         line("interruptions", &|f| f.interruptions.total().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
-        line("back after", &|f| span(f.recover_ms), false),
+        line("MTTR of a job", &|f| span(f.recover_ms), false),
     ]
 }
 
@@ -99,7 +99,7 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
         PeriodKind::Month => "Month",
     };
     f.0.push_str(&format!("{}\n", paint(&format!("{what} {}", r.name), Style::Bold, on)));
-    let so_far = if r.over { "" } else { ", and still going on" };
+    let so_far = if r.over { "" } else { ", not over yet" };
     f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
     if r.over {
         let at = muster_api::Timestamp(r.to.0 + FINAL_AFTER);
@@ -109,33 +109,33 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
     if !r.complete {
-        f.0.push_str("  the server still reads its log: these figures are not complete yet\n");
+        f.0.push_str("  the server still reads its log: these numbers are not complete yet\n");
     }
-    f.section("Figures", on);
+    f.section("Metrics", on);
     let mut t = Table::new(&["", "THIS", "BEFORE"]);
     for l in lines(&r.fleet, r.before.as_ref()) {
         t.row(vec![cell(l.name), warn(l.now, l.worse), number(l.before)]);
     }
     f.table(&t, on);
-    promises(&mut f, r, on);
+    objectives(&mut f, r, on);
     incidents(&mut f, r, on);
     failures(&mut f, r, on);
     fleet(&mut f, r, on);
     f.0
 }
 
-fn promises(f: &mut Facts, r: &PeriodReport, on: bool) {
-    f.section("Promises", on);
+fn objectives(f: &mut Facts, r: &PeriodReport, on: bool) {
+    f.section("SLOs", on);
     if r.objectives.is_empty() {
         f.text("none are in force");
         return;
     }
-    let mut t = Table::new(&["OBJECTIVE", "TARGET", "KEPT", "", "WHY NOT"]);
+    let mut t = Table::new(&["OBJECTIVE", "TARGET", "ACTUAL", "", "CAUSES"]);
     for o in &r.objectives {
         let how = match o.kept {
             None => cell("no data"),
-            Some(true) => cell("kept").style(Style::Good),
-            Some(false) => cell("broken").style(Style::Bad),
+            Some(true) => cell("met").style(Style::Good),
+            Some(false) => cell("not met").style(Style::Bad),
         };
         let why: Vec<&str> = o.causes.iter().take(2).map(|c| c.cause.word()).collect();
         let kept = o.kept_text.clone().unwrap_or_else(|| "-".into());
@@ -147,10 +147,9 @@ fn promises(f: &mut Facts, r: &PeriodReport, on: bool) {
 fn incidents(f: &mut Facts, r: &PeriodReport, on: bool) {
     f.section("Incidents and alerts", on);
     let a = &r.alerts;
-    let took =
-        a.acknowledged_median_ms.map(|ms| format!(", in the middle after {}", length(Span(ms))));
+    let took = a.acknowledged_median_ms.map(|ms| format!(", median {}", length(Span(ms))));
     f.text(&format!(
-        "{} pages ({} taken on{}), {} tickets, {} silenced",
+        "{} pages ({} acknowledged{}), {} tickets, {} silenced",
         a.pages,
         a.acknowledged,
         took.unwrap_or_default(),
@@ -194,12 +193,15 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
         f.text(&format!("most on: {nodes}"));
     }
     let remedies = listed(r.remedies.iter().map(|(k, v)| (k.clone(), *v)));
-    f.text(&format!("remedies: {}", if remedies.is_empty() { "none".into() } else { remedies }));
+    f.text(&format!(
+        "remediations: {}",
+        if remedies.is_empty() { "none".into() } else { remedies }
+    ));
     if r.projects.is_empty() {
         return;
     }
     let mut t =
-        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "OF THEM OURS", "INTERR"]);
+        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "BY PLATFORM", "INTERR"]);
     for p in r.projects.iter().take(20) {
         let j = &p.figures.jobs;
         let ours = j.failed.infrastructure + j.failed.platform;

@@ -41,7 +41,7 @@ pub(super) async fn follow(client: &Client, mut run: RunbookRun) -> Result<u8, F
         };
         output::print(&show::run(&RunbookRun { done: Vec::new(), ..run.clone() }, now(), on()))?;
         let keys = if step.choices.is_empty() {
-            "Enter: look or do it now; y: it is so, done by hand; n: it is not; s: skip; q: leave"
+            "Enter: check or do it now; y: pass, done by hand; n: fail; s: skip; q: leave"
         } else {
             "type the number of a choice; s: skip; q: leave"
         };

@@ -74,7 +74,7 @@ pub(super) fn runs(items: &[RunbookRun], now: Time) -> Table {
         t.row(vec![
             number(&r.id),
             cell(relative(now, r.started_at)),
-            state(&r.state),
+            state(shown_state(&r.state)),
             number(r.step),
             cell(&r.book),
             cell(about(r)),
@@ -82,6 +82,11 @@ pub(super) fn runs(items: &[RunbookRun], now: Time) -> Table {
         ]);
     }
     t
+}
+
+/// The state of a run, in the words of jobs.
+fn shown_state(state: &str) -> &str {
+    if state == "going" { "running" } else { state }
 }
 
 fn about(r: &RunbookRun) -> String {
@@ -92,14 +97,14 @@ pub(super) fn run(r: &RunbookRun, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Run", format!("{} of {}", r.id, r.book));
     f.line("Title", &r.title);
-    f.line("State", &r.state);
+    f.line("State", shown_state(&r.state));
     f.line("Because", r.why.as_deref().unwrap_or_default());
     f.line("About", about(r));
-    f.line("By", format!("{}{}", r.by, if r.auto { ", the machine takes the steps" } else { "" }));
+    f.line("By", format!("{}{}", r.by, if r.auto { ", automatic" } else { "" }));
     f.line("Began", full(now, r.started_at));
     f.line("Ended", r.ended_at.map(|t| full(now, t)).unwrap_or_default());
     if !r.done.is_empty() {
-        f.section("Steps that are behind it", on);
+        f.section("Completed steps", on);
         for d in &r.done {
             let what = d.chose.as_deref().unwrap_or(d.outcome.word());
             f.text(&format!("{}. {}: {what} ({})", d.step, d.title, d.by));

@@ -26,13 +26,13 @@ muster agent check --simulated h100-sxm:8 --break 3:lost\n\n\
 Exit code: 0 healthy, 20 degraded, 21 failed. With --slurm: 0 healthy or degraded, 21 failed."
 )]
 pub(crate) struct Check {
-    /// So many GPUs there must be
+    /// The number of GPUs there must be
     #[arg(long, value_name = "N")]
     expect: Option<u32>,
     /// Faults of the kernel's log count when they are younger than this [default: since boot]
     #[arg(long, value_name = "SPAN")]
     since: Option<Span>,
-    /// How long is looked: counters that move meanwhile are told
+    /// How long to watch: counters that move meanwhile are reported
     #[arg(long, value_name = "SPAN", default_value = "2s")]
     during: Span,
     /// Leave out the host and the kernel's log
@@ -41,7 +41,7 @@ pub(crate) struct Check {
     /// Read this file as the kernel's log: what `dmesg` printed, or another /dev/kmsg
     #[arg(long, value_name = "FILE", conflicts_with = "gpus_only")]
     kernel_log: Option<PathBuf>,
-    /// Your own verdicts on faults, put over those that come along
+    /// Your own verdicts on faults; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The pool this machine belongs to, for `--faults`

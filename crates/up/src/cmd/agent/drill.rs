@@ -13,7 +13,7 @@ use std::time::Duration;
 #[command(
     after_help = "Examples:\n  muster agent drill --xid 31\n  muster run --gpus 1 -- muster agent drill --xid 43\n\n\
 31 writes out of bounds, 43 traps: both are what a broken program does. The program that does it \
-dies; the GPU goes on, and nobody else on it is harmed."
+dies; the GPU continues, and nobody else on it is harmed."
 )]
 pub(crate) struct Drill {
     /// Which fault: 31 or 43
@@ -40,7 +40,7 @@ impl Drill {
         let never = AtomicBool::new(false);
         // It always ends badly: that is what it is for. The driver's words are the result.
         match child.carry_out(&order, Duration::from_secs(60), &never, &mut |_| {}) {
-            Ok(()) => Err(Fail::failed("the GPU did not mind")),
+            Ok(()) => Err(Fail::failed("the GPU reported no fault")),
             Err(e) => Err(Fail::failed(e.to_string())),
         }
     }

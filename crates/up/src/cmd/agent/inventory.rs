@@ -45,7 +45,7 @@ impl Inventory {
                 GpuLook { index, error, .. } => {
                     let why = match error {
                         Some(Silence::Lost) => "it is gone from the bus".into(),
-                        Some(Silence::Hung) => "a call to it does not come back".into(),
+                        Some(Silence::Hung) => "a call to it does not return".into(),
                         Some(Silence::Other(why)) => why,
                         None => "it does not say what it is".into(),
                     };

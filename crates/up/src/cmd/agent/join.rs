@@ -42,7 +42,7 @@ pub(crate) struct Join {
     /// Address that other ranks reach this machine under
     #[arg(long, value_name = "ADDR")]
     address: Option<String>,
-    /// Where certificates, logs and the state of ranks are kept
+    /// Where certificates, logs and the state of ranks are stored
     #[arg(long, env = "MUSTER_AGENT_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -53,19 +53,19 @@ pub(crate) struct Join {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Devices")]
 struct Watch {
-    /// Where Prometheus finds this machine's figures, or `off`
+    /// Where Prometheus finds this machine's metrics, or `off`
     #[arg(long, default_value = "0.0.0.0:9400", value_name = "ADDR", value_parser = exporter)]
     exporter: Exporter,
     /// What the exporter calls the label with the host's name: Hostname or hostname
     #[arg(long, default_value = "Hostname", value_name = "LABEL")]
     hostname_label: HostnameLabel,
-    /// Whose names the exporter's figures have: dcgm4 or dcgm46
+    /// Whose names the exporter's metrics have: dcgm4 or dcgm46
     #[arg(long, default_value = "dcgm4", value_name = "NAMES")]
     metric_names: Names,
-    /// How many times a second GPUs are looked at
+    /// How many times a second GPUs are sampled
     #[arg(long, default_value_t = 1.0, value_name = "HZ", value_parser = hertz)]
     sample_hz: f64,
-    /// Your own verdicts on faults, put over those that come along
+    /// Your own verdicts on faults; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The pool this machine belongs to, for labels and for `--faults`
@@ -92,7 +92,7 @@ struct Watch {
     /// What this machine must have when it is tested, such as `h200-sxm:8` or `8`
     #[arg(long, value_name = "SKU:N", value_parser = super::qualify::want)]
     want: Option<WantOrder>,
-    /// Your own bars for its tests, put over those that come along
+    /// Your own targets for its tests; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Cut GPUs that are in MIG mode into the slices that jobs are given
@@ -101,10 +101,10 @@ struct Watch {
     /// Read, write and look up this file system every half minute; may be given several times
     #[arg(long, value_name = "PATH")]
     watch_fs: Vec<PathBuf>,
-    /// Let remedies reset GPUs that nobody uses
+    /// Let remediations reset GPUs that nobody uses
     #[arg(long)]
     allow_reset: bool,
-    /// Let remedies restart this machine
+    /// Let remediations restart this machine
     #[arg(long)]
     allow_reboot: bool,
     /// How this machine is restarted

@@ -1,4 +1,4 @@
-//! `muster agent metrics`: this machine's figures for Prometheus, without a server.
+//! `muster agent metrics`: this machine's metrics for Prometheus, without a server.
 
 use super::gpus::{Gpus, hostname};
 use clap::Args;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Give this machine's figures to Prometheus as dcgm-exporter does; needs no server
+/// Export this machine's metrics to Prometheus as dcgm-exporter does; needs no server
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster agent metrics                      serve them on port 9400\n  \
@@ -31,10 +31,10 @@ pub(crate) struct Metrics {
     /// What the label with the host's name is called: Hostname or hostname
     #[arg(long, default_value = "Hostname", value_name = "LABEL")]
     hostname_label: HostnameLabel,
-    /// Whose names the figures have: dcgm4 or dcgm46
+    /// Whose names the metrics have: dcgm4 or dcgm46
     #[arg(long, default_value = "dcgm4", value_name = "NAMES")]
     metric_names: Names,
-    /// How many times a second GPUs are looked at
+    /// How many times a second GPUs are sampled
     #[arg(long, default_value_t = 1.0, value_name = "HZ", value_parser = super::join::hertz)]
     sample_hz: f64,
     #[command(flatten)]
@@ -61,7 +61,7 @@ impl Metrics {
         page.names = self.metric_names;
         if self.once {
             if !monitor.wait_ready(PATIENCE) {
-                output::note("note: not every GPU has answered; those that did are told");
+                output::note("note: not every GPU has answered; those that did are shown");
             }
             return output::print(Page::new(page).render(&monitor.latest())).map(|()| 0);
         }
@@ -70,7 +70,7 @@ impl Metrics {
             .map_err(|e| {
                 Fail::failed(chain(&e)).hint("another exporter may be there; choose with --listen")
             })?;
-        output::print(&format!("figures at http://{}/metrics\n", exporter.addr()))?;
+        output::print(&format!("metrics at http://{}/metrics\n", exporter.addr()))?;
         let told = until_told();
         tokio::pin!(told);
         let mut every = tokio::time::interval(Duration::from_secs(1));

@@ -53,16 +53,16 @@ pub(crate) struct Qualify {
     /// What the machine must have, such as `h200-sxm:8` or `8`
     #[arg(long, value_name = "SKU:N", value_parser = want)]
     want: Option<WantOrder>,
-    /// Your own bars, put over those that come along
+    /// Your own targets; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// How long a full one goes on
+    /// How long a full one runs
     #[arg(long, default_value_t = 4.0, value_name = "HOURS", value_parser = hours)]
     hours: f64,
     /// Where the disk is tried
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
-    /// Do not compare with, nor keep for, the next time
+    /// Do not compare with earlier results, nor save this one
     #[arg(long)]
     no_history: bool,
     /// Simulated GPUs instead of this machine's
@@ -178,7 +178,7 @@ impl Qualify {
     }
 }
 
-/// A file of bars, once it is known to be one.
+/// A file of targets, once it is known to be one.
 pub(super) fn bars(file: &Path) -> Result<String, Fail> {
     let text = output::read_text(file)?;
     muster_gpu::qualify::Expectations::parse(&text)
@@ -224,7 +224,7 @@ fn compare(report: &mut Qualification) -> Result<(), Fail> {
     let text = serde_json::to_vec(&plain).unwrap_or_default();
     let kept = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, text));
     if let Err(e) = kept {
-        output::note(&format!("note: not kept for the next time: {}: {e}", path.display()));
+        output::note(&format!("note: not saved for the next time: {}: {e}", path.display()));
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ fn a_report_fits_80_columns_and_lines_up() {
         "Where 1h48m went\n",
         "  productive     ██████████████████████████▋        83.1%     1h30m\n",
         "  starting       ▏                                   0.1%      9.4s\n",
-        "  GPU time       24.0 GPU-hours productive of 27.8 GPU-hours held\n",
-        "  Goodput         86.4%  productive of what was held\n",
+        "  GPU time       24.0 GPU-hours productive of 27.8 GPU-hours allocated\n",
+        "  Goodput         86.4%  productive of what was allocated\n",
         "  MTBI            1h43m  up between interruptions; 1 interruption\n",
         "GPUs of attempt 2, watched for 4m10s, since the server's start\n",
         "  power          512 W a GPU, 0.57 kWh in all\n",
@@ -50,7 +50,7 @@ fn estimates_and_missing_beginnings_are_said() {
     assert!(text.contains("13m32s  estimated\n"), "{text}");
     assert!(text.contains("first steps are known since 1970-01-01T00:00:05.000Z only"), "{text}");
     assert!(text.contains("its first attempts are not known any more"), "{text}");
-    assert!(text.contains("nothing was heard of them since the server's start"), "{text}");
+    assert!(text.contains("no data since the server's start"), "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
     assert!(!text.contains("Advice"), "{text}");
 }
@@ -68,7 +68,10 @@ fn a_job_that_never_ran_has_a_report_too() {
         "{text}"
     );
     assert!(!text.contains("Attempts") && !text.contains("GPU time"), "{text}");
-    assert_eq!(brief(&r), ("unknown of what was held; ETTR 0.0%".into(), "queued 4.2s".into()));
+    assert_eq!(
+        brief(&r),
+        ("unknown of what was allocated; ETTR 0.0%".into(), "queued 4.2s".into())
+    );
 }
 
 #[test]

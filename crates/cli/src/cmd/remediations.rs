@@ -1,4 +1,4 @@
-//! `muster remedies`: what is done about findings.
+//! `muster remediations`: what is done about findings.
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
@@ -20,17 +20,17 @@ use muster_terminal::pick;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// List what is done about findings, approve it, deny it, or take it back
+/// List remediations of findings; approve, deny or undo one
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  muster remedies\n  muster remedies --all --node hgx-0003\n  muster remedies 1215\n  \
-muster remedies approve 1215\n  muster remedies deny 1215 --reason 'a customer is on it until six'\n  \
-muster remedies undo 1215 --reason 'the alarm was false'\n  muster remedies dry-run --days 30 -f policy.yaml\n\n\
-Only remedies that go on are listed unless --all is given, and where one job's doing is watched in\n\
-many places, they are one line."
+    after_help = "Examples:\n  muster remediations\n  muster remediations --all --node hgx-0003\n  muster remediations 1215\n  \
+muster remediations approve 1215\n  muster remediations deny 1215 --reason 'a customer is on it until six'\n  \
+muster remediations undo 1215 --reason 'the alarm was false'\n  muster remediations dry-run --days 30 -f policy.yaml\n\n\
+Only active remediations are listed unless --all is given; those that only watch what one job\n\
+caused in many places are one line."
 )]
-pub(crate) struct RemediesCmd {
+pub(crate) struct RemediationsCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
@@ -49,12 +49,12 @@ pub(crate) struct RemediesCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Let remedies that wait go on
+    /// Approve pending remediations: they run
     Approve {
         #[command(flatten)]
         ids: Ids,
     },
-    /// Remedies that wait are not carried out; their nodes stay as they are
+    /// Deny pending remediations: they do not run, and their nodes stay as they are
     Deny {
         #[command(flatten)]
         ids: Ids,
@@ -62,7 +62,7 @@ enum Verb {
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Take back what remedies did: their nodes serve as before
+    /// Undo remediations: their nodes return to service
     Undo {
         #[command(flatten)]
         ids: Ids,
@@ -70,13 +70,13 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-    /// Say what a policy would have done over the last days; changes nothing
+    /// Show what a policy would have done over the last days; changes nothing
     DryRun {
         /// Over so many days of the log
         #[arg(long, default_value_t = 7, value_name = "N",
             value_parser = clap::value_parser!(u32).range(1..=366))]
         days: u32,
-        /// Under the `remedies` of this policy; under the site's own when absent
+        /// With the `remedies` of this policy; with the site's own when absent
         #[arg(short, long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -89,7 +89,7 @@ struct Ids {
     ids: Vec<String>,
 }
 
-impl RemediesCmd {
+impl RemediationsCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let (ids, word, reason) = match self.verb {
             Some(Verb::Approve { ids }) => (ids.ids, RemedyWord::Approve, String::new()),
@@ -141,9 +141,9 @@ impl RemediesCmd {
         }
         if ctx.is_table() && list.items.is_empty() {
             output::note(if self.all {
-                "nothing was ever done about a finding"
+                "no finding was ever remediated"
             } else {
-                "nothing is being done; --all shows what was"
+                "no remediation is active; --all shows ended ones"
             });
             return Ok(0);
         }
@@ -172,7 +172,7 @@ impl RemediesCmd {
 
 fn said(r: &Remedy) -> String {
     let on = place(r);
-    format!("remedy {} ({} on {on}): {}; {}\n", r.id, r.action.word(), r.state, r.why)
+    format!("remediation {} ({} on {on}): {}; {}\n", r.id, r.action.word(), r.state, r.why)
 }
 
 /// `hgx-01`, or `hgx-01/3` for a GPU of it.
@@ -301,8 +301,8 @@ fn row(table: &mut Table, r: &Remedy, now: Time) {
 
 fn mode(m: Mode) -> &'static str {
     match m {
-        Mode::DetectOnly => "written down only",
-        Mode::Approve => "an operator approves it",
+        Mode::DetectOnly => "no action (detect-only)",
+        Mode::Approve => "on approval",
         Mode::Automatic => "automatic",
     }
 }
@@ -310,7 +310,7 @@ fn mode(m: Mode) -> &'static str {
 /// One remedy for people.
 pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
     let mut f = Facts::new();
-    f.line("Remedy", format!("{} ({})", r.id, r.action.word()));
+    f.line("Remediation", format!("{} ({})", r.id, r.action.word()));
     f.line("Does", &r.action_words);
     f.line("Node", place(r));
     f.line("For", format!("{}, finding {}", r.kind, r.finding));
@@ -319,7 +319,7 @@ pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
     f.line("Since", full(now, r.since));
     f.line("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
     f.line("Mode", mode(r.mode));
-    f.line("Rung", r.rung + 1);
+    f.line("Step", r.rung + 1);
     f.line("Work leaves", format!("{:?}", r.leave).to_lowercase());
     f.line("Approved by", r.approved.as_deref().unwrap_or_default());
     if let Some(a) = &r.act {
@@ -342,7 +342,7 @@ fn dry_text(r: &RemedyDryRunReport, now: Time, on: bool) -> String {
     f.line("From", full(now, r.from));
     f.line("To", full(now, r.to));
     if r.cut {
-        f.line("Note", "the log that can be read at once does not reach back further");
+        f.line("Note", "the part of the log that can be read at once begins here");
     }
     f.line("Findings", r.findings);
     let counts: Vec<String> = r.by_action.iter().map(|(a, n)| format!("{n} {a}")).collect();
@@ -362,7 +362,7 @@ fn dry_text(r: &RemedyDryRunReport, now: Time, on: bool) -> String {
         f.table(&t, on);
     }
     if !r.items.is_empty() {
-        f.section("Remedies", on);
+        f.section("Remediations", on);
         let mut t = Table::new(&["WHEN", "NODE", "FOR", "ACTION", "MODE"]);
         for i in &r.items {
             let place = i.gpu.map_or_else(|| i.node.clone(), |g| format!("{}/{g}", i.node));
@@ -398,7 +398,7 @@ pub(crate) mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("hgx-01/3") && text.contains("reboot"), "{text}");
         let late = table(&[remedy(31)], Time(120_000)).render_for(None, false);
-        assert!(late.contains("waits for approval  30s ago"), "{late}");
+        assert!(late.contains("pending approval  30s ago"), "{late}");
     }
 
     #[test]
@@ -457,10 +457,10 @@ pub(crate) mod tests {
         });
         let text = text(&r, Time(120_000), false);
         for part in [
-            "Remedy:       31 (reboot)",
+            "Remediation:  31 (reboot)",
             "Node:         hgx-01/3",
             "For:          gpu-off-bus, finding 12",
-            "Mode:         an operator approves it",
+            "Mode:         on approval",
             "Act:          reboot done 20s ago",
             "Outcome:      back with another boot",
             "59s ago  work is leaving",
@@ -506,9 +506,9 @@ pub(crate) mod tests {
     #[test]
     fn a_number_is_a_remedy_and_the_words_are_verbs() {
         let read = |more: &[&str]| {
-            let all = ["muster", "remedies"].iter().chain(more).copied();
+            let all = ["muster", "remediations"].iter().chain(more).copied();
             let cli = Cli::try_parse_from(all).map_err(|e| e.to_string())?;
-            let crate::args::Command::Remedies(r) = cli.command else { panic!("remedies") };
+            let crate::args::Command::Remediations(r) = cli.command else { panic!("remediations") };
             Ok::<_, String>(r)
         };
         assert_eq!(read(&["31"]).map(|r| r.id), Ok(Some("31".into())));
