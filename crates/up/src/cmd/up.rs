@@ -81,6 +81,8 @@ pub struct Up {
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
+    history: crate::history::HistoryArgs,
+    #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
 }
 
@@ -113,6 +115,7 @@ impl Up {
             accept_clock,
             accept_copy,
             outward,
+            history,
             traces: _,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
@@ -141,6 +144,7 @@ impl Up {
             accept_clock,
             accept_copy,
             outward,
+            history,
             traces: sent,
         })
         .await
