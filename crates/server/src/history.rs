@@ -66,6 +66,14 @@ pub enum NoHistory {
     /// Its files are being read.
     #[error("the history of metrics is being opened")]
     Opening,
+    /// The answer would need too much of them.
+    #[error("{bytes} bytes would be read for this, more than the {most} that one answer may take")]
+    TooMuch {
+        /// What would be read.
+        bytes: u64,
+        /// What may be.
+        most: u64,
+    },
     /// Its files cannot be used.
     #[error("the history of metrics cannot be used: {0}")]
     Failed(String),
@@ -177,18 +185,23 @@ impl History {
         self.inner.with(|w| w.store.metrics())
     }
 
-    /// The points of some series; reads files, and so takes its time.
+    /// The points of some series; reads files, up to `most` bytes, and so takes its time.
     ///
     /// # Errors
-    /// When there is no history.
+    /// When there is no history, or too much of it.
     pub fn read(
         &self,
         wants: Vec<Want>,
         from: Time,
         to: Time,
         max_points: usize,
+        most: u64,
     ) -> Result<Points, NoHistory> {
         let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points))?;
+        let bytes = plan.bytes();
+        if bytes > most {
+            return Err(NoHistory::TooMuch { bytes, most });
+        }
         // Without the lock: rows go on to come in.
         Ok(plan.read())
     }
