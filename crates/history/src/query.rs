@@ -36,6 +36,8 @@ impl Want {
 pub struct Points {
     /// When the first begins.
     pub from: i64,
+    /// When the last ends.
+    pub to: i64,
     /// How long each is, in milliseconds.
     pub step_ms: i64,
     /// Points of each line; a gap where nothing was sampled.
@@ -192,7 +194,13 @@ impl Plan {
         if self.single {
             self.lines.iter_mut().for_each(|line| bridge(line));
         }
-        Points { from: self.bins.from, step_ms: self.bins.step, lines: self.lines, damaged_blocks }
+        Points {
+            from: self.bins.from,
+            to: self.bins.end(),
+            step_ms: self.bins.step,
+            lines: self.lines,
+            damaged_blocks,
+        }
     }
 }
 

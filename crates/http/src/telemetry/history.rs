@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory, TelemetryField};
 use muster_history::{Cell, Points, Want};
 use muster_model::Seq;
+use muster_model::job::PastAttempt;
 use muster_model::names::{NameError, NodeName};
 use muster_model::units::{Span, Time};
 use muster_server::history::{History, NoHistory};
@@ -115,10 +116,11 @@ fn check_names(history: &History, caller: &Caller, metrics: &[String]) -> Reply<
     }
 }
 
-/// The time of an answer; `first` is where it begins when nobody says.
-fn time_of(asked: &Asked, now: Time, first: Option<Time>) -> Reply<(Time, Time)> {
-    let to = asked.to.unwrap_or(now);
-    let from = asked.from.or(first).unwrap_or(to - USUAL_TIME);
+/// The time of an answer; where nobody says, from the first to the last of its sources.
+fn time_of(asked: &Asked, now: Time, sources: &Sources) -> Reply<(Time, Time)> {
+    let to = asked.to.or(sources.last).unwrap_or(now);
+    let usual = || sources.first.unwrap_or(to - USUAL_TIME).max(to - LONGEST).min(to - Span(1));
+    let from = asked.from.unwrap_or_else(usual);
     if from >= to {
         return Err(Failure::bad("`from` is not before `to`").field("from"));
     }
@@ -145,6 +147,8 @@ struct Sources {
     all: Vec<Source>,
     /// Where it begins when nobody says.
     first: Option<Time>,
+    /// And where it ends; now when absent.
+    last: Option<Time>,
     /// They are put together where they are many.
     gang: bool,
 }
@@ -207,9 +211,12 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
         placed.extend(heard.map(|(_, r)| (p.no, r.placement)));
         out.first = Some(out.first.map_or(p.placed_at, |first| first.min(p.placed_at)));
     }
-    if let Some(a) = &job.attempt {
-        placed.push((a.no, a.placement.clone()));
-        out.first = Some(out.first.map_or(a.placed_at, |first| first.min(a.placed_at)));
+    match &job.attempt {
+        Some(a) => {
+            placed.push((a.no, a.placement.clone()));
+            out.first = Some(out.first.map_or(a.placed_at, |first| first.min(a.placed_at)));
+        }
+        None => out.last = job.past.iter().map(PastAttempt::freed).max(),
     }
     for (no, placement) in placed {
         let held = Held::by(&job, Some(no), now);
@@ -299,8 +306,6 @@ fn point(cell: &Cell) -> Option<[f32; 3]> {
 }
 
 fn told(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory {
-    let n = points.lines.first().map_or(0, Vec::len);
-    let length = points.step_ms.saturating_mul(i64::try_from(n).unwrap_or(0));
     let series = lines.into_iter().zip(counts).zip(&points.lines);
     let series = series.map(|(((metric, node, gpu), gpus), cells)| MetricSeries {
         unit: described(&metric).unit,
@@ -312,7 +317,7 @@ fn told(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory {
     });
     MetricsHistory {
         from: points.from,
-        to: points.from.saturating_add(length),
+        to: points.to,
         step_ms: u64::try_from(points.step_ms).unwrap_or(0),
         source: SOURCE.into(),
         series: series.collect(),
@@ -353,7 +358,7 @@ pub(crate) async fn get(
                 .hint("write node=NAME, with gpu=N for one GPU, or job=ID"));
         }
     };
-    let (from, to) = time_of(&asked, now, sources.first.filter(|_| sources.gang))?;
+    let (from, to) = time_of(&asked, now, &sources)?;
     let history = app.agents().history().clone();
     check_names(&history, &caller, &asked.metrics)?;
     let work = move || {
@@ -393,4 +398,75 @@ pub(crate) async fn metrics(State(app): State<App>, Reader(caller): Reader) -> R
     let items = names.iter().map(|n| described(n)).collect();
     let body = HistoryMetricList { source: source.into(), items };
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::history::{row, take};
+    use crate::tests::site;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn many_gpus_of_a_job_are_one_series_a_metric() {
+        let s = site().await;
+        let start = Time(s.brain.now().0 / 600_000 * 600_000);
+        for i in 0..6 {
+            for (node, util) in [("n1", 10.0), ("n2", 20.0), ("n3", 60.0)] {
+                take(&s, &row(node, start + Span(i * 10_000), util)).await;
+            }
+        }
+        let source = |node: &str, gpu: u32| Source {
+            node: node.parse().unwrap(),
+            gpu: Some(gpu),
+            since: start,
+            until: start + Span(40_000),
+        };
+        let of = |nodes: &[&str]| {
+            let mut all = Vec::new();
+            for node in nodes {
+                all.extend((0..8).map(|gpu| source(node, gpu)));
+            }
+            Sources { all, gang: true, ..Sources::default() }
+        };
+        let history = s.app.agents().history();
+        let metrics = ["power".to_owned(), "util".to_owned()];
+        let end = start + Span(60_000);
+        let (many, wants) = lines(history, &of(&["n3", "n1", "n2"]), &metrics).unwrap();
+        assert_eq!(many, [("util".to_owned(), None, None)], "nobody has power");
+        let gpus = gpus_of(many.len(), &wants);
+        let points = history.read(wants, start, end, 600, BYTES_MAX).unwrap();
+        let answer = told(many, &gpus, points);
+        assert_eq!((answer.series.len(), answer.series[0].gpus), (1, 24));
+        let points = &answer.series[0].points;
+        assert_eq!((points.len(), points[0]), (6, Some([10.0, 30.0, 60.0])));
+        assert_eq!(points[4], None, "after it");
+        // Sixteen are told one by one, in order.
+        let (few, wants) = lines(history, &of(&["n3", "n1"]), &metrics).unwrap();
+        let n1: NodeName = "n1".parse().unwrap();
+        assert_eq!((few.len(), &few[0]), (16, &("util".to_owned(), Some(n1), Some(0))));
+        let points = history.read(wants, start, end, 600, BYTES_MAX).unwrap();
+        assert_eq!(points.lines[15][0].mean(), Some(60.0));
+    }
+
+    #[test]
+    fn what_nobody_says_follows_from_the_job() {
+        let asked = Asked { metrics: Vec::new(), from: None, to: None, points: 2 };
+        let now = Time(1_000_000_000_000);
+        let time = |first, last| {
+            let sources = Sources { first, last, ..Sources::default() };
+            time_of(&asked, now, &sources).unwrap()
+        };
+        assert_eq!(time(None, None), (now - USUAL_TIME, now));
+        assert_eq!(time(Some(now), None), (now - Span(1), now), "placed this very moment");
+        let (old, end) = (now - Span::hours(48), now - Span::hours(24));
+        assert_eq!(time(Some(old), Some(end)), (old, end));
+        assert_eq!(time(Some(Time(0)), None), (now - LONGEST, now));
+    }
+
+    #[test]
+    fn metrics_have_units() {
+        let unit = |name: &str| described(name).unit;
+        assert_eq!([unit("util"), unit("energy"), unit("agent.gap_ms")], ["%", "J", "ms"]);
+        assert_eq!(described("fs./data.stalled_s").title, "fs./data.stalled_s");
+    }
 }
