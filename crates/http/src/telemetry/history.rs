@@ -14,6 +14,7 @@ use muster_history::{Cell, Points, Want};
 use muster_model::Seq;
 use muster_model::job::PastAttempt;
 use muster_model::names::{NameError, NodeName};
+use muster_model::placement::GpuSet;
 use muster_model::units::{Span, Time};
 use muster_server::history::{History, NoHistory};
 use std::collections::BTreeMap;
@@ -203,29 +204,29 @@ fn of_node(app: &App, caller: &Caller, name: &str, gpu: Option<u32>) -> Reply<(S
 fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sources)> {
     let job = jobs::named(app, caller, text)?;
     let seq = app.brain().read(|s| s.seq);
-    let metering = app.agents().metering();
+    let known = app.agents().history().allocations(job.id);
     let mut out = Sources { gang: true, ..Sources::default() };
-    let mut placed = Vec::new();
+    let mut placed: Vec<(u32, Vec<(NodeName, GpuSet)>)> = Vec::new();
     for p in &job.past {
-        let heard = metering.recent(job.id, Some(p.no)).filter(|(no, _)| *no == p.no);
-        placed.extend(heard.map(|(_, r)| (p.no, r.placement)));
+        let same = known.iter().find(|a| a.attempt == p.no && a.placed_at == p.placed_at);
+        placed.extend(same.map(|a| (p.no, a.slots.clone())));
         out.first = Some(out.first.map_or(p.placed_at, |first| first.min(p.placed_at)));
     }
     match &job.attempt {
         Some(a) => {
-            placed.push((a.no, a.placement.clone()));
+            let slots = a.placement.slots.iter().map(|s| (s.node.clone(), s.gpus));
+            placed.push((a.no, slots.collect()));
             out.first = Some(out.first.map_or(a.placed_at, |first| first.min(a.placed_at)));
         }
         None => out.last = job.past.iter().map(PastAttempt::freed).max(),
     }
-    for (no, placement) in placed {
+    for (no, slots) in placed {
         let held = Held::by(&job, Some(no), now);
-        for slot in &placement.slots {
+        for (node, gpus) in &slots {
             // Whoever sees the whole site sees also what a rank that is over left.
             let whole = caller.actor.project.is_none();
-            let Some((since, until)) = held.time_of(&slot.node, whole) else { continue };
-            let node = &slot.node;
-            out.all.extend(slot.gpus.iter().map(|gpu| Source {
+            let Some((since, until)) = held.time_of(node, whole) else { continue };
+            out.all.extend(gpus.iter().map(|gpu| Source {
                 node: node.clone(),
                 gpu: Some(gpu),
                 since,

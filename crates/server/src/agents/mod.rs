@@ -198,8 +198,8 @@ pub fn serve(
     let stop = CancellationToken::new();
     let health =
         Health::start(brain.clone(), config.watch.to_std(), stop.clone()).map_err(LinkError::Io)?;
-    let history = History::start(config.history.clone(), config.telemetry, stop.clone())
-        .map_err(LinkError::Io)?;
+    let kept = config.history.clone().map(|h| (h, brain.clone()));
+    let history = History::start(kept, config.telemetry, stop.clone()).map_err(LinkError::Io)?;
     let newcomers = newcomers::Newcomers::new(config.newcomers, config.handshakes);
     // Before anybody was heard: what the nodes said of themselves.
     brain.read(|s| {

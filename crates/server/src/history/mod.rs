@@ -1,8 +1,14 @@
 //! Metrics over time: rows go from sessions to files, by one thread that nobody waits for.
 
-use crate::brain::clock;
+mod allocations;
+
+pub use allocations::Allocation;
+
+use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
+use allocations::Allocations;
 use muster_history::{HistoryError, Limits, Points, SeriesId, SeriesKey, Stats, Store, Want};
+use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::units::{Bytes, Span, Time};
 use std::collections::HashMap;
@@ -17,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 const WAITING: usize = 16_384;
 /// How often full blocks are looked for.
 const TICK: Duration = Duration::from_secs(1);
+/// How often new allocations are looked for.
+const LOOK: Duration = Duration::from_secs(5);
 /// How often a failure is logged.
 const COMPLAIN: Duration = Duration::from_secs(30);
 /// Columns whose bits mean something each: they have no mean.
@@ -124,7 +132,7 @@ impl History {
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn start(
-        config: Option<HistoryConfig>,
+        config: Option<(HistoryConfig, Brain)>,
         sample: Span,
         stop: CancellationToken,
     ) -> std::io::Result<History> {
@@ -135,7 +143,7 @@ impl History {
             dropped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         });
-        let Some(config) = config else { return Ok(History { inner, tx: None }) };
+        let Some((config, brain)) = config else { return Ok(History { inner, tx: None }) };
         let (tx, inbox) = sync_channel(WAITING);
         let limits = Limits {
             bytes: config.bytes.0,
@@ -145,7 +153,7 @@ impl History {
         let own = inner.clone();
         crate::supervise::thread("history", move || {
             if own.open(&config, limits) {
-                own.run(&inbox, &stop);
+                own.run(&inbox, &brain, &stop);
             }
         })?;
         Ok(History { inner, tx: Some(tx) })
@@ -175,6 +183,17 @@ impl History {
     /// When there is no history.
     pub fn series_of(&self, node: &str) -> Result<Vec<(SeriesId, SeriesKey)>, NoHistory> {
         self.inner.with(|w| w.store.series_of(node))
+    }
+
+    /// Which GPUs the attempts of a job had; empty where that is not known.
+    #[must_use]
+    pub fn allocations(&self, job: JobId) -> Vec<Arc<Allocation>> {
+        self.inner.with(|w| w.allocations.of(job)).unwrap_or_default()
+    }
+
+    /// Looks for new allocations at once.
+    pub fn note_allocations(&self, brain: &Brain) {
+        self.inner.note_allocations(brain);
     }
 
     /// The names of all metrics that were ever kept.
@@ -246,12 +265,8 @@ impl Inner {
         if matches!(*self.state(), State::Open(_)) {
             return true;
         }
-        let opened = Store::open(&config.dir, limits).and_then(|mut store| {
-            store.advance(clock().0)?;
-            Ok(store)
-        });
-        let (state, fine) = match opened {
-            Ok(store) => (State::Open(Box::new(Writer::new(store))), true),
+        let (state, fine) = match Writer::open(&config.dir, limits) {
+            Ok(writer) => (State::Open(Box::new(writer)), true),
             Err(e) => {
                 let dir = config.dir.display();
                 tracing::error!(%dir, error = %e, "no history of metrics is kept");
@@ -262,8 +277,17 @@ impl Inner {
         fine
     }
 
-    fn run(&self, inbox: &Receiver<HistoryRow>, stop: &CancellationToken) {
+    fn note_allocations(&self, brain: &Brain) {
+        let noted = self.with(|w| brain.read(|s| w.allocations.note(s)));
+        if let Ok(Err(e)) = noted {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
+        }
+    }
+
+    fn run(&self, inbox: &Receiver<HistoryRow>, brain: &Brain, stop: &CancellationToken) {
         let mut ticked = Instant::now();
+        let mut looked: Option<Instant> = None;
         let mut complained: Option<Instant> = None;
         while !stop.is_cancelled() {
             let taken = match inbox.recv_timeout(TICK) {
@@ -278,6 +302,10 @@ impl Inner {
             };
             if due {
                 ticked = Instant::now();
+            }
+            if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+                self.note_allocations(brain);
+                looked = Some(Instant::now());
             }
             for e in [taken, advanced].into_iter().filter_map(|r| r.ok()?.err()) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
@@ -314,13 +342,22 @@ impl NodeSeries {
 /// The store, and which series is which of a row.
 struct Writer {
     store: Store,
+    allocations: Allocations,
     nodes: HashMap<NodeName, NodeSeries>,
     samples: Vec<(SeriesId, f32)>,
 }
 
 impl Writer {
-    fn new(store: Store) -> Writer {
-        Writer { store, nodes: HashMap::new(), samples: Vec::new() }
+    fn open(dir: &Path, limits: Limits) -> Result<Writer, HistoryError> {
+        let now = clock();
+        let mut store = Store::open(dir, limits)?;
+        store.advance(now.0)?;
+        let path = dir.join("allocations");
+        let allocations = Allocations::open(&path, now).map_err(|source| HistoryError::Io {
+            what: format!("cannot use {}", path.display()),
+            source,
+        })?;
+        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new() })
     }
 
     fn take(&mut self, row: &HistoryRow) -> Result<(), HistoryError> {
@@ -395,19 +432,20 @@ mod tests {
     #[test]
     fn rows_become_series_of_gpus_and_of_the_host_without_masks() {
         let dir = tempfile::tempdir().unwrap();
-        let mut w = Writer::new(Store::open(dir.path(), Limits::default()).unwrap());
+        let mut w = Writer::open(dir.path(), Limits::default()).unwrap();
+        let start = clock().0 / 60_000 * 60_000;
         for i in 0..6 {
-            w.take(&row(i * 10_000, &[50.0, 1.0, f32::NAN, 1.0])).unwrap();
+            w.take(&row(start + i * 10_000, &[50.0, 1.0, f32::NAN, 1.0])).unwrap();
         }
         // A GPU more: new series, the old ones go on.
-        w.take(&row(60_000, &[70.0, 1.0, 1.0, 1.0, 2.0, 1.0])).unwrap();
+        w.take(&row(start + 60_000, &[70.0, 1.0, 1.0, 1.0, 2.0, 1.0])).unwrap();
         let series = w.store.series_of("n1");
         let mut names: Vec<_> = series.iter().map(|(_, k)| (k.gpu, k.metric.to_string())).collect();
         names.sort();
         let util = |gpu| (Some(gpu), "util".to_owned());
         assert_eq!(names, [(None, "load".to_owned()), util(0), util(1), util(2)]);
         let first = series.iter().find(|(_, k)| k.gpu == Some(0)).unwrap().0;
-        let points = w.store.query(&[first], 0, 70_000, 100);
+        let points = w.store.query(&[first], start, start + 70_000, 100);
         let means: Vec<_> = points.lines[0].iter().filter_map(muster_history::Cell::mean).collect();
         assert_eq!(means, [50.0, 50.0, 50.0, 50.0, 50.0, 50.0, 70.0]);
     }
