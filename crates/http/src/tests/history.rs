@@ -1,5 +1,6 @@
 //! Metrics over time, over HTTP.
 
+use super::arrays::{ends, when};
 use super::{PATIENCE, Site, site};
 use muster_model::JobId;
 use muster_model::units::{Span, Time};
@@ -157,4 +158,32 @@ async fn what_makes_no_sense_is_refused_by_name() {
     let none = s.get(&s.user, &format!("/v1/metrics/history?job={id}")).await;
     assert_eq!(none.status, 200, "{:?}", none.body);
     assert_eq!(none.json()["series"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_is_over_is_told_with_the_gpus_that_it_had_and_only_its_time() {
+    let s = site().await;
+    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let id = job["id"].as_str().unwrap();
+    when(&s, id, |j| j["state"] == "starting").await;
+    let placed = s.brain.now();
+    take(&s, &row("n1", placed - Span::secs(60), 10.0)).await;
+    s.app.agents().history().note_allocations(&s.brain);
+    ends(&s, &job, 0).await;
+    when(&s, id, |j| j["past"].as_array().is_some_and(|p| !p.is_empty())).await;
+    // Somebody else's, after it.
+    take(&s, &row("n1", placed + Span::secs(60), 20.0)).await;
+    let time = format!("from={}&to={}", placed.0 - 120_000, placed.0 + 120_000);
+    let path = format!("/v1/metrics/history?job={id}&metrics=util&{time}");
+    for token in [&s.user, &s.operator] {
+        let got = s.get(token, &path).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let h = got.json();
+        let series = h["series"].as_array().unwrap();
+        assert_eq!(series.len(), 4, "its GPUs are known: {h:#}");
+        assert!(series.iter().flat_map(means).next().is_none(), "it lasted no step: {h:#}");
+    }
+    let got = s.get(&s.user, &format!("/v1/metrics/history?job={id}")).await;
+    assert_eq!(got.status, 200, "its own time: {:?}", got.body);
 }
