@@ -1,5 +1,5 @@
 //! The history of metrics: what taking 100,000 GPUs in costs, how many bytes they take, and how long
-//! answers take, beside VictoriaMetrics on the same data.
+//! answers take, compared with VictoriaMetrics on the same data.
 
 mod data;
 mod theirs;
@@ -96,7 +96,7 @@ fn size(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The middle of some tries, in milliseconds.
+/// The median of some tries, in milliseconds.
 fn median_ms(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut all = Vec::new();
     for _ in 0..ASKED {

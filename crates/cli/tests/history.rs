@@ -8,11 +8,11 @@ fn first_node(c: &Cluster) -> String {
 }
 
 #[test]
-fn metrics_of_a_node_are_kept_and_told() {
+fn metrics_of_a_node_are_kept_and_shown() {
     let c = Cluster::start(1);
     let node = first_node(&c);
     let ask = ["history", "node", &node, "--gpu", "0", "--metric", "power,temp", "--since", "10m"];
-    let told = || {
+    let sampled = || {
         let h = c.json(&ask);
         let series = h["series"].as_array().cloned().unwrap_or_default();
         series
@@ -20,7 +20,7 @@ fn metrics_of_a_node_are_kept_and_told() {
             .filter(|s| s["points"].as_array().is_some_and(|p| p.iter().any(|p| !p.is_null())))
             .count()
     };
-    until("rows of telemetry were kept", || told() == 2);
+    until("rows of telemetry were kept", || sampled() == 2);
     let out = c.muster(&ask);
     out.code(0);
     for word in ["METRIC", "TREND", "power", "temp", "GPU 0", "in steps of"] {

@@ -22,7 +22,7 @@ fn unzigzag(v: u64) -> i64 {
     (v >> 1).cast_signed() ^ -(v & 1).cast_signed()
 }
 
-/// Bits that hold every number up to this.
+/// Bits that every number up to this fits in.
 fn bits_of(v: u64) -> u32 {
     u64::BITS - v.leading_zeros()
 }
@@ -67,18 +67,18 @@ impl<'a> Reader<'a> {
 
 /// Numbers of `width` bits, one after the other.
 fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
-    let (mut held, mut have) = (0u128, 0u32);
+    let (mut acc, mut have) = (0u128, 0u32);
     for v in values {
-        held |= u128::from(v) << have;
+        acc |= u128::from(v) << have;
         have += width;
         while have >= 8 {
-            out.push(held.to_le_bytes()[0]);
-            held >>= 8;
+            out.push(acc.to_le_bytes()[0]);
+            acc >>= 8;
             have -= 8;
         }
     }
     if have > 0 {
-        out.push(held.to_le_bytes()[0]);
+        out.push(acc.to_le_bytes()[0]);
     }
 }
 
@@ -89,15 +89,15 @@ fn unpack(from: &mut Reader<'_>, width: u32, n: usize) -> Option<Vec<u64>> {
     let bytes = n.checked_mul(usize::try_from(width).ok()?)?.div_ceil(8);
     let mut source = from.bytes(bytes)?.iter();
     let mask = u64::MAX >> (64 - width);
-    let (mut held, mut have) = (0u128, 0u32);
+    let (mut acc, mut have) = (0u128, 0u32);
     let mut out = Vec::with_capacity(n);
     for _ in 0..n {
         while have < width {
-            held |= u128::from(*source.next()?) << have;
+            acc |= u128::from(*source.next()?) << have;
             have += 8;
         }
-        out.push((held as u64) & mask);
-        held >>= width;
+        out.push((acc as u64) & mask);
+        acc >>= width;
         have -= width;
     }
     Some(out)
@@ -118,7 +118,7 @@ fn range(values: impl Iterator<Item = i64>) -> (i64, u64) {
 }
 
 /// Numbers of one column: their distance from the least of them, or that of each from the one
-/// before, whichever is shorter. All the same take no room.
+/// before, whichever is shorter. All the same take no bits.
 pub(crate) fn put_column(out: &mut Vec<u8>, values: &[i64]) {
     let Some(first) = values.first() else { return };
     let (low, wide) = range(values.iter().copied());

@@ -70,8 +70,8 @@ impl Scale {
 
 /// Writes the cells of a series; nothing at all where every one is a gap.
 pub(crate) fn encode(cells: &[Cell], out: &mut Vec<u8>) {
-    let told = |c: &Cell| c.mean().map(|mean| [c.min, mean, c.max]);
-    let values: Vec<[f32; 3]> = cells.iter().filter_map(told).collect();
+    let three = |c: &Cell| c.mean().map(|mean| [c.min, mean, c.max]);
+    let values: Vec<[f32; 3]> = cells.iter().filter_map(three).collect();
     let Some(count) = cells.first().map(|c| c.count).filter(|_| !values.is_empty()) else {
         return;
     };
@@ -116,12 +116,12 @@ pub(crate) fn decode(bytes: &[u8], n: usize) -> Option<Vec<Cell>> {
     } else {
         vec![u32::try_from(r.varint()?).ok()?; n]
     };
-    let told = counts.iter().filter(|c| **c > 0).count();
-    let means = column(&mut r, told)?;
+    let sampled = counts.iter().filter(|c| **c > 0).count();
+    let means = column(&mut r, sampled)?;
     let (lows, highs) = if flags & FLAT == 0 {
-        (column(&mut r, told)?, column(&mut r, told)?)
+        (column(&mut r, sampled)?, column(&mut r, sampled)?)
     } else {
-        (vec![0; told], vec![0; told])
+        (vec![0; sampled], vec![0; sampled])
     };
     let mut wholes = means.iter().zip(lows.iter().zip(&highs));
     let mut out = Vec::with_capacity(n);

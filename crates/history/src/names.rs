@@ -1,7 +1,7 @@
 //! Which series is which: a file that only grows, one record for each.
 //!
-//! A number is never given to another series, even where this file was lost: blocks would tell one
-//! series' values as another's.
+//! A number is never given to another series, even where this file was lost: blocks would give one
+//! series the values of another.
 
 use crate::HistoryError;
 use crate::block::{SHARD, checksum};

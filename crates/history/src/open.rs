@@ -25,7 +25,7 @@ impl Small {
 /// Cells of all series, series after series.
 #[derive(Debug)]
 enum Cells {
-    /// Most steps have one sample: its value, NaN for none. Those with more are beside it.
+    /// Most steps have one sample: its value, NaN for none. Those with more are in `more`.
     Single { values: Vec<f32>, more: HashMap<usize, Cell> },
     /// Most steps have several.
     Several(Vec<Small>),

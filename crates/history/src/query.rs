@@ -17,9 +17,9 @@ pub struct Want {
     pub series: SeriesId,
     /// Which line of the answer it goes into; several may go into one.
     pub line: usize,
-    /// Steps that begin before this are not told.
+    /// Steps that begin before this are left out.
     pub since: i64,
-    /// Steps that end after this are not told.
+    /// Steps that end after this are left out.
     pub until: i64,
 }
 
@@ -205,16 +205,16 @@ impl Plan {
 }
 
 /// Where samples come about once a step, two may fall into one and none into the next. Such a gap of
-/// one step is none: the step beside it has the sample.
+/// one step is none: the step next to it has the sample.
 fn bridge(line: &mut [Cell]) {
     for i in 0..line.len() {
         if !line[i].is_gap() {
             continue;
         }
         let before = i.checked_sub(1).and_then(|b| line.get(b));
-        let beside =
+        let neighbour =
             [before, line.get(i + 1)].into_iter().flatten().find(|c| c.count == 2).copied();
-        if let Some(mut cell) = beside {
+        if let Some(mut cell) = neighbour {
             // Its own neighbour is not filled from it in turn.
             cell.count = 1;
             cell.sum /= 2.0;

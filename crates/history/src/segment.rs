@@ -264,10 +264,10 @@ mod tests {
         assert_eq!((starts(&s), s.last_shard()), (vec![12, 14], Some(4)));
         let open = Segment::open(&path).unwrap();
         assert_eq!((starts(&open), open.is_sealed(), open.torn), (vec![12, 14], false, 0));
-        let room = s.len() + s.end_size();
+        let whole = s.len() + s.end_size();
         s.seal().unwrap();
-        assert_eq!(s.len(), room);
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), room);
+        assert_eq!(s.len(), whole);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), whole);
         let mut sealed = Segment::open(&path).unwrap();
         assert_eq!((starts(&sealed), sealed.is_sealed()), (vec![12, 14], true));
         sealed.append(&block(4, 16)).unwrap();

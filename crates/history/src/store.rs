@@ -27,7 +27,7 @@ pub struct Stats {
     pub late: u64,
     /// Blocks written.
     pub blocks: u64,
-    /// Files deleted because there was no room for newer ones.
+    /// Files deleted because newer ones needed the space.
     pub dropped_files: u64,
     /// Files deleted because they were old.
     pub expired_files: u64,
@@ -96,7 +96,7 @@ impl Store {
                 several: tier.step_ms >= limits.sample_ms.saturating_mul(2),
             };
             files.load(&mut stats)?;
-            // Blocks tell of series that the file of names may have lost.
+            // Blocks may have series that the file of names may have lost.
             let last = files.segments.values().filter_map(Segment::last_shard).max();
             if let Some(shard) = last {
                 names.begin_after(shard);
@@ -242,7 +242,7 @@ impl Store {
         failed
     }
 
-    /// Writes a block, and makes room for it first.
+    /// Writes a block, and makes space for it first.
     fn write(&mut self, t: usize, open: &Open, until: i64) -> Result<(), HistoryError> {
         let bytes = open.encode(until);
         if bytes.is_empty() {
@@ -258,7 +258,7 @@ impl Store {
 
     fn write_bytes(&mut self, t: usize, start: i64, bytes: &[u8]) -> Result<(), HistoryError> {
         self.names.sync()?;
-        self.make_room(bytes.len() as u64)?;
+        self.make_space(bytes.len() as u64)?;
         let files = &mut self.tiers[t];
         let bucket = files.tier.bucket(start);
         let segment = match files.segments.entry(bucket) {
@@ -270,8 +270,8 @@ impl Store {
         segment.append(bytes)
     }
 
-    /// Deletes the oldest files until there is room for so many bytes more.
-    fn make_room(&mut self, more: u64) -> Result<(), HistoryError> {
+    /// Deletes the oldest files until there is space for so many bytes more.
+    fn make_space(&mut self, more: u64) -> Result<(), HistoryError> {
         let mut bytes = self.bytes().saturating_add(more);
         while bytes > self.limits.bytes {
             let oldest = self.tiers.iter().enumerate().filter_map(|(t, files)| {
@@ -321,7 +321,7 @@ impl Store {
             .map(|(bucket, s)| (*bucket, s.end_size()))
             .collect();
         for (bucket, more) in due {
-            self.make_room(more)?;
+            self.make_space(more)?;
             // It may have been the oldest.
             if let Some(segment) = self.tiers[t].segments.get_mut(&bucket) {
                 segment.seal()?;
@@ -331,7 +331,7 @@ impl Store {
     }
 
     /// What to read for an answer: the tier, its blocks, and what is in memory. Reading them needs no
-    /// hold on the store.
+    /// lock on the store.
     #[must_use]
     pub fn plan(&self, wants: Vec<Want>, from: i64, to: i64, max_points: usize) -> Plan {
         query::plan(self, wants, from, to, max_points)

@@ -74,9 +74,9 @@ impl Limits {
         let sample = self.sample_ms.clamp(SECOND, MINUTE);
         let fine = Tier { step_ms: sample, keep_ms: HOUR, bucket_ms: HOUR / 6, block: 60 };
         let step_ms = sample.max(10 * SECOND);
-        let middle = Tier { step_ms, keep_ms: DAY, bucket_ms: HOUR, block: 30 };
+        let medium = Tier { step_ms, keep_ms: DAY, bucket_ms: HOUR, block: 30 };
         let coarse = Tier { step_ms: MINUTE, keep_ms: 90 * DAY, bucket_ms: 6 * HOUR, block: 15 };
-        let mut all = vec![fine, middle, coarse];
+        let mut all = vec![fine, medium, coarse];
         // The longer-kept one of two with the same step.
         all.reverse();
         all.dedup_by_key(|t| t.step_ms);

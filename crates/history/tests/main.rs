@@ -28,7 +28,7 @@ fn model(samples: &[(i64, f32)], step: i64) -> BTreeMap<i64, Cell> {
     out
 }
 
-/// Compares a line with the model; a gap beside a step with two samples may be filled.
+/// Compares a line with the model; a gap next to a step with two samples may be filled.
 fn same(line: &[Cell], from: i64, step: i64, model: &BTreeMap<i64, Cell>, near: f32) {
     let mut found = 0;
     for (slot, cell) in (from.div_euclid(step)..).zip(line) {
@@ -45,7 +45,7 @@ fn same(line: &[Cell], from: i64, step: i64, model: &BTreeMap<i64, Cell>, near: 
         }
         assert!(cell.min <= got_mean && got_mean <= cell.max);
     }
-    assert_eq!(found, model.len(), "every step is told");
+    assert_eq!(found, model.len(), "every step is there");
 }
 
 proptest! {
@@ -185,14 +185,14 @@ fn each_tier_is_kept_for_its_time() {
     }
     let now = START + 99 * DAY + HOUR;
     assert!(store.stats().expired_files > 0);
-    let told = |from: i64, to: i64| {
+    let steps = |from: i64, to: i64| {
         let points = store.query(&[id], from, to, 100_000);
         (points.step_ms, points.lines[0].iter().filter(|c| !c.is_gap()).count())
     };
-    assert_eq!(told(now - 2 * HOUR, now), (10_000, 30));
-    assert_eq!(told(now - 2 * DAY, now), (MINUTE, 5 * 2), "a day back it is by the minute");
-    assert_eq!(told(START, START + 5 * DAY).1, 0, "nothing is older than 90 days");
-    assert_eq!(told(now - 89 * DAY, now - 88 * DAY).1, 5);
+    assert_eq!(steps(now - 2 * HOUR, now), (10_000, 30));
+    assert_eq!(steps(now - 2 * DAY, now), (MINUTE, 5 * 2), "a day back it is by the minute");
+    assert_eq!(steps(START, START + 5 * DAY).1, 0, "nothing is older than 90 days");
+    assert_eq!(steps(now - 89 * DAY, now - 88 * DAY).1, 5);
 }
 
 #[test]
@@ -212,9 +212,9 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_told_and_lines_are_put_toget
     };
     let to = START + 600_000;
     let points = store.plan(vec![want(&ids[1], 0)], START, to, 600).read();
-    let told: Vec<usize> =
+    let found: Vec<usize> =
         points.lines[0].iter().enumerate().filter(|(_, c)| !c.is_gap()).map(|(i, _)| i).collect();
-    assert_eq!((told.first(), told.last()), (Some(&1), Some(&29)));
+    assert_eq!((found.first(), found.last()), (Some(&1), Some(&29)));
     let together = ids.iter().map(|id| want(id, 0)).collect();
     let points = store.plan(together, START, to, 600).read();
     let cell = points.lines[0][10];
@@ -231,6 +231,6 @@ fn a_sample_that_comes_late_is_counted_and_a_clock_set_back_begins_anew() {
     assert_eq!((store.stats().samples, store.stats().late), (1, 1));
     store.append(START, &[(id, 3.0)]).unwrap();
     let points = store.query(&[id], START, START + 2 * HOUR, 10_000);
-    let told: Vec<f32> = points.lines[0].iter().filter_map(Cell::mean).collect();
-    assert_eq!(told, [3.0, 1.0], "what was before is on the disk");
+    let found: Vec<f32> = points.lines[0].iter().filter_map(Cell::mean).collect();
+    assert_eq!(found, [3.0, 1.0], "what was before is on the disk");
 }

@@ -136,23 +136,23 @@ fn value(v: f32) -> String {
 }
 
 fn row(s: &MetricSeries) -> [String; 6] {
-    let told = || s.points.iter().flatten();
-    let n = told().count();
+    let sampled = || s.points.iter().flatten();
+    let n = sampled().count();
     let place = match (&s.node, s.gpu) {
         (Some(node), Some(gpu)) => format!("{node} GPU {gpu}"),
         (Some(node), None) => node.clone(),
         (None, _) => output::plural(usize::try_from(s.gpus).unwrap_or(usize::MAX), "GPU"),
     };
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    let mean = told().map(|p| p[1]).sum::<f32>() / n.max(1) as f32;
+    let mean = sampled().map(|p| p[1]).sum::<f32>() / n.max(1) as f32;
     let shown = |v: f32| if n == 0 { "-".to_owned() } else { value(v) };
     [
         s.metric.clone(),
         place,
         s.unit.clone(),
-        shown(told().map(|p| p[0]).fold(f32::INFINITY, f32::min)),
+        shown(sampled().map(|p| p[0]).fold(f32::INFINITY, f32::min)),
         shown(mean),
-        shown(told().map(|p| p[2]).fold(f32::NEG_INFINITY, f32::max)),
+        shown(sampled().map(|p| p[2]).fold(f32::NEG_INFINITY, f32::max)),
     ]
 }
 

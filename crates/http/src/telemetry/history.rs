@@ -29,14 +29,14 @@ const ALL_POINTS_MAX: usize = 300_000;
 const READ_MAX: usize = 100_000;
 /// Bytes of files that may be read for one answer.
 const BYTES_MAX: u64 = 1 << 30;
-/// GPUs of a job that are told one by one.
+/// GPUs of a job that have a series each.
 const ONE_BY_ONE: usize = 16;
 /// The longest time: what is kept, and some days.
 const LONGEST: Span = Span::hours(24 * 100);
 const USUAL_TIME: Span = Span::hours(1);
 const SOURCE: &str = "builtin";
 
-/// Metrics that are kept beside those of [`FIELDS`].
+/// Metrics that are kept in addition to those of [`FIELDS`].
 const MORE: [(&str, &str, &str); 13] = [
     ("energy", "Energy", "J"),
     ("ecc_sbe", "Correctable ECC errors", ""),
@@ -133,7 +133,7 @@ fn time_of(asked: &Asked, now: Time, sources: &Sources) -> Reply<(Time, Time)> {
     Ok((from, to))
 }
 
-/// A GPU of the answer, or a node itself, and the time of it that may be told.
+/// A GPU of the answer, or a node itself, and the time of it that may be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
     node: NodeName,
@@ -221,11 +221,11 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
         None => out.last = job.past.iter().map(PastAttempt::freed).max(),
     }
     for (no, slots) in placed {
-        let held = Held::by(&job, Some(no), now);
+        let allocated = Held::by(&job, Some(no), now);
         for (node, gpus) in &slots {
             // Whoever sees the whole site sees also what a rank that is over left.
             let whole = caller.actor.project.is_none();
-            let Some((since, until)) = held.time_of(node, whole) else { continue };
+            let Some((since, until)) = allocated.time_of(node, whole) else { continue };
             out.all.extend(gpus.iter().map(|gpu| Source {
                 node: node.clone(),
                 gpu: Some(gpu),
@@ -306,7 +306,7 @@ fn point(cell: &Cell) -> Option<[f32; 3]> {
     cell.mean().map(|mean| [cell.min, mean, cell.max])
 }
 
-fn told(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory {
+fn answer_of(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory {
     let series = lines.into_iter().zip(counts).zip(&points.lines);
     let series = series.map(|(((metric, node, gpu), gpus), cells)| MetricSeries {
         unit: described(&metric).unit,
@@ -344,7 +344,7 @@ pub(crate) async fn get(
     Reader(caller): Reader,
     Query(q): Query<HistoryQuery>,
 ) -> Reply {
-    // Before the look at the job: what is allocated to it then was until now.
+    // Before the job is read: what is allocated to it then was until now.
     let now = app.brain().now();
     let asked = asked(&q)?;
     let (seq, sources) = match (&q.node, &q.job) {
@@ -376,7 +376,7 @@ pub(crate) async fn get(
         }
         let gpus = gpus_of(lines.len(), &wants);
         let points = history.read(wants, from, to, asked.points, BYTES_MAX).map_err(no_history)?;
-        Ok(told(lines, &gpus, points))
+        Ok(answer_of(lines, &gpus, points))
     };
     let body = app.aside(&caller.token, work).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
@@ -436,12 +436,12 @@ mod tests {
         assert_eq!(many, [("util".to_owned(), None, None)], "nobody has power");
         let gpus = gpus_of(many.len(), &wants);
         let points = history.read(wants, start, end, 600, BYTES_MAX).unwrap();
-        let answer = told(many, &gpus, points);
+        let answer = answer_of(many, &gpus, points);
         assert_eq!((answer.series.len(), answer.series[0].gpus), (1, 24));
         let points = &answer.series[0].points;
         assert_eq!((points.len(), points[0]), (6, Some([10.0, 30.0, 60.0])));
         assert_eq!(points[4], None, "after it");
-        // Sixteen are told one by one, in order.
+        // Sixteen have a series each, in order.
         let (few, wants) = lines(history, &of(&["n3", "n1"]), &metrics).unwrap();
         let n1: NodeName = "n1".parse().unwrap();
         assert_eq!((few.len(), &few[0]), (16, &("util".to_owned(), Some(n1), Some(0))));

@@ -29,7 +29,7 @@ pub(crate) async fn take(s: &Site, row: &HistoryRow) {
     tokio::time::timeout(PATIENCE, open).await.expect("the files are opened");
 }
 
-/// The means that are told of a series.
+/// The means of a series.
 fn means(series: &Value) -> Vec<f64> {
     let points = series["points"].as_array().unwrap().iter();
     points.filter_map(|p| p[1].as_f64()).collect()
@@ -100,7 +100,7 @@ async fn a_project_sees_its_gpus_for_the_time_in_which_they_were_allocated_to_it
         take(&s, &row("n1", placed + Span::secs(i), 90.0)).await;
     }
     let time = format!("from={}&to={}", placed.0 - 120_000, placed.0 + 120_000);
-    let told = |got: Value| -> Vec<f64> {
+    let all_means = |got: Value| -> Vec<f64> {
         got["series"].as_array().unwrap().iter().flat_map(means).collect()
     };
     for path in [
@@ -112,12 +112,12 @@ async fn a_project_sees_its_gpus_for_the_time_in_which_they_were_allocated_to_it
             assert_eq!(got.status, 200, "{path}: {:?}", got.body);
             let h = got.json();
             assert_eq!(h["series"].as_array().unwrap().len(), 4, "{path}: {h:#}");
-            let means = told(h);
+            let means = all_means(h);
             assert!(!means.is_empty() && means.iter().all(|v| *v == 90.0), "{path}: {means:?}");
         }
     }
     let whole = format!("/v1/metrics/history?node=n1&metrics=util&{time}");
-    let all = told(s.get(&s.operator, &whole).await.json());
+    let all = all_means(s.get(&s.operator, &whole).await.json());
     assert!(all.contains(&10.0) && all.contains(&90.0), "who sees the site sees it all: {all:?}");
     assert_eq!(s.get(&s.other, &whole).await.status, 403);
     let job = format!("/v1/metrics/history?job={id}");

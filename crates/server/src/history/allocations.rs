@@ -1,5 +1,5 @@
 //! Which GPUs were allocated to which attempt, for as long as their metrics are kept: the state
-//! forgets it with the end of the attempt. One line of JSON for each, in a file beside the metrics.
+//! forgets it with the end of the attempt. One line of JSON for each, in a file next to the metrics.
 
 use muster_engine::State;
 use muster_model::ids::JobId;

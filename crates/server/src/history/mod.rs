@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Rows that may wait to be written: some seconds of a very large site.
 const WAITING: usize = 16_384;
-/// How often full blocks are looked for.
+/// How often full blocks are written.
 const TICK: Duration = Duration::from_secs(1);
-/// How often new allocations are looked for.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often new allocations are noted.
+const NOTE: Duration = Duration::from_secs(5);
 /// How often a failure is logged.
 const COMPLAIN: Duration = Duration::from_secs(30);
 /// Columns whose bits mean something each: they have no mean.
@@ -191,7 +191,7 @@ impl History {
         self.inner.with(|w| w.allocations.of(job)).unwrap_or_default()
     }
 
-    /// Looks for new allocations at once.
+    /// Notes new allocations at once.
     pub fn note_allocations(&self, brain: &Brain) {
         self.inner.note_allocations(brain);
     }
@@ -278,8 +278,8 @@ impl Inner {
     }
 
     fn note_allocations(&self, brain: &Brain) {
-        let noted = self.with(|w| brain.read(|s| w.allocations.note(s)));
-        if let Ok(Err(e)) = noted {
+        let written = self.with(|w| brain.read(|s| w.allocations.note(s)));
+        if let Ok(Err(e)) = written {
             self.failed.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
         }
@@ -287,7 +287,7 @@ impl Inner {
 
     fn run(&self, inbox: &Receiver<HistoryRow>, brain: &Brain, stop: &CancellationToken) {
         let mut ticked = Instant::now();
-        let mut looked: Option<Instant> = None;
+        let mut noted: Option<Instant> = None;
         let mut complained: Option<Instant> = None;
         while !stop.is_cancelled() {
             let taken = match inbox.recv_timeout(TICK) {
@@ -303,9 +303,9 @@ impl Inner {
             if due {
                 ticked = Instant::now();
             }
-            if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            if noted.is_none_or(|at| at.elapsed() >= NOTE) {
                 self.note_allocations(brain);
-                looked = Some(Instant::now());
+                noted = Some(Instant::now());
             }
             for e in [taken, advanced].into_iter().filter_map(|r| r.ok()?.err()) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
@@ -361,15 +361,15 @@ impl Writer {
     }
 
     fn take(&mut self, row: &HistoryRow) -> Result<(), HistoryError> {
-        if !self.nodes.get(&row.node).is_some_and(|known| known.is_of(row)) {
+        if self.nodes.get(&row.node).is_none_or(|known| !known.is_of(row)) {
             let series = self.series(row)?;
             self.nodes.insert(row.node.clone(), series);
         }
         let Some(known) = self.nodes.get(&row.node) else { return Ok(()) };
         let values = row.gpus.iter().chain(row.host.iter());
-        let told = known.ids.iter().zip(values).filter_map(|(id, v)| Some(((*id)?, *v)));
+        let sampled = known.ids.iter().zip(values).filter_map(|(id, v)| Some(((*id)?, *v)));
         self.samples.clear();
-        self.samples.extend(told);
+        self.samples.extend(sampled);
         self.store.append(row.at.0, &self.samples)
     }
 
