@@ -14,9 +14,8 @@ use muster_history::{Cell, Points, Want};
 use muster_model::Seq;
 use muster_model::job::PastAttempt;
 use muster_model::names::{NameError, NodeName};
-use muster_model::placement::GpuSet;
 use muster_model::units::{Span, Time};
-use muster_server::history::{History, NoHistory};
+use muster_server::history::{AllocatedGpus, History, NoHistory};
 use std::collections::BTreeMap;
 
 /// Points of a series when nobody says.
@@ -204,9 +203,10 @@ fn of_node(app: &App, caller: &Caller, name: &str, gpu: Option<u32>) -> Reply<(S
 fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sources)> {
     let job = jobs::named(app, caller, text)?;
     let seq = app.brain().read(|s| s.seq);
-    let known = app.agents().history().allocations(job.id);
+    let history = app.agents().history();
+    let known = history.allocations(job.id);
     let mut out = Sources { gang: true, ..Sources::default() };
-    let mut placed: Vec<(u32, Vec<(NodeName, GpuSet)>)> = Vec::new();
+    let mut placed: Vec<(u32, Vec<AllocatedGpus>)> = Vec::new();
     for p in &job.past {
         let same = known.iter().find(|a| a.attempt == p.no && a.placed_at == p.placed_at);
         placed.extend(same.map(|a| (p.no, a.slots.clone())));
@@ -214,7 +214,11 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
     }
     match &job.attempt {
         Some(a) => {
-            let slots = a.placement.slots.iter().map(|s| (s.node.clone(), s.gpus));
+            let slots = a.placement.slots.iter().map(|s| AllocatedGpus {
+                node: s.node.clone(),
+                gpus: s.gpus,
+                shared: s.part.is_some(),
+            });
             placed.push((a.no, slots.collect()));
             out.first = Some(out.first.map_or(a.placed_at, |first| first.min(a.placed_at)));
         }
@@ -222,15 +226,17 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
     }
     for (no, slots) in placed {
         let allocated = Held::by(&job, Some(no), now);
-        for (node, gpus) in &slots {
+        for AllocatedGpus { node, gpus, shared } in &slots {
             // Whoever sees the whole site sees also what a rank that is over left.
             let whole = caller.actor.project.is_none();
             let Some((since, until)) = allocated.time_of(node, whole) else { continue };
+            // One rank may end long before the others, and its GPUs go to other work.
+            let next = |gpu| history.next_allocation(node, gpu, since).filter(|_| !shared);
             out.all.extend(gpus.iter().map(|gpu| Source {
                 node: node.clone(),
                 gpu: Some(gpu),
                 since,
-                until,
+                until: next(gpu).map_or(until, |at| until.min(at)),
             }));
         }
     }

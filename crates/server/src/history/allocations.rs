@@ -28,7 +28,19 @@ pub struct Allocation {
     /// When it was placed; with this it is the same attempt for certain.
     pub placed_at: Time,
     /// The GPUs, node by node.
-    pub slots: Vec<(NodeName, GpuSet)>,
+    pub slots: Vec<AllocatedGpus>,
+}
+
+/// GPUs of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocatedGpus {
+    /// The node.
+    pub node: NodeName,
+    /// Which of its GPUs.
+    pub gpus: GpuSet,
+    /// Only a part of them: others may have the rest at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// All that are known.
@@ -38,6 +50,8 @@ pub(super) struct Allocations {
     file: File,
     bytes: u64,
     by_job: BTreeMap<JobId, Vec<Arc<Allocation>>>,
+    /// When GPUs of a node were allocated, to whomever.
+    by_node: BTreeMap<NodeName, Vec<(Time, GpuSet)>>,
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
@@ -65,6 +79,7 @@ impl Allocations {
             file: append_to(path)?,
             bytes: 0,
             by_job: BTreeMap::new(),
+            by_node: BTreeMap::new(),
         };
         out.rewrite(kept)?;
         Ok(out)
@@ -82,10 +97,24 @@ impl Allocations {
         self.file = append_to(&self.path)?;
         self.bytes = bytes.len() as u64;
         self.by_job.clear();
-        for a in all {
-            self.by_job.entry(a.job).or_default().push(a);
-        }
+        self.by_node.clear();
+        all.into_iter().for_each(|a| self.index(a));
         Ok(())
+    }
+
+    fn index(&mut self, a: Arc<Allocation>) {
+        for slot in &a.slots {
+            let node = self.by_node.entry(slot.node.clone()).or_default();
+            node.push((a.placed_at, slot.gpus));
+        }
+        self.by_job.entry(a.job).or_default().push(a);
+    }
+
+    /// When a GPU was next allocated after this; from then on it is another attempt's.
+    pub(super) fn next_after(&self, node: &NodeName, gpu: u32, after: Time) -> Option<Time> {
+        let all = self.by_node.get(node)?.iter();
+        let later = all.filter(|(at, gpus)| *at > after && gpus.iter().any(|g| g == gpu));
+        later.map(|(at, _)| *at).min()
     }
 
     fn knows(&self, job: JobId, attempt: u32, placed_at: Time) -> bool {
@@ -108,8 +137,12 @@ impl Allocations {
 
     fn add(&mut self, job: JobId, no: u32, at: Time, placement: &Placement) -> io::Result<()> {
         let slots = placement.slots.iter().filter(|s| !s.gpus.is_empty());
-        let slots = slots.map(|s| (s.node.clone(), s.gpus)).collect();
-        let new = Allocation { job, attempt: no, placed_at: at, slots };
+        let slots = slots.map(|s| AllocatedGpus {
+            node: s.node.clone(),
+            gpus: s.gpus,
+            shared: s.part.is_some(),
+        });
+        let new = Allocation { job, attempt: no, placed_at: at, slots: slots.collect() };
         let bytes = line(&new)?;
         if self.bytes.saturating_add(bytes.len() as u64) > MOST_BYTES {
             let mut all: Vec<_> = self.by_job.values().flatten().cloned().collect();
@@ -119,7 +152,7 @@ impl Allocations {
         }
         self.file.write_all(&bytes)?;
         self.bytes += bytes.len() as u64;
-        self.by_job.entry(job).or_default().push(Arc::new(new));
+        self.index(Arc::new(new));
         Ok(())
     }
 
@@ -177,8 +210,11 @@ mod tests {
         fs::write(&path, text).unwrap();
         let mut all = Allocations::open(&path, now).unwrap();
         assert!(all.of(JobId(1)).is_empty() && all.of(JobId(3)).is_empty());
-        let gpus: Vec<u32> = all.of(JobId(2)).iter().map(|a| a.slots[0].1.len()).collect();
+        let gpus: Vec<u32> = all.of(JobId(2)).iter().map(|a| a.slots[0].gpus.len()).collect();
         assert_eq!(gpus, [4, 2]);
+        let n1: NodeName = "n1".parse().unwrap();
+        assert_eq!(all.next_after(&n1, 0, new), Some(now), "the second attempt has it since");
+        assert_eq!((all.next_after(&n1, 3, new), all.next_after(&n1, 0, now)), (None, None));
         all.add(JobId(4), 1, now, &placement(1)).unwrap();
         let all = Allocations::open(&path, now).unwrap();
         assert_eq!(all.of(JobId(4)).len(), 1, "nothing was written behind half a line");

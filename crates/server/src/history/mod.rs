@@ -2,7 +2,7 @@
 
 mod allocations;
 
-pub use allocations::Allocation;
+pub use allocations::{AllocatedGpus, Allocation};
 
 use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
@@ -189,6 +189,12 @@ impl History {
     #[must_use]
     pub fn allocations(&self, job: JobId) -> Vec<Arc<Allocation>> {
         self.inner.with(|w| w.allocations.of(job)).unwrap_or_default()
+    }
+
+    /// When a GPU was next allocated after this; none where that is not known.
+    #[must_use]
+    pub fn next_allocation(&self, node: &NodeName, gpu: u32, after: Time) -> Option<Time> {
+        self.inner.with(|w| w.allocations.next_after(node, gpu, after)).ok()?
     }
 
     /// Notes new allocations at once.
