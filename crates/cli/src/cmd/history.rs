@@ -10,7 +10,10 @@ use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::length;
 
 /// Points of a series that people see; programs get as many as the server gives.
-const SHOWN: u32 = 60;
+const SHOWN: usize = 60;
+const SHOWN_LEAST: usize = 16;
+/// What the other columns take of a line.
+const OTHER_COLUMNS: usize = 50;
 /// From nothing to all, in a line of text.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -77,10 +80,16 @@ impl What {
         HistoryQuery {
             metrics: (!self.metric.is_empty()).then(|| self.metric.join(",")),
             from: self.since.map(|s| (to - s).0.max(0)),
-            points: self.points.or_else(|| ctx.is_table().then_some(SHOWN)),
+            points: self.points.or_else(|| ctx.is_table().then(|| shown(output::width()))),
             ..HistoryQuery::default()
         }
     }
+}
+
+/// As many points as a line has space for: the newest must not be cut off.
+fn shown(width: Option<usize>) -> u32 {
+    let fits = |w: usize| w.saturating_sub(OTHER_COLUMNS).clamp(SHOWN_LEAST, SHOWN);
+    u32::try_from(width.map_or(SHOWN, fits)).unwrap_or(u32::MAX)
 }
 
 impl HistoryCmd {
@@ -145,14 +154,14 @@ fn row(s: &MetricSeries) -> [String; 6] {
     };
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mean = sampled().map(|p| p[1]).sum::<f32>() / n.max(1) as f32;
-    let shown = |v: f32| if n == 0 { "-".to_owned() } else { value(v) };
+    let text = |v: f32| if n == 0 { "-".to_owned() } else { value(v) };
     [
         s.metric.clone(),
         place,
         s.unit.clone(),
-        shown(sampled().map(|p| p[0]).fold(f32::INFINITY, f32::min)),
-        shown(mean),
-        shown(sampled().map(|p| p[2]).fold(f32::NEG_INFINITY, f32::max)),
+        text(sampled().map(|p| p[0]).fold(f32::INFINITY, f32::min)),
+        text(mean),
+        text(sampled().map(|p| p[2]).fold(f32::NEG_INFINITY, f32::max)),
     ]
 }
 
@@ -209,6 +218,11 @@ mod tests {
         };
         let text = render(&all);
         assert!(text.contains("▁ █") && text.contains("in steps of"), "{text}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_points() {
+        assert_eq!([None, Some(200), Some(80), Some(10)].map(shown), [60, 60, 30, 16]);
     }
 
     #[test]
