@@ -280,7 +280,9 @@ impl Store {
             });
             let Some((_, t, bucket)) = oldest.min() else {
                 let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                return Err(HistoryError::io("the limit of bytes leaves no space for a block")(source));
+                return Err(HistoryError::io("the limit of bytes leaves no space for a block")(
+                    source,
+                ));
             };
             bytes = bytes.saturating_sub(self.delete(t, bucket)?);
             self.stats.dropped_files += 1;
