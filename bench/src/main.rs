@@ -7,6 +7,7 @@ mod alike;
 mod backfill;
 mod forecast;
 mod health;
+mod history;
 mod http;
 mod kmsg;
 mod load;
@@ -132,6 +133,7 @@ fn run(options: &Options) -> Result<()> {
         "forecast" => forecast::run(options)?,
         "sim" => twin::run(options)?,
         "health" => health::run(options)?,
+        "history" => history::run(options)?,
         "ui" => ui::run(options)?,
         "pressure" => pressure::run(options)?,
         other => {

@@ -21,6 +21,10 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("sim", "how fast the twin lives, beside formulas and published counts"),
     ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
     ("health", "what is found of what fails, and how soon, beside what was published"),
+    (
+        "history",
+        "metrics over time of 100,000 GPUs: cores, bytes, answers, compared with VictoriaMetrics",
+    ),
     ("pressure", "a tenant's submits and the probes while others take all that they can get"),
     ("build", "the first build of a fresh clone, unit by unit; with --ci all that must pass"),
 ];

@@ -15,6 +15,7 @@ pub mod finding;
 pub mod fleet;
 pub mod hardware;
 pub mod health;
+pub mod history;
 pub mod inject;
 pub mod job;
 pub mod logs;
@@ -67,6 +68,7 @@ pub use fleet::{
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
+pub use history::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
 pub use inject::{Inject, Injected};
 pub use job::{
     Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted,

@@ -81,6 +81,7 @@ pub(crate) enum Command {
     Secret(cmd::secret::SecretCmd),
     Project(cmd::project::ProjectCmd),
     Power(cmd::power::Power),
+    History(cmd::history::HistoryCmd),
     Whoami(cmd::whoami::Whoami),
     Export(cmd::export::Export),
     Doctor(cmd::doctor::Doctor),

@@ -70,6 +70,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Secret(c) => c.run(ctx).await,
         Command::Project(c) => c.run(ctx).await,
         Command::Power(c) => c.run(ctx).await,
+        Command::History(c) => c.run(ctx).await,
         Command::Whoami(c) => c.run(ctx).await,
         Command::Doctor(c) => c.run(ctx).await,
         Command::Up(_)

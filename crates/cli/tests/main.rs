@@ -8,6 +8,7 @@ mod fabric;
 mod first_minutes;
 mod gameday;
 mod hardware;
+mod history;
 mod minutes;
 mod panics;
 mod policy;

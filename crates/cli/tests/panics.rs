@@ -8,7 +8,7 @@ use crate::verbs::standby::share_keys;
 use muster_store::StoreUrl;
 
 /// The parts that are started again, as the server names them.
-const TASKS: [&str; 19] = [
+const TASKS: [&str; 20] = [
     "acts",
     "agents-accept",
     "agents-acts",
@@ -22,6 +22,7 @@ const TASKS: [&str; 19] = [
     "health-findings",
     "health-follow",
     "health-steps",
+    "history",
     "log-keeper",
     "metering-fleet",
     "metering-jobs",

@@ -3,9 +3,9 @@
 use crate::{Client, ClientError};
 use muster_api::{
     CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, FleetQuery,
-    FleetReport, FleetStep, Inject, Injected, MigPlan, MigQuery, Node, NodeList, NodesQuery,
-    PeriodKind, PeriodQuery, PeriodReport, PowerBy, PowerInventory, QualifyRequest, ServerInfo,
-    Topology,
+    FleetReport, FleetStep, HistoryMetricList, HistoryQuery, Inject, Injected, MetricsHistory,
+    MigPlan, MigQuery, Node, NodeList, NodesQuery, PeriodKind, PeriodQuery, PeriodReport, PowerBy,
+    PowerInventory, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
 
@@ -166,6 +166,29 @@ impl Client {
             .get(&["v1", "events"])
             .query(&[("after", after), ("limit", limit.map(|n| n.to_string()))]);
         self.json(call).await
+    }
+
+    /// Metrics over time.
+    pub async fn metrics_history(
+        &self,
+        query: &HistoryQuery,
+    ) -> Result<MetricsHistory, ClientError> {
+        let HistoryQuery { node, gpu, job, metrics, from, to, points } = query.clone();
+        let call = self.get(&["v1", "metrics", "history"]).query(&[
+            ("node", node),
+            ("gpu", gpu.map(|n| n.to_string())),
+            ("job", job),
+            ("metrics", metrics),
+            ("from", from.map(|n| n.to_string())),
+            ("to", to.map(|n| n.to_string())),
+            ("points", points.map(|n| n.to_string())),
+        ]);
+        self.json(call).await
+    }
+
+    /// The metrics of which a history is kept.
+    pub async fn history_metrics(&self) -> Result<HistoryMetricList, ClientError> {
+        self.json(self.get(&["v1", "metrics", "history", "metrics"])).await
     }
 
     /// The server itself.

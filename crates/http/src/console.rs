@@ -176,10 +176,10 @@ fn told(figures: &[f32]) -> Vec<Option<f32>> {
 }
 
 /// GPUs of a node that a caller's project holds, and since when.
-type Own = Vec<(GpuSet, Time)>;
+pub(crate) type Own = Vec<(GpuSet, Time)>;
 
 /// What a caller's project holds of a node; none for those who see the whole site.
-fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<Own> {
+pub(crate) fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<Own> {
     caller.actor.project.as_ref()?;
     let mut own = Own::new();
     for job in site.attempts_on(node).filter(|j| caller.sees(&j.project)) {

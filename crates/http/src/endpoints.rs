@@ -45,6 +45,8 @@ macro_rules! endpoints {
             post "/v1/nodes/{name}/uncordon" => nodes::uncordon,
             post "/v1/nodes/{name}/undrain" => nodes::undrain,
             get "/v1/power" => power::power,
+            get "/v1/metrics/history" => telemetry::history::get,
+            get "/v1/metrics/history/metrics" => telemetry::history::metrics,
             get "/v1/faults" => faults::list,
             get "/v1/fabric/tests" => fabric::list,
             post "/v1/fabric/tests" => fabric::test,

@@ -118,6 +118,9 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     let gauges = metering.gauges();
     lately(&gauges, out);
     telemetry(metering, out);
+    if let Some(h) = app.agents().history().stats() {
+        history(&h, out);
+    }
     if projects {
         by_project(&l, &gauges, out);
     }
@@ -256,6 +259,31 @@ fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     out.gauge("muster_gpu_utilisation", help).set(shown(busy));
     let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
     out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they tell.").set(drew);
+}
+
+fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
+    let help = "Bytes of the files with the history of metrics.";
+    out.gauge("muster_history_bytes", help).set(h.store.bytes);
+    out.gauge("muster_history_series", "Series of the history of metrics.").set(h.store.series);
+    let help = "Rows of telemetry on their way to the history: taken, dropped for want of a place, \
+                or lost to an error.";
+    let mut m = out.counter("muster_history_rows_total", help);
+    for (result, n) in [("taken", h.taken), ("dropped", h.dropped), ("failed", h.failed)] {
+        m.put(&[("result", result)], n);
+    }
+    let help = "Samples that came too late for the history.";
+    out.counter("muster_history_late_samples_total", help).set(h.store.late);
+    let help = "Files of the history that were deleted: too old, or over the limit of bytes.";
+    let mut m = out.counter("muster_history_deleted_files_total", help);
+    for (why, n) in [("age", h.store.expired_files), ("bytes", h.store.dropped_files)] {
+        m.put(&[("why", why)], n);
+    }
+    let help =
+        "Files of the history that were found damaged, and blocks that could not be written.";
+    let mut m = out.counter("muster_history_damage_total", help);
+    for (what, n) in [("file", h.store.damaged_files), ("block", h.store.lost_blocks)] {
+        m.put(&[("what", what)], n);
+    }
 }
 
 fn by_project(l: &Look, g: &Gauges, out: &mut Registry) {

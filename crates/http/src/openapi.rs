@@ -159,6 +159,10 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
     if matches!(method, "post" | "put" | "patch") {
         statuses.extend([413, 415]);
     }
+    // It may name a node or a job, and a server may keep no history.
+    if path == "/v1/metrics/history" {
+        statuses.extend([404, 409]);
+    }
     if path.ends_with("/logs") || path == "/v1/events" {
         statuses.push(406);
     }

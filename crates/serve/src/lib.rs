@@ -18,11 +18,12 @@ use muster_model::entity::Entity;
 use muster_model::ids::SiteId;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::topology::Topology;
-use muster_model::units::{Span, Time};
+use muster_model::units::{Bytes, Span, Time};
 use muster_server::acts::{self, ActsConfig, ActsError};
 use muster_server::agents::{self, Agents, AgentsConfig};
 use muster_server::brain::lead::StartError;
 use muster_server::brain::{Brain, BrainConfig, BrainError, clock};
+use muster_server::history::HistoryConfig;
 use muster_server::logs::{LogConfig, LogError, LogKeeper};
 use muster_server::promises::Counter;
 use muster_store::StoreUrl;
@@ -91,6 +92,10 @@ pub struct ServerConfig {
     pub public_url: Option<String>,
     /// Where figures are sent; nowhere when absent.
     pub remote: Option<RemoteConfig>,
+    /// Whether metrics are kept for longer than some minutes.
+    pub history: bool,
+    /// Bytes of that; 5 GiB or a tenth of the file system, whichever is less, when absent.
+    pub history_bytes: Option<Bytes>,
     /// Who listens to spans.
     pub traces: muster_server::trace::Traces,
 }
@@ -123,6 +128,8 @@ impl ServerConfig {
             accept_copy: false,
             public_url: None,
             remote: None,
+            history: true,
+            history_bytes: None,
             traces: muster_server::trace::Traces::default(),
         }
     }
@@ -318,6 +325,10 @@ impl Server {
         let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
         let mut link_config = config.agents;
         link_config.figures_file.get_or_insert_with(|| dir.join("fleet.json"));
+        link_config.history = config.history.then(|| {
+            let bytes = config.history_bytes.unwrap_or_else(|| HistoryConfig::usual_bytes(&dir));
+            HistoryConfig { dir: dir.join("history"), bytes }
+        });
         let agents =
             agents::serve(link, brain.clone(), authority.clone(), logs.clone(), link_config)?;
         let mut http_config = HttpConfig {
@@ -431,6 +442,10 @@ impl Server {
     pub async fn stop(&self) {
         self.stop.cancel();
         self.agents.stop();
+        // The same of metrics: a disk that hangs is not waited for.
+        let history = self.agents.history().clone();
+        let flushed = tokio::task::spawn_blocking(move || history.flush());
+        let _ = tokio::time::timeout(LAST_COUNTS, flushed).await;
         // What was counted is telemetry: a store that hangs is not waited for.
         let _ = tokio::time::timeout(LAST_COUNTS, self.counter.tell_rest(&self.brain)).await;
         self.brain.stop();

@@ -109,3 +109,28 @@ async fn a_clean_stop_tells_the_log_what_was_counted() {
     assert_eq!(counted, Some((1, 1)));
     stop(brain).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_stop_writes_the_newest_metrics() {
+    use muster_server::history::{HistoryRow, NoHistory};
+    let dir = tempfile::tempdir().unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ServerConfig::new(dir.path().to_path_buf());
+    let config = ServerConfig { listen: any, link_listen: any, ..config };
+    let server = Server::start(config, |_| {}).await.unwrap();
+    let row = HistoryRow {
+        node: "n1".parse().unwrap(),
+        at: server.brain.now(),
+        gpu_columns: vec!["util".to_owned()].into(),
+        gpus: vec![50.0].into(),
+        host_columns: Vec::new().into(),
+        host: Vec::new().into(),
+    };
+    while server.agents.history().take(&row) == Err(NoHistory::Opening) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    server.stop().await;
+    let files = std::fs::read_dir(dir.path().join("history/step-10000ms")).unwrap();
+    let bytes: u64 = files.map(|f| f.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes > 0, "what was in memory only is in a file");
+}

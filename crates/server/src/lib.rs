@@ -8,6 +8,7 @@ mod effects;
 pub mod fabric;
 pub mod follower;
 pub mod health;
+pub mod history;
 pub mod logs;
 pub mod metering;
 pub mod promises;

@@ -3,6 +3,7 @@
 mod brand;
 mod cmd;
 mod demo;
+mod history;
 mod options;
 mod outward;
 mod traces;

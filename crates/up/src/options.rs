@@ -37,6 +37,8 @@ pub(crate) struct ServerOptions {
     pub(crate) accept_copy: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
+    /// What is kept of metrics.
+    pub(crate) history: crate::history::HistoryArgs,
     /// What sends traces.
     pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }

@@ -50,6 +50,8 @@ pub(crate) struct UpOptions {
     pub(crate) accept_copy: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
+    /// What is kept of metrics.
+    pub(crate) history: crate::history::HistoryArgs,
     /// What sends traces.
     pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }
@@ -123,6 +125,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         accept_clock: options.accept_clock,
         accept_copy: options.accept_copy,
         outward: options.outward.clone(),
+        history: options.history,
         traces: options.traces.clone(),
     };
     let fleet_dir = options.data_dir.join("fleet");

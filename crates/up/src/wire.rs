@@ -119,6 +119,8 @@ pub(crate) async fn start_server(
     config.accept_copy = options.accept_copy;
     config.remote = options.outward.remote();
     config.open_metrics = options.outward.open_metrics();
+    config.history = options.history.is_on();
+    config.history_bytes = options.history.bytes();
     if let Some(traces) = &options.traces {
         config.traces = muster_server::trace::Traces::to(traces.clone());
     }

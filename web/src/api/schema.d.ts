@@ -763,6 +763,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/metrics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics over time, of a node or of the GPUs of a job. The step follows from how far back and
+         *     how many points; of a job with more than 16 GPUs all are put together, metric by metric.
+         */
+        get: operations["get_metrics_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/metrics/history/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the metrics of which a history is kept. */
+        get: operations["get_metrics_history_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/nodes": {
         parameters: {
             query?: never;
@@ -3893,6 +3930,13 @@ export interface components {
                 start: number;
             };
         };
+        /** @description What can be asked for. */
+        HistoryMetricList: {
+            /** @description The metrics, by name. */
+            items: components["schemas"]["TelemetryField"][];
+            /** @description Where the samples come from: `builtin`, or `off` where none are kept. */
+            source: string;
+        };
         /** @description GPUs that are held and do nothing: memory in use, no kernels, low power. */
         Idle: {
             /** @default null */
@@ -4980,6 +5024,50 @@ export interface components {
             under: string | null;
             /** @default null */
             urgency: components["schemas"]["Urgency"] | null;
+        };
+        /** @description One metric over time. */
+        MetricSeries: {
+            /**
+             * Format: int32
+             * @description The GPU's index on the node; null for a metric of the node itself, and where several GPUs are
+             *     put together.
+             */
+            gpu?: number | null;
+            /**
+             * Format: int32
+             * @description How many GPUs are in it.
+             */
+            gpus: number;
+            /** @description Its name. */
+            metric: string;
+            /** @description The node; null where several GPUs are put together. */
+            node?: string | null;
+            /** @description The least, the mean and the greatest value of each point; null where nothing was sampled. */
+            points: (number[] | null)[];
+            /** @description The unit of its values, such as `W` or `%`. */
+            unit: string;
+        };
+        /** @description Metrics over time, all series in the same steps. */
+        MetricsHistory: {
+            /**
+             * Format: int64
+             * @description When the first point begins, in milliseconds since 1970.
+             */
+            from: number;
+            /** @description The series. */
+            series: components["schemas"]["MetricSeries"][];
+            /** @description Where the samples come from: `builtin`, the server's own files. */
+            source: string;
+            /**
+             * Format: int64
+             * @description Length of each point, in milliseconds.
+             */
+            step_ms: number;
+            /**
+             * Format: int64
+             * @description When the last point ends.
+             */
+            to: number;
         };
         /** @description A job that would have to leave. */
         MigLeaver: {
@@ -9648,6 +9736,87 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_metrics_history: {
+        parameters: {
+            query?: {
+                /** @description The metrics of this node. */
+                node?: string;
+                /** @description With `node`: only this GPU. */
+                gpu?: number;
+                /** @description The metrics of the GPUs of this job, while they were allocated to it. */
+                job?: string;
+                /**
+                 * @description Names of metrics, separated by commas; the usual ones when absent.
+                 * @example util,power
+                 */
+                metrics?: string;
+                /** @description The start, in milliseconds since 1970; an hour before `to` when absent. */
+                from?: number;
+                /** @description The end, in milliseconds since 1970; now when absent. */
+                to?: number;
+                /** @description At most so many points of each series. */
+                points?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Points at equal distances. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricsHistory"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_metrics_history_metrics: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics, by name. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HistoryMetricList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -36,6 +36,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-gpu",
         "muster-export",
         "muster-console",
+        "muster-history",
     ],
     &["muster-engine"],
     &[

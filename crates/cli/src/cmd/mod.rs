@@ -17,6 +17,7 @@ pub(crate) mod faults;
 pub(crate) mod findings;
 pub(crate) mod get;
 pub(crate) mod health;
+pub(crate) mod history;
 pub(crate) mod incident;
 pub(crate) mod job_args;
 pub(crate) mod logs;

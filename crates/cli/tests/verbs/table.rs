@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Verbs that name nothing of a site: only a flag can be wrong, which `args.rs` tries with all.
 const NAME_NOTHING: &str = "
     up; server; agent check; agent inventory; agent metrics; agent qualify; agent drill; top;
-    defrag; health; readiness; slo rules; failure-modes; gameday list; power; whoami; doctor;
+    defrag; health; readiness; slo rules; failure-modes; gameday list; power; history metrics; whoami; doctor;
     completions; export prometheus-rules; export grafana; store check; store export; store import;
     store backup; store restore; store accept-loss; sim run; sim replay; sim compare; sim sweep
 ";
@@ -123,6 +123,13 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("reservation create x --gpus 8 --length 1h", 2, "--project NAME"),
     ("reservation apply nope.yaml", 2, "nope.yaml"),
     ("reservation delete nope", 3, "no reservation nope"),
+    ("history node nope", 3, "no node nope"),
+    ("history node {node} --gpu 99", 3, "no such GPU"),
+    ("history node {node} --metric warmth", 2, "warmth"),
+    ("history node {node} --since x", 2, "--since"),
+    ("history node {node} --token {eve}", 4, ""),
+    ("history job 4242", 3, "4242"),
+    ("history job {failed} --token {eve}", 3, "no job {failed}"),
     ("events --after x", 2, ""),
     ("events --job 4242", 3, "no job 4242"),
     ("events -f --job 4242", 3, "no job 4242"),

@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 pub(super) struct Held {
     from: Time,
     until: Time,
+    /// It goes on.
+    live: bool,
     /// Nodes with a slot that is over while the others go on. When it ended is not kept, and its
     /// GPUs may be somebody else's by now.
     left: BTreeSet<NodeName>,
@@ -24,12 +26,20 @@ impl Held {
             let over =
                 slots.filter(|(_, s)| a.freed_at.is_none() && matches!(s, SlotState::Ended { .. }));
             let left = over.map(|(slot, _)| slot.node.clone()).collect();
-            return Held { from: a.placed_at, until: a.freed_at.unwrap_or(now), left };
+            let (until, live) = (a.freed_at.unwrap_or(now), a.freed_at.is_none());
+            return Held { from: a.placed_at, until, live, left };
         }
         let past = job.past.iter().find(|p| Some(p.no) == no);
         let (from, until) =
             past.map_or((Time(i64::MAX), Time(i64::MIN)), |p| (p.placed_at, p.freed()));
-        Held { from, until, left: BTreeSet::new() }
+        Held { from, until, live: false, left: BTreeSet::new() }
+    }
+
+    /// From when until when the GPUs of a node were allocated to the attempt, without an end while it
+    /// goes on. `whole` is for those who may also see a node whose slot is over.
+    pub(super) fn time_of(&self, node: &NodeName, whole: bool) -> Option<(Time, Time)> {
+        let until = if self.live { Time(i64::MAX) } else { self.until };
+        (whole || !self.left.contains(node)).then_some((self.from, until))
     }
 
     /// Leaves the rows of a node that were heard while the attempt held its GPUs.

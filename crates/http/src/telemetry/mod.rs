@@ -1,6 +1,7 @@
 //! The last minutes of a job in figures, rank beside rank.
 
 mod held;
+pub(crate) mod history;
 mod lines;
 mod marks;
 

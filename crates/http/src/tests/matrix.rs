@@ -60,6 +60,9 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("post", "/v1/nodes/{name}/cancel-qualification", Operators, no.clone()),
         ("get", "/v1/nodes/{name}/mig", Operators, no.clone()),
         ("get", "/v1/power", Operators, no.clone()),
+        // Whose node and whose job it is: `telemetry.rs`.
+        ("get", "/v1/metrics/history", Tokens, no.clone()),
+        ("get", "/v1/metrics/history/metrics", Tokens, no.clone()),
         ("get", "/v1/reports/fleet", Tokens, no.clone()),
         ("get", "/v1/reports/period", Operators, no.clone()),
         ("get", "/v1/faults", Tokens, no.clone()),

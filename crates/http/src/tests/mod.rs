@@ -11,6 +11,7 @@ mod figures;
 mod fleet;
 mod hardware;
 mod health;
+pub(crate) mod history;
 mod matrix;
 mod preflight;
 mod pressure;
@@ -36,6 +37,7 @@ use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::{Bytes as Memory, Span};
 use muster_server::agents::{self, AgentsConfig};
 use muster_server::brain::{Brain, BrainConfig};
+use muster_server::history::HistoryConfig;
 use muster_server::logs::{LogConfig, LogKeeper};
 use muster_store::StoreUrl;
 use serde_json::{Value, json};
@@ -136,6 +138,7 @@ pub(super) async fn site_on(config: HttpConfig, store: Option<StoreUrl>) -> Site
         names: vec!["127.0.0.1".into()],
         lost_after: Span::mins(60),
         watch: Span(50),
+        history: Some(HistoryConfig { dir: path("history"), bytes: Memory::gib(1) }),
         ..AgentsConfig::default()
     };
     let agents = agents::serve(listener, brain.clone(), authority, logs.clone(), link).unwrap();

@@ -23,6 +23,7 @@ pub use steps::RankStep;
 use crate::brain::Brain;
 use crate::brain::stats::{FINE, Histogram, Timer};
 use crate::health::{Health, HealthStats};
+use crate::history::{History, HistoryConfig};
 use crate::logs::LogKeeper;
 use crate::metering::Metering;
 use crate::supervise;
@@ -74,6 +75,8 @@ pub struct AgentsConfig {
     /// Where the figures of the fleet are written down, so that a start need not read the whole
     /// log again.
     pub figures_file: Option<std::path::PathBuf>,
+    /// Where metrics are kept for longer than some minutes; nowhere when absent.
+    pub history: Option<HistoryConfig>,
 }
 
 impl Default for AgentsConfig {
@@ -88,6 +91,7 @@ impl Default for AgentsConfig {
             newcomers: 1024,
             names: Vec::new(),
             figures_file: None,
+            history: None,
         }
     }
 }
@@ -125,6 +129,7 @@ struct Inner {
     signals: Timer,
     health: Health,
     metering: Metering,
+    history: History,
     /// The wall clock may be set at any moment; whether a node is silent is measured from here.
     started: (Instant, Time),
     /// No node is lost because it was not heard before this.
@@ -193,6 +198,8 @@ pub fn serve(
     let stop = CancellationToken::new();
     let health =
         Health::start(brain.clone(), config.watch.to_std(), stop.clone()).map_err(LinkError::Io)?;
+    let kept = config.history.clone().map(|h| (h, brain.clone()));
+    let history = History::start(kept, config.telemetry, stop.clone()).map_err(LinkError::Io)?;
     let newcomers = newcomers::Newcomers::new(config.newcomers, config.handshakes);
     // Before anybody was heard: what the nodes said of themselves.
     brain.read(|s| {
@@ -215,6 +222,7 @@ pub fn serve(
         signals: Timer::with(&FINE),
         health,
         metering: Metering::start(brain.clone(), config.figures_file.clone(), stop.clone()),
+        history,
         since: Mutex::new(now),
         started: (Instant::now(), now),
         next_session: AtomicU64::new(1),
@@ -320,6 +328,11 @@ impl Agents {
     /// Who used what.
     pub fn metering(&self) -> &Metering {
         &self.inner.metering
+    }
+
+    /// Metrics over time.
+    pub fn history(&self) -> &History {
+        &self.inner.history
     }
 
     /// Figures about detection and recovery.

@@ -11,6 +11,7 @@ use super::seat::{SKEW_MS, Seat, Session, TestProgress};
 use super::steps;
 use crate::brain::{Attach, BrainError};
 use crate::health::Told;
+use crate::history::HistoryRow;
 use crate::logs::LogError;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -368,6 +369,14 @@ impl Live {
         let gap = idle::gap(&self.inner);
         self.seat.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
         self.inner.metering.row(&self.session.node, now, &columns, &row.gpus);
+        self.inner.history.push(HistoryRow {
+            node: self.session.node.clone(),
+            at: now,
+            gpu_columns: columns.clone(),
+            gpus: row.gpus.clone(),
+            host_columns: host_columns.clone(),
+            host: row.host.clone(),
+        });
         if self.session.simulated {
             let ahead = row.at.0.saturating_sub(now.0).clamp(-AHEAD_MS, AHEAD_MS);
             self.session.ahead_ms.store(ahead, Ordering::Relaxed);

@@ -82,6 +82,8 @@ pub struct Up {
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
+    history: crate::history::HistoryArgs,
+    #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
 }
 
@@ -114,6 +116,7 @@ impl Up {
             accept_clock,
             accept_copy,
             outward,
+            history,
             traces: _,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
@@ -142,6 +145,7 @@ impl Up {
             accept_clock,
             accept_copy,
             outward,
+            history,
             traces: sent,
         })
         .await

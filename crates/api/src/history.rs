@@ -1,0 +1,80 @@
+//! Metrics over time, for longer than the last minutes.
+
+use crate::TelemetryField;
+use serde::{Deserialize, Serialize};
+
+/// `GET /v1/metrics/history?…`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+pub struct HistoryQuery {
+    /// The metrics of this node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// With `node`: only this GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// The metrics of the GPUs of this job, while they were allocated to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Names of metrics, separated by commas; the usual ones when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(example = "util,power"))]
+    pub metrics: Option<String>,
+    /// The start, in milliseconds since 1970; an hour before `to` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<i64>,
+    /// The end, in milliseconds since 1970; now when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<i64>,
+    /// At most so many points of each series.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(minimum = 2, maximum = 2000))]
+    pub points: Option<u32>,
+}
+
+/// Metrics over time, all series in the same steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MetricsHistory {
+    /// When the first point begins, in milliseconds since 1970.
+    pub from: i64,
+    /// When the last point ends.
+    pub to: i64,
+    /// Length of each point, in milliseconds.
+    pub step_ms: u64,
+    /// Where the samples come from: `builtin`, the server's own files.
+    pub source: String,
+    /// The series.
+    pub series: Vec<MetricSeries>,
+}
+
+/// One metric over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MetricSeries {
+    /// Its name.
+    pub metric: String,
+    /// The unit of its values, such as `W` or `%`.
+    pub unit: String,
+    /// The node; null where several GPUs are put together.
+    pub node: Option<String>,
+    /// The GPU's index on the node; null for a metric of the node itself, and where several GPUs are
+    /// put together.
+    pub gpu: Option<u32>,
+    /// How many GPUs are in it.
+    pub gpus: u32,
+    /// The least, the mean and the greatest value of each point; null where nothing was sampled.
+    pub points: Vec<Option<[f32; 3]>>,
+}
+
+/// What can be asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HistoryMetricList {
+    /// Where the samples come from: `builtin`, or `off` where none are kept.
+    pub source: String,
+    /// The metrics, by name.
+    pub items: Vec<TelemetryField>,
+}

@@ -1,0 +1,45 @@
+//! `muster history` against a real server with a simulated node.
+
+use crate::minutes::cluster::{Cluster, until};
+
+fn first_node(c: &Cluster) -> String {
+    let nodes = c.json(&["get", "nodes"]);
+    nodes["items"][0]["name"].as_str().expect("a name").to_owned()
+}
+
+#[test]
+fn metrics_of_a_node_are_kept_and_shown() {
+    let c = Cluster::start(1);
+    let node = first_node(&c);
+    let ask = ["history", "node", &node, "--gpu", "0", "--metric", "power,temp", "--since", "10m"];
+    let sampled = || {
+        let h = c.json(&ask);
+        let series = h["series"].as_array().cloned().unwrap_or_default();
+        series
+            .iter()
+            .filter(|s| s["points"].as_array().is_some_and(|p| p.iter().any(|p| !p.is_null())))
+            .count()
+    };
+    until("rows of telemetry were kept", || sampled() == 2);
+    let out = c.muster(&ask);
+    out.code(0);
+    for word in ["METRIC", "TREND", "power", "temp", "GPU 0", "in steps of"] {
+        assert!(out.stdout.contains(word), "`{word}` in {out:#?}");
+    }
+    let h = c.json(&ask);
+    assert_eq!((&h["source"], &h["step_ms"]), (&"builtin".into(), &10_000.into()), "{h:#}");
+    let out = c.muster(&["history", "metrics"]);
+    out.code(0);
+    assert!(out.stdout.contains("power") && out.stdout.contains("agent.gap_ms"), "{out:#?}");
+    let files = c.path("data/history/step-10000ms");
+    assert!(files.is_dir(), "they have files of their own");
+}
+
+#[test]
+fn a_server_without_a_history_says_so() {
+    let c = Cluster::start_with(1, &["--history", "off"]);
+    let out = c.muster(&["history", "node", &first_node(&c)]);
+    out.code(5);
+    assert!(out.stderr.contains("--history off"), "{out:#?}");
+    assert!(!c.path("data/history").exists());
+}

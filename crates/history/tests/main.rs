@@ -1,0 +1,236 @@
+//! What is written is read back by the rules of each tier, within the bound, after any end.
+
+use muster_history::{Cell, Limits, SeriesId, Store, Want};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+/// Some day, at midnight.
+const START: i64 = 20_000 * DAY;
+
+fn limits(sample_ms: i64) -> Limits {
+    Limits { sample_ms, ..Limits::default() }
+}
+
+fn open(dir: &Path, limits: Limits) -> Store {
+    Store::open(dir, limits).expect("a store")
+}
+
+/// The cells of a series by number of the step.
+fn model(samples: &[(i64, f32)], step: i64) -> BTreeMap<i64, Cell> {
+    let mut out: BTreeMap<i64, Cell> = BTreeMap::new();
+    for (at, v) in samples {
+        out.entry(at.div_euclid(step)).or_insert(Cell::GAP).merge(&Cell::of(*v));
+    }
+    out
+}
+
+/// Compares a line with the model; a gap next to a step with two samples may be filled.
+fn same(line: &[Cell], from: i64, step: i64, model: &BTreeMap<i64, Cell>, near: f32) {
+    let mut found = 0;
+    for (slot, cell) in (from.div_euclid(step)..).zip(line) {
+        let Some(want) = model.get(&slot) else {
+            let two = |s: i64| model.get(&s).is_some_and(|c| c.count == 2);
+            assert!(cell.is_gap() || two(slot - 1) || two(slot + 1), "step {slot}: {cell:?}");
+            continue;
+        };
+        found += 1;
+        assert_eq!(cell.count, want.count, "step {slot}");
+        let (got_mean, mean) = (cell.mean().unwrap(), want.mean().unwrap());
+        for (a, b) in [(cell.min, want.min), (got_mean, mean), (cell.max, want.max)] {
+            assert!((a - b).abs() <= near, "step {slot}: {cell:?} for {want:?}");
+        }
+        assert!(cell.min <= got_mean && got_mean <= cell.max);
+    }
+    assert_eq!(found, model.len(), "every step is there");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read_back(
+        gaps in prop::collection::vec((1i64..20_000, 0u8..3, -500.0f32..2000.0), 1..150),
+        ends in prop::collection::vec(0usize..150, 0..3),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path(), limits(1000));
+        let mut written: Vec<Vec<(i64, f32)>> = vec![Vec::new(); 3];
+        let mut now = START;
+        for (i, (gap, which, value)) in gaps.iter().enumerate() {
+            now += gap;
+            let id = store.series("n1", Some(u32::from(*which)), "util").unwrap();
+            store.append(now, &[(id, *value), (id, f32::NAN)]).unwrap();
+            written[usize::from(*which)].push((now, *value));
+            if ends.contains(&i) {
+                store.flush(now).unwrap();
+                drop(store);
+                store = open(dir.path(), limits(1000));
+                store.advance(now).unwrap();
+            }
+        }
+        let series = store.series_of("n1");
+        let to = (now / MINUTE + 1) * MINUTE;
+        for (id, key) in series {
+            let samples = &written[key.gpu.unwrap() as usize];
+            let near = samples.iter().fold(0.0f32, |m, (_, v)| m.max(v.abs())) / 30_000.0;
+            let fine = store.query(&[id], START, to, 1_000_000);
+            prop_assert_eq!((fine.step_ms, fine.damaged_blocks), (1000, 0));
+            same(&fine.lines[0], fine.from, 1000, &model(samples, 1000), near);
+            let minutes = usize::try_from((to - START) / MINUTE).unwrap();
+            if minutes >= 2 {
+                let coarse = store.query(&[id], START, to, minutes);
+                prop_assert_eq!((coarse.step_ms, coarse.lines[0].len()), (MINUTE, minutes));
+                same(&coarse.lines[0], coarse.from, MINUTE, &model(samples, MINUTE), near);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_files_never_panic_and_give_no_wrong_series(
+        at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path(), limits(10_000));
+        let ids: Vec<SeriesId> =
+            (0..4).map(|g| store.series("n1", Some(g), "temp").unwrap()).collect();
+        for i in 0..200 {
+            let all: Vec<_> = ids.iter().map(|id| (*id, 40.0 + id.0 as f32)).collect();
+            store.append(START + i * 10_000, &all).unwrap();
+        }
+        store.flush(START + 2_000_000).unwrap();
+        drop(store);
+        let mut files = Vec::new();
+        for tier in std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()) {
+            if tier.is_dir() {
+                files.extend(std::fs::read_dir(tier).unwrap().map(|e| e.unwrap().path()));
+            } else {
+                files.push(tier);
+            }
+        }
+        files.sort();
+        let file = at.get(&files);
+        let mut bytes = std::fs::read(file).unwrap();
+        let place = at.index(bytes.len());
+        if cut {
+            bytes.truncate(place);
+        } else {
+            bytes[place] ^= 1 << bit;
+        }
+        std::fs::write(file, bytes).unwrap();
+        let mut store = open(dir.path(), limits(10_000));
+        store.advance(START + 2_000_000).unwrap();
+        // A new series has no past, whatever names were lost.
+        let new = store.series("n9", None, "load").unwrap();
+        let got = store.query(&[new], START, START + HOUR, 10_000);
+        prop_assert!(got.lines[0].iter().all(Cell::is_gap));
+        for (id, key) in store.series_of("n1") {
+            let want = 40.0 + key.gpu.unwrap() as f32;
+            let got = store.query(&[id], START, START + HOUR, 10_000);
+            prop_assert!(got.lines[0].iter().filter_map(Cell::mean).all(|v| v == want));
+        }
+    }
+}
+
+#[test]
+fn the_bound_holds_and_the_oldest_go_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let most = 300_000;
+    let mut store = open(dir.path(), Limits { bytes: most, ..limits(10_000) });
+    let ids: Vec<SeriesId> =
+        (0..64).map(|g| store.series("n1", Some(g), "power").unwrap()).collect();
+    let size = |dir: &Path| -> u64 {
+        let len = |p: std::path::PathBuf| std::fs::metadata(p).unwrap().len();
+        let entries = |p: &Path| std::fs::read_dir(p).unwrap().map(|e| e.unwrap().path());
+        let tiers = entries(dir).filter(|p| p.is_dir());
+        let inside: u64 = tiers.flat_map(|t| entries(&t).collect::<Vec<_>>()).map(len).sum();
+        inside + len(dir.join("series"))
+    };
+    let mut noise = 1u32;
+    for i in 0..6 * 60 * 12 {
+        let mut all = Vec::new();
+        for id in &ids {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            all.push((*id, (noise >> 16) as f32 / 97.0));
+        }
+        let now = START + i * 10_000;
+        store.append(now, &all).unwrap();
+        store.advance(now).unwrap();
+        if i % 97 == 0 {
+            assert!(size(dir.path()) <= most, "{}", size(dir.path()));
+        }
+    }
+    let stats = store.stats();
+    assert_eq!(stats.bytes, size(dir.path()));
+    assert!(stats.dropped_files > 0 && stats.bytes <= most && stats.lost_blocks == 0, "{stats:?}");
+    let line = |from: i64, to: i64| store.query(&ids[..1], from, to, 10_000).lines.remove(0);
+    assert!(line(START, START + HOUR).iter().all(Cell::is_gap), "the first hour is gone");
+    let end = START + 12 * HOUR;
+    assert!(line(end - HOUR / 4, end).iter().all(|c| !c.is_gap()), "the last minutes are there");
+}
+
+#[test]
+fn each_tier_is_kept_for_its_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("n1", None, "load").unwrap();
+    for day in 0..100 {
+        for i in 0..30 {
+            store.append(START + day * DAY + i * 10_000, &[(id, day as f32)]).unwrap();
+        }
+        store.advance(START + day * DAY + HOUR).unwrap();
+    }
+    let now = START + 99 * DAY + HOUR;
+    assert!(store.stats().expired_files > 0);
+    let steps = |from: i64, to: i64| {
+        let points = store.query(&[id], from, to, 100_000);
+        (points.step_ms, points.lines[0].iter().filter(|c| !c.is_gap()).count())
+    };
+    assert_eq!(steps(now - 2 * HOUR, now), (10_000, 30));
+    assert_eq!(steps(now - 2 * DAY, now), (MINUTE, 5 * 2), "a day back it is by the minute");
+    assert_eq!(steps(START, START + 5 * DAY).1, 0, "nothing is older than 90 days");
+    assert_eq!(steps(now - 89 * DAY, now - 88 * DAY).1, 5);
+}
+
+#[test]
+fn only_whole_steps_of_the_time_that_is_allowed_are_told_and_lines_are_put_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let ids: Vec<SeriesId> = (0..3).map(|g| store.series("n1", Some(g), "util").unwrap()).collect();
+    for i in 0..60 {
+        let all: Vec<_> = ids.iter().map(|id| (*id, id.0 as f32 * 10.0)).collect();
+        store.append(START + i * 10_000, &all).unwrap();
+    }
+    let want = |id: &SeriesId, line: usize| Want {
+        series: *id,
+        line,
+        since: START + 5_000,
+        until: START + 300_000,
+    };
+    let to = START + 600_000;
+    let points = store.plan(vec![want(&ids[1], 0)], START, to, 600).read();
+    let found: Vec<usize> =
+        points.lines[0].iter().enumerate().filter(|(_, c)| !c.is_gap()).map(|(i, _)| i).collect();
+    assert_eq!((found.first(), found.last()), (Some(&1), Some(&29)));
+    let together = ids.iter().map(|id| want(id, 0)).collect();
+    let points = store.plan(together, START, to, 600).read();
+    let cell = points.lines[0][10];
+    assert_eq!((cell.min, cell.mean(), cell.max, cell.count), (0.0, Some(10.0), 20.0, 3));
+}
+
+#[test]
+fn a_sample_that_comes_late_is_counted_and_a_clock_set_back_begins_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("n1", None, "load").unwrap();
+    store.append(START + HOUR, &[(id, 1.0)]).unwrap();
+    store.append(START + HOUR - 20_000, &[(id, 2.0)]).unwrap();
+    assert_eq!((store.stats().samples, store.stats().late), (1, 1));
+    store.append(START, &[(id, 3.0)]).unwrap();
+    let points = store.query(&[id], START, START + 2 * HOUR, 10_000);
+    let found: Vec<f32> = points.lines[0].iter().filter_map(Cell::mean).collect();
+    assert_eq!(found, [3.0, 1.0], "what was before is on the disk");
+}

@@ -1,0 +1,222 @@
+//! Which GPUs were allocated to which attempt, for as long as their metrics are kept: the state
+//! forgets it with the end of the attempt. One line of JSON for each, in a file next to the metrics.
+
+use muster_engine::State;
+use muster_model::ids::JobId;
+use muster_model::names::NodeName;
+use muster_model::placement::{GpuSet, Placement};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// As long as the longest metrics.
+const KEPT: Span = Span::hours(24 * 90);
+/// Bytes of the file; then the older half goes.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The GPUs of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// The job.
+    pub job: JobId,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// When it was placed; with this it is the same attempt for certain.
+    pub placed_at: Time,
+    /// The GPUs, node by node.
+    pub slots: Vec<AllocatedGpus>,
+}
+
+/// GPUs of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocatedGpus {
+    /// The node.
+    pub node: NodeName,
+    /// Which of its GPUs.
+    pub gpus: GpuSet,
+    /// Only a part of them: others may have the rest at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+}
+
+/// All that are known.
+#[derive(Debug)]
+pub(super) struct Allocations {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    by_job: BTreeMap<JobId, Vec<Arc<Allocation>>>,
+    /// When GPUs of a node were allocated, to whomever.
+    by_node: BTreeMap<NodeName, Vec<(Time, GpuSet)>>,
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn line(a: &Allocation) -> io::Result<Vec<u8>> {
+    let mut out = serde_json::to_vec(a)?;
+    out.push(b'\n');
+    Ok(out)
+}
+
+impl Allocations {
+    /// Reads the file; what is too old or makes no sense is left out.
+    pub(super) fn open(path: &Path, now: Time) -> io::Result<Allocations> {
+        let text = match fs::read(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        let lines = text.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+        let all = lines.filter_map(|l| serde_json::from_slice::<Allocation>(l).ok());
+        let kept = all.filter(|a| now.since(a.placed_at) < KEPT).map(Arc::new).collect();
+        let mut out = Allocations {
+            path: path.into(),
+            file: append_to(path)?,
+            bytes: 0,
+            by_job: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+        };
+        out.rewrite(kept)?;
+        Ok(out)
+    }
+
+    /// Begins the file anew with these.
+    fn rewrite(&mut self, all: Vec<Arc<Allocation>>) -> io::Result<()> {
+        let tmp = self.path.with_extension("new");
+        let mut bytes = Vec::new();
+        for a in &all {
+            bytes.extend(line(a)?);
+        }
+        fs::write(&tmp, &bytes)?;
+        fs::rename(&tmp, &self.path)?;
+        self.file = append_to(&self.path)?;
+        self.bytes = bytes.len() as u64;
+        self.by_job.clear();
+        self.by_node.clear();
+        all.into_iter().for_each(|a| self.index(a));
+        Ok(())
+    }
+
+    fn index(&mut self, a: Arc<Allocation>) {
+        for slot in &a.slots {
+            let node = self.by_node.entry(slot.node.clone()).or_default();
+            node.push((a.placed_at, slot.gpus));
+        }
+        self.by_job.entry(a.job).or_default().push(a);
+    }
+
+    /// When a GPU was next allocated after this; from then on it is another attempt's.
+    pub(super) fn next_after(&self, node: &NodeName, gpu: u32, after: Time) -> Option<Time> {
+        let all = self.by_node.get(node)?.iter();
+        let later = all.filter(|(at, gpus)| *at > after && gpus.iter().any(|g| g == gpu));
+        later.map(|(at, _)| *at).min()
+    }
+
+    fn knows(&self, job: JobId, attempt: u32, placed_at: Time) -> bool {
+        let same = |a: &Arc<Allocation>| a.attempt == attempt && a.placed_at == placed_at;
+        self.by_job.get(&job).is_some_and(|all| all.iter().any(same))
+    }
+
+    /// Notes the attempts that are placed now and were not before.
+    pub(super) fn note(&mut self, s: &State) -> io::Result<()> {
+        let placed = s.jobs.values().filter_map(|j| Some((j.id, j.attempt.as_ref()?)));
+        let new: Vec<_> = placed
+            .filter(|(job, a)| !self.knows(*job, a.no, a.placed_at))
+            .map(|(job, a)| (job, a.no, a.placed_at, a.placement.clone()))
+            .collect();
+        for (job, attempt, placed_at, placement) in new {
+            self.add(job, attempt, placed_at, &placement)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, job: JobId, no: u32, at: Time, placement: &Placement) -> io::Result<()> {
+        let slots = placement.slots.iter().filter(|s| !s.gpus.is_empty());
+        let slots = slots.map(|s| AllocatedGpus {
+            node: s.node.clone(),
+            gpus: s.gpus,
+            shared: s.part.is_some(),
+        });
+        let new = Allocation { job, attempt: no, placed_at: at, slots: slots.collect() };
+        let bytes = line(&new)?;
+        if self.bytes.saturating_add(bytes.len() as u64) > MOST_BYTES {
+            let mut all: Vec<_> = self.by_job.values().flatten().cloned().collect();
+            all.sort_by_key(|a| a.placed_at);
+            all.drain(..all.len().div_ceil(2));
+            self.rewrite(all)?;
+        }
+        self.file.write_all(&bytes)?;
+        self.bytes += bytes.len() as u64;
+        self.index(Arc::new(new));
+        Ok(())
+    }
+
+    /// The attempts of a job.
+    pub(super) fn of(&self, job: JobId) -> Vec<Arc<Allocation>> {
+        self.by_job.get(&job).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::placement::{Fabric, Slot};
+    use muster_model::topology::Level;
+    use muster_model::units::Bytes;
+
+    fn placement(gpus: u32) -> Placement {
+        let slot = Slot {
+            node: "n1".parse().unwrap(),
+            group: 0,
+            node_rank: 0,
+            first_rank: 0,
+            ranks: 1,
+            gpus: GpuSet::first(gpus),
+            cpus: 8,
+            memory: Bytes(1),
+            part: None,
+        };
+        Placement {
+            slots: vec![slot],
+            port: 1,
+            domain: String::new(),
+            level: Level::Leaf,
+            fabric: Fabric::default(),
+            cap_watts: None,
+            checkpoint_every: None,
+        }
+    }
+
+    #[test]
+    fn what_was_allocated_is_known_after_a_restart_and_forgotten_with_its_metrics() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("allocations");
+        let now = Time(1_000_000_000_000);
+        let (old, new) = (now - KEPT, now - Span::hours(1));
+        let mut all = Allocations::open(&path, now).unwrap();
+        all.add(JobId(1), 1, old, &placement(8)).unwrap();
+        all.add(JobId(2), 1, new, &placement(4)).unwrap();
+        all.add(JobId(2), 2, now, &placement(2)).unwrap();
+        assert!(all.knows(JobId(2), 1, new) && !all.knows(JobId(2), 1, now));
+        drop(all);
+        // A line that was cut off by a crash.
+        let mut text = fs::read(&path).unwrap();
+        text.extend(b"{\"job\":3,\"att");
+        fs::write(&path, text).unwrap();
+        let mut all = Allocations::open(&path, now).unwrap();
+        assert!(all.of(JobId(1)).is_empty() && all.of(JobId(3)).is_empty());
+        let gpus: Vec<u32> = all.of(JobId(2)).iter().map(|a| a.slots[0].gpus.len()).collect();
+        assert_eq!(gpus, [4, 2]);
+        let n1: NodeName = "n1".parse().unwrap();
+        assert_eq!(all.next_after(&n1, 0, new), Some(now), "the second attempt has it since");
+        assert_eq!((all.next_after(&n1, 3, new), all.next_after(&n1, 0, now)), (None, None));
+        all.add(JobId(4), 1, now, &placement(1)).unwrap();
+        let all = Allocations::open(&path, now).unwrap();
+        assert_eq!(all.of(JobId(4)).len(), 1, "nothing was written behind half a line");
+    }
+}

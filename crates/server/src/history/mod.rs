@@ -1,0 +1,469 @@
+//! Metrics over time: rows go from sessions to files, by one thread that nobody waits for.
+
+mod allocations;
+
+pub use allocations::{AllocatedGpus, Allocation};
+
+use crate::brain::{Brain, clock};
+use crate::telemetry::Columns;
+use allocations::Allocations;
+use muster_history::{HistoryError, Limits, Points, SeriesId, SeriesKey, Stats, Store, Want};
+use muster_model::ids::JobId;
+use muster_model::names::NodeName;
+use muster_model::units::{Bytes, Span, Time};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Rows that may wait to be written: some seconds of a very large site.
+const WAITING: usize = 16_384;
+/// How often full blocks are written.
+const TICK: Duration = Duration::from_secs(1);
+/// How often new allocations are noted.
+const NOTE: Duration = Duration::from_secs(5);
+/// How often a failure is logged.
+const COMPLAIN: Duration = Duration::from_secs(30);
+/// Columns whose bits mean something each: they have no mean.
+const MASKS: [&str; 1] = ["throttle"];
+
+/// Where the history of metrics is kept, and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryConfig {
+    /// The directory, which is its own.
+    pub dir: PathBuf,
+    /// Bytes of all its files.
+    pub bytes: Bytes,
+}
+
+impl HistoryConfig {
+    /// What it may take where nobody says: 5 GiB, or a tenth of the file system of `dir`.
+    #[must_use]
+    pub fn usual_bytes(dir: &Path) -> Bytes {
+        let tenth = rustix::fs::statvfs(dir).map(|d| d.f_blocks.saturating_mul(d.f_frsize) / 10);
+        Bytes::gib(5).min(tenth.map_or(Bytes::gib(5), Bytes))
+    }
+}
+
+/// A summary of a node as it came in. A value that a device does not have is `NaN`.
+#[derive(Debug, Clone)]
+pub struct HistoryRow {
+    /// The node.
+    pub node: NodeName,
+    /// When it was heard, by this server's clock.
+    pub at: Time,
+    /// Names of the metrics of a GPU.
+    pub gpu_columns: Columns,
+    /// GPU after GPU, each with one value per column.
+    pub gpus: Arc<[f32]>,
+    /// Names of the host's metrics.
+    pub host_columns: Columns,
+    /// One value per host column.
+    pub host: Arc<[f32]>,
+}
+
+/// Why there is no history to read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoHistory {
+    /// The server was started without one.
+    #[error("this server keeps no history of metrics: it was started with --history off")]
+    Off,
+    /// Its files are being read.
+    #[error("the history of metrics is being opened")]
+    Opening,
+    /// The answer would need too much of them.
+    #[error("{bytes} bytes would be read for this, more than the {most} that one answer may take")]
+    TooMuch {
+        /// What would be read.
+        bytes: u64,
+        /// What may be.
+        most: u64,
+    },
+    /// Its files cannot be used.
+    #[error("the history of metrics cannot be used: {0}")]
+    Failed(String),
+}
+
+/// Numbers about the history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HistoryStats {
+    /// The files and what is in them.
+    pub store: Stats,
+    /// Rows that were handed to the thread that writes.
+    pub taken: u64,
+    /// Rows that found no place on the way to it.
+    pub dropped: u64,
+    /// Rows and ticks that met an error.
+    pub failed: u64,
+}
+
+enum State {
+    None(NoHistory),
+    Open(Box<Writer>),
+}
+
+struct Inner {
+    state: Mutex<State>,
+    taken: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// The history of metrics. Clones share it.
+#[derive(Clone)]
+pub struct History {
+    inner: Arc<Inner>,
+    /// None while there is no thread.
+    tx: Option<SyncSender<HistoryRow>>,
+}
+
+impl std::fmt::Debug for History {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("History").field("on", &self.tx.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl History {
+    /// Starts the thread that writes; it ends with `stop`. Without a config nothing is kept.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn start(
+        config: Option<(HistoryConfig, Brain)>,
+        sample: Span,
+        stop: CancellationToken,
+    ) -> std::io::Result<History> {
+        let why = if config.is_some() { NoHistory::Opening } else { NoHistory::Off };
+        let inner = Arc::new(Inner {
+            state: Mutex::new(State::None(why)),
+            taken: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        });
+        let Some((config, brain)) = config else { return Ok(History { inner, tx: None }) };
+        let (tx, inbox) = sync_channel(WAITING);
+        let limits = Limits {
+            bytes: config.bytes.0,
+            sample_ms: i64::try_from(sample.0).unwrap_or(i64::MAX),
+            ..Limits::default()
+        };
+        let own = inner.clone();
+        crate::supervise::thread("history", move || {
+            if own.open(&config, limits) {
+                own.run(&inbox, &brain, &stop);
+            }
+        })?;
+        Ok(History { inner, tx: Some(tx) })
+    }
+
+    /// Hands a row on; one that finds no place is counted and left out.
+    pub(crate) fn push(&self, row: HistoryRow) {
+        let Some(tx) = &self.tx else { return };
+        let counter = match tx.try_send(row) {
+            Ok(()) => &self.inner.taken,
+            Err(_) => &self.inner.dropped,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a row in at once.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn take(&self, row: &HistoryRow) -> Result<(), NoHistory> {
+        self.inner.with(|w| w.take(row).map_err(|e| NoHistory::Failed(e.to_string())))?
+    }
+
+    /// The series of a node.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn series_of(&self, node: &str) -> Result<Vec<(SeriesId, SeriesKey)>, NoHistory> {
+        self.inner.with(|w| w.store.series_of(node))
+    }
+
+    /// Which GPUs the attempts of a job had; empty where that is not known.
+    #[must_use]
+    pub fn allocations(&self, job: JobId) -> Vec<Arc<Allocation>> {
+        self.inner.with(|w| w.allocations.of(job)).unwrap_or_default()
+    }
+
+    /// When a GPU was next allocated after this; none where that is not known.
+    #[must_use]
+    pub fn next_allocation(&self, node: &NodeName, gpu: u32, after: Time) -> Option<Time> {
+        self.inner.with(|w| w.allocations.next_after(node, gpu, after)).ok()?
+    }
+
+    /// Notes new allocations at once.
+    pub fn note_allocations(&self, brain: &Brain) {
+        self.inner.note_allocations(brain);
+    }
+
+    /// The names of all metrics that were ever kept.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn metrics(&self) -> Result<Vec<Arc<str>>, NoHistory> {
+        self.inner.with(|w| w.store.metrics())
+    }
+
+    /// The points of some series; reads files, up to `most` bytes, and so takes its time.
+    ///
+    /// # Errors
+    /// When there is no history, or too much of it.
+    pub fn read(
+        &self,
+        wants: Vec<Want>,
+        from: Time,
+        to: Time,
+        max_points: usize,
+        most: u64,
+    ) -> Result<Points, NoHistory> {
+        let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points))?;
+        let bytes = plan.bytes();
+        if bytes > most {
+            return Err(NoHistory::TooMuch { bytes, most });
+        }
+        // Without the lock: rows go on to come in.
+        Ok(plan.read())
+    }
+
+    /// Numbers about it; none where nothing is kept.
+    #[must_use]
+    pub fn stats(&self) -> Option<HistoryStats> {
+        let store = self.inner.with(|w| w.store.stats()).ok()?;
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let Inner { taken, dropped, failed, .. } = &*self.inner;
+        Some(HistoryStats {
+            store,
+            taken: read(taken),
+            dropped: read(dropped),
+            failed: read(failed),
+        })
+    }
+
+    /// Writes what is in memory, before an end.
+    pub fn flush(&self) {
+        let flushed = self.inner.with(|w| w.store.flush(clock().0));
+        if let Ok(Err(e)) = flushed {
+            tracing::warn!(error = %e, "the history of metrics was not written to its end");
+        }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Writer) -> T) -> Result<T, NoHistory> {
+        match &mut *self.state() {
+            State::Open(writer) => Ok(f(writer)),
+            State::None(why) => Err(why.clone()),
+        }
+    }
+
+    /// Opens the files, unless an earlier run did. Says whether there is something to write to.
+    fn open(&self, config: &HistoryConfig, limits: Limits) -> bool {
+        if matches!(*self.state(), State::Open(_)) {
+            return true;
+        }
+        let (state, fine) = match Writer::open(&config.dir, limits) {
+            Ok(writer) => (State::Open(Box::new(writer)), true),
+            Err(e) => {
+                let dir = config.dir.display();
+                tracing::error!(%dir, error = %e, "no history of metrics is kept");
+                (State::None(NoHistory::Failed(e.to_string())), false)
+            }
+        };
+        *self.state() = state;
+        fine
+    }
+
+    fn note_allocations(&self, brain: &Brain) {
+        let written = self.with(|w| brain.read(|s| w.allocations.note(s)));
+        if let Ok(Err(e)) = written {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
+        }
+    }
+
+    fn run(&self, inbox: &Receiver<HistoryRow>, brain: &Brain, stop: &CancellationToken) {
+        let mut ticked = Instant::now();
+        let mut noted: Option<Instant> = None;
+        let mut complained: Option<Instant> = None;
+        while !stop.is_cancelled() {
+            let taken = match inbox.recv_timeout(TICK) {
+                Ok(row) => self.with(|w| w.take(&row)),
+                Err(RecvTimeoutError::Timeout) => Ok(Ok(())),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let due = ticked.elapsed() >= TICK;
+            let advanced = match due {
+                true => self.with(|w| w.store.advance(clock().0)),
+                false => Ok(Ok(())),
+            };
+            if due {
+                ticked = Instant::now();
+            }
+            if noted.is_none_or(|at| at.elapsed() >= NOTE) {
+                self.note_allocations(brain);
+                noted = Some(Instant::now());
+            }
+            for e in [taken, advanced].into_iter().filter_map(|r| r.ok()?.err()) {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                if complained.is_none_or(|at| at.elapsed() >= COMPLAIN) {
+                    tracing::warn!(error = %e, "a part of the history of metrics is lost");
+                    complained = Some(Instant::now());
+                }
+            }
+        }
+    }
+}
+
+/// The series of a node in the order of its rows.
+struct NodeSeries {
+    gpu_columns: Columns,
+    gpus: usize,
+    host_columns: Columns,
+    /// None where a metric is not kept.
+    ids: Vec<Option<SeriesId>>,
+}
+
+fn same(a: &Columns, b: &Columns) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
+impl NodeSeries {
+    fn is_of(&self, row: &HistoryRow) -> bool {
+        self.gpus == row.gpus.len()
+            && same(&self.gpu_columns, &row.gpu_columns)
+            && same(&self.host_columns, &row.host_columns)
+    }
+}
+
+/// The store, and which series is which of a row.
+struct Writer {
+    store: Store,
+    allocations: Allocations,
+    nodes: HashMap<NodeName, NodeSeries>,
+    samples: Vec<(SeriesId, f32)>,
+}
+
+impl Writer {
+    fn open(dir: &Path, limits: Limits) -> Result<Writer, HistoryError> {
+        let now = clock();
+        let mut store = Store::open(dir, limits)?;
+        store.advance(now.0)?;
+        let path = dir.join("allocations");
+        let allocations = Allocations::open(&path, now).map_err(|source| HistoryError::Io {
+            what: format!("cannot use {}", path.display()),
+            source,
+        })?;
+        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new() })
+    }
+
+    fn take(&mut self, row: &HistoryRow) -> Result<(), HistoryError> {
+        if self.nodes.get(&row.node).is_none_or(|known| !known.is_of(row)) {
+            let series = self.series(row)?;
+            self.nodes.insert(row.node.clone(), series);
+        }
+        let Some(known) = self.nodes.get(&row.node) else { return Ok(()) };
+        let values = row.gpus.iter().chain(row.host.iter());
+        let sampled = known.ids.iter().zip(values).filter_map(|(id, v)| Some(((*id)?, *v)));
+        self.samples.clear();
+        self.samples.extend(sampled);
+        self.store.append(row.at.0, &self.samples)
+    }
+
+    fn series(&mut self, row: &HistoryRow) -> Result<NodeSeries, HistoryError> {
+        let width = row.gpu_columns.len().max(1);
+        let mut ids = Vec::with_capacity(row.gpus.len() + row.host.len());
+        for at in 0..row.gpus.len() {
+            let gpu = u32::try_from(at / width).ok();
+            let name = row.gpu_columns.get(at % width);
+            ids.push(self.id(&row.node, gpu, name.map_or("", String::as_str))?);
+        }
+        for name in row.host_columns.iter().take(row.host.len()) {
+            ids.push(self.id(&row.node, None, name)?);
+        }
+        Ok(NodeSeries {
+            gpu_columns: row.gpu_columns.clone(),
+            gpus: row.gpus.len(),
+            host_columns: row.host_columns.clone(),
+            ids,
+        })
+    }
+
+    fn id(
+        &mut self,
+        node: &NodeName,
+        gpu: Option<u32>,
+        metric: &str,
+    ) -> Result<Option<SeriesId>, HistoryError> {
+        if metric.is_empty() || MASKS.contains(&metric) {
+            return Ok(None);
+        }
+        match self.store.series(node.as_str(), gpu, metric) {
+            Ok(id) => Ok(Some(id)),
+            // The others of the row are kept.
+            Err(HistoryError::TooManySeries(_) | HistoryError::LongName(_)) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(names: &[&str]) -> Columns {
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().into()
+    }
+
+    fn row(at: i64, gpus: &[f32]) -> HistoryRow {
+        HistoryRow {
+            node: "n1".parse().unwrap(),
+            at: Time(at),
+            gpu_columns: columns(&["util", "throttle"]),
+            gpus: gpus.into(),
+            host_columns: columns(&["load"]),
+            host: vec![0.5].into(),
+        }
+    }
+
+    #[test]
+    fn rows_become_series_of_gpus_and_of_the_host_without_masks() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut w = Writer::open(dir.path(), Limits::default()).unwrap();
+        let start = clock().0 / 60_000 * 60_000;
+        for i in 0..6 {
+            w.take(&row(start + i * 10_000, &[50.0, 1.0, f32::NAN, 1.0])).unwrap();
+        }
+        // A GPU more: new series, the old ones go on.
+        w.take(&row(start + 60_000, &[70.0, 1.0, 1.0, 1.0, 2.0, 1.0])).unwrap();
+        let series = w.store.series_of("n1");
+        let mut names: Vec<_> = series.iter().map(|(_, k)| (k.gpu, k.metric.to_string())).collect();
+        names.sort();
+        let util = |gpu| (Some(gpu), "util".to_owned());
+        assert_eq!(names, [(None, "load".to_owned()), util(0), util(1), util(2)]);
+        let first = series.iter().find(|(_, k)| k.gpu == Some(0)).unwrap().0;
+        let points = w.store.query(&[first], start, start + 70_000, 100);
+        let means: Vec<_> = points.lines[0].iter().filter_map(muster_history::Cell::mean).collect();
+        assert_eq!(means, [50.0, 50.0, 50.0, 50.0, 50.0, 50.0, 70.0]);
+    }
+
+    #[test]
+    fn without_a_history_everything_says_so_and_rows_go_nowhere() {
+        let stop = CancellationToken::new();
+        let off = History::start(None, Span::secs(10), stop).unwrap();
+        off.push(row(0, &[]));
+        assert_eq!(off.series_of("n1"), Err(NoHistory::Off));
+        assert_eq!(off.take(&row(0, &[])), Err(NoHistory::Off));
+        assert_eq!(off.stats(), None);
+        off.flush();
+    }
+}
