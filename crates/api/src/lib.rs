@@ -36,6 +36,7 @@ pub mod runbook;
 pub mod samples;
 #[cfg(feature = "openapi")]
 mod schema;
+pub mod search;
 pub mod server;
 pub mod slo;
 pub mod telemetry;
@@ -103,6 +104,7 @@ pub use runbook::{
     AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
     RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
+pub use search::{SearchHit, SearchHitList, SearchKind, SearchQuery};
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use slo::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Objectives, SetObjectives, Slo, SloList,

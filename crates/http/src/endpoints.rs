@@ -3,7 +3,7 @@
 use super::App;
 use super::{
     admin, brand, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes, period,
-    policy, power, promises, report, reservations, runbooks, site, telemetry,
+    policy, power, promises, report, reservations, runbooks, search, site, telemetry,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -109,6 +109,7 @@ macro_rules! endpoints {
             delete "/v1/reservations/{name}" => reservations::delete,
             get "/v1/defrag" => reservations::defrag,
             get "/v1/events" => events::events,
+            get "/v1/search" => search::search,
             get "/v1/console/layout" => console::layout,
             get "/v1/projects" => admin::projects,
             post "/v1/projects" => admin::create_project,

@@ -35,6 +35,7 @@ mod report;
 mod reservations;
 mod runbooks;
 mod seal;
+mod search;
 mod site;
 mod telemetry;
 #[cfg(test)]

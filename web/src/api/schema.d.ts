@@ -1559,6 +1559,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search jobs, nodes, GPUs, users, projects, incidents, findings and runbooks.
+         * @description Only what the caller may read is searched: the GPUs' serial numbers and UUIDs, incidents and runbooks
+         *     for tokens that are bound to no project.
+         */
+        get: operations["get_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -6678,6 +6699,33 @@ export interface components {
              */
             project: string | null;
         };
+        /** @description Something that was found. */
+        SearchHit: {
+            /** @description More about it, in a few words. */
+            detail: string;
+            /** @description What a finding or an incident is about, such as `gpu:hgx-01/3`. */
+            entity?: string | null;
+            /** @description Its id or name; of a GPU `NODE/INDEX`. */
+            id: string;
+            /** @description What it is. */
+            kind: components["schemas"]["SearchKind"];
+            /** @description Its state, where it has one. */
+            state?: string | null;
+            /** @description What people call it. */
+            title: string;
+        };
+        /** @description What was found, best match first. */
+        SearchHitList: {
+            /** @description Exact matches first, then beginnings, then beginnings of words, then the rest. */
+            items: components["schemas"]["SearchHit"][];
+            /** @description There may be more than is listed here: type more of what is searched for. */
+            more: boolean;
+        };
+        /**
+         * @description What was found.
+         * @enum {string}
+         */
+        SearchKind: "job" | "node" | "gpu" | "user" | "project" | "incident" | "finding" | "runbook";
         /** @description Names of a project's secrets. */
         SecretList: {
             /** @description Where the next page starts; null on the last one. */
@@ -11805,6 +11853,41 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_search: {
+        parameters: {
+            query?: {
+                /** @description What is searched for: an id, or a part of a name, a serial number or a UUID; at most 200 characters. */
+                q?: string;
+                /** @description At most so many; 20 when absent. */
+                limit?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found, best match first. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchHitList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -137,6 +137,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("delete", "/v1/reservations/{name}", Operators, no.clone()),
         ("get", "/v1/defrag", Operators, no.clone()),
         ("get", "/v1/events", Tokens, no.clone()),
+        ("get", "/v1/search", Tokens, no.clone()),
         ("get", "/v1/console/layout", Tokens, no.clone()),
         // And those whose project holds a GPU there: `bounds.rs`.
         ("get", "/v1/nodes/{name}/telemetry", Holders, no.clone()),

@@ -18,6 +18,7 @@ mod report;
 mod rules;
 mod runbooks;
 mod scheduling;
+mod search;
 mod store_away;
 mod streams;
 mod telemetry;
