@@ -342,6 +342,38 @@ await check('the keyboard goes to pages, searches and helps', async () => {
   await p.waitForURL(`${base}/simulator`);
 });
 
+await check('anything is found by the keyboard alone, and the focus goes back', async () => {
+  await p.goto(`${base}/jobs`);
+  await p.locator('.standing.live').waitFor();
+  await p.keyboard.press('Control+k');
+  const box = p.getByRole('combobox', { name: 'Find anything' });
+  await box.waitFor();
+  must(await box.evaluate((e) => e === document.activeElement), 'the box has not the focus');
+  // Pages and commands are listed before anything is typed.
+  await p.getByRole('option', { name: /Quotas/ }).waitFor();
+  await p.keyboard.type(second);
+  await p.getByRole('option', { name: new RegExp(`^node ${second}`) }).waitFor();
+  await until('the node is chosen', async () => {
+    const id = await box.getAttribute('aria-activedescendant');
+    return (await p.locator(`#${id}`).textContent()).startsWith(`node${second}`);
+  });
+  await p.evaluate(axeSource);
+  const { violations } = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter((v) => v.impact === 'serious' || v.impact === 'critical');
+  must(serious.length === 0, serious.map((v) => `${v.id}: ${v.help}`).join(', '));
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/nodes/${second}`);
+  await p.getByRole('button', { name: 'Find', exact: true }).click();
+  await box.waitFor();
+  await p.keyboard.press('Escape');
+  await until('the focus is back', () => p.evaluate(() => document.activeElement?.textContent === 'Find'));
+  await p.keyboard.press('Control+k');
+  await p.keyboard.type('submit a');
+  await p.getByRole('option', { name: /Submit a job/ }).waitFor();
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/jobs/new`);
+});
+
 await check('of a moment before the log, or one that has not come, no map is shown', async () => {
   // A moment that is refused is an error in the browser's own console: this page is not asked for those.
   const q = await page(chromium);

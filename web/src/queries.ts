@@ -184,6 +184,17 @@ export const report = (id: string) =>
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
   });
 
+/** What matches a text, among what this token may read. */
+export const search = (q: string) =>
+  queryOptions({
+    queryKey: ['search', q],
+    queryFn: async () => must(await api.GET('/v1/search', { params: { query: { q, limit: 20 } } })),
+    // It is asked anew each time: what it finds changes with the site.
+    staleTime: 5_000,
+    gcTime: 30_000,
+    retry: false,
+  });
+
 export const projects = () =>
   queryOptions({ queryKey: ['projects'], queryFn: async () => must(await api.GET('/v1/projects')) });
 

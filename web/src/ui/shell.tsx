@@ -2,6 +2,8 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { session } from '../api/client';
+import { ownEntries } from '../find/commands';
+import { Palette } from '../find/palette';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { health, whoami } from '../queries';
@@ -25,12 +27,18 @@ function typing(e: KeyboardEvent): boolean {
   return t.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(t.tagName);
 }
 
-/** `/` searches, `g` and a letter goes to a page, `?` says so. */
-function useKeys(help: () => void, pages: Page[]) {
+/** Ctrl or Cmd and `K` finds anything, `/` searches the page, `g` and a letter goes to a page, `?` says so. */
+function useKeys(help: () => void, find: () => void, pages: Page[]) {
   const navigate = useNavigate();
   const armed = useRef(0);
   useEffect(() => {
     const down = (e: KeyboardEvent) => {
+      if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === 'k') {
+        e.preventDefault();
+        // What is asked is to be answered first.
+        if (!document.querySelector('dialog[open]')) find();
+        return;
+      }
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e)) return;
       if (e.key === '/') {
         const box = document.querySelector<HTMLInputElement>('input[type="search"]');
@@ -47,7 +55,7 @@ function useKeys(help: () => void, pages: Page[]) {
     };
     window.addEventListener('keydown', down);
     return () => window.removeEventListener('keydown', down);
-  }, [navigate, help, pages]);
+  }, [navigate, help, find, pages]);
 }
 
 export function Shell() {
@@ -58,10 +66,13 @@ export function Shell() {
   const { zone } = wall(Date.now());
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
+  const [finding, setFinding] = useState(false);
+  const [openFind] = useState(() => () => setFinding(true));
   const me = useQuery(whoami());
-  const { whole } = rightsOf(me.data);
+  const rights = rightsOf(me.data);
+  const { whole } = rights;
   const pages = useMemo(() => pagesFor(whole), [whole]);
-  useKeys(openHelp, pages);
+  useKeys(openHelp, openFind, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
   const bar = useRef<HTMLElement>(null);
@@ -102,6 +113,15 @@ export function Shell() {
           ))}
         </nav>
         <span className="grow" />
+        <button
+          type="button"
+          className="quiet"
+          onClick={openFind}
+          title="Find anything (Ctrl K)"
+          aria-keyshortcuts="Control+K Meta+K"
+        >
+          Find
+        </button>
         <span className={`standing ${standing}`} role="status">
           <i /> {standing === 'away' && <span className="wide">server </span>}
           {WORDS[standing]}
@@ -134,7 +154,7 @@ export function Shell() {
         </button>
         <button
           type="button"
-          className="quiet"
+          className="quiet wide"
           onClick={() => choose(theme === 'dark' ? 'light' : 'dark')}
           title={`Use the ${theme === 'dark' ? 'light' : 'dark'} colours`}
         >
@@ -146,6 +166,19 @@ export function Shell() {
       </header>
       <div role="alert">{standing === 'away' && <Away at={fleet.at} />}</div>
       <Outlet key={zone} />
+      {finding && (
+        <Palette
+          own={ownEntries(pages, rights, {
+            theme,
+            utc,
+            chooseTheme: choose,
+            chooseUtc,
+            openHelp,
+            leave: () => session.leave(),
+          })}
+          close={() => setFinding(false)}
+        />
+      )}
       <dialog ref={help} aria-labelledby="help-title">
         <div className="stack">
           <h2 id="help-title">Keyboard</h2>
@@ -153,14 +186,18 @@ export function Shell() {
             <dt>
               <kbd>/</kbd>
             </dt>
-            <dd>search</dd>
+            <dd>search on the page</dd>
+            <dt>
+              <kbd>Ctrl</kbd> <kbd>K</kbd>
+            </dt>
+            <dd>find a job, node, GPU, user, incident, runbook, page or command</dd>
             {pages.map((p) => (
               <FactsKey key={p.key} letter={p.key} label={p.label} />
             ))}
             <dt>
               <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd>
             </dt>
-            <dd>on the map: nearer, farther, all of it; arrows move it</dd>
+            <dd>on the map: zoom in, zoom out, fit; arrows move it</dd>
             <dt>
               <kbd>?</kbd>
             </dt>
