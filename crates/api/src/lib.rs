@@ -82,7 +82,7 @@ pub use period::{
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
-    AlertsQuery, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates, JobsQuery,
+    AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates, JobsQuery,
     LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery, SloQuery,
     SubmitQuery, TimelineQuery,
 };

@@ -6,6 +6,8 @@ mod brand;
 mod console;
 mod endpoints;
 mod error;
+mod event_filter;
+mod event_pages;
 mod events;
 mod extract;
 mod fabric;

@@ -275,7 +275,9 @@ export interface paths {
         /**
          * Read the log, or follow it with `Accept: text/event-stream`.
          * @description Without `after` it begins with the oldest event that is kept. A stream resumes behind
-         *     `Last-Event-ID`. Tokens that are bound to a project see their project's events only.
+         *     `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
+         *     at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
+         *     null.
          */
         get: operations["get_events"];
         put?: never;
@@ -2787,6 +2789,11 @@ export interface components {
             earliest?: components["schemas"]["Timestamp"] | null;
         };
         /**
+         * @description Which events come first.
+         * @enum {string}
+         */
+        EventOrder: "oldest" | "newest";
+        /**
          * @description Input or decision.
          * @enum {string}
          */
@@ -4918,9 +4925,9 @@ export interface components {
              */
             seq?: number | null;
         };
-        /** @description A page of the log, oldest first. */
+        /** @description A page of the log, in the order that was asked for. */
         LogEventList: {
-            /** @description Goes into `after` for the next page; null when this page reached the log's end. */
+            /** @description Goes into `after`, or into `before` where the newest come first, for the next page; null on the last one. */
             cursor?: string | null;
             /** @description The events of this page. */
             items: components["schemas"]["LogEvent"][];
@@ -8507,6 +8514,22 @@ export interface operations {
             query?: {
                 /** @description Only events after this one: a sequence number, or the cursor of a page. */
                 after?: string;
+                /** @description Only events before this one, newest first: a sequence number, or the cursor of a page. */
+                before?: string;
+                /** @description Which events come first. */
+                order?: components["schemas"]["EventOrder"];
+                /** @description Only events of this moment or later. */
+                from?: components["schemas"]["Timestamp"];
+                /** @description Only events before this moment. */
+                to?: components["schemas"]["Timestamp"];
+                /** @description Only events of this kind; several are separated by commas; `node_*` means all that begin so. */
+                kind?: string;
+                /** @description Only what this actor caused: `user:ann`, or `ann`. */
+                actor?: string;
+                /** @description Only events about this: `job:42`, `node:hgx-01`, `project:nlp`, `finding:7`, `gpu:hgx-01/3`, … */
+                object?: string;
+                /** @description Only events with this text somewhere in them, in capital or small letters; at most 200 characters. */
+                text?: string;
                 /** @description At most so many. */
                 limit?: number;
             };

@@ -6,6 +6,7 @@ mod brand;
 mod console;
 mod counts;
 mod depends;
+mod events;
 mod fabric;
 mod figures;
 mod fleet;
