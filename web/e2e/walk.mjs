@@ -275,6 +275,33 @@ await check(
   },
 );
 
+await check('events are chosen in the address, on the server, and saved as a file', async () => {
+  await p.goto(`${base}/events`);
+  await p.locator('table.cards tbody tr').first().waitFor();
+  await p.getByLabel('Kinds').fill('job_submitted');
+  await p.keyboard.press('Enter');
+  await p.waitForURL((url) => url.searchParams.get('kind') === 'job_submitted');
+  await until('only these are listed', async () => {
+    const kinds = await p.locator('table.cards tbody td:nth-child(2)').allTextContents();
+    return kinds.length > 0 && kinds.every((k) => k === 'job submitted');
+  });
+  const [file] = await Promise.all([
+    p.waitForEvent('download'),
+    p.getByRole('button', { name: 'Download CSV' }).click(),
+  ]);
+  const text = readFileSync(await file.path(), 'utf8');
+  must(text.startsWith('at,event,job,node'), text.slice(0, 80));
+  must(text.includes(',job_submitted,'), text.slice(0, 400));
+  // What comes is chosen too.
+  const { id: fresh } = await call('POST', '/v1/jobs', job('fresh', 1, { hold: true }));
+  await p.getByRole('link', { name: fresh, exact: true }).waitFor();
+  await call('POST', `/v1/jobs/${fresh}/cancel`);
+  await p.goto(`${base}/events?object=job%3A${id}&actor=nobody`);
+  await p.getByText('Nothing matches so far').waitFor();
+  await p.getByRole('button', { name: 'Show all' }).click();
+  await p.waitForURL(`${base}/events`);
+});
+
 await check('a node is drained and taken back by its buttons', async () => {
   const idle = (await call('GET', '/v1/nodes')).items.find(
     (n) => n.state === 'ready' && n.gpus_total === 8 && n.jobs.length === 0,

@@ -2,6 +2,7 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
+import { type EventSearch, eventQuery } from './find/events';
 
 export const whoami = () =>
   queryOptions({
@@ -197,6 +198,23 @@ export const search = (q: string) =>
 
 export const projects = () =>
   queryOptions({ queryKey: ['projects'], queryFn: async () => must(await api.GET('/v1/projects')) });
+
+/** Pages of the log, newest first. `end`: where the log ended when the page was made. */
+export const events = (search: EventSearch) =>
+  infiniteQueryOptions({
+    queryKey: ['events', search],
+    queryFn: async ({ pageParam }) => {
+      const query = { ...eventQuery(search), order: 'newest' as const, limit: 200 };
+      const { data, response } = await api.GET('/v1/events', {
+        params: { query: { ...query, before: pageParam ?? undefined } },
+      });
+      const page = must({ data });
+      if (typeof page === 'string') return { items: [], cursor: null, end: null };
+      return { items: page.items, cursor: page.cursor ?? null, end: response.headers.get('Muster-Seq') };
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.cursor,
+  });
 
 /** When the oldest event happened that is kept. */
 export const logBegins = () =>
