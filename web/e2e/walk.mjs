@@ -256,6 +256,9 @@ await check(
     await t.goto(`${base}/events`);
     await t.locator('.standing.live').waitFor();
     await t.getByRole('button', { name: 'job submitted' }).first().waitFor();
+    for (const name of ['My work', 'My quota', 'My usage', 'Status'])
+      await t.getByRole('link', { name, exact: true }).waitFor();
+    must((await t.getByRole('link', { name: 'Reliability' }).count()) === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
     must((await t.getByText('Nothing waits', { exact: true }).count()) === 0, 'it says that nothing waits');
@@ -334,6 +337,20 @@ await check('the slider shows the map as it was before the fault, and goes back 
   await p.waitForURL((url) => url.searchParams.get('at') !== at);
   await p.getByRole('button', { name: 'Live' }).click();
   await p.waitForURL(`${base}/`);
+});
+
+await check('pages are in four sections, and the open page is marked in its own', async () => {
+  await p.goto(base);
+  await p.locator('.standing.live').waitFor();
+  const sections = await p.getByRole('navigation', { name: 'Sections' }).getByRole('link').allTextContents();
+  const names = sections.map((s) => s.replace(/\d+$/, ''));
+  must(names.join() === 'Work,Fleet,Reliability,Admin', names.join());
+  await p.getByRole('link', { name: 'Admin', exact: true }).click();
+  await p.waitForURL(`${base}/quotas`);
+  const pages = p.getByRole('navigation', { name: 'Pages of Admin' });
+  await pages.getByRole('link', { name: 'Events' }).click();
+  await p.waitForURL(`${base}/events`);
+  must((await pages.locator('[aria-current="page"]').textContent()) === 'Events', 'the open page is not marked');
 });
 
 await check('the keyboard goes to pages, searches and helps', async () => {

@@ -10,8 +10,8 @@ import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
-import { type Page, pagesFor, title } from './pages';
-import { exact } from './parts';
+import { groupsOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
+import { count, exact } from './parts';
 import { choose, useTheme } from './theme';
 import { chooseUtc, useUtc, wall } from './zone';
 
@@ -58,6 +58,15 @@ function useKeys(help: () => void, find: () => void, pages: Page[]) {
   }, [navigate, help, find, pages]);
 }
 
+/** One link of the bar. */
+interface Tab {
+  label: string;
+  to: Page['to'];
+  open: boolean;
+  /** Beside it stands how much waits for approval. */
+  counts: boolean;
+}
+
 export function Shell() {
   const fleet = useFleet();
   const standing = useStanding(fleet);
@@ -75,11 +84,26 @@ export function Shell() {
   useKeys(openHelp, openFind, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
+  const page = pageOf(path);
+  const groups = useMemo(() => groupsOf(pages), [pages]);
+  // Nobody who sees one project is shown the sections of a site.
+  const group = whole === false ? undefined : groups.find((g) => g.pages.some((p) => p.to === page));
+  const tabs: Tab[] =
+    whole === false
+      ? TENANT.map((t) => ({ ...t, open: t.to === page, counts: false }))
+      : groups.map((g) => ({
+          label: g.label,
+          to: g.pages[0].to,
+          open: g === group,
+          counts: g.pages.some((p) => p.to === '/oncall'),
+        }));
   const bar = useRef<HTMLElement>(null);
+  const row = useRef<HTMLElement>(null);
   // Pages that do not fit scroll sideways: the one that is open is to be seen.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the bar follows the path and what is in it
   useEffect(() => {
-    bar.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+    for (const nav of [bar, row])
+      nav.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
   }, [path, pages]);
   useEffect(() => {
     document.title = `${title(path)} · ${brand.name}`;
@@ -95,17 +119,17 @@ export function Shell() {
         <Link to="/" className="brand">
           <BrandMark />
         </Link>
-        <nav aria-label="Pages" ref={bar}>
-          {pages.map((p) => (
+        <nav aria-label="Sections" ref={bar}>
+          {tabs.map((tab) => (
             <Link
-              key={p.to}
-              to={p.to}
-              activeOptions={{ exact: p.to === '/', includeSearch: false }}
-              activeProps={{ 'aria-current': 'page' }}
+              key={tab.label}
+              to={tab.to}
+              activeOptions={{ exact: true, includeSearch: false }}
+              aria-current={tab.open ? 'true' : undefined}
             >
-              {p.label}
-              {p.to === '/oncall' && waiting > 0 && (
-                <span className="count" title={`${waiting} remedies wait for an operator's word`}>
+              {tab.label}
+              {tab.counts && waiting > 0 && (
+                <span className="count" title={`${count(waiting, 'remediation')} pending approval`}>
                   {waiting}
                 </span>
               )}
@@ -164,6 +188,20 @@ export function Shell() {
           Log out
         </button>
       </header>
+      {group && group.pages.length > 1 && (
+        <nav className="pages" aria-label={`Pages of ${group.label}`} ref={row}>
+          {group.pages.map((p) => (
+            <Link
+              key={p.to}
+              to={p.to}
+              activeOptions={{ exact: true, includeSearch: false }}
+              aria-current={p.to === page ? 'page' : undefined}
+            >
+              {p.label}
+            </Link>
+          ))}
+        </nav>
+      )}
       <div role="alert">{standing === 'away' && <Away at={fleet.at} />}</div>
       <Outlet key={zone} />
       {finding && (
