@@ -69,9 +69,31 @@ await check('a wrong token is refused in words, the right one lets in', async ()
   await p.locator('.standing.live').waitFor();
   await p.reload();
   await p.locator('.standing.live').waitFor();
+  const kept = await p.evaluate(() =>
+    JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+  );
+  must(!kept.includes('mst_') && !kept.includes('muster_session'), `scripts can read the session: ${kept}`);
+  // A new tab of the same browser is logged in, and hears when the user logs out.
+  const tab = await p.context().newPage();
+  await tab.goto(`${base}/jobs`);
+  await tab.locator('.standing.live').waitFor();
+  await p.bringToFront();
   await p.getByRole('button', { name: 'Log out' }).click();
   await p.getByLabel('Token').waitFor();
+  await tab.getByLabel('Token').waitFor();
+  await p.reload();
+  await p.getByLabel('Token').waitFor();
   await p.context().close();
+});
+
+await check('a session ends when its token is revoked', async () => {
+  const made = await call('POST', '/v1/tokens', { name: 'walk-session', role: 'viewer' });
+  const q = await page(chromium, { as: made.secret });
+  await q.goto(base);
+  await q.locator('.standing.live').waitFor();
+  await call('DELETE', `/v1/tokens/${made.id}`);
+  await q.getByLabel('Token').waitFor();
+  await q.context().close();
 });
 
 const p = await page(chromium);
@@ -258,7 +280,8 @@ await check(
     await t.getByRole('button', { name: 'job submitted' }).first().waitFor();
     for (const name of ['My work', 'My quota', 'My usage', 'Status'])
       await t.getByRole('link', { name, exact: true }).waitFor();
-    must((await t.getByRole('link', { name: 'Reliability' }).count()) === 0, 'sections of the site are offered');
+    const sections = await t.getByRole('link', { name: 'Reliability' }).count();
+    must(sections === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
     must((await t.getByText('Nothing waits', { exact: true }).count()) === 0, 'it says that nothing waits');
@@ -350,7 +373,8 @@ await check('pages are in four sections, and the open page is marked in its own'
   const pages = p.getByRole('navigation', { name: 'Pages of Admin' });
   await pages.getByRole('link', { name: 'Events' }).click();
   await p.waitForURL(`${base}/events`);
-  must((await pages.locator('[aria-current="page"]').textContent()) === 'Events', 'the open page is not marked');
+  const marked = await pages.locator('[aria-current="page"]').textContent();
+  must(marked === 'Events', `${marked} is marked as open`);
 });
 
 await check('the keyboard goes to pages, searches and helps', async () => {

@@ -3,7 +3,7 @@
 use super::App;
 use super::{
     admin, brand, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes, period,
-    policy, power, promises, report, reservations, runbooks, search, site, telemetry,
+    policy, power, promises, report, reservations, runbooks, search, session, site, telemetry,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -121,6 +121,8 @@ macro_rules! endpoints {
             delete "/v1/secrets/{name}" => admin::delete_secret,
             get "/v1/brand" => brand::get,
             get "/v1/brand/logo" => brand::logo,
+            post "/v1/session" => session::begin,
+            delete "/v1/session" => session::end,
             get "/v1/whoami" => site::whoami,
             get "/v1/server" => site::server,
             get "/healthz" => site::healthz,

@@ -38,6 +38,7 @@ mod reservations;
 mod runbooks;
 mod seal;
 mod search;
+mod session;
 mod site;
 mod telemetry;
 #[cfg(test)]

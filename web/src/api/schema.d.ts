@@ -1634,6 +1634,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a session: a browser shows the cookie of this answer instead of the token.
+         * @description It ends when the browser is closed, after 7 days, or with the token.
+         */
+        post: operations["post_session"];
+        /** End the session of this browser. */
+        delete: operations["delete_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/silences": {
         parameters: {
             query?: never;
@@ -12063,6 +12084,76 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who logged in, with the cookie. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoAmI"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is taken back. */
+            204: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -57,7 +57,7 @@ export function useTail(search: EventSearch, end: string | null, lost: () => voi
       });
     };
     const run = async () => {
-      while (!stop.signal.aborted && session.token()) {
+      while (!stop.signal.aborted && session.open()) {
         let error: Error | null = null;
         try {
           await follow();

@@ -184,7 +184,7 @@ export function Shell() {
         >
           {theme === 'dark' ? 'Light' : 'Dark'}
         </button>
-        <button type="button" className="quiet" onClick={() => session.leave()}>
+        <button type="button" className="quiet" onClick={() => void session.end()}>
           Log out
         </button>
       </header>
@@ -212,7 +212,7 @@ export function Shell() {
             chooseTheme: choose,
             chooseUtc,
             openHelp,
-            leave: () => session.leave(),
+            leave: () => void session.end(),
           })}
           close={() => setFinding(false)}
         />

@@ -149,6 +149,8 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/secrets", Tokens, no.clone()),
         ("put", "/v1/secrets/{name}", Users, json!({"value": "v"})),
         ("delete", "/v1/secrets/{name}", Users, no.clone()),
+        ("post", "/v1/session", Tokens, no.clone()),
+        ("delete", "/v1/session", Tokens, no.clone()),
         ("get", "/v1/whoami", Tokens, no.clone()),
         ("get", "/v1/server", Tokens, no),
     ]

@@ -20,6 +20,7 @@ mod rules;
 mod runbooks;
 mod scheduling;
 mod search;
+mod session;
 mod store_away;
 mod streams;
 mod telemetry;
