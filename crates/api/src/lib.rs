@@ -82,9 +82,9 @@ pub use period::{
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
-    AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates, JobsQuery,
-    LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery, SloQuery,
-    SubmitQuery, TimelineQuery,
+    AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
+    JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery,
+    SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};

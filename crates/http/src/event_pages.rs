@@ -7,15 +7,12 @@ use super::events::{BATCH, Place, read, view};
 use super::{App, answer_bytes, paging};
 use axum::http::StatusCode;
 use muster_model::names::ProjectName;
-use muster_model::{Record, Seq, Span, Time};
+use muster_model::{Record, Seq, Time};
 use muster_server::brain::BrainError;
 use std::sync::Arc;
 
 /// Records looked at for one page: those that are wanted may be far apart.
 const SCANNED_AT_MOST: usize = 16_384;
-/// Records that are written at nearly the same moment may stand in the other order, and another leader's
-/// clock may be a little behind: so far around a moment its neighbours are looked at.
-const DISORDER: Span = Span::mins(1);
 
 /// A page of events that is being written.
 struct Filling {
@@ -63,9 +60,9 @@ impl Filling {
     }
 }
 
-/// The last record that was certainly written before this moment; 0 when there is none.
+/// The last record that was written before this moment; 0 when there is none. No record is older than the
+/// one before it, so it is found by halves.
 async fn seek(app: &App, time: Time) -> Reply<Seq> {
-    let time = time - DISORDER;
     // What is up to `low` is earlier, what is behind `high` is not.
     let (mut low, mut high) = (0, app.brain().durable().0);
     while low < high {
@@ -106,7 +103,7 @@ pub(super) async fn oldest_first(
         scanned += records.len();
         let (asked, bound, wanted) = (app.clone(), caller.actor.project.clone(), filter.clone());
         let more = move || {
-            let outside = |at: Time| wanted.to.is_some_and(|to| at >= to + DISORDER);
+            let outside = |at: Time| wanted.to.is_some_and(|to| at >= to);
             filling.with(&asked, bound.as_ref(), &wanted, records.iter(), limit, outside)
         };
         filling = match limit <= paging::WRITTEN_AT_ONCE && filter.is_empty() {
@@ -134,9 +131,7 @@ pub(super) async fn newest_first(
     let end = app.brain().durable();
     let mut before = before.unwrap_or(end.next());
     if let Some(to) = filter.to {
-        // Twice as far, because `seek` goes back by as much.
-        let last = seek(app, to + DISORDER + DISORDER).await?;
-        before = before.min(last.next());
+        before = before.min(seek(app, to).await?.next());
     }
     let mut filling = Filling::new();
     let (mut scanned, mut at_end) = (0, false);
@@ -146,7 +141,7 @@ pub(super) async fn newest_first(
         scanned += records.len();
         let (asked, bound, wanted) = (app.clone(), caller.actor.project.clone(), filter.clone());
         let more = move || {
-            let outside = |at: Time| wanted.from.is_some_and(|from| at < from - DISORDER);
+            let outside = |at: Time| wanted.from.is_some_and(|from| at < from);
             filling.with(&asked, bound.as_ref(), &wanted, records.iter().rev(), limit, outside)
         };
         filling = match limit <= paging::WRITTEN_AT_ONCE && filter.is_empty() {

@@ -323,10 +323,11 @@ fn search_runbooks(app: &App, wanted: &Wanted, limit: usize) -> Best<SearchHit> 
     let mut found = Best::new(limit);
     let books = app.brain().read(|s| s.runbooks.all());
     for (name, (book, _)) in &books {
-        let codes = book.modes.iter().chain(&book.topics).map(String::as_str);
-        let texts: Vec<&str> =
-            [name.as_str(), book.title.as_str()].into_iter().chain(codes).collect();
-        found.offer(wanted.fit(&texts), || SearchHit {
+        let own = wanted.fit(&[name, &book.title]);
+        // Several books may serve a failure mode: the one of its name goes first.
+        let codes: Vec<&str> = book.modes.iter().chain(&book.topics).map(String::as_str).collect();
+        let serves = wanted.fit(&codes).map(|fit| fit.max(rank::Fit::Word));
+        found.offer(own.into_iter().chain(serves).min(), || SearchHit {
             kind: SearchKind::Runbook,
             id: name.clone(),
             title: short(&book.title),
