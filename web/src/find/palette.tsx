@@ -25,6 +25,8 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
   const list = useRef<HTMLDivElement>(null);
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
+  // Enter was pressed before the server had answered.
+  const [pending, setPending] = useState(false);
   const asked = useSettled(words.trim());
   const found = useQuery({
     ...search(asked),
@@ -34,6 +36,8 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
   const hits = words.trim() && found.data ? found.data.items : [];
   const entries = arrange(words, own, hits);
   const chosen = Math.min(at, Math.max(0, entries.length - 1));
+  const typed = words.trim() !== '';
+  const busy = typed && (asked !== words.trim() || found.isFetching);
 
   useEffect(() => {
     if (dialog.current && !dialog.current.open) dialog.current.showModal();
@@ -50,14 +54,19 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
     if (entry.href) router.history.push(entry.href);
     else entry.run?.();
   };
+  // What is listed meanwhile may be of other words: it is opened when it is of these.
+  useEffect(() => {
+    if (!pending || busy) return;
+    setPending(false);
+    open(entries[chosen]);
+  });
   const press = (e: KeyboardEvent) => {
-    if (e.key === 'Enter') open(entries[chosen]);
+    if (e.nativeEvent.isComposing) return;
+    if (e.key === 'Enter') setPending(true);
     else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') setAt(moved(chosen, entries.length, e.key));
     else return;
     e.preventDefault();
   };
-  const typed = words.trim() !== '';
-  const busy = typed && (asked !== words.trim() || found.isFetching);
   return (
     <dialog ref={dialog} className="palette" aria-label="Find" onClose={close}>
       <div className="palette-box">
@@ -78,6 +87,7 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
           onChange={(e) => {
             setWords(e.target.value);
             setAt(0);
+            setPending(false);
           }}
           onKeyDown={press}
         />
