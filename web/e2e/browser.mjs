@@ -28,6 +28,17 @@ export async function browser() {
   });
 }
 
+/** The cookie of a session of this token. */
+async function cookie(of) {
+  const answer = await fetch(`${base}/v1/session`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${of}` },
+  });
+  if (!answer.ok) throw new Error(`POST /v1/session: ${answer.status} ${await answer.text()}`);
+  const [name, value] = answer.headers.getSetCookie()[0].split(';')[0].split(/=(.*)/s);
+  return { name, value, url: base, httpOnly: true, sameSite: 'Strict' };
+}
+
 /** A page of a window of this size that is logged in; `problems` collects what goes wrong on it. */
 export async function page(
   of,
@@ -35,7 +46,7 @@ export async function page(
 ) {
   const context = await of.newContext({ viewport: { width, height }, colorScheme: scheme, ...more });
   if (loggedIn) {
-    await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), as);
+    await context.addCookies([await cookie(as)]);
   }
   context.setDefaultTimeout(PATIENCE);
   const p = await context.newPage();

@@ -69,9 +69,31 @@ await check('a wrong token is refused in words, the right one lets in', async ()
   await p.locator('.standing.live').waitFor();
   await p.reload();
   await p.locator('.standing.live').waitFor();
+  const kept = await p.evaluate(() =>
+    JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+  );
+  must(!kept.includes('mst_') && !kept.includes('muster_session'), `scripts can read the session: ${kept}`);
+  // A new tab of the same browser is logged in, and hears when the user logs out.
+  const tab = await p.context().newPage();
+  await tab.goto(`${base}/jobs`);
+  await tab.locator('.standing.live').waitFor();
+  await p.bringToFront();
   await p.getByRole('button', { name: 'Log out' }).click();
   await p.getByLabel('Token').waitFor();
+  await tab.getByLabel('Token').waitFor();
+  await p.reload();
+  await p.getByLabel('Token').waitFor();
   await p.context().close();
+});
+
+await check('a session ends when its token is revoked', async () => {
+  const made = await call('POST', '/v1/tokens', { name: 'walk-session', role: 'viewer' });
+  const q = await page(chromium, { as: made.secret });
+  await q.goto(base);
+  await q.locator('.standing.live').waitFor();
+  await call('DELETE', `/v1/tokens/${made.id}`);
+  await q.getByLabel('Token').waitFor();
+  await q.context().close();
 });
 
 const p = await page(chromium);
@@ -256,6 +278,10 @@ await check(
     await t.goto(`${base}/events`);
     await t.locator('.standing.live').waitFor();
     await t.getByRole('button', { name: 'job submitted' }).first().waitFor();
+    for (const name of ['My work', 'My quota', 'My usage', 'Status'])
+      await t.getByRole('link', { name, exact: true }).waitFor();
+    const sections = await t.getByRole('link', { name: 'Reliability' }).count();
+    must(sections === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
     must((await t.getByText('Nothing waits', { exact: true }).count()) === 0, 'it says that nothing waits');
@@ -274,6 +300,33 @@ await check(
     await t.context().close();
   },
 );
+
+await check('events are chosen in the address, on the server, and saved as a file', async () => {
+  await p.goto(`${base}/events`);
+  await p.locator('table.cards tbody tr').first().waitFor();
+  await p.getByLabel('Kinds').fill('job_submitted');
+  await p.keyboard.press('Enter');
+  await p.waitForURL((url) => url.searchParams.get('kind') === 'job_submitted');
+  await until('only these are listed', async () => {
+    const kinds = await p.locator('table.cards tbody td:nth-child(2)').allTextContents();
+    return kinds.length > 0 && kinds.every((k) => k === 'job submitted');
+  });
+  const [file] = await Promise.all([
+    p.waitForEvent('download'),
+    p.getByRole('button', { name: 'Download CSV' }).click(),
+  ]);
+  const text = readFileSync(await file.path(), 'utf8');
+  must(text.startsWith('at,event,job,node'), text.slice(0, 80));
+  must(text.includes(',job_submitted,'), text.slice(0, 400));
+  // What comes is chosen too.
+  const { id: fresh } = await call('POST', '/v1/jobs', job('fresh', 1, { hold: true }));
+  await p.getByRole('link', { name: fresh, exact: true }).waitFor();
+  await call('POST', `/v1/jobs/${fresh}/cancel`);
+  await p.goto(`${base}/events?object=job%3A${id}&actor=nobody`);
+  await p.getByText('Nothing matches so far').waitFor();
+  await p.getByRole('button', { name: 'Show all' }).click();
+  await p.waitForURL(`${base}/events`);
+});
 
 await check('a node is drained and taken back by its buttons', async () => {
   const idle = (await call('GET', '/v1/nodes')).items.find(
@@ -309,6 +362,21 @@ await check('the slider shows the map as it was before the fault, and goes back 
   await p.waitForURL(`${base}/`);
 });
 
+await check('pages are in four sections, and the open page is marked in its own', async () => {
+  await p.goto(base);
+  await p.locator('.standing.live').waitFor();
+  const sections = await p.getByRole('navigation', { name: 'Sections' }).getByRole('link').allTextContents();
+  const names = sections.map((s) => s.replace(/\d+$/, ''));
+  must(names.join() === 'Work,Fleet,Reliability,Admin', names.join());
+  await p.getByRole('link', { name: 'Admin', exact: true }).click();
+  await p.waitForURL(`${base}/quotas`);
+  const pages = p.getByRole('navigation', { name: 'Pages of Admin' });
+  await pages.getByRole('link', { name: 'Events' }).click();
+  await p.waitForURL(`${base}/events`);
+  const marked = await pages.locator('[aria-current="page"]').textContent();
+  must(marked === 'Events', `${marked} is marked as open`);
+});
+
 await check('the keyboard goes to pages, searches and helps', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
@@ -340,6 +408,38 @@ await check('the keyboard goes to pages, searches and helps', async () => {
   await p.getByText('Enter opens Simulator').waitFor();
   await p.keyboard.press('Enter');
   await p.waitForURL(`${base}/simulator`);
+});
+
+await check('anything is found by the keyboard alone, and the focus goes back', async () => {
+  await p.goto(`${base}/jobs`);
+  await p.locator('.standing.live').waitFor();
+  await p.keyboard.press('Control+k');
+  const box = p.getByRole('combobox', { name: 'Find anything' });
+  await box.waitFor();
+  must(await box.evaluate((e) => e === document.activeElement), 'the box has not the focus');
+  // Pages and commands are listed before anything is typed.
+  await p.getByRole('option', { name: /Quotas/ }).waitFor();
+  await p.keyboard.type(second);
+  await p.getByRole('option', { name: new RegExp(`^node ${second}`) }).waitFor();
+  await until('the node is chosen', async () => {
+    const id = await box.getAttribute('aria-activedescendant');
+    return (await p.locator(`#${id}`).textContent()).startsWith(`node${second}`);
+  });
+  await p.evaluate(axeSource);
+  const { violations } = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter((v) => v.impact === 'serious' || v.impact === 'critical');
+  must(serious.length === 0, serious.map((v) => `${v.id}: ${v.help}`).join(', '));
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/nodes/${second}`);
+  await p.getByRole('button', { name: 'Find', exact: true }).click();
+  await box.waitFor();
+  await p.keyboard.press('Escape');
+  await until('the focus is back', () => p.evaluate(() => document.activeElement?.textContent === 'Find'));
+  await p.keyboard.press('Control+k');
+  await p.keyboard.type('submit a');
+  await p.getByRole('option', { name: /Submit a job/ }).waitFor();
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/jobs/new`);
 });
 
 await check('of a moment before the log, or one that has not come, no map is shown', async () => {

@@ -50,14 +50,16 @@ function Inside() {
 }
 
 function Console() {
-  const token = useSyncExternalStore(session.subscribe, session.token);
-  return token ? <Inside key={token} /> : <Login />;
+  const state = useSyncExternalStore(session.subscribe, session.state);
+  const number = useSyncExternalStore(session.subscribe, session.number);
+  if (state === 'asking') return null;
+  return state === 'in' ? <Inside key={number} /> : <Login />;
 }
 
 const root = document.getElementById('root');
 // Nobody should see one name turn into another.
 if (root)
-  void wear().then(() =>
+  void Promise.all([wear(), session.ask()]).then(() =>
     createRoot(root).render(
       <StrictMode>
         <Console />

@@ -2,6 +2,7 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
+import { type EventSearch, eventQuery } from './find/events';
 
 export const whoami = () =>
   queryOptions({
@@ -184,8 +185,36 @@ export const report = (id: string) =>
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
   });
 
+/** What matches a text, among what this token may read. */
+export const search = (q: string) =>
+  queryOptions({
+    queryKey: ['search', q],
+    queryFn: async () => must(await api.GET('/v1/search', { params: { query: { q, limit: 20 } } })),
+    // It is asked anew each time: what it finds changes with the site.
+    staleTime: 5_000,
+    gcTime: 30_000,
+    retry: false,
+  });
+
 export const projects = () =>
   queryOptions({ queryKey: ['projects'], queryFn: async () => must(await api.GET('/v1/projects')) });
+
+/** Pages of the log, newest first. `end`: where the log ended when the page was made. */
+export const events = (search: EventSearch) =>
+  infiniteQueryOptions({
+    queryKey: ['events', search],
+    queryFn: async ({ pageParam }) => {
+      const query = { ...eventQuery(search), order: 'newest' as const, limit: 200 };
+      const { data, response } = await api.GET('/v1/events', {
+        params: { query: { ...query, before: pageParam ?? undefined } },
+      });
+      const page = must({ data });
+      if (typeof page === 'string') return { items: [], cursor: null, end: null };
+      return { items: page.items, cursor: page.cursor ?? null, end: response.headers.get('Muster-Seq') };
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.cursor,
+  });
 
 /** When the oldest event happened that is kept. */
 export const logBegins = () =>

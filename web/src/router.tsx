@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, Link } from '@tanstack/react-router';
+import type { EventSearch } from './find/events';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
@@ -94,7 +95,14 @@ const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
   component: EventsPage,
-  validateSearch: (s: Record<string, unknown>): { find?: string } => ({ find: text(s.find) }),
+  validateSearch: (s: Record<string, unknown>): EventSearch => ({
+    find: text(s.find),
+    from: text(s.from),
+    to: text(s.to),
+    kind: text(s.kind),
+    actor: text(s.actor),
+    object: text(s.object),
+  }),
 });
 const topology = createRoute({
   getParentRoute: () => root,

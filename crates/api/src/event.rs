@@ -37,13 +37,14 @@ pub enum EventOrigin {
     Decision,
 }
 
-/// A page of events, oldest first.
+/// A page of events, in the order that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventList {
     /// The events of this page.
     pub items: Vec<Event>,
-    /// Goes into `after` for the next page; null when this page reached the log's end.
+    /// Goes into `after`, or into `before` where the newest come first, for the next page; null on the
+    /// last one.
     pub cursor: Option<String>,
 }
 

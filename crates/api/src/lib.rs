@@ -37,6 +37,7 @@ pub mod runbook;
 pub mod samples;
 #[cfg(feature = "openapi")]
 mod schema;
+pub mod search;
 pub mod server;
 pub mod slo;
 pub mod telemetry;
@@ -83,9 +84,9 @@ pub use period::{
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
-    AlertsQuery, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates, JobsQuery,
-    LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery, SloQuery,
-    SubmitQuery, TimelineQuery,
+    AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
+    JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery,
+    SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};
@@ -105,6 +106,7 @@ pub use runbook::{
     AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
     RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
+pub use search::{SearchHit, SearchHitList, SearchKind, SearchQuery};
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use slo::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Objectives, SetObjectives, Slo, SloList,

@@ -1,5 +1,6 @@
 //! What may stand behind the `?` of an address.
 
+use crate::Timestamp;
 use muster_model::job::JobState;
 use serde::{Deserialize, Serialize};
 
@@ -101,10 +102,56 @@ pub struct EventsQuery {
     /// Only events after this one: a sequence number, or the cursor of a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Only events before this one, newest first: a sequence number, or the cursor of a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Which events come first.
+    pub order: EventOrder,
+    /// Only events of this moment or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// Only events before this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Only events of this kind; several are separated by commas; `node_*` means all that begin so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Only what this actor caused: `user:ann`, or `ann`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// Only events about this: `job:42`, `node:hgx-01`, `project:nlp`, `finding:7`, `gpu:hgx-01/3`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Only events with this text somewhere in them, in capital or small letters; at most 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
+}
+
+/// Which events come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EventOrder {
+    /// The oldest.
+    #[default]
+    Oldest,
+    /// The newest.
+    Newest,
+}
+
+impl EventOrder {
+    /// The word in a query.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            EventOrder::Oldest => "oldest",
+            EventOrder::Newest => "newest",
+        }
+    }
 }
 
 /// `GET /v1/jobs/{id}/logs`.

@@ -59,6 +59,7 @@ pub(crate) enum Command {
     Reservation(cmd::reservation::ReservationCmd),
     Defrag(cmd::defrag::DefragCmd),
     Events(cmd::events::Events),
+    Search(cmd::search::Search),
     Fabric(cmd::fabric::FabricCmd),
     Faults(cmd::faults::Faults),
     Health(cmd::health::Health),

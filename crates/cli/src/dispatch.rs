@@ -50,6 +50,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Node(c) => c.run(ctx).await,
         Command::Topology(c) => c.run(ctx).await,
         Command::Events(c) => c.run(ctx).await,
+        Command::Search(c) => c.run(ctx).await,
         Command::Fabric(c) => c.run(ctx).await,
         Command::Faults(c) => c.run(ctx).await,
         Command::Health(c) => c.run(ctx).await,

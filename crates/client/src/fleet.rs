@@ -2,12 +2,27 @@
 
 use crate::{Client, ClientError};
 use muster_api::{
-    CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, FleetQuery,
-    FleetReport, FleetStep, HistoryMetricList, HistoryQuery, Inject, Injected, MetricsHistory,
-    MigPlan, MigQuery, Node, NodeList, NodesQuery, PeriodKind, PeriodQuery, PeriodReport, PowerBy,
-    PowerInventory, QualifyRequest, ServerInfo, Topology,
+    CordonRequest, DrainRequest, EventList, EventOrder, EventsQuery, FaultList, FaultsQuery,
+    FleetQuery, FleetReport, FleetStep, HistoryMetricList, HistoryQuery, Inject, Injected,
+    MetricsHistory, MigPlan, MigQuery, Node, NodeList, NodesQuery, PeriodKind, PeriodQuery,
+    PeriodReport, PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
+
+/// What a query says about which events are wanted, without a place in the log.
+pub(crate) fn chosen_events(query: &EventsQuery) -> [(&'static str, Option<String>); 7] {
+    let EventsQuery { order, from, to, kind, actor, object, text, .. } = query.clone();
+    let order = (order != EventOrder::default()).then(|| order.word().to_owned());
+    [
+        ("order", order),
+        ("from", from.map(|t| t.to_string())),
+        ("to", to.map(|t| t.to_string())),
+        ("kind", kind),
+        ("actor", actor),
+        ("object", object),
+        ("text", text),
+    ]
+}
 
 impl Client {
     /// One page of nodes.
@@ -161,11 +176,10 @@ impl Client {
 
     /// One page of events.
     pub async fn events(&self, query: &EventsQuery) -> Result<EventList, ClientError> {
-        let EventsQuery { after, limit } = query.clone();
-        let call = self
-            .get(&["v1", "events"])
-            .query(&[("after", after), ("limit", limit.map(|n| n.to_string()))]);
-        self.json(call).await
+        let limit = query.limit.map(|n| n.to_string());
+        let place = [("after", query.after.clone()), ("before", query.before.clone())];
+        let call = self.get(&["v1", "events"]).query(&place).query(&[("limit", limit)]);
+        self.json(call.query(&chosen_events(query))).await
     }
 
     /// Metrics over time.

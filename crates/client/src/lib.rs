@@ -15,6 +15,7 @@ mod logs;
 mod promises;
 mod runbooks;
 mod scheduling;
+mod search;
 mod sse;
 
 pub use console::{

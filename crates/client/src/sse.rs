@@ -1,8 +1,9 @@
 //! Following the log: server-sent events that go on where they broke off.
 
+use crate::fleet::chosen_events;
 use crate::http::{MAX_BREAKS, pause};
 use crate::{Client, ClientError};
-use muster_api::Event;
+use muster_api::{Event, EventsQuery};
 
 /// Longest message that is taken; the server sends none that comes near.
 const MAX_MESSAGE: usize = 16 << 20;
@@ -11,6 +12,7 @@ const MAX_MESSAGE: usize = 16 << 20;
 #[derive(Debug)]
 pub struct EventFollow {
     client: Client,
+    wanted: EventsQuery,
     cursor: Option<String>,
     answer: Option<reqwest::Response>,
     parser: Parser,
@@ -23,9 +25,16 @@ impl Client {
     /// Follows the log from after this cursor; from its beginning when there is none.
     #[must_use]
     pub fn follow_events(&self, after: Option<String>) -> EventFollow {
+        self.follow_chosen_events(EventsQuery { after, ..EventsQuery::default() })
+    }
+
+    /// Follows those events of the log that a query chooses.
+    #[must_use]
+    pub fn follow_chosen_events(&self, wanted: EventsQuery) -> EventFollow {
         EventFollow {
             client: self.clone(),
-            cursor: after,
+            cursor: wanted.after.clone(),
+            wanted,
             answer: None,
             parser: Parser::default(),
             breaks: 0,
@@ -54,6 +63,7 @@ impl EventFollow {
             if self.answer.is_none() {
                 let mut call = self.client.get(&["v1", "events"]);
                 call = call.query(&[("after", self.cursor.clone())]);
+                call = call.query(&chosen_events(&self.wanted));
                 call.accept = "text/event-stream";
                 call.last_event.clone_from(&self.cursor);
                 call.endless = true;

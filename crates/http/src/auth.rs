@@ -6,6 +6,7 @@ use super::extract::{
     MUSTER_MIN_SEQ, TokenId, address, idempotency_key, if_match, number, text_header,
 };
 use super::limits::TokenPlace;
+use super::session;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -33,7 +34,7 @@ pub(crate) struct Caller {
 impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
-        match authenticate(&parts.headers, app) {
+        match authenticate(parts, app) {
             Ok(caller) => match app.callers().take(&caller.token, Instant::now()) {
                 Ok(()) => {
                     let held = app.request_permit(&caller.token)?;
@@ -48,6 +49,7 @@ impl FromRequestParts<App> for Caller {
                 Err(wait) => Err(Failure::rate_limited(wait)),
             },
             Err(Denied::Missing) => Err(Failure::unauthenticated("this needs a token")),
+            Err(Denied::NotOwn) => Err(session::not_own()),
             Err(Denied::Wrong(why)) => {
                 let address = address(&parts.extensions);
                 if let Err(wait) = app.strangers().take(&address, Instant::now()) {
@@ -64,12 +66,32 @@ impl FromRequestParts<App> for Caller {
 enum Denied {
     Missing,
     Wrong(String),
+    /// A write by a session that does not come from the console.
+    NotOwn,
 }
 
-fn authenticate(headers: &HeaderMap, app: &App) -> Result<Caller, Denied> {
+/// What a request shows to say who asks.
+enum Credential<'a> {
+    Token(ApiToken),
+    Session(session::Shown<'a>),
+}
+
+fn credential<'a>(parts: &'a Parts, app: &App) -> Result<Credential<'a>, Denied> {
+    if let Some(token) = bearer(&parts.headers)? {
+        return Ok(Credential::Token(token));
+    }
+    let shown = session::shown(app, &parts.headers).ok_or(Denied::Missing)?;
+    if !parts.method.is_safe() && !session::is_own(&parts.headers, &parts.uri) {
+        return Err(Denied::NotOwn);
+    }
+    Ok(Credential::Session(shown))
+}
+
+/// The token in the Authorization header, if there is one.
+fn bearer(headers: &HeaderMap) -> Result<Option<ApiToken>, Denied> {
     let wrong = |why: &str| Denied::Wrong(why.to_owned());
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let value = all.next().ok_or(Denied::Missing)?;
+    let Some(value) = all.next() else { return Ok(None) };
     if all.next().is_some() {
         return Err(wrong("the Authorization header comes more than once"));
     }
@@ -79,16 +101,27 @@ fn authenticate(headers: &HeaderMap, app: &App) -> Result<Caller, Denied> {
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(wrong("the Authorization header must be `Bearer TOKEN`"));
     }
-    let given: ApiToken =
-        given.parse().map_err(|e: token::TokenError| Denied::Wrong(e.to_string()))?;
-    let hash = token::hash(&given.secret);
+    given.parse().map(Some).map_err(|e: token::TokenError| Denied::Wrong(e.to_string()))
+}
+
+fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
+    let wrong = |why: &str| Denied::Wrong(why.to_owned());
+    let credential = credential(parts, app)?;
+    let (id, unknown) = match &credential {
+        Credential::Token(t) => (t.id.as_str(), "this token is not valid here, or was revoked"),
+        Credential::Session(s) => (s.token, "this session has ended: log in again"),
+    };
     let now = app.brain().now();
     app.brain().read(|state| {
-        let known = state.tokens.get(&given.id);
+        let known = state.tokens.get(id);
         // The comparison is made in any case, so that the time does not tell which ids exist.
-        let right = token::same(known.map_or("", |t| t.hash.as_str()), &hash);
+        let hash = known.map_or("", |t| t.hash.as_str());
+        let right = match &credential {
+            Credential::Token(t) => token::same(hash, &token::hash(&t.secret)),
+            Credential::Session(s) => s.is_good(app, hash, now),
+        };
         let Some(t) = known.filter(|_| right) else {
-            return Err(wrong("this token is not valid here, or was revoked"));
+            return Err(wrong(unknown));
         };
         if t.expires_at.is_some_and(|at| at <= now) {
             return Err(wrong("this token has expired"));
@@ -98,7 +131,7 @@ fn authenticate(headers: &HeaderMap, app: &App) -> Result<Caller, Denied> {
         };
         let actor =
             Actor { name: format!("user:{}", t.name), role: *role, project: project.clone() };
-        Ok(Caller { actor, token: given.id.clone(), expires_at: t.expires_at })
+        Ok(Caller { actor, token: id.to_owned(), expires_at: t.expires_at })
     })
 }
 

@@ -3,7 +3,7 @@
 use super::App;
 use super::{
     admin, brand, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes, period,
-    policy, power, promises, report, reservations, runbooks, site, telemetry,
+    policy, power, promises, report, reservations, runbooks, search, session, site, telemetry,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -111,6 +111,7 @@ macro_rules! endpoints {
             delete "/v1/reservations/{name}" => reservations::delete,
             get "/v1/defrag" => reservations::defrag,
             get "/v1/events" => events::events,
+            get "/v1/search" => search::search,
             get "/v1/console/layout" => console::layout,
             get "/v1/projects" => admin::projects,
             post "/v1/projects" => admin::create_project,
@@ -122,6 +123,8 @@ macro_rules! endpoints {
             delete "/v1/secrets/{name}" => admin::delete_secret,
             get "/v1/brand" => brand::get,
             get "/v1/brand/logo" => brand::logo,
+            post "/v1/session" => session::begin,
+            delete "/v1/session" => session::end,
             get "/v1/whoami" => site::whoami,
             get "/v1/server" => site::server,
             get "/healthz" => site::healthz,

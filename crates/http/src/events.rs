@@ -1,17 +1,19 @@
-//! The log: pages of it, or a stream that goes on. Nothing is skipped or repeated.
+//! The log: pages of it (`event_pages`), or a stream that goes on. Nothing is skipped or repeated.
 
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
+use super::event_filter::EventFilter;
+use super::event_pages;
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
 use super::feed::{Batch, Feed, NextText, Outlet, Unsent};
 use super::limits::StreamPermit;
-use super::{App, answer_bytes, auth, mark, paging};
+use super::{App, auth, mark, paging};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use muster_api::event::EventOrigin;
-use muster_api::{Event, EventsQuery, Timestamp};
+use muster_api::{Event, EventOrder, EventsQuery, Timestamp};
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq};
 use muster_server::brain::BrainError;
@@ -19,14 +21,12 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// Records read from the log at a time.
-const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
 /// Bytes of events sent at a time, unless one event alone has more.
 const BATCH_BYTES: usize = 128 << 10;
 /// Followers that are so many records behind the end still share what is sent to them: cancelling
 /// the largest array writes about as many at once.
 const BURST: u64 = 32_768;
-/// Records looked at for one page: a tenant's own may be far apart.
-const SCANNED_AT_MOST: usize = 16_384;
 
 const MUSTER_OLDEST: HeaderName = HeaderName::from_static("muster-oldest");
 
@@ -55,7 +55,7 @@ pub(crate) struct View {
     data: serde_json::Value,
 }
 
-/// A page of the log, oldest first.
+/// A page of the log, in the order that was asked for.
 #[cfg(feature = "openapi")]
 #[derive(Debug, utoipa::ToSchema)]
 #[schema(as = LogEventList)]
@@ -63,18 +63,27 @@ pub(crate) struct View {
 pub(crate) struct Page {
     /// The events of this page.
     items: Vec<View>,
-    /// Goes into `after` for the next page; null when this page reached the log's end.
+    /// Goes into `after`, or into `before` where the newest come first, for the next page; null on the last one.
     cursor: Option<String>,
 }
 
-/// The record as whoever is bound to this project, or to none, may see it; none when it is not theirs.
-fn view(app: &App, bound: Option<&ProjectName>, record: &Record) -> Option<View> {
-    if let Some(own) = bound
-        && record.project.as_ref() != Some(own)
-    {
+/// The record as whoever is bound to this project, or to none, may see it; none when it is not theirs, or
+/// not wanted.
+pub(super) fn view(
+    app: &App,
+    bound: Option<&ProjectName>,
+    filter: &EventFilter,
+    record: &Record,
+) -> Option<View> {
+    let theirs = bound.is_none_or(|own| record.project.as_ref() == Some(own));
+    if !theirs || !filter.may_take(record) {
         return None;
     }
-    let Event { seq, at, kind, origin, project, actor, data } = Event::of(record);
+    let event = Event::of(record);
+    if !filter.takes(&event) {
+        return None;
+    }
+    let Event { seq, at, kind, origin, project, actor, data } = event;
     let seq = bound.is_none().then_some(seq);
     Some(View {
         cursor: auth::position(app, bound, record.seq),
@@ -89,10 +98,23 @@ fn view(app: &App, bound: Option<&ProjectName>, record: &Record) -> Option<View>
 }
 
 /// Where a reader goes on.
-struct Place {
-    after: Seq,
+pub(super) struct Place {
+    pub(super) after: Seq,
     /// They named the place themselves, so what is missing behind it must be told.
-    named: bool,
+    pub(super) named: bool,
+}
+
+/// The position in a text that the caller was given.
+fn position(app: &App, caller: &Caller, text: &str, field: &str) -> Reply<Seq> {
+    let seq = caller.open_position(app, text).ok_or_else(|| {
+        Failure::bad(format!("{field} is not a place in the log"))
+            .field(field)
+            .hint("send the `cursor` of an event, or 0 for the beginning")
+    })?;
+    if seq > app.brain().durable() {
+        return Err(Failure::bad(format!("{field} is past the end of the log")).field(field));
+    }
+    Ok(seq)
 }
 
 fn start(app: &App, caller: &Caller, headers: &HeaderMap, q: &EventsQuery) -> Reply<Place> {
@@ -102,20 +124,12 @@ fn start(app: &App, caller: &Caller, headers: &HeaderMap, q: &EventsQuery) -> Re
         (None, Some(after)) => (after, "after"),
         (None, None) => return Ok(Place { after: Seq(0), named: false }),
     };
-    let after = caller.open_position(app, text).ok_or_else(|| {
-        Failure::bad(format!("{field} is not a place in the log"))
-            .field(field)
-            .hint("send the `cursor` of an event, or 0 for the beginning")
-    })?;
-    if after > app.brain().durable() {
-        return Err(Failure::bad(format!("{field} is past the end of the log")).field(field));
-    }
-    Ok(Place { after, named: true })
+    Ok(Place { after: position(app, caller, text, field)?, named: true })
 }
 
 /// Records behind a place. When the place is archived, those who named it are told; the others
 /// get the oldest that are kept.
-async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>>> {
+pub(super) async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>>> {
     match app.brain().records(from.after, BATCH).await {
         Ok(records) => Ok(records),
         Err(BrainError::Archived { behind }) if !from.named => {
@@ -135,7 +149,9 @@ async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>
 /// Read the log, or follow it with `Accept: text/event-stream`.
 ///
 /// Without `after` it begins with the oldest event that is kept. A stream resumes behind
-/// `Last-Event-ID`. Tokens that are bound to a project see their project's events only.
+/// `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
+/// at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
+/// null.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", tag = "events", params(EventsQuery),
     responses((status = 200, description = "A page of events, or a stream of them.", content(
         (Page = "application/json"), (String = "text/event-stream"))))))]
@@ -146,81 +162,39 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Reply {
     let limit = paging::limit(q.limit)?;
+    let filter = EventFilter::of(&q)?;
     let from = start(&app, &caller, &headers, &q)?;
+    let newest = q.order == EventOrder::Newest || q.before.is_some();
+    if newest && from.named {
+        return Err(Failure::bad("`after` is for events that come oldest first")
+            .field("after")
+            .hint("where the newest come first, the cursor of a page goes into `before`"));
+    }
     if asks_for(&headers, "text/event-stream") {
-        return follow(app, caller, from).await;
+        if newest || filter.to.is_some() {
+            let field = if newest { "order" } else { "to" };
+            return Err(Failure::bad("a stream goes on with what is new, and has no end")
+                .field(field)
+                .hint("leave out `order`, `before` and `to`, or ask for application/json"));
+        }
+        let from = event_pages::not_before(&app, from, &filter).await?;
+        return follow(app, caller, filter, from).await;
     }
     if !accepts(&headers, &["application/json"]) {
         return Err(Failure::not_acceptable(
             "events come as application/json or text/event-stream",
         ));
     }
-    page(&app, &caller, from, limit).await
-}
-
-/// A page of events that is being written.
-struct Filling {
-    page: paging::Page,
-    items: usize,
-    /// The last record that was looked at.
-    after: Seq,
-    /// There is no place for the next one.
-    full: bool,
-}
-
-impl Filling {
-    /// The same with what fits of these records.
-    fn with(
-        mut self,
-        app: &App,
-        bound: Option<&ProjectName>,
-        records: &[Arc<Record>],
-        limit: usize,
-    ) -> Reply<Filling> {
-        for record in records {
-            self.full = self.items == limit;
-            if self.full {
-                break;
-            }
-            if let Some(view) = view(app, bound, record) {
-                self.full = !self.page.push(&view)?;
-                if self.full {
-                    break;
-                }
-                self.items += 1;
-            }
-            self.after = record.seq;
-        }
-        Ok(self)
+    if newest {
+        let before = q.before.as_deref();
+        let before = before.map(|b| position(&app, &caller, b, "before")).transpose()?;
+        return event_pages::newest_first(&app, &caller, &filter, before, limit).await;
     }
+    let from = event_pages::not_before(&app, from, &filter).await?;
+    event_pages::oldest_first(&app, &caller, &filter, from, limit).await
 }
 
-async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Reply {
-    let end = app.brain().durable();
-    let page = paging::Page::new();
-    let mut filling = Filling { page, items: 0, after: from.after, full: false };
-    let (mut scanned, mut at_end) = (0, false);
-    while !at_end && !filling.full && scanned < SCANNED_AT_MOST {
-        let records = read(app, caller, &from).await?;
-        at_end = records.is_empty();
-        scanned += records.len();
-        let (asked, bound) = (app.clone(), caller.actor.project.clone());
-        let more = move || filling.with(&asked, bound.as_ref(), &records, limit);
-        filling = match limit <= paging::WRITTEN_AT_ONCE {
-            true => more()?,
-            false => app.aside(&caller.token, more).await??,
-        };
-        if filling.after > from.after {
-            from = Place { after: filling.after, named: true };
-        }
-        at_end |= !filling.full && from.after >= end;
-    }
-    let cursor = (!at_end).then(|| caller.position(app, from.after));
-    let bytes = filling.page.end(cursor.as_deref());
-    Ok(answer_bytes(app, caller, StatusCode::OK, end, None, bytes))
-}
-
-async fn follow(app: App, caller: Caller, from: Place) -> Reply {
+async fn follow(app: App, caller: Caller, filter: EventFilter, from: Place) -> Reply {
     let permit = app.stream_permit(&caller.token)?;
     // A place that is archived is told with its status, before the stream begins.
     read(&app, &caller, &from).await?;
@@ -234,7 +208,7 @@ async fn follow(app: App, caller: Caller, from: Place) -> Reply {
     tokio::spawn(async move {
         // Held until the stream has ended.
         let _permit: StreamPermit = permit;
-        produce(app, caller, from, outlet).await;
+        produce(app, caller, filter, from, outlet).await;
     });
     Ok(response.into_response())
 }
@@ -250,10 +224,17 @@ pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
 /// What comes behind a place, up to the end that followers were told of. Followers at the same
 /// place share one text. Who reads far behind the others reads alone; after a burst all of them are a
 /// little behind.
-async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<Batch>> {
+async fn batch(
+    app: &App,
+    caller: &Caller,
+    filter: &EventFilter,
+    from: &Place,
+    end: Seq,
+) -> Reply<Arc<Batch>> {
     let bound = &caller.actor.project;
     let mut making = None;
-    while making.is_none() && end.0 - from.after.0 <= BURST {
+    // Who chose some of the events has a text of their own.
+    while filter.is_empty() && making.is_none() && end.0 - from.after.0 <= BURST {
         match app.feed().next_text(bound, from.after) {
             NextText::Made(made) => return Ok(made),
             NextText::Make(text) => making = Some(text),
@@ -266,7 +247,7 @@ async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<
             break;
         }
         upto = record.seq;
-        let Some(view) = view(app, bound.as_ref(), &record) else { continue };
+        let Some(view) = view(app, bound.as_ref(), filter, &record) else { continue };
         let Ok(json) = serde_json::to_string(&view) else { return Err(Failure::internal()) };
         text.push_str("id: ");
         text.push_str(&view.cursor);
@@ -283,7 +264,7 @@ async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<
     Ok(made)
 }
 
-async fn produce(app: App, caller: Caller, mut from: Place, outlet: Outlet) {
+async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place, outlet: Outlet) {
     let (mut told, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
     loop {
@@ -304,7 +285,7 @@ async fn produce(app: App, caller: Caller, mut from: Place, outlet: Outlet) {
         }
         if from.after < end {
             // A failure ends the stream; the reader comes back with its last id and is told why.
-            let Ok(batch) = batch(&app, &caller, &from, end).await else { return };
+            let Ok(batch) = batch(&app, &caller, &filter, &from, end).await else { return };
             let moved = batch.upto > from.after;
             from = Place { after: batch.upto, named: true };
             if !batch.text.is_empty() {

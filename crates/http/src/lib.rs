@@ -6,6 +6,8 @@ mod brand;
 mod console;
 mod endpoints;
 mod error;
+mod event_filter;
+mod event_pages;
 mod events;
 mod extract;
 mod fabric;
@@ -35,6 +37,8 @@ mod report;
 mod reservations;
 mod runbooks;
 mod seal;
+mod search;
+mod session;
 mod site;
 mod telemetry;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use utoipa::{OpenApi as _, PartialSchema};
         description = "A GPU cloud's control plane: jobs, nodes, topology and the log of everything that happened.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    components(schemas(muster_api::ErrorBody, muster_api::LogLine))
+    components(schemas(muster_api::ErrorBody, muster_api::EventOrder, muster_api::LogLine))
 )]
 struct Description;
 

@@ -14,6 +14,7 @@ pub(crate) struct Sealer {
     mask: hmac::Key,
     hash: hmac::Key,
     version: hmac::Key,
+    session: hmac::Key,
 }
 
 /// Bits of each half of a version that is sealed. Both halves together are what readers that know only
@@ -33,12 +34,30 @@ impl Sealer {
             mask: derive(b"muster cursor mask"),
             hash: derive(b"muster keyed hash"),
             version: derive(b"muster version"),
+            session: derive(b"muster session"),
         }
     }
 
     /// A hash that nobody without the site's key can try guesses against.
     pub(crate) fn keyed_hash(&self, data: &[u8]) -> Vec<u8> {
         hmac::sign(&self.hash, data).as_ref().to_vec()
+    }
+
+    /// What only this site can write under a session of a token with this hash, up to this moment.
+    pub(crate) fn session_proof(&self, token: &str, until: i64, hash: &str) -> String {
+        let mut c = hmac::Context::with_key(&self.session);
+        c.update(&until.to_be_bytes());
+        // Neither has a line end in it.
+        c.update(token.as_bytes());
+        c.update(b"\n");
+        c.update(hash.as_bytes());
+        URL_SAFE_NO_PAD.encode(c.sign())
+    }
+
+    /// The name of this site's cookie: browsers keep those of all ports of a machine together.
+    pub(crate) fn session_name(&self) -> String {
+        let mark = URL_SAFE_NO_PAD.encode(&hmac::sign(&self.session, b"name").as_ref()[..6]);
+        format!("muster_session_{mark}")
     }
 
     fn tag(&self, project: &ProjectName, seq: [u8; 8]) -> [u8; 8] {

@@ -1,6 +1,6 @@
 //! The server itself: who asks, how it stands, figures.
 
-use super::auth::{MaybeCaller, Reader};
+use super::auth::{Caller, MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
 use super::figures::offered;
@@ -9,7 +9,7 @@ use super::nodes::held_gpus;
 use super::{App, Registry, answer};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Response};
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
@@ -24,6 +24,11 @@ const SKEW_MS: u64 = 30_000;
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/whoami", tag = "site",
     responses((status = 200, description = "Who asks.", body = WhoAmI))))]
 pub(crate) async fn whoami(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    Ok(who(&app, &caller))
+}
+
+/// Who the caller is.
+pub(crate) fn who(app: &App, caller: &Caller) -> Response {
     let (seq, site) = app.brain().read(|s| (s.seq, s.site.clone().unwrap_or_default()));
     let body = WhoAmI {
         name: caller.actor.name.clone(),
@@ -33,7 +38,7 @@ pub(crate) async fn whoami(State(app): State<App>, Reader(caller): Reader) -> Re
         expires_at: caller.expires_at.map(Into::into),
         site: site.to_string(),
     };
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+    answer(app, caller, StatusCode::OK, seq, None, &body)
 }
 
 /// Say how the server stands.

@@ -3,7 +3,7 @@
 use crate::clean::Cleaner;
 use crate::fail::Fail;
 use crate::output;
-use muster_api::{Event, Job, LogStream, LogsQuery};
+use muster_api::{Event, EventsQuery, Job, LogStream, LogsQuery};
 use muster_client::{Client, ClientError, Piece};
 use muster_model::job::JobState;
 use std::collections::BTreeMap;
@@ -210,19 +210,16 @@ fn is_over(job: &Job, attempt: u32) -> bool {
 /// What happens from now on, in a task of its own.
 pub fn news(client: &Client) -> mpsc::Receiver<Result<Event, ClientError>> {
     match client.position() {
-        Some(place) => events(client, Some(place)),
+        Some(place) => events(client, EventsQuery { after: Some(place), ..EventsQuery::default() }),
         // The whole log would be no news: better none, the callers look now and then.
         None => mpsc::channel(1).1,
     }
 }
 
-/// The log as it grows, in a task of its own.
-pub fn events(
-    client: &Client,
-    after: Option<String>,
-) -> mpsc::Receiver<Result<Event, ClientError>> {
+/// The events that a query chooses as they come, in a task of its own.
+pub fn events(client: &Client, wanted: EventsQuery) -> mpsc::Receiver<Result<Event, ClientError>> {
     let (tx, rx) = mpsc::channel(256);
-    let mut follow = client.follow_events(after);
+    let mut follow = client.follow_chosen_events(wanted);
     tokio::spawn(async move {
         loop {
             let next = follow.next().await;

@@ -3,33 +3,90 @@ import type { components, paths } from './schema';
 
 export type Schemas = components['schemas'];
 
-const KEY = 'muster.token';
-let token = sessionStorage.getItem(KEY);
-const listeners = new Set<() => void>();
-let refusal = '';
+/** Says that a request comes from this page: a write with the session's cookie needs it. */
+const OWN = { 'Muster-Console': '1' };
 
-/** Who is logged in, in this tab only. */
+/** Where other tabs hear that the user has logged out. */
+const LEFT = 'muster.left';
+
+export type SessionState = 'asking' | 'in' | 'out';
+
+let state: SessionState = 'asking';
+let number = 0;
+let refusal = '';
+const listeners = new Set<() => void>();
+
+function become(next: SessionState, why = '') {
+  if (next === 'in' && state !== 'in') number++;
+  state = next;
+  refusal = why;
+  for (const l of listeners) l();
+}
+
+/**
+ * Who is logged in, in all tabs of this browser. The server gives it a cookie that no script can read; the
+ * token is kept nowhere.
+ */
 export const session = {
-  token: () => token,
+  state: () => state,
+  /** Grows with every login: what was read for one user is not shown to the next. */
+  number: () => number,
+  /** Is somebody logged in, as far as is known? */
+  open: () => state !== 'out',
   /** Why the last session ended. */
   refusal: () => refusal,
-  enter(given: string) {
-    token = given;
-    refusal = '';
-    sessionStorage.setItem(KEY, given);
-    for (const l of listeners) l();
+  /** Asks whether this browser has a session. A server that is away has not said no. */
+  async ask() {
+    try {
+      const answer = await fetch('/v1/whoami', { headers: OWN, cache: 'no-store' });
+      become(answer.status === 401 ? 'out' : 'in');
+    } catch {
+      become('in');
+    }
   },
+  /** Begins a session with this token; gives why not, or null. */
+  async enter(token: string): Promise<string | null> {
+    const headers = { ...OWN, Authorization: `Bearer ${token}` };
+    try {
+      const answer = await fetch('/v1/session', { method: 'POST', headers, cache: 'no-store' });
+      if (!answer.ok) return (await refused(answer)).message;
+    } catch {
+      return 'The server cannot be reached.';
+    }
+    become('in');
+    return null;
+  },
+  /** The server says that the session is over. */
   leave(why = '') {
-    token = null;
-    refusal = why;
-    sessionStorage.removeItem(KEY);
-    for (const l of listeners) l();
+    if (state !== 'out') become('out', why);
+  },
+  /** The user logs out, in all tabs. */
+  async end() {
+    try {
+      const answer = await fetch('/v1/session', { method: 'DELETE', headers: OWN, cache: 'no-store' });
+      // A session that is over already needs no end.
+      if (!answer.ok && answer.status !== 401) throw await refused(answer);
+    } catch (e) {
+      become('out', `The server did not end the session (${(e as Error).message}): it is still logged in.`);
+      return;
+    }
+    become('out');
+    try {
+      localStorage.setItem(LEFT, String(Date.now()));
+    } catch {
+      // Other tabs hear of it with their next request.
+    }
   },
   subscribe(listener: () => void) {
     listeners.add(listener);
     return () => listeners.delete(listener);
   },
 };
+
+if (typeof window !== 'undefined')
+  window.addEventListener('storage', (e) => {
+    if (e.key === LEFT && e.newValue) session.leave();
+  });
 
 /** What the server says when it says no. */
 export class ApiError extends Error {
@@ -57,7 +114,7 @@ export async function refused(response: Response): Promise<ApiError> {
 
 const auth: Middleware = {
   onRequest({ request }) {
-    if (token) request.headers.set('Authorization', `Bearer ${token}`);
+    for (const [name, value] of Object.entries(OWN)) request.headers.set(name, value);
     return request;
   },
   async onResponse({ response }) {
@@ -86,10 +143,10 @@ export function once(): { 'Idempotency-Key': string } {
   return { 'Idempotency-Key': [...bytes].map((b) => b.toString(16).padStart(2, '0')).join('') };
 }
 
-/** A stream with the token in its head, which `EventSource` cannot send. */
+/** A stream of bytes, with the headers that `EventSource` cannot send. */
 export async function stream(path: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (token) headers.set('Authorization', `Bearer ${token}`);
+  for (const [name, value] of Object.entries(OWN)) headers.set(name, value);
   const response = await fetch(path, { ...init, headers, cache: 'no-store' });
   if (response.ok && response.body) return response;
   const error = await refused(response);

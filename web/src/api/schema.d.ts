@@ -275,7 +275,9 @@ export interface paths {
         /**
          * Read the log, or follow it with `Accept: text/event-stream`.
          * @description Without `after` it begins with the oldest event that is kept. A stream resumes behind
-         *     `Last-Event-ID`. Tokens that are bound to a project see their project's events only.
+         *     `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
+         *     at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
+         *     null.
          */
         get: operations["get_events"];
         put?: never;
@@ -1596,6 +1598,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search jobs, nodes, GPUs, users, projects, incidents, findings and runbooks.
+         * @description Only what the caller may read is searched: the GPUs' serial numbers and UUIDs, incidents and runbooks
+         *     for tokens that are bound to no project.
+         */
+        get: operations["get_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -1643,6 +1666,27 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a session: a browser shows the cookie of this answer instead of the token.
+         * @description It ends when the browser is closed, after 7 days, or with the token.
+         */
+        post: operations["post_session"];
+        /** End the session of this browser. */
+        delete: operations["delete_session"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2802,6 +2846,11 @@ export interface components {
             basis: string;
             earliest?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description Which events come first.
+         * @enum {string}
+         */
+        EventOrder: "oldest" | "newest";
         /**
          * @description Input or decision.
          * @enum {string}
@@ -4941,9 +4990,9 @@ export interface components {
              */
             seq?: number | null;
         };
-        /** @description A page of the log, oldest first. */
+        /** @description A page of the log, in the order that was asked for. */
         LogEventList: {
-            /** @description Goes into `after` for the next page; null when this page reached the log's end. */
+            /** @description Goes into `after`, or into `before` where the newest come first, for the next page; null on the last one. */
             cursor?: string | null;
             /** @description The events of this page. */
             items: components["schemas"]["LogEvent"][];
@@ -6771,6 +6820,33 @@ export interface components {
              */
             project: string | null;
         };
+        /** @description Something that was found. */
+        SearchHit: {
+            /** @description More about it, in a few words. */
+            detail: string;
+            /** @description What a finding or an incident is about, such as `gpu:hgx-01/3`. */
+            entity?: string | null;
+            /** @description Its id or name; of a GPU `NODE/INDEX`. */
+            id: string;
+            /** @description What it is. */
+            kind: components["schemas"]["SearchKind"];
+            /** @description Its state, where it has one. */
+            state?: string | null;
+            /** @description What people call it. */
+            title: string;
+        };
+        /** @description What was found, best match first. */
+        SearchHitList: {
+            /** @description Exact matches first, then beginnings, then beginnings of words, then the rest. */
+            items: components["schemas"]["SearchHit"][];
+            /** @description There may be more than is listed here: type more of what is searched for. */
+            more: boolean;
+        };
+        /**
+         * @description What was found.
+         * @enum {string}
+         */
+        SearchKind: "job" | "node" | "gpu" | "user" | "project" | "incident" | "finding" | "runbook";
         /** @description Names of a project's secrets. */
         SecretList: {
             /** @description Where the next page starts; null on the last one. */
@@ -8554,6 +8630,22 @@ export interface operations {
             query?: {
                 /** @description Only events after this one: a sequence number, or the cursor of a page. */
                 after?: string;
+                /** @description Only events before this one, newest first: a sequence number, or the cursor of a page. */
+                before?: string;
+                /** @description Which events come first. */
+                order?: components["schemas"]["EventOrder"];
+                /** @description Only events of this moment or later. */
+                from?: components["schemas"]["Timestamp"];
+                /** @description Only events before this moment. */
+                to?: components["schemas"]["Timestamp"];
+                /** @description Only events of this kind; several are separated by commas; `node_*` means all that begin so. */
+                kind?: string;
+                /** @description Only what this actor caused: `user:ann`, or `ann`. */
+                actor?: string;
+                /** @description Only events about this: `job:42`, `node:hgx-01`, `project:nlp`, `finding:7`, `gpu:hgx-01/3`, … */
+                object?: string;
+                /** @description Only events with this text somewhere in them, in capital or small letters; at most 200 characters. */
+                text?: string;
                 /** @description At most so many. */
                 limit?: number;
             };
@@ -11986,6 +12078,41 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_search: {
+        parameters: {
+            query?: {
+                /** @description What is searched for: an id, or a part of a name, a serial number or a UUID; at most 200 characters. */
+                q?: string;
+                /** @description At most so many; 20 when absent. */
+                limit?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found, best match first. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchHitList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_secrets: {
         parameters: {
             query?: {
@@ -12133,6 +12260,76 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who logged in, with the cookie. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoAmI"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is taken back. */
+            204: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

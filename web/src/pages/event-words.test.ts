@@ -1,14 +1,8 @@
 import { expect, test } from 'vitest';
-import { about, beginning } from './event-words';
+import { about } from './event-words';
 
 const event = (kind: string, data: object) =>
   about({ cursor: '1', at: '2030-01-31T00:00:00Z', kind, origin: 'input', actor: 'a', data } as never);
-
-test('the list begins a little before the end; where that is sealed, with the oldest that is kept', () => {
-  expect(beginning('1000')).toBe('700');
-  expect(beginning('12')).toBe('0');
-  expect(beginning('q2Jx_0sealedForOneProj')).toBeNull();
-});
 
 test("an agent's key is no job", () => {
   expect(event('node_enrolled', { node: 'n1', key: 'ab12', machine: 'm' })).toMatchObject({

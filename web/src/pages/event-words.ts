@@ -2,16 +2,6 @@ import type { Schemas } from '../api/client';
 
 type Event = Schemas['LogEvent'];
 
-const FIRST = 300;
-
-/**
- * Where the list of events begins, given where the log ends. Null: with the oldest event that is kept.
- * The position of a token that is bound to a project is sealed, so nothing can be taken off it.
- */
-export function beginning(end: string): string | null {
-  return /^\d+$/.test(end) ? String(Math.max(0, Number(end) - FIRST)) : null;
-}
-
 const entityOf = (d: Record<string, never>): string | undefined =>
   [d.finding, d.seen, d.incident, d.alert, d.condition, d.breaker, d]
     // biome-ignore lint/suspicious/noExplicitAny: the log's own shape, which the API does not describe

@@ -1,179 +1,234 @@
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useEffect, useMemo, useRef, useState } from 'react';
-import { api, type Schemas, session, stream } from '../api/client';
-import { Clock, Empty, Problem, Word } from '../ui/parts';
-import { about, beginning } from './event-words';
+import { type FormEvent, useEffect, useState } from 'react';
+import {
+  cleaned,
+  csv,
+  type EventSearch,
+  fromField,
+  isChosen,
+  type LogEvent,
+  toField,
+  together,
+} from '../find/events';
+import { useTail } from '../find/use-tail';
+import { events as eventPages } from '../queries';
+import { Clock, count, Empty, Problem, Word } from '../ui/parts';
+import { about } from './event-words';
 
-type Event = Schemas['LogEvent'];
-
-const KEPT = 2000;
-
-/** The newest part of the log, and what is added to it. */
-function useLog(): { events: Event[]; error: Error | null; live: boolean } {
-  const [events, setEvents] = useState<Event[]>([]);
-  const [error, setError] = useState<Error | null>(null);
-  const [live, setLive] = useState(false);
-  // Null: the oldest event that is kept comes first.
-  const last = useRef<string | null | undefined>(undefined);
-  useEffect(() => {
-    const stop = new AbortController();
-    const follow = async () => {
-      if (last.current === undefined) {
-        const { response } = await api.GET('/v1/whoami', { signal: stop.signal });
-        last.current = beginning(response.headers.get('Muster-Seq') ?? '0');
-      }
-      const headers: Record<string, string> = { Accept: 'text/event-stream' };
-      if (last.current !== null) headers['Last-Event-ID'] = last.current;
-      const response = await stream('/v1/events', { signal: stop.signal, headers });
-      setLive(true);
-      setError(null);
-      const reader = (response.body as ReadableStream<Uint8Array>)
-        .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
-        .getReader();
-      let rest = '';
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        const blocks = (rest + value).split('\n\n');
-        rest = blocks.pop() ?? '';
-        const fresh: Event[] = [];
-        for (const block of blocks) {
-          const data = block.split('\n').find((l) => l.startsWith('data: '));
-          if (data) fresh.push(JSON.parse(data.slice(6)) as Event);
-        }
-        if (fresh.length) {
-          last.current = fresh[fresh.length - 1].cursor;
-          fresh.reverse();
-          setEvents((old) => [...fresh, ...old].slice(0, KEPT));
-        }
-      }
-    };
-    const run = async () => {
-      while (!stop.signal.aborted && session.token()) {
-        try {
-          await follow();
-        } catch (e) {
-          if (stop.signal.aborted) return;
-          const status = (e as { status?: number }).status;
-          if (status === 410 || status === 400) {
-            // Archived meanwhile: the oldest that is kept comes first. Past the end: another log, asked anew.
-            last.current = status === 410 ? null : undefined;
-            setEvents([]);
-          }
-          setError(e as Error);
-        }
-        setLive(false);
-        await new Promise((r) => setTimeout(r, 2000));
-      }
-    };
-    void run();
-    return () => stop.abort();
-  }, []);
-  return { events, error, live };
-}
+const HOUR = 3_600_000;
+const RANGES: [string, number][] = [
+  ['last hour', HOUR],
+  ['last day', 24 * HOUR],
+  ['last week', 7 * 24 * HOUR],
+  ['last 30 days', 30 * 24 * HOUR],
+];
 
 export function EventsPage() {
-  const { events, error, live } = useLog();
   const search = useSearch({ from: '/events' });
   const navigate = useNavigate({ from: '/events' });
-  const [open, setOpen] = useState<string | null>(null);
-  const words = (search.find ?? '').toLowerCase();
-  const shown = useMemo(
-    () =>
-      words
-        ? events.filter((e) => `${e.kind} ${e.actor} ${JSON.stringify(e.data)}`.toLowerCase().includes(words))
-        : events,
-    [events, words],
-  );
+  const query = useInfiniteQuery(eventPages(search));
+  const first = query.data?.pages[0];
+  // A range that has ended grows no more.
+  const end = search.to ? null : (first?.end ?? null);
+  const { fresh, error, live } = useTail(search, end, () => void query.refetch());
+  const shown = together(fresh, query.data?.pages.flatMap((p) => p.items) ?? []);
+  const show = (next: EventSearch) => void navigate({ search: next });
   return (
     <main className="page" id="page">
       <div className="head">
         <h1>Events</h1>
-        <span className="dim">
-          <Word tone={live ? 'ok' : 'plain'}>{live ? 'as they come' : 'connecting'}</Word>
-        </span>
-        <input
-          type="search"
-          className="search"
-          aria-label="Search events"
-          placeholder="Search in what is shown"
-          value={search.find ?? ''}
-          onChange={(e) => void navigate({ search: { find: e.target.value || undefined }, replace: true })}
-        />
-        <span className="dim">
-          {shown.length} of the newest {events.length}
-        </span>
+        {end !== null && (
+          <span className="dim">
+            <Word tone={live ? 'ok' : 'plain'}>{live ? 'as they come' : 'connecting'}</Word>
+          </span>
+        )}
+        <span className="dim">{count(shown.length, 'event')} shown, newest first</span>
+        <div className="actions">
+          <button type="button" disabled={shown.length === 0} onClick={() => save(shown)}>
+            Download CSV
+          </button>
+        </div>
       </div>
+      <Filters search={search} show={show} />
       {error && <Problem error={error} />}
+      {query.error && <Problem error={query.error} again={() => void query.refetch()} />}
       <div className="panel scroll-x">
         {shown.length === 0 ? (
-          <Empty title="Nothing yet">
+          <Empty
+            title={query.isPending ? 'Loading…' : isChosen(search) ? 'Nothing matches so far' : 'Nothing yet'}
+          >
             <p>
-              Everything that happens is an event in one log: submissions, placements, faults, remedies,
-              operators' words.
+              {isChosen(search)
+                ? 'No event of this kind was found in the part of the log that was searched.'
+                : "Everything that happens is an event in one log: submissions, placements, faults, remediation, operators' actions."}
             </p>
           </Empty>
         ) : (
-          <table className="cards">
-            <thead>
-              <tr>
-                <th>At</th>
-                <th>What</th>
-                <th>Job</th>
-                <th>Node</th>
-                <th>Particulars</th>
-                <th>By</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.slice(0, 500).map((e) => {
-                const a = about(e);
-                return (
-                  <tr key={e.cursor}>
-                    <td className="nowrap dim">
-                      <Clock at={e.at} />
-                    </td>
-                    <td className="nowrap">
-                      <button
-                        type="button"
-                        className="quiet flat"
-                        aria-expanded={open === e.cursor}
-                        onClick={() => setOpen(open === e.cursor ? null : e.cursor)}
-                      >
-                        {e.kind.replaceAll('_', ' ')}
-                      </button>
-                    </td>
-                    <td className="nowrap" data-l={a.job && 'job'}>
-                      {a.job && (
-                        <Link to="/jobs/$id" params={{ id: a.job }}>
-                          {a.job}
-                        </Link>
-                      )}
-                    </td>
-                    <td className="nowrap">
-                      {a.node && (
-                        <Link to="/nodes/$name" params={{ name: a.node }}>
-                          {a.node}
-                        </Link>
-                      )}
-                    </td>
-                    <td className="whole">
-                      {open === e.cursor ? (
-                        <pre className="log">{JSON.stringify(e.data, null, 2)}</pre>
-                      ) : (
-                        a.text
-                      )}
-                    </td>
-                    <td className="nowrap dim" data-l="by">
-                      {e.actor}
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
+          <EventTable events={shown} show={show} />
         )}
       </div>
+      {query.hasNextPage && (
+        <p>
+          <button
+            type="button"
+            disabled={query.isFetchingNextPage}
+            onClick={() => void query.fetchNextPage()}
+          >
+            {query.isFetchingNextPage ? 'Loading…' : 'Load more'}
+          </button>{' '}
+          <span className="dim">older events</span>
+        </p>
+      )}
+      {query.data && !query.hasNextPage && shown.length > 0 && (
+        <p className="dim">These are all, as far back as the log is kept.</p>
+      )}
     </main>
+  );
+}
+
+/** Saves what is shown as a file. */
+function save(shown: LogEvent[]) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([csv(shown)], { type: 'text/csv' }));
+  link.download = `events-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** What the address says as fields; Enter or the button asks for it. */
+function Filters({ search, show }: { search: EventSearch; show: (next: EventSearch) => void }) {
+  const [draft, setDraft] = useState(search);
+  useEffect(() => setDraft(search), [search]);
+  const set = (part: EventSearch) => setDraft({ ...draft, ...part });
+  const submit = (e: FormEvent) => {
+    e.preventDefault();
+    show(cleaned(draft));
+  };
+  const field = (name: 'find' | 'kind' | 'actor' | 'object', label: string, like: string) => (
+    <label>
+      {label}
+      <input
+        type={name === 'find' ? 'search' : 'text'}
+        value={draft[name] ?? ''}
+        placeholder={like}
+        maxLength={200}
+        autoComplete="off"
+        spellCheck={false}
+        onChange={(e) => set({ [name]: e.target.value })}
+      />
+    </label>
+  );
+  const moment = (name: 'from' | 'to', label: string) => (
+    <label>
+      {label}
+      <input
+        type="datetime-local"
+        value={toField(draft[name])}
+        onChange={(e) => set({ [name]: fromField(e.target.value) })}
+      />
+    </label>
+  );
+  return (
+    <form className="filters" aria-label="Which events" onSubmit={submit}>
+      {field('find', 'Text', 'anywhere in the event')}
+      {field('kind', 'Kinds', 'job_submitted,node_*')}
+      {field('actor', 'By', 'user:ann')}
+      {field('object', 'About', 'job:42, node:hgx-01')}
+      {moment('from', 'From')}
+      {moment('to', 'Until')}
+      <label>
+        Range
+        <select
+          value=""
+          onChange={(e) => {
+            const from = new Date(Date.now() - Number(e.target.value)).toISOString();
+            show({ ...cleaned(draft), from, to: undefined });
+          }}
+        >
+          <option value="" disabled>
+            choose
+          </option>
+          {RANGES.map(([word, ms]) => (
+            <option key={ms} value={ms}>
+              {word}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="submit">Show</button>
+      {isChosen(search) && (
+        <button type="button" className="quiet" onClick={() => show({})}>
+          Show all
+        </button>
+      )}
+    </form>
+  );
+}
+
+function EventTable({ events, show }: { events: LogEvent[]; show: (next: EventSearch) => void }) {
+  const [open, setOpen] = useState<string | null>(null);
+  return (
+    <table className="cards">
+      <thead>
+        <tr>
+          <th>At</th>
+          <th>Event</th>
+          <th>Job</th>
+          <th>Node</th>
+          <th>Details</th>
+          <th>By</th>
+        </tr>
+      </thead>
+      <tbody>
+        {events.map((e) => {
+          const a = about(e);
+          return (
+            <tr key={e.cursor}>
+              <td className="nowrap dim">
+                <Clock at={e.at} />
+              </td>
+              <td className="nowrap">
+                <button
+                  type="button"
+                  className="quiet flat"
+                  aria-expanded={open === e.cursor}
+                  onClick={() => setOpen(open === e.cursor ? null : e.cursor)}
+                >
+                  {e.kind.replaceAll('_', ' ')}
+                </button>
+              </td>
+              <td className="nowrap" data-l={a.job && 'job'}>
+                {a.job && (
+                  <Link to="/jobs/$id" params={{ id: a.job }}>
+                    {a.job}
+                  </Link>
+                )}
+              </td>
+              <td className="nowrap">
+                {a.node && (
+                  <Link to="/nodes/$name" params={{ name: a.node }}>
+                    {a.node}
+                  </Link>
+                )}
+              </td>
+              <td className="whole">
+                {open === e.cursor ? <pre className="log">{JSON.stringify(e.data, null, 2)}</pre> : a.text}
+              </td>
+              <td className="nowrap" data-l="by">
+                <button
+                  type="button"
+                  className="quiet flat dim"
+                  title="Show only what they did"
+                  onClick={() => show({ actor: e.actor })}
+                >
+                  {e.actor}
+                </button>
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
   );
 }

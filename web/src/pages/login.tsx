@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { refused, session } from '../api/client';
+import { session } from '../api/client';
 import { BrandLink, BrandMark } from '../ui/mark';
 
 export function Login() {
@@ -9,18 +9,9 @@ export function Login() {
     const token = String(form.get('token') ?? '').trim();
     setBusy(true);
     setWhy('');
-    try {
-      const answer = await fetch('/v1/whoami', {
-        headers: { Authorization: `Bearer ${token}` },
-        cache: 'no-store',
-      });
-      if (answer.ok) session.enter(token);
-      else setWhy((await refused(answer)).message);
-    } catch {
-      setWhy('The server cannot be reached.');
-    } finally {
-      setBusy(false);
-    }
+    const refusal = await session.enter(token);
+    setBusy(false);
+    if (refusal !== null) setWhy(refusal);
   };
   return (
     <main className="login">
@@ -35,7 +26,8 @@ export function Login() {
         </h1>
         <p className="dim">
           Paste a token. <code>muster up</code> writes one to <code>admin.token</code> in its data directory;{' '}
-          <code>muster token create</code> makes others. It is kept in this tab only.
+          <code>muster token create</code> makes others. The session is this browser's: it ends when you log
+          out, close the browser, or the token ends.
         </p>
         <label htmlFor="token">Token</label>
         <input

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PAGES, pageNamed, pagesFor, title } from './pages';
+import { groupsOf, PAGES, pageNamed, pageOf, pagesFor, TENANT, title } from './pages';
 
 test('every page has a letter of its own', () => {
   expect(new Set(PAGES.map((p) => p.key)).size).toBe(PAGES.length);
@@ -29,4 +29,28 @@ test('each address has a title', () => {
   expect(title('/debug/jobs/42_3')).toBe('Debug job 42_3');
   expect(title('/nodes/a01/gpus/3')).toBe('a01 GPU 3');
   expect(title('/nonsense')).toBe('No such page');
+});
+
+test('every page is in one group, and a group without pages is not there', () => {
+  const all = groupsOf(PAGES).flatMap((g) => g.pages.map((p) => p.to));
+  expect(all.toSorted()).toEqual(PAGES.map((p) => p.to).toSorted());
+  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Reliability', 'Admin']);
+  expect(groupsOf(PAGES.filter((p) => p.to === '/jobs')).map((g) => g.label)).toEqual(['Work']);
+  const reliability = groupsOf(pagesFor(false)).find((g) => g.label === 'Reliability');
+  expect(reliability?.pages.map((p) => p.to)).not.toContain('/runbooks');
+});
+
+test('every address belongs to a page', () => {
+  expect(pageOf('/')).toBe('/');
+  expect(pageOf('/jobs/42')).toBe('/jobs');
+  expect(pageOf('/debug/jobs/42')).toBe('/jobs');
+  expect(pageOf('/incidents/7')).toBe('/oncall');
+  expect(pageOf('/runbook-runs/7')).toBe('/runbooks');
+  expect(pageOf('/nonsense')).toBeNull();
+});
+
+test('a tenant has four pages in the bar, all of which it may see', () => {
+  expect(TENANT.map((t) => t.label)).toEqual(['My work', 'My quota', 'My usage', 'Status']);
+  const seen = pagesFor(false).map((p) => p.to);
+  for (const t of TENANT) expect(seen).toContain(t.to);
 });

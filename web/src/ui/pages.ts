@@ -16,6 +16,45 @@ export const PAGES = [
 
 export type Page = (typeof PAGES)[number];
 
+type To = Page['to'];
+
+/** Pages that belong together. */
+export interface Group {
+  label: string;
+  pages: Page[];
+}
+
+const GROUPS: { label: string; pages: To[] }[] = [
+  { label: 'Work', pages: ['/jobs', '/reservations'] },
+  { label: 'Fleet', pages: ['/', '/nodes', '/topology', '/simulator'] },
+  { label: 'Reliability', pages: ['/oncall', '/slos', '/runbooks'] },
+  { label: 'Admin', pages: ['/quotas', '/executive', '/events'] },
+];
+
+/** What a token that is bound to a project comes for. The other pages are there by search and by key. */
+export const TENANT: { to: To; label: string }[] = [
+  { to: '/jobs', label: 'My work' },
+  { to: '/quotas', label: 'My quota' },
+  { to: '/executive', label: 'My usage' },
+  { to: '/oncall', label: 'Status' },
+];
+
+/** The groups with those of these pages that are in them; none that would be empty. */
+export function groupsOf(pages: readonly Page[]): Group[] {
+  return GROUPS.map(({ label, pages: tos }) => ({
+    label,
+    pages: tos.flatMap((to) => pages.find((p) => p.to === to) ?? []),
+  })).filter((g) => g.pages.length > 0);
+}
+
+const UNDER: Record<string, To> = { debug: '/jobs', incidents: '/oncall', 'runbook-runs': '/runbooks' };
+
+/** The page of the bar that an address belongs to. */
+export function pageOf(path: string): To | null {
+  const first = path.split('/')[1] ?? '';
+  return UNDER[first] ?? PAGES.find((p) => p.to === `/${first}`)?.to ?? null;
+}
+
 /** Those that a token has something on: what is the whole site's is not for one project. */
 export function pagesFor(whole: boolean | null): Page[] {
   return PAGES.filter((p) => whole !== false || !('site' in p));

@@ -2,14 +2,16 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { session } from '../api/client';
+import { ownEntries } from '../find/commands';
+import { Palette } from '../find/palette';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
-import { type Page, pagesFor, title } from './pages';
-import { exact } from './parts';
+import { groupsOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
+import { count, exact } from './parts';
 import { choose, useTheme } from './theme';
 import { chooseUtc, useUtc, wall } from './zone';
 
@@ -25,12 +27,18 @@ function typing(e: KeyboardEvent): boolean {
   return t.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(t.tagName);
 }
 
-/** `/` searches, `g` and a letter goes to a page, `?` says so. */
-function useKeys(help: () => void, pages: Page[]) {
+/** Ctrl or Cmd and `K` finds anything, `/` searches the page, `g` and a letter goes to a page, `?` says so. */
+function useKeys(help: () => void, find: () => void, pages: Page[]) {
   const navigate = useNavigate();
   const armed = useRef(0);
   useEffect(() => {
     const down = (e: KeyboardEvent) => {
+      if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === 'k') {
+        e.preventDefault();
+        // What is asked is to be answered first.
+        if (!document.querySelector('dialog[open]')) find();
+        return;
+      }
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e)) return;
       if (e.key === '/') {
         const box = document.querySelector<HTMLInputElement>('input[type="search"]');
@@ -47,7 +55,16 @@ function useKeys(help: () => void, pages: Page[]) {
     };
     window.addEventListener('keydown', down);
     return () => window.removeEventListener('keydown', down);
-  }, [navigate, help, pages]);
+  }, [navigate, help, find, pages]);
+}
+
+/** One link of the bar. */
+interface Tab {
+  label: string;
+  to: Page['to'];
+  open: boolean;
+  /** Beside it stands how much waits for approval. */
+  counts: boolean;
 }
 
 export function Shell() {
@@ -58,17 +75,35 @@ export function Shell() {
   const { zone } = wall(Date.now());
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
+  const [finding, setFinding] = useState(false);
+  const [openFind] = useState(() => () => setFinding(true));
   const me = useQuery(whoami());
-  const { whole } = rightsOf(me.data);
+  const rights = rightsOf(me.data);
+  const { whole } = rights;
   const pages = useMemo(() => pagesFor(whole), [whole]);
-  useKeys(openHelp, pages);
+  useKeys(openHelp, openFind, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
+  const page = pageOf(path);
+  const groups = useMemo(() => groupsOf(pages), [pages]);
+  // Nobody who sees one project is shown the sections of a site.
+  const group = whole === false ? undefined : groups.find((g) => g.pages.some((p) => p.to === page));
+  const tabs: Tab[] =
+    whole === false
+      ? TENANT.map((t) => ({ ...t, open: t.to === page, counts: false }))
+      : groups.map((g) => ({
+          label: g.label,
+          to: g.pages[0].to,
+          open: g === group,
+          counts: g.pages.some((p) => p.to === '/oncall'),
+        }));
   const bar = useRef<HTMLElement>(null);
+  const row = useRef<HTMLElement>(null);
   // Pages that do not fit scroll sideways: the one that is open is to be seen.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the bar follows the path and what is in it
   useEffect(() => {
-    bar.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+    for (const nav of [bar, row])
+      nav.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
   }, [path, pages]);
   useEffect(() => {
     document.title = `${title(path)} · ${brand.name}`;
@@ -84,17 +119,17 @@ export function Shell() {
         <Link to="/" className="brand">
           <BrandMark />
         </Link>
-        <nav aria-label="Pages" ref={bar}>
-          {pages.map((p) => (
+        <nav aria-label="Sections" ref={bar}>
+          {tabs.map((tab) => (
             <Link
-              key={p.to}
-              to={p.to}
-              activeOptions={{ exact: p.to === '/', includeSearch: false }}
-              activeProps={{ 'aria-current': 'page' }}
+              key={tab.label}
+              to={tab.to}
+              activeOptions={{ exact: true, includeSearch: false }}
+              aria-current={tab.open ? 'true' : undefined}
             >
-              {p.label}
-              {p.to === '/oncall' && waiting > 0 && (
-                <span className="count" title={`${waiting} remedies wait for an operator's word`}>
+              {tab.label}
+              {tab.counts && waiting > 0 && (
+                <span className="count" title={`${count(waiting, 'remediation')} pending approval`}>
                   {waiting}
                 </span>
               )}
@@ -102,6 +137,15 @@ export function Shell() {
           ))}
         </nav>
         <span className="grow" />
+        <button
+          type="button"
+          className="quiet"
+          onClick={openFind}
+          title="Find anything (Ctrl K)"
+          aria-keyshortcuts="Control+K Meta+K"
+        >
+          Find
+        </button>
         <span className={`standing ${standing}`} role="status">
           <i /> {standing === 'away' && <span className="wide">server </span>}
           {WORDS[standing]}
@@ -134,18 +178,45 @@ export function Shell() {
         </button>
         <button
           type="button"
-          className="quiet"
+          className="quiet wide"
           onClick={() => choose(theme === 'dark' ? 'light' : 'dark')}
           title={`Use the ${theme === 'dark' ? 'light' : 'dark'} colours`}
         >
           {theme === 'dark' ? 'Light' : 'Dark'}
         </button>
-        <button type="button" className="quiet" onClick={() => session.leave()}>
+        <button type="button" className="quiet" onClick={() => void session.end()}>
           Log out
         </button>
       </header>
+      {group && group.pages.length > 1 && (
+        <nav className="pages" aria-label={`Pages of ${group.label}`} ref={row}>
+          {group.pages.map((p) => (
+            <Link
+              key={p.to}
+              to={p.to}
+              activeOptions={{ exact: true, includeSearch: false }}
+              aria-current={p.to === page ? 'page' : undefined}
+            >
+              {p.label}
+            </Link>
+          ))}
+        </nav>
+      )}
       <div role="alert">{standing === 'away' && <Away at={fleet.at} />}</div>
       <Outlet key={zone} />
+      {finding && (
+        <Palette
+          own={ownEntries(pages, rights, {
+            theme,
+            utc,
+            chooseTheme: choose,
+            chooseUtc,
+            openHelp,
+            leave: () => void session.end(),
+          })}
+          close={() => setFinding(false)}
+        />
+      )}
       <dialog ref={help} aria-labelledby="help-title">
         <div className="stack">
           <h2 id="help-title">Keyboard</h2>
@@ -153,14 +224,18 @@ export function Shell() {
             <dt>
               <kbd>/</kbd>
             </dt>
-            <dd>search</dd>
+            <dd>search on the page</dd>
+            <dt>
+              <kbd>Ctrl</kbd> <kbd>K</kbd>
+            </dt>
+            <dd>find a job, node, GPU, user, incident, runbook, page or command</dd>
             {pages.map((p) => (
               <FactsKey key={p.key} letter={p.key} label={p.label} />
             ))}
             <dt>
               <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd>
             </dt>
-            <dd>on the map: nearer, farther, all of it; arrows move it</dd>
+            <dd>on the map: zoom in, zoom out, fit; arrows move it</dd>
             <dt>
               <kbd>?</kbd>
             </dt>

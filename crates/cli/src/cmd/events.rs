@@ -1,7 +1,7 @@
 //! `muster events`.
 
 use clap::Args;
-use muster_api::{Event, EventList, EventsQuery};
+use muster_api::{Event, EventList, EventsQuery, Timestamp};
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -12,18 +12,38 @@ use muster_terminal::{follow, output, pick};
 /// Show the event log: who did what, when
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster events\n  muster events -f\n  muster events --after 1200 -o json\n  muster events --job 42\n  \
+    after_help = "Examples:\n  muster events --since 2h\n  muster events --since 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z\n  \
+muster events --kind 'node_*,drain_started' --actor ann    what ann did to nodes\n  \
+muster events --object gpu:hgx-01/3\n  muster events --job 42\n  muster events --after 1200 -o json\n  \
 muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
 )]
 pub(crate) struct Events {
     /// Follow: show new events as they come
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "until")]
     follow: bool,
     /// Only events after this one
     #[arg(long, value_name = "SEQ")]
     after: Option<String>,
+    /// Only events of this moment or later: a time, or so long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only events before this moment: a time, or so long ago
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only events of these kinds, such as `job_submitted,node_*`
+    #[arg(long, value_name = "KINDS")]
+    kind: Option<String>,
+    /// Only what this actor caused
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+    /// Only events about this: job:42, node:NAME, project:NAME, finding:7, gpu:NODE/3
+    #[arg(long, value_name = "OBJECT")]
+    object: Option<String>,
+    /// Only events with this text in them
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// Only events about the job with this number
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "object")]
     job: Option<u64>,
     /// At most so many
     #[arg(long, default_value_t = 1000, value_name = "N")]
@@ -31,11 +51,29 @@ pub(crate) struct Events {
 }
 
 impl Events {
+    /// What is asked of the server.
+    fn query(&self, now: Time) -> Result<EventsQuery, Fail> {
+        let moment = |text: &Option<String>, flag: &str| {
+            let at = text.as_deref().map(|t| moment(t, now)).transpose();
+            at.map_err(|e| Fail::usage(format!("{flag}: {e}")))
+        };
+        Ok(EventsQuery {
+            after: self.after.clone(),
+            from: moment(&self.since, "--since")?,
+            to: moment(&self.until, "--until")?,
+            kind: self.kind.clone(),
+            actor: self.actor.clone(),
+            object: self.job.map(|n| format!("job:{n}")).or_else(|| self.object.clone()),
+            text: self.text.clone(),
+            ..EventsQuery::default()
+        })
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let query = self.query(now())?;
         let client = ctx.client()?;
         if !self.follow {
-            let own = |e: &Event| about_job(self.job, e);
-            let list = page_of(&client, self.after.clone(), self.limit.max(1), own).await?;
+            let list = page_of(&client, query, self.limit.max(1)).await?;
             if list.items.is_empty() {
                 known_job(&client, self.job).await?;
             }
@@ -45,14 +83,10 @@ impl Events {
             ctx.show(&list, |l| table(&l.items, now()).render())?;
             return Ok(0);
         }
-        let job = self.job;
-        known_job(&client, job).await?;
-        let mut events = follow::events(&client, self.after);
+        known_job(&client, self.job).await?;
+        let mut events = follow::events(&client, query);
         while let Some(event) = events.recv().await {
             let event = event?;
-            if !about_job(job, &event) {
-                continue;
-            }
             if ctx.is_table() {
                 let line: String =
                     line(&event).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -67,6 +101,19 @@ impl Events {
     }
 }
 
+/// A moment as it is typed: a time, `now`, or how long ago.
+fn moment(text: &str, now: Time) -> Result<Timestamp, String> {
+    let text = text.trim();
+    if text == "now" {
+        return Ok(now.into());
+    }
+    let ago = text.strip_suffix("ago").unwrap_or(text).trim();
+    if let Ok(span) = ago.parse::<Span>() {
+        return Ok((now - span).into());
+    }
+    text.parse::<Timestamp>().map_err(|e| format!("{e}, or how long ago, such as 2h"))
+}
+
 /// No events of a job say nothing when there is no such job: then that is the answer.
 async fn known_job(client: &muster_client::Client, job: Option<u64>) -> Result<(), Fail> {
     if let Some(job) = job {
@@ -75,36 +122,30 @@ async fn known_job(client: &muster_client::Client, job: Option<u64>) -> Result<(
     Ok(())
 }
 
-/// Is it about this job, where one was asked for?
-fn about_job(job: Option<u64>, e: &Event) -> bool {
-    job.is_none_or(|job| e.job() == Some(job))
-}
-
 /// Pages until there are no more, or `most`.
 pub(crate) async fn page(
     client: &muster_client::Client,
     after: Option<String>,
     most: usize,
 ) -> Result<EventList, Fail> {
-    page_of(client, after, most, |_| true).await
+    page_of(client, EventsQuery { after, ..EventsQuery::default() }, most).await
 }
 
 /// The same of those that are wanted.
 async fn page_of(
     client: &muster_client::Client,
-    mut after: Option<String>,
+    mut query: EventsQuery,
     most: usize,
-    wanted: impl Fn(&Event) -> bool,
 ) -> Result<EventList, Fail> {
     let mut items = Vec::new();
     loop {
-        let limit = u32::try_from((most - items.len()).min(1000)).unwrap_or(1000);
-        let page = client.events(&EventsQuery { after: after.clone(), limit: Some(limit) }).await?;
-        items.extend(page.items.into_iter().filter(&wanted));
-        if page.cursor.is_none() || items.len() >= most || page.cursor == after {
+        query.limit = Some(u32::try_from((most - items.len()).min(1000)).unwrap_or(1000));
+        let page = client.events(&query).await?;
+        items.extend(page.items);
+        if page.cursor.is_none() || items.len() >= most || page.cursor == query.after {
             return Ok(EventList { items, cursor: page.cursor });
         }
-        after = page.cursor;
+        query.after = page.cursor;
     }
 }
 
@@ -213,6 +254,17 @@ mod tests {
             actor: "system".into(),
             data,
         }
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_how_long_ago() {
+        let now = Time(10 * 3_600_000);
+        let at = |text: &str| moment(text, now).map(|t| t.0);
+        assert_eq!(at("2h"), Ok(Time(8 * 3_600_000)));
+        assert_eq!(at("30m ago"), Ok(Time(9 * 3_600_000 + 1_800_000)));
+        assert_eq!(at("now"), Ok(now));
+        assert_eq!(at("1970-01-01T01:00:00Z"), Ok(Time(3_600_000)));
+        assert!(at("yesterday").is_err_and(|e| e.contains("such as 2h")));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(crate) mod reservation;
 pub(crate) mod routing;
 pub(crate) mod run;
 pub(crate) mod runbook;
+pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod several;
 pub(crate) mod silence;

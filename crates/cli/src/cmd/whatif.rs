@@ -201,7 +201,8 @@ async fn live(ctx: &Ctx) -> Result<Site, Fail> {
     let mut records: Vec<Record> = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let query = EventsQuery { after: after.clone(), limit: Some(1000) };
+        let query =
+            EventsQuery { after: after.clone(), limit: Some(1000), ..EventsQuery::default() };
         let page = client.events(&query).await?;
         for e in page.items {
             records.push(record(e)?);

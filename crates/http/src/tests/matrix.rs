@@ -140,6 +140,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("delete", "/v1/reservations/{name}", Operators, no.clone()),
         ("get", "/v1/defrag", Operators, no.clone()),
         ("get", "/v1/events", Tokens, no.clone()),
+        ("get", "/v1/search", Tokens, no.clone()),
         ("get", "/v1/console/layout", Tokens, no.clone()),
         // And those whose project holds a GPU there: `bounds.rs`.
         ("get", "/v1/nodes/{name}/telemetry", Holders, no.clone()),
@@ -151,6 +152,8 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/secrets", Tokens, no.clone()),
         ("put", "/v1/secrets/{name}", Users, json!({"value": "v"})),
         ("delete", "/v1/secrets/{name}", Users, no.clone()),
+        ("post", "/v1/session", Tokens, no.clone()),
+        ("delete", "/v1/session", Tokens, no.clone()),
         ("get", "/v1/whoami", Tokens, no.clone()),
         ("get", "/v1/server", Tokens, no),
     ]

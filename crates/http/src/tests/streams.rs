@@ -137,6 +137,22 @@ async fn a_tenant_sees_its_own_events_and_no_sequence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_of_chosen_events_where_that_is_asked() {
+    let s = site().await;
+    s.held_job(&s.other).await;
+    let first = s.held_job(&s.user).await["number"].as_u64().unwrap();
+    let path = "/v1/events?kind=job_submitted&actor=ann";
+    let mut stream = follow(&s, &s.admin, path, None).await;
+    let (id, event) = stream.next().await.unwrap();
+    assert_eq!(event["data"]["id"], json!(first));
+    s.held_job(&s.other).await;
+    let second = s.held_job(&s.user).await["number"].as_u64().unwrap();
+    assert_eq!(stream.next().await.unwrap().1["data"]["id"], json!(second));
+    let mut again = follow(&s, &s.admin, path, Some(&id)).await;
+    assert_eq!(again.next().await.unwrap().1["data"]["id"], json!(second));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
     let config =
         HttpConfig { slow_reader: Duration::from_millis(50), stream_bytes: 4096, ..patient() };

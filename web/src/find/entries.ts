@@ -1,0 +1,110 @@
+// What the palette lists: pages, commands, and what the server finds. No React here.
+import type { Schemas } from '../api/client';
+
+export type Hit = Schemas['SearchHit'];
+
+/** One line of the palette. */
+export interface Entry {
+  /** Unique in the list. */
+  key: string;
+  /** What it is: `page`, `command`, `job`, … */
+  kind: string;
+  label: string;
+  detail?: string;
+  state?: string;
+  /** Words that it is found by too. */
+  also?: string;
+  /** The address that it opens. */
+  href?: string;
+  /** What it does instead. */
+  run?: () => void;
+}
+
+/** How well a text matches, as the server ranks it: 0 exact, 1 beginning, 2 beginning of a word, 3 somewhere. */
+export function fit(text: string, words: string): number | null {
+  const hay = text.toLowerCase();
+  const wanted = words.trim().toLowerCase();
+  if (!wanted) return null;
+  if (hay === wanted) return 0;
+  let best: number | null = null;
+  for (let at = hay.indexOf(wanted); at >= 0; at = hay.indexOf(wanted, at + 1)) {
+    if (at === 0) return 1;
+    if (!/[\p{L}\p{N}]/u.test(hay.charAt(at - 1))) return 2;
+    best = 3;
+  }
+  return best;
+}
+
+/** How well a page or a command matches: by its label, or by other words for it, which count less. */
+function fitOf(e: Entry, words: string): number | null {
+  const own = fit(e.label, words);
+  // A letter or two would match half of all words.
+  const other = words.trim().length > 2 ? fit(e.also ?? '', words) : null;
+  if (own === null) return other === null || other === 3 ? null : 2;
+  return own;
+}
+
+/** Where a hit is shown. */
+export function hrefOf(hit: Hit): string {
+  const id = encodeURIComponent(hit.id);
+  switch (hit.kind) {
+    case 'job':
+      return `/jobs/${id}`;
+    case 'node':
+      return `/nodes/${id}`;
+    case 'gpu': {
+      const at = hit.id.lastIndexOf('/');
+      return `/nodes/${encodeURIComponent(hit.id.slice(0, at))}/gpus/${hit.id.slice(at + 1)}`;
+    }
+    case 'user':
+      return `/events?actor=${id}`;
+    case 'project':
+      return '/quotas';
+    case 'incident':
+      return `/incidents/${id}`;
+    case 'runbook':
+      return `/runbooks/${id}`;
+    case 'finding':
+      return placeOf(hit.entity ?? '');
+  }
+}
+
+/** The page of what a finding is about. */
+function placeOf(entity: string): string {
+  const node = /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1];
+  if (node) return `/nodes/${encodeURIComponent(node)}`;
+  const job = /^job:(\d+)/.exec(entity)?.[1];
+  return job ? `/jobs/${job}` : '/oncall';
+}
+
+export function entryOf(hit: Hit): Entry {
+  return {
+    key: `${hit.kind}/${hit.id}`,
+    kind: hit.kind,
+    label: hit.title,
+    // The id says more than the title where people give names.
+    detail: [hit.kind === 'job' && hit.id, hit.detail].filter(Boolean).join(', '),
+    state: hit.state ?? undefined,
+    href: hrefOf(hit),
+  };
+}
+
+/** What is listed for these words: pages and commands that begin with them, what was found, then the rest. */
+export function arrange(words: string, own: Entry[], hits: readonly Hit[]): Entry[] {
+  if (!words.trim()) return own;
+  const ranked = own
+    .map((e) => ({ e, f: fitOf(e, words) }))
+    .filter((r): r is { e: Entry; f: number } => r.f !== null)
+    .sort((a, b) => a.f - b.f);
+  const of = (from: number, to: number) => ranked.filter((r) => r.f >= from && r.f <= to).map((r) => r.e);
+  return [...of(0, 1), ...hits.map(entryOf), ...of(2, 3)];
+}
+
+/** Which line is chosen after a key; the list is a ring. */
+export function moved(at: number, count: number, key: string): number {
+  if (count === 0) return 0;
+  const here = Math.min(at, count - 1);
+  if (key === 'ArrowDown') return (here + 1) % count;
+  if (key === 'ArrowUp') return (here + count - 1) % count;
+  return here;
+}
