@@ -102,7 +102,13 @@ fn lead(g: &CauseGroup<'_>) -> (String, String, String) {
     (r.kind.clone(), format!("node:{}", r.node), r.why.clone())
 }
 
-fn cause(s: &Site, caller: &Caller, key: &str, g: &CauseGroup<'_>, books: &mut Books<'_>) -> OpenCause {
+fn cause(
+    s: &Site,
+    caller: &Caller,
+    key: &str,
+    g: &CauseGroup<'_>,
+    books: &mut Books<'_>,
+) -> OpenCause {
     let (kind, entity, summary) = lead(g);
     let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
     let nodes: BTreeSet<&NodeName> = on.chain(g.remedies.iter().map(|r| &r.node)).collect();
