@@ -59,7 +59,8 @@ function Remediation({ of: c }: { of: Cause }) {
             {where(r)}
           </Link>{' '}
           <span className="dim">
-            (step {r.rung + 1}, since <Ago at={r.since} />)
+            (step {r.rung + 1}, since <Ago at={r.since} />
+            {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           : {r.why}
           <Until remedy={r} />

@@ -19,7 +19,9 @@ export interface Pending {
 }
 
 /** Everything that is pending approval, in the order of the causes. */
-export function pendingOf(causes: Pick<Cause, 'pending' | 'remedies' | 'jobs' | 'jobs_affected'>[]): Pending[] {
+export function pendingOf(
+  causes: Pick<Cause, 'pending' | 'remedies' | 'jobs' | 'jobs_affected'>[],
+): Pending[] {
   return causes.flatMap((c) =>
     c.remedies
       .filter((r) => c.pending.includes(r.id))

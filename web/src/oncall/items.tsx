@@ -111,7 +111,8 @@ export function useRemedyActions() {
 }
 
 /** May somebody approve or deny it now? */
-export const isPending = (r: Remedy) => !watches(r) && (r.step === 'approval' || r.step === 'proposed');
+export const isPending = (r: Remedy) =>
+  !r.approved && !watches(r) && (r.step === 'approval' || r.step === 'proposed');
 
 function RemedyButtons({ remedy }: { remedy: Remedy }) {
   const { approve, busy: approving } = useApprove();

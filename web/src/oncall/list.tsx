@@ -24,7 +24,10 @@ function Bulk({
       <span>
         {all.length} of {count(pendingOf(can).length, 'remediation')} selected
       </span>
-      <button type="button" onClick={() => choose(all.length > 0 ? new Set() : new Set(can.map((c) => c.id)))}>
+      <button
+        type="button"
+        onClick={() => choose(all.length > 0 ? new Set() : new Set(can.map((c) => c.id)))}
+      >
         {all.length > 0 ? 'Select none' : 'Select all pending'}
       </button>
       <button

@@ -22,6 +22,8 @@ vi.mock('@tanstack/react-router', async () => {
 });
 vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
 vi.mock('../ui/brand', () => ({ useBrand: () => ({ name: 'Muster' }) }));
+vi.mock('../ui/chart', () => ({ Chart: () => null }));
+vi.mock('../ui/virtual', () => ({ Rows: () => null }));
 const connection = vi.hoisted(() => ({ standing: 'live' }));
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
@@ -195,7 +197,8 @@ test('the strip counts, in place of a sentence', () => {
 });
 
 test('several causes can be approved at once', () => {
-  const text = show(operator, [cause, { ...cause, id: 'node:n2', remedies: [{ ...remedy, id: '6' }], pending: ['6'] }]);
+  const other = { ...cause, id: 'node:n2', remedies: [{ ...remedy, id: '6' }], pending: ['6'] };
+  const text = show(operator, [cause, other]);
   expect(text).toContain('0 of 2 remediations selected');
   expect(text.match(/type="checkbox"/g)).toHaveLength(2);
 });
@@ -222,10 +225,8 @@ test('what is acknowledged, silenced or escalated says so', () => {
 
 test('an incident is assigned and closed from its card', () => {
   const incident = { id: '9', cause: 'leaf:l', count: 8, opened_at: day, owner: null };
-  const of = (owner: string | null) =>
-    show(operator, [
-      { ...cause, id: 'incident:9', alerts: [], pending: [], remedies: [], incidents: [{ ...incident, owner }] },
-    ]);
+  const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remedies: [] };
+  const of = (owner: string | null) => show(operator, [{ ...quiet, incidents: [{ ...incident, owner }] }]);
   expect(of(null)).toContain('not assigned');
   expect(of(null)).toMatch(/class="main"[^>]*>Assign to me</);
   expect(of(null)).toContain('Close incident 9');
@@ -273,7 +274,8 @@ test('undoing names critical findings that stay open; stopping says what is not 
 });
 
 test('a step of a runbook names the node that it is opened for', () => {
-  const step = { no: 1, kind: 'check', title: '$node is there', text: 'Look at $node.', says: 'node.reachable' };
+  const words = { title: '$node is there', text: 'Look at $node.', says: 'node.reachable' };
+  const step = { no: 1, kind: 'check', ...words };
   expect(withNode(step as never, 'n1')).toMatchObject({ title: 'n1 is there', text: 'Look at n1.' });
   expect(withNode(step as never, undefined)).toBe(step);
 });

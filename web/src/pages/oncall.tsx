@@ -183,7 +183,9 @@ function Breakers() {
         <Panel title="Breakers" note={open.length ? `${open.length} not closed` : ''}>
           {open.length === 0 ? (
             <Empty title="All closed">
-              <p>A breaker opens when nodes that share something fail together; no new work is placed there.</p>
+              <p>
+                A breaker opens when nodes that share something fail together; no new work is placed there.
+              </p>
             </Empty>
           ) : (
             open.map((b) => (

@@ -14,6 +14,7 @@ use muster_model::alert::Urgency;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
+use muster_model::remedy::Remedy;
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
 use muster_slo::causes::{CauseGroup, Open, causes};
@@ -63,8 +64,13 @@ fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
         .alerts
         .iter()
         .any(|a| a.urgency == Urgency::Page && a.silenced.is_none() && a.acknowledged.is_none());
-    let pending = g.remedies.iter().any(|r| r.action.awaits_approval(r.step));
+    let pending = g.remedies.iter().any(|r| is_pending(r));
     (!pages, !pending, Reverse(severity(g)), since(g), key.to_owned())
+}
+
+/// Is approval all that it lacks? What was approved and is on hold for another reason is not.
+fn is_pending(r: &Remedy) -> bool {
+    r.approved.is_none() && r.action.awaits_approval(r.step)
 }
 
 fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
@@ -129,7 +135,7 @@ fn cause(
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
         findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
         findings_open: g.findings.len() as u64,
-        pending: remedies.iter().filter(|r| r.waits()).map(|r| r.id.clone()).collect(),
+        pending: g.remedies.iter().filter(|r| is_pending(r)).map(|r| r.id.to_string()).collect(),
         remedies,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
         projects: projects.into_iter().cloned().collect(),
