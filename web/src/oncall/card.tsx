@@ -3,7 +3,7 @@ import { useId } from 'react';
 import { useRights } from '../rights';
 import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { useAlertActions, useApprove, useIncidentActions } from './actions';
-import { type Alert, type Cause, pendingOf, primary, runbookSearch, where } from './causes';
+import { type Alert, type Cause, type Pending, pendingOf, primary, runbookSearch, where } from './causes';
 import { isPending, stepWords, Until, useRemedyActions } from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
@@ -46,8 +46,7 @@ function Where({ entity }: { entity: string }) {
 
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
-  if (c.remedies.length === 0)
-    return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
+  if (c.remedies.length === 0) return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
   // What is pending approval first.
   const all = [...c.remedies].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
   return (
@@ -209,12 +208,7 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
             <button type="button" disabled={off} onClick={() => void incidents.assign(i.id)}>
               Assign incident {i.id}
             </button>
-            <button
-              type="button"
-              className="risky"
-              disabled={off}
-              onClick={() => void incidents.close(i.id)}
-            >
+            <button type="button" className="risky" disabled={off} onClick={() => void incidents.close(i.id)}>
               Close incident {i.id}
             </button>
           </span>
@@ -236,7 +230,7 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
   );
 }
 
-function Actions({ of: c, review }: { of: Cause; review: () => void }) {
+function Actions({ of: c, all }: { of: Cause; all: Pending[] }) {
   const { approve, busy: approving } = useApprove();
   const alerts = useAlertActions();
   const incidents = useIncidentActions();
@@ -247,18 +241,13 @@ function Actions({ of: c, review }: { of: Cause; review: () => void }) {
     <>
       <div className="actions">
         {next.does === 'approve' && (
-          <button
-            type="button"
-            className="main"
-            disabled={off}
-            onClick={() => void approve(pendingOf([c]))}
-          >
+          <button type="button" className="main" disabled={off} onClick={() => void approve(pendingOf([c]))}>
             {c.pending.length === 1 ? 'Approve' : `Approve ${c.pending.length}`}
           </button>
         )}
-        {next.does === 'review' && (
-          <button type="button" className="main" disabled={off} onClick={review}>
-            Select all pending
+        {next.does === 'review' && all.length > 0 && (
+          <button type="button" className="main" disabled={off} onClick={() => void approve(all)}>
+            Approve all {all.length} pending
           </button>
         )}
         {next.does === 'acknowledge' && (
@@ -297,13 +286,14 @@ export function CauseCard({
   cause: c,
   chosen,
   choose,
-  review,
+  all,
 }: {
   cause: Cause;
   /** Chosen for approval together with others. */
   chosen: boolean;
   choose: (yes: boolean) => void;
-  review: () => void;
+  /** What is pending approval on the whole page. */
+  all: Pending[];
 }) {
   const { operates } = useRights();
   const heading = useId();
@@ -349,7 +339,7 @@ export function CauseCard({
       )}
       <Evidence of={c} />
       <Runbook of={c} main={primary(c, operates).does === 'runbook'} />
-      {operates && <Actions of={c} review={review} />}
+      {operates && <Actions of={c} all={all} />}
     </article>
   );
 }

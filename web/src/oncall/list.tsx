@@ -53,7 +53,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
     else next.delete(id);
     choose(next);
   };
-  const review = () => choose(new Set(causes.filter((c) => c.pending.length > 0).map((c) => c.id)));
+  const all = pendingOf(causes);
   if (whole === null) return null;
   return (
     <Panel title="Causes" note={total > 0 ? `${total} open, worst first` : ''}>
@@ -73,7 +73,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
             cause={c}
             chosen={chosen.has(c.id) && c.pending.length > 0}
             choose={(yes) => one(c.id, yes)}
-            review={review}
+            all={all}
           />
         ))
       )}

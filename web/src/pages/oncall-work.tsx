@@ -30,10 +30,7 @@ export function Pending() {
         const size = (j: (typeof page.items)[number]) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
         const all = [...page.items].sort((a, b) => size(b) - size(a));
         return (
-          <Panel
-            title="Queued jobs"
-            note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}
-          >
+          <Panel title="Queued jobs" note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}>
             {all.length === 0 ? (
               <Empty title={project ? `No job of ${project} is queued` : 'No job is queued'} />
             ) : (

@@ -203,6 +203,15 @@ test('several causes can be approved at once', () => {
   expect(text.match(/type="checkbox"/g)).toHaveLength(2);
 });
 
+test('the alert about what is pending approves all of it', () => {
+  const waits = { ...alert, urgency: 'ticket', cause: 'site', kind: 'approvals-wait', summary: 'pending' };
+  const none = { findings: [], remedies: [], pending: [], jobs: [], runbook: null };
+  const words = { id: 'automation', kind: 'approvals-wait', title: '', entity: 'site', urgency: 'ticket' };
+  const site = { ...cause, ...none, ...words, alerts: [waits] };
+  expect(show(operator, [cause, site])).toContain('>Approve all 1 pending<');
+  expect(show(operator, [site])).not.toContain('Approve all');
+});
+
 test('what is pending says when its time runs out', () => {
   const until = (at: string) => show(operator, [{ ...cause, remedies: [{ ...remedy, until: at }] }]);
   const ahead = until(new Date(Date.now() + 3.5 * 3_600_000).toISOString());

@@ -213,11 +213,7 @@ function StepItem({ step, current, node }: { step: Step; current: boolean; node?
     if (current) here.current?.scrollIntoView({ block: 'center' });
   }, [current]);
   return (
-    <div
-      className={current ? 'item chosen' : 'item'}
-      ref={here}
-      aria-current={current ? 'step' : undefined}
-    >
+    <div className={current ? 'item chosen' : 'item'} ref={here} aria-current={current ? 'step' : undefined}>
       {current && <Word tone="run">current step</Word>}
       <StepText step={withNode(step, node)} />
     </div>
