@@ -86,7 +86,8 @@ pub struct Desk {
 struct Address<'a> {
     receiver: &'a Receiver,
     route: &'a Route,
-    /// Only told once the alert is passed on, so long after it became loud or by somebody's word.
+    /// Only told once the alert is passed on, so long after it became loud or when somebody
+    /// escalates it.
     after: Option<Later>,
 }
 
