@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { base, browser, call, page, token } from './browser.mjs';
+import { walkOncall } from './oncall.mjs';
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const chromium = await browser();
@@ -143,8 +144,8 @@ await check('a GPU that falls off its bus turns red on the map, and a click lead
   await p.getByText(/Xid/).first().waitFor();
 });
 
-await check('the remedy waits for a word, gets it, and goes on', async () => {
-  await p.getByText('waits for approval').first().waitFor();
+await check('the remediation is pending approval, gets it, and continues', async () => {
+  await p.getByText('pending approval').first().waitFor();
   await p.getByRole('button', { name: 'Approve' }).click();
   // What is said is gone after a few seconds: whoever wants to see it looks before it is said.
   await Promise.all([
@@ -284,7 +285,7 @@ await check(
     must(sections === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
-    must((await t.getByText('Nothing waits', { exact: true }).count()) === 0, 'it says that nothing waits');
+    must((await t.getByText('Nothing is open', { exact: true }).count()) === 0, 'it says that nothing is open');
     must((await t.getByRole('link', { name: 'Runbooks' }).count()) === 0, 'runbooks are offered');
     await t.goto(`${base}/nodes/${sick}`);
     await t.getByText('Not shown to this token').first().waitFor();
@@ -574,13 +575,18 @@ await check('on a phone the on-call page fits, and approves', async () => {
   const phone = await page(chromium, PHONE);
   await call('POST', `/v1/nodes/${second}/inject`, { fault: 'xid', gpu: 1, code: 79 });
   await phone.goto(`${base}/oncall`);
-  await phone.getByRole('button', { name: 'Approve' }).first().waitFor();
+  const approve = phone
+    .locator('.cause')
+    .filter({ hasText: second })
+    .getByRole('button', { name: /^Approve( \d+)?$/ })
+    .first();
+  await approve.waitFor();
   const { wide, seen } = await phone.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
     seen: window.visualViewport.width,
   }));
   must(wide <= 390 && seen <= 390, `it is ${wide} px wide, ${seen} of them seen`);
-  await phone.getByRole('button', { name: 'Approve' }).first().tap();
+  await approve.tap();
   await Promise.all([
     phone.getByText(/^Approved: /).waitFor(),
     phone.getByRole('dialog').getByRole('button', { name: 'Approve' }).tap(),
@@ -638,6 +644,8 @@ for (const scheme of ['dark', 'light']) {
     await q.context().close();
   });
 }
+
+await walkOncall({ chromium, check, must, until, axeSource });
 
 await check('nothing went wrong in the browser', async () => {
   must(p.problems.length === 0, p.problems.join('\n'));

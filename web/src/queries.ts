@@ -14,6 +14,15 @@ export const whoami = () =>
 export const health = () =>
   queryOptions({ queryKey: ['health', 'summary'], queryFn: async () => must(await api.GET('/v1/health')) });
 
+/** What is wrong, one entry for each cause. `hidden`: how often it is read while no stream tells of changes. */
+export const causes = (hidden: number | false = false) =>
+  queryOptions({
+    queryKey: ['causes'],
+    queryFn: async () => must(await api.GET('/v1/causes')),
+    refetchInterval: hidden,
+    refetchIntervalInBackground: true,
+  });
+
 export const node = (name: string) =>
   queryOptions({
     queryKey: ['node', name],
@@ -34,12 +43,6 @@ export const telemetry = (name: string) =>
     queryFn: async () => must(await api.GET('/v1/nodes/{name}/telemetry', { params: { path: { name } } })),
     // One node's rows come every ten seconds; nothing in the log tells of them.
     refetchInterval: 10_000,
-  });
-
-export const incidents = () =>
-  queryOptions({
-    queryKey: ['health', 'incidents'],
-    queryFn: async () => must(await api.GET('/v1/incidents', { params: { query: { limit: 100 } } })),
   });
 
 export const incidentRecord = (id: string) =>
@@ -68,19 +71,15 @@ export const runbookRun = (id: string) =>
     queryKey: ['runbook-runs', id],
     queryFn: async () => must(await api.GET('/v1/runbook-runs/{id}', { params: { path: { id } } })),
     // What a step sees changes without the run's doing.
-    refetchInterval: 5000,
+    refetchInterval: (query) => (query.state.data?.ended_at ? false : 30_000),
   });
 
-export const remedies = () =>
+/** Remediations that ended, newest first. */
+export const endedRemedies = () =>
   queryOptions({
-    queryKey: ['health', 'remedies'],
-    queryFn: async () => must(await api.GET('/v1/remedies', { params: { query: { limit: 100 } } })),
-  });
-
-export const breakers = () =>
-  queryOptions({
-    queryKey: ['health', 'breakers'],
-    queryFn: async () => must(await api.GET('/v1/breakers')),
+    queryKey: ['oncall', 'remedies'],
+    queryFn: async () =>
+      must(await api.GET('/v1/remedies', { params: { query: { open: false, limit: 20 } } })),
   });
 
 /** The newest test of the network that has ended, with its pairs, and how many go on. */

@@ -138,7 +138,11 @@ const runbooks = createRoute({
   getParentRoute: () => root,
   path: '/runbooks',
   component: RunbooksPage,
-  validateSearch: (s: Record<string, unknown>): { mode?: string } => ({ mode: text(s.mode) }),
+  validateSearch: (s: Record<string, unknown>): { mode?: string; node?: string; finding?: string } => ({
+    mode: text(s.mode),
+    node: text(s.node),
+    finding: text(s.finding),
+  }),
 });
 const runbook = createRoute({
   getParentRoute: () => root,
@@ -153,6 +157,7 @@ const runbook = createRoute({
     finding?: string;
     incident?: string;
     breaker?: string;
+    step?: number;
   } => ({
     node: text(s.node),
     gpu: text(s.gpu),
@@ -160,6 +165,7 @@ const runbook = createRoute({
     finding: text(s.finding),
     incident: text(s.incident),
     breaker: text(s.breaker),
+    step: whole(s.step),
   }),
 });
 const runbookRun = createRoute({

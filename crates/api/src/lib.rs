@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod alert;
 pub mod brand;
+pub mod cause;
 pub mod error;
 pub mod event;
 pub mod explain;
@@ -52,6 +53,7 @@ pub use alert::{
     SetRouting, SetSilence, Silence, SilenceList, ToldReceiver,
 };
 pub use brand::{Brand, BrandColours, BrandLink};
+pub use cause::{CauseJob, CauseList, CauseRunbook, OpenCause};
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};

@@ -2,8 +2,9 @@
 
 use crate::{Client, ClientError};
 use muster_api::{
-    AcknowledgeRequest, Alert, AlertList, AlertsQuery, Kind, Objectives, Readiness, ReceiverList,
-    Routing, SetObjectives, SetRouting, SetSilence, Silence, SilenceList, Slo, SloList,
+    AcknowledgeRequest, Alert, AlertList, AlertsQuery, Kind, Objectives, Readiness, ReasonRequest,
+    ReceiverList, Routing, SetObjectives, SetRouting, SetSilence, Silence, SilenceList, Slo,
+    SloList,
 };
 use muster_model::{alert as ma, slo as ms};
 use reqwest::Method;
@@ -74,6 +75,13 @@ impl Client {
     pub async fn acknowledge(&self, id: &str, note: &str) -> Result<Alert, ClientError> {
         let body = AcknowledgeRequest { note: note.to_owned() };
         let path = ["v1", "alerts", id, "acknowledge"];
+        self.json(self.call(Method::POST, &path).body(&body)?).await
+    }
+
+    /// Passes an alert on to the next escalation step.
+    pub async fn escalate(&self, id: &str, reason: &str) -> Result<Alert, ClientError> {
+        let body = ReasonRequest { reason: reason.to_owned() };
+        let path = ["v1", "alerts", id, "escalate"];
         self.json(self.call(Method::POST, &path).body(&body)?).await
     }
 

@@ -97,6 +97,12 @@ impl Client {
         self.json(self.post(&["v1", "incidents", id, "note"]).body(&body)?).await
     }
 
+    /// Closes an incident and everything that is open of it.
+    pub async fn close_incident(&self, id: &str, reason: &str) -> Result<Incident, ClientError> {
+        let body = ReasonRequest { reason: reason.into() };
+        self.json(self.post(&["v1", "incidents", id, "close"]).body(&body)?).await
+    }
+
     /// Somebody takes an incident on, or lets it go.
     pub async fn own_incident(&self, id: &str, body: &OwnRequest) -> Result<Incident, ClientError> {
         self.json(self.post(&["v1", "incidents", id, "own"]).body(body)?).await

@@ -277,6 +277,7 @@ impl State {
             | Event::AlertChanged { .. }
             | Event::AlertClosed { .. }
             | Event::AlertAcknowledged { .. }
+            | Event::AlertEscalated { .. }
             | Event::AlertsTold { .. }
             | Event::ReceiverFailed { .. }
             | Event::AlertsForgotten { .. } => self.apply_promises(r),

@@ -75,9 +75,9 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
         | Command::ResumeAutomation => need(a, Role::Operator, "manage remediations"),
-        Command::NoteIncident { .. } | Command::OwnIncident { .. } => {
-            need(a, Role::Operator, "write about incidents")
-        }
+        Command::NoteIncident { .. }
+        | Command::OwnIncident { .. }
+        | Command::CloseIncident { .. } => need(a, Role::Operator, "write about incidents"),
         Command::SetRunbook { .. } | Command::DeleteRunbook { .. } => {
             need(a, Role::Operator, "change runbooks")
         }
@@ -109,6 +109,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
             need(a, Role::Operator, "change silences")
         }
         Command::AcknowledgeAlert { .. } => need(a, Role::Operator, "acknowledge alerts"),
+        Command::EscalateAlert { .. } => need(a, Role::Operator, "escalate alerts"),
         Command::CreateProject { .. } => need(a, Role::Admin, "create projects"),
         Command::CreateToken { .. } | Command::RevokeToken { .. } => {
             need(a, Role::Admin, "manage tokens")

@@ -5,7 +5,7 @@ use crate::common;
 use common::{World, crash, gang, node, replay};
 use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{Alert, AlertState, Matcher, News, Routing, Silence, Topic, Urgency};
-use muster_model::command::Command;
+use muster_model::command::{Command, RefusalCode};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
@@ -156,6 +156,32 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     let over = deliver(&mut w);
     let mine: Vec<_> = over.iter().filter(|(_, id, n)| *id == a.id && *n == News::Over).collect();
     assert_eq!(mine.len(), 2, "{over:?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn somebody_escalates_an_alert_before_its_time() {
+    let mut w = unpromised(16);
+    let escalate = |id: &str| Command::EscalateAlert { id: id.into(), reason: "alone".into() };
+    assert_eq!(w.send(escalate("nope")).unwrap_err().code, RefusalCode::NotFound);
+    w.ok(Command::SetRouting {
+        routing: routing(&ONCALL.replace(r#""match":{"urgency":"page"},"#, "")),
+    });
+    w.lose(&node(1));
+    w.sleep(Span::mins(2));
+    let id = open(&w)[0].id.clone();
+    assert_eq!(deliver(&mut w).len(), 1);
+    w.ok(Command::AcknowledgeAlert { id: id.clone(), note: String::new() });
+    w.ok(escalate(&id));
+    let a = w.engine.state().slo.alerts[&id].clone();
+    assert_eq!((a.level, a.state, a.acknowledged), (1, AlertState::Firing, None));
+    let passed = deliver(&mut w);
+    assert_eq!(passed.len(), 1, "{passed:?}");
+    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", News::Firing));
+    // There is no further step.
+    let refusal = w.send(escalate(&id)).unwrap_err();
+    assert_eq!(refusal.code, RefusalCode::Conflict);
+    assert!(refusal.message.contains("no further escalation step"), "{refusal:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{World, node, replay};
-use muster_engine::{Engine, Policy, State, rehearse};
+use muster_engine::{Engine, Policy, State, current_step, rehearse};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepWord};
@@ -382,6 +382,16 @@ fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
 }
 
 #[test]
+fn a_book_is_opened_at_the_first_step_that_is_left_to_do() {
+    let mut w = world(Role::Operator);
+    let book = muster_runbook::parse("empty-it", BOOK).expect("it is sound");
+    let at = |w: &World| current_step(w.engine.state(), &book, &vars(1));
+    assert_eq!(at(&w), Some(2));
+    w.ok(Command::Cordon { node: node(1), reason: "x".into() });
+    assert_eq!(at(&w), Some(4), "it is cordoned and empty");
+}
+
+#[test]
 fn people_write_about_an_incident_and_take_it_on() {
     let mut w = World::new(32, 8);
     let none = Command::NoteIncident { id: 7, text: "hm".into() };
@@ -397,5 +407,28 @@ fn people_write_about_an_incident_and_take_it_on() {
     let i = w.engine.state().health.incidents[&id].clone();
     assert_eq!(i.owner.as_ref().map(|o| o.who.as_str()), Some("user:ann"));
     assert_eq!(i.notes.iter().map(|n| n.text.as_str()).collect::<Vec<_>>(), ["the switch is off"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_incident_is_closed_with_everything_that_is_open_of_it() {
+    let mut w = World::new(32, 8);
+    let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
+    assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let id = w.engine.state().health.open_incidents().next().expect("a leaf is lost").id;
+    for _ in 0..2 {
+        w.ok(close(id));
+        let health = &w.engine.state().health;
+        let i = &health.incidents[&id];
+        assert!(i.closed.is_some());
+        assert!(!health.open().any(|f| f.incident == Some(id)));
+        // Once is enough.
+        let notes: Vec<&str> = i.notes.iter().map(|n| n.text.as_str()).collect();
+        assert_eq!(notes, ["closed: planned work"]);
+    }
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

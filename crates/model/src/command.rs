@@ -484,6 +484,13 @@ pub enum Command {
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
+    /// Somebody closes an incident, and with it everything that is open of it.
+    CloseIncident {
+        /// The incident's number.
+        id: u64,
+        /// Why, for people.
+        reason: String,
+    },
     /// What the site promises, all of it.
     SetObjectives {
         /// All objectives, in place of those before.
@@ -520,6 +527,13 @@ pub enum Command {
         id: String,
         /// What they say.
         note: String,
+    },
+    /// An alert goes to the next escalation step of its routes now.
+    EscalateAlert {
+        /// The alert's id.
+        id: String,
+        /// Why, for people.
+        reason: String,
     },
     /// What the server or a service counted about itself.
     TellCounts {

@@ -775,6 +775,15 @@ pub enum Event {
         /// Who, and what they said.
         acknowledgement: Acknowledgement,
     },
+    /// Somebody passed it on to the next escalation step; nobody has acknowledged it any more.
+    AlertEscalated {
+        /// The alert's id.
+        id: String,
+        /// The step it came to, from 1.
+        level: u32,
+        /// Why, for people.
+        reason: String,
+    },
     /// A receiver was told.
     AlertsTold {
         /// The receiver that was notified.

@@ -69,10 +69,15 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
 /// A finding that is open. What is only worth knowing is none.
 #[must_use]
 pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
-    let s = &f.seen;
-    if f.closed.is_some() || s.severity == Severity::Info {
+    if f.closed.is_some() || f.seen.severity == Severity::Info {
         return None;
     }
+    Some(of_finding(f, standing))
+}
+
+/// A finding as a condition, however little it matters.
+pub(crate) fn of_finding(f: &Finding, standing: Standing) -> Condition {
+    let s = &f.seen;
     let looked_after = f.remedy.is_some() && standing.automation && standing.spares;
     let page = s.severity == Severity::Critical
         && (FailureMode::is_one_of(&s.kind, PAGES) || !looked_after);
@@ -83,7 +88,7 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
         _ => false,
     };
     let job = s.attempt.filter(|_| FailureMode::is_one_of(&s.kind, OWN)).map(|a| a.job);
-    Some(Condition {
+    Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
         summary: format!("{}: {}", s.entity, s.kind),
         parent: f.incident.map(|i| format!("incident:{i}")),
@@ -91,7 +96,7 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
         job,
         link: format!("/findings/{}", f.id),
         ..condition(format!("finding:{}", f.id), topic, &s.kind, s.entity.clone(), s.first_seen)
-    })
+    }
 }
 
 /// An incident that is open, and how bad the worst of its findings is that is open still. What was

@@ -234,17 +234,28 @@ fn silenced<'a>(now: Time, c: &Condition, g: &Group<'_>, site: &Site<'a>) -> Opt
     names.first().copied()
 }
 
+/// The escalation steps of an alert: after how long without an answer each is taken.
+pub(crate) fn escalation(a: &Alert, routing: &Routing) -> Vec<Span> {
+    let routes = routing.routes_of(&Seen::from(a));
+    let mut out: Vec<Span> = routes.iter().flat_map(|r| &r.escalate).map(|e| e.after).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// The escalation step that follows the one an alert is at, from 1; none after the last.
+#[must_use]
+pub fn next_level(a: &Alert, routing: &Routing) -> Option<u32> {
+    let last = u32::try_from(escalation(a, routing).len()).unwrap_or(u32::MAX);
+    (a.level < last).then(|| a.level + 1)
+}
+
 /// When an alert is passed on, and how often that is by then.
 fn steps(a: &Alert, routing: &Routing) -> Vec<Time> {
     let Some(loud) = a.loud_since.filter(|_| a.state == AlertState::Firing) else {
         return Vec::new();
     };
-    let routes = routing.routes_of(&Seen::from(a));
-    let mut out: Vec<Time> =
-        routes.iter().flat_map(|r| &r.escalate).map(|e| loud + e.after).collect();
-    out.sort_unstable();
-    out.dedup();
-    out
+    escalation(a, routing).into_iter().map(|after| loud + after).collect()
 }
 
 fn level(a: &Alert, routing: &Routing, now: Time) -> u32 {

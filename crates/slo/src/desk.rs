@@ -5,7 +5,7 @@
 //! long enough meanwhile, once, and then that it is over. It may be told twice, when the server
 //! dies between telling and remembering.
 
-use crate::decide::HOLD;
+use crate::decide::{HOLD, escalation};
 pub use muster_model::alert::News;
 use muster_model::alert::{
     Alert, AlertState, Channel, GroupBy, Receiver, Route, Routing, Seen, Urgency,
@@ -86,14 +86,23 @@ pub struct Desk {
 struct Address<'a> {
     receiver: &'a Receiver,
     route: &'a Route,
-    /// Only told once the alert is passed on, so long after it became loud.
-    after: Option<Span>,
+    /// Only told once the alert is passed on, so long after it became loud or when somebody
+    /// escalates it.
+    after: Option<Later>,
+}
+
+/// An escalation step.
+#[derive(Debug, Clone, Copy)]
+struct Later {
+    after: Span,
+    /// Its number among the alert's steps, from 1.
+    level: u32,
 }
 
 /// All receivers of an alert, each once: as near as it is named.
 fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
     let mut out: Vec<Address<'a>> = Vec::new();
-    let mut add = |name: &Label, route: &'a Route, after: Option<Span>| {
+    let mut add = |name: &Label, route: &'a Route, after: Option<Later>| {
         let known = out.iter().any(|o| o.receiver.name == *name);
         if let Some(receiver) = routing.receiver(name).filter(|_| !known) {
             out.push(Address { receiver, route, after });
@@ -103,9 +112,13 @@ fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
     for r in &routes {
         r.to.iter().for_each(|n| add(n, r, None));
     }
+    let steps = escalation(a, routing);
     for r in &routes {
         for e in &r.escalate {
-            e.to.iter().for_each(|n| add(n, r, Some(e.after)));
+            let before = steps.iter().filter(|s| **s < e.after).count();
+            let level = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
+            let later = Later { after: e.after, level };
+            e.to.iter().for_each(|n| add(n, r, Some(later)));
         }
     }
     out
@@ -136,8 +149,11 @@ fn owed(
                 let due = loud + to.route.wait;
                 (due <= end && !noise(due)).then_some((due, News::Firing))
             }
-            (Some(after), None) if a.state == AlertState::Firing => {
-                Some((loud + after, News::Firing))
+            (Some(later), None) if a.state == AlertState::Firing => {
+                let due = loud + later.after;
+                // Somebody passed it on before its time.
+                let due = if a.level >= later.level { due.min(a.changed_at) } else { due };
+                Some((due, News::Firing))
             }
             (Some(_), _) => None,
         };

@@ -101,6 +101,26 @@ fn first_news_repeats_and_the_end() {
 }
 
 #[test]
+fn an_alert_that_somebody_escalates_is_owed_to_the_next_step_at_once() {
+    let r = routing(
+        r#"{"to":["pager"],"escalate":[{"after":"15m","to":["boss"]},{"after":"1h","to":["mute"]}]}"#,
+    );
+    let desk = Desk::default();
+    let mut a = alert("a", Urgency::Page, T0);
+    let to = |a: &Alert| -> BTreeSet<String> {
+        let letters = desk.due(at(60), &map(std::slice::from_ref(a)), &r);
+        letters.iter().map(|l| l.to.to_string()).filter(|n| n != "pager").collect()
+    };
+    assert_eq!(to(&a), BTreeSet::new());
+    (a.level, a.changed_at) = (1, at(50));
+    assert_eq!(to(&a), BTreeSet::from(["boss".to_owned()]));
+    a.level = 2;
+    assert_eq!(to(&a), BTreeSet::from(["boss".to_owned(), "mute".to_owned()]));
+    a.state = AlertState::Acknowledged;
+    assert_eq!(to(&a), BTreeSet::new());
+}
+
+#[test]
 fn what_was_never_announced_is_never_over() {
     let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
     let desk = Desk::default();

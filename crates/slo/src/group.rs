@@ -75,7 +75,7 @@ fn ancestors(entity: &Entity, above: &Above<'_>) -> Vec<Entity> {
 }
 
 /// What a condition belongs to, as long as nothing else explains it.
-fn base(c: &Condition) -> String {
+pub(crate) fn base(c: &Condition) -> String {
     if c.topic == Topic::Incident {
         return c.key.clone();
     }

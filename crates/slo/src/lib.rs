@@ -4,6 +4,7 @@
 //! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
+//! * [`causes`] puts alerts, findings and remediations together that have one cause.
 //! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and [`desk`] knows who has
 //!   been told and what is owed; [`words`] are what each kind of receiver reads.
 
@@ -12,6 +13,7 @@
 pub mod book;
 pub mod budget;
 pub mod burn;
+pub mod causes;
 pub mod conditions;
 pub mod decide;
 pub mod defaults;

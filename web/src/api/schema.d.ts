@@ -109,6 +109,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alerts/{id}/escalate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pass an alert on to the next escalation step of its routes now. An acknowledgement ends. */
+        post: operations["post_alerts_id_escalate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/automation": {
         parameters: {
             query?: never;
@@ -222,6 +239,23 @@ export interface paths {
         put?: never;
         /** Hold a breaker open, half open or closed, or let it follow its own rules again. */
         post: operations["post_breakers_force"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/causes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what is wrong, worst first: alerts, incidents, findings and remediations by their cause. */
+        get: operations["get_causes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -453,6 +487,23 @@ export interface paths {
         get: operations["get_incidents_id"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/incidents/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Close an incident, and with it every finding of it that is open. What is still seen is found anew. */
+        post: operations["post_incidents_id_close"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2409,6 +2460,54 @@ export interface components {
              * @description How many, or how many milliseconds.
              */
             count: number;
+        };
+        /** @description A job that a cause affects. */
+        CauseJob: {
+            /**
+             * Format: int32
+             * @description GPUs that it has.
+             */
+            gpus: number;
+            /** @description Its number, `42_3` for a task of an array. */
+            id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Nodes of the cause that it runs on. */
+            nodes: string[];
+            /** @description The project it belongs to. */
+            project: string;
+        };
+        /** @description `GET /v1/causes`: what is wrong, worst first. */
+        CauseList: {
+            /**
+             * Format: int64
+             * @description Causes in all.
+             */
+            count: number;
+            /** @description Always null: there is one page. */
+            cursor?: string | null;
+            /** @description The causes (at most 200). */
+            items: components["schemas"]["OpenCause"][];
+        };
+        /** @description The runbook of a cause, and where to begin. */
+        CauseRunbook: {
+            /** @description The runbook's name. */
+            name: string;
+            /** @description The run that is active about the same node or incident. */
+            run?: string | null;
+            /**
+             * Format: int32
+             * @description The first step that is left to do, from 1.
+             */
+            step: number;
+            /** @description What that step is about. */
+            step_title: string;
+            /** @description What it is about. */
+            title: string;
+            /** @description What the runbook asks for, as far as the cause says it: `node`, `gpu`, `finding` and others. */
+            vars: {
+                [key: string]: string;
+            };
         };
         /** @description A change that came shortly before an incident. It may have nothing to do with it. */
         Change: {
@@ -5528,6 +5627,50 @@ export interface components {
             /** @description Stop after so long, so that another attempt may safely start elsewhere. */
             stop_after: components["schemas"]["Span"];
         } | "continue";
+        /** @description Everything that is open about one cause: alerts, incidents, findings and remediations. */
+        OpenCause: {
+            /** @description Its open alerts. */
+            alerts: components["schemas"]["Alert"][];
+            /** @description What it is about, as `kind:name`. */
+            entity: string;
+            /** @description Its open findings, worst first (at most 8). */
+            findings: components["schemas"]["Finding"][];
+            /**
+             * Format: int64
+             * @description Open findings in all.
+             */
+            findings_open: number;
+            /** @description Names it for as long as it lasts, such as `node:n1` or `incident:1210`. */
+            id: string;
+            /** @description Its open incidents; empty for tokens bound to a project. */
+            incidents: components["schemas"]["Incident"][];
+            /** @description Jobs that run on those nodes, or that its findings name (at most 64). */
+            jobs: components["schemas"]["CauseJob"][];
+            /**
+             * Format: int64
+             * @description Such jobs in all.
+             */
+            jobs_affected: number;
+            /** @description A stable code: a failure mode, the name of an objective. */
+            kind: string;
+            /** @description Nodes that it is about (at most 64). */
+            nodes: string[];
+            /** @description Numbers of those that are pending approval. */
+            pending: string[];
+            /** @description Projects of those jobs. */
+            projects: string[];
+            /** @description Its remediations that have not ended; empty for tokens bound to a project. */
+            remedies: components["schemas"]["Remedy"][];
+            runbook?: components["schemas"]["CauseRunbook"] | null;
+            severity?: components["schemas"]["Severity"] | null;
+            /** @description When it began. */
+            since: components["schemas"]["Timestamp"];
+            /** @description In a sentence. */
+            summary: string;
+            /** @description The failure mode in a few words; empty where it is none. */
+            title: string;
+            urgency?: components["schemas"]["Urgency"] | null;
+        };
         /**
          * @description What came of a check, or of all of them. Ordered: a later one is worse.
          * @enum {string}
@@ -8327,6 +8470,51 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    post_alerts_id_escalate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"] | null;
+            };
+        };
+        responses: {
+            /** @description The alert as it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_automation: {
         parameters: {
             query?: never;
@@ -8558,6 +8746,36 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_causes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is wrong. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CauseList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9082,6 +9300,51 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_incidents_id_close: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"] | null;
+            };
+        };
+        responses: {
+            /** @description The incident. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incident"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

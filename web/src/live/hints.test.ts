@@ -1,18 +1,32 @@
 import { expect, test } from 'vitest';
-import { touched } from './hints';
+import { due, touched } from './hints';
 
 const of = (...kinds: string[]) => [...touched({ all: false, kinds })].sort();
 
 test('events make stale what they are about, and no more', () => {
-  expect(of('job_placed')).toEqual(['jobs', 'node', 'quotas']);
+  expect(of('job_placed')).toEqual(['jobs', 'node', 'oncall', 'quotas']);
   expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
-  expect(of('finding_opened')).toEqual(['health', 'node']);
-  expect(of('breaker_set')).toEqual(['health', 'node', 'nodes']);
-  expect(of('remedy_chosen')).toEqual(['health', 'node', 'nodes']);
+  expect(of('finding_opened')).toEqual(['causes', 'health', 'node']);
+  expect(of('breaker_set')).toEqual(['causes', 'health', 'node', 'nodes']);
+  expect(of('remedy_chosen')).toEqual(['causes', 'health', 'node', 'nodes']);
   expect(of('reservation_set')).toEqual(['reservations']);
   expect(of('secret_set')).toEqual([]);
 });
 
 test('too much at once makes everything stale', () => {
   expect(touched({ all: true, kinds: [] }).size).toBeGreaterThan(5);
+});
+
+test('what only tells that work goes on makes nothing of the on-call page stale', () => {
+  for (const kind of ['checkpoint_done', 'attempt_progressed', 'slot_started', 'counts_told']) {
+    const keys = of(kind);
+    for (const key of ['causes', 'health', 'oncall', 'slo']) expect(keys).not.toContain(key);
+  }
+});
+
+test('what was read lately waits for its turn, and the rest does not wait for it', () => {
+  const before = new Map([['causes', 1000]]);
+  expect(due(['causes', 'node'], before, 4000)).toEqual({ keys: ['node'], next: 7000 });
+  expect(due(['causes'], before, 11_000)).toEqual({ keys: ['causes'], next: null });
+  expect(due(['causes'], new Map(), 0)).toEqual({ keys: ['causes'], next: null });
 });

@@ -14,10 +14,36 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(alert|silence|objective|routing|receiver|slo|budget)/, ['slo']],
   [/^(alert|silence|routing|receiver|condition|certificate)/, ['alerts', 'receivers', 'silences']],
   [/^(objectives|counts)/, ['slos']],
+  [/^(finding|incident|breaker|remedy|act|automation|alert|silence|runbook|node|drain)/, ['causes']],
+  // What the on-call page lists beside its causes: work that came, waits or ended.
+  [/^(job_|remedy_ended)/, ['oncall']],
 ];
+
+/**
+ * So long these are not read again after they were, in milliseconds. On a busy site something is written all the time,
+ * and a page that nobody acts on must not ask for all of it.
+ */
+const GAP: Record<string, number> = { causes: 10_000, health: 10_000, oncall: 60_000, slo: 10_000 };
 
 const waiting = new Set<string>();
 let timer: ReturnType<typeof setTimeout> | null = null;
+/** When each was last made stale. */
+const last = new Map<string, number>();
+
+/** Those of the keys that are due now, and when the next of the others is (in so many milliseconds). */
+export function due(
+  keys: Iterable<string>,
+  before: ReadonlyMap<string, number>,
+  now: number,
+): { keys: string[]; next: number | null } {
+  const out: { keys: string[]; next: number | null } = { keys: [], next: null };
+  for (const key of keys) {
+    const left = (before.get(key) ?? Number.NEGATIVE_INFINITY) + (GAP[key] ?? 0) - now;
+    if (left <= 0) out.keys.push(key);
+    else out.next = Math.min(out.next ?? left, left);
+  }
+  return out;
+}
 
 /** The names of the queries that these events make stale. */
 export function touched(hints: { all: boolean; kinds: string[] }): Set<string> {
@@ -28,14 +54,36 @@ export function touched(hints: { all: boolean; kinds: string[] }): Set<string> {
   return out;
 }
 
-/** Reads again what is shown and stale, once in a second and a half at most. */
+/** Reads again what is shown and stale, each as often as its gap allows. */
 export function stale(queries: QueryClient, hints: { all: boolean; kinds: string[] }) {
   for (const key of touched(hints)) waiting.add(key);
-  if (timer || waiting.size === 0) return;
+  const { keys, next } = due(waiting, last, Date.now());
+  // What is due now must not wait for what is due later.
+  if (keys.length > 0) plan(queries, 250);
+  else if (next !== null) plan(queries, next);
+}
+
+let planned = Number.POSITIVE_INFINITY;
+
+function plan(queries: QueryClient, ms: number) {
+  const at = Date.now() + ms;
+  if (timer) {
+    if (at >= planned) return;
+    clearTimeout(timer);
+  }
+  planned = at;
   timer = setTimeout(() => {
     timer = null;
-    const keys = new Set(waiting);
-    waiting.clear();
-    void queries.invalidateQueries({ predicate: (q) => keys.has(String(q.queryKey[0])) });
-  }, 250);
+    planned = Number.POSITIVE_INFINITY;
+    const now = Date.now();
+    const { keys } = due(waiting, last, now);
+    for (const key of keys) {
+      waiting.delete(key);
+      last.set(key, now);
+    }
+    const ready = new Set(keys);
+    void queries.invalidateQueries({ predicate: (q) => ready.has(String(q.queryKey[0])) });
+    const { next } = due(waiting, last, now);
+    if (next !== null) plan(queries, next);
+  }, ms);
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
+import { useIncidentActions } from '../oncall/actions';
 import { incidentRecord } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -9,7 +10,7 @@ import { Ago, Clock, count, Empty, Loaded, Panel, Scroll, State, span } from '..
 
 type Made = Schemas['IncidentRecord'];
 
-/** One incident: what happened, what it cost, what people wrote, and the runbook. */
+/** One incident: its timeline, its impact, what people wrote, and the runbook. */
 export function IncidentPage() {
   const { id } = useParams({ from: '/incidents/$id' });
   const query = useQuery(incidentRecord(id));
@@ -25,10 +26,10 @@ export function IncidentPage() {
               <span>{r.incident.summary}</span>
             </div>
             <div className="columns wide-left">
-              <Story made={r} />
+              <Timeline made={r} />
               <div>
-                <Doing made={r} />
-                <Cost made={r} />
+                <Actions made={r} />
+                <Impact made={r} />
                 <Notes made={r} />
                 <Changes made={r} />
               </div>
@@ -40,13 +41,13 @@ export function IncidentPage() {
   );
 }
 
-function Story({ made }: { made: Made }) {
+function Timeline({ made }: { made: Made }) {
   return (
-    <Panel title="What happened" note={count(made.timeline.length, 'entry', 'entries')}>
+    <Panel title="Timeline" note={count(made.timeline.length, 'entry', 'entries')}>
       {made.timeline.length === 0 ? (
-        <Empty title="The log tells nothing more" />
+        <Empty title="No entries in the log" />
       ) : (
-        <Scroll label="What happened" tall>
+        <Scroll label="Timeline" tall>
           <table className="cards">
             <thead>
               <tr>
@@ -54,7 +55,7 @@ function Story({ made }: { made: Made }) {
                 <th>What</th>
                 <th>Where</th>
                 <th>Who</th>
-                <th>In words</th>
+                <th>Text</th>
               </tr>
             </thead>
             <tbody>
@@ -84,36 +85,38 @@ function Story({ made }: { made: Made }) {
   );
 }
 
-function Doing({ made }: { made: Made }) {
+function Actions({ made }: { made: Made }) {
   const { act, busy } = useAct();
   const { operates } = useRights();
+  const { take, assign, close, busy: changing } = useIncidentActions();
   const i = made.incident;
-  const params = { path: { id: i.id }, header: once() };
   const node = made.impact.nodes[0];
+  const open = i.state === 'open';
+  const off = busy || changing;
   return (
-    <Panel title="What to do">
+    <Panel title="Actions">
       <div className="item">
-        <p>{i.owner ? `${i.owner} took it on` : 'Nobody took it on yet.'}</p>
+        <p>{i.owner ? `Assigned to ${i.owner.replace(/^user:/, '')}` : 'Not assigned.'}</p>
         <div className="actions">
           {made.runbooks.map((name) => (
             <Link key={name} to="/runbooks/$name" params={{ name }} search={{ incident: i.id, node }}>
               Runbook {name}
             </Link>
           ))}
-          {operates && !i.owner && (
-            <button
-              type="button"
-              className="main"
-              disabled={busy}
-              onClick={() =>
-                void act(
-                  () => api.POST('/v1/incidents/{id}/own', { params, body: { owner: null, release: false } }),
-                  'You took it on',
-                )
-              }
-            >
-              Take it on
+          {operates && open && !i.owner && (
+            <button type="button" className="main" disabled={off} onClick={() => void take(i.id)}>
+              Assign to me
             </button>
+          )}
+          {operates && open && (
+            <>
+              <button type="button" disabled={off} onClick={() => void assign(i.id)}>
+                Assign
+              </button>
+              <button type="button" className="risky" disabled={off} onClick={() => void close(i.id)}>
+                Close
+              </button>
+            </>
           )}
           <button
             type="button"
@@ -144,22 +147,22 @@ export function pageWords({ impact, timeline }: Pick<Made, 'impact' | 'timeline'
   return `0, although ${count(raised, 'page')} ${raised === 1 ? 'was' : 'were'} raised: nobody was reached`;
 }
 
-function Cost({ made }: { made: Made }) {
+function Impact({ made }: { made: Made }) {
   const m = made.impact;
   return (
-    <Panel title="What it cost">
+    <Panel title="Impact">
       <dl className="facts item">
         <dt>Began</dt>
         <dd>
-          <Ago at={made.incident.began_at} />, known {span(m.seconds_to_detect * 1000)} later
+          <Ago at={made.incident.began_at} />, detected {span(m.seconds_to_detect * 1000)} later
         </dd>
-        <dt>Lasted</dt>
+        <dt>Duration</dt>
         <dd>{span(m.seconds * 1000)}</dd>
-        <dt>GPU-hours</dt>
+        <dt>GPU-hours lost</dt>
         <dd>{(m.gpu_milli_hours / 1000).toFixed(1)}</dd>
         <dt>Nodes</dt>
         <dd>{m.nodes.length}</dd>
-        <dt>Jobs hit</dt>
+        <dt>Jobs interrupted</dt>
         <dd>
           {m.jobs.length === 0 && 'none'}
           {m.jobs.map((j) => (
@@ -190,7 +193,7 @@ function Notes({ made }: { made: Made }) {
         body: { text },
       });
       setText('');
-    }, 'Written down');
+    }, 'Saved');
   };
   return (
     <Panel title="Notes">
@@ -205,12 +208,12 @@ function Notes({ made }: { made: Made }) {
       {operates && (
         <form className="stack item" onSubmit={send}>
           <label className="stack">
-            Write something down
+            Add a note
             <input value={text} required maxLength={2000} onChange={(e) => setText(e.target.value)} />
           </label>
           <div className="actions">
             <button type="submit" disabled={busy}>
-              Keep it
+              Save
             </button>
           </div>
         </form>
@@ -223,7 +226,7 @@ function Changes({ made }: { made: Made }) {
   const changes = made.incident.changes ?? [];
   if (changes.length === 0) return null;
   return (
-    <Panel title="Changed shortly before">
+    <Panel title="Changes shortly before">
       {changes.map((c) => (
         <div className="item" key={`${c.at} ${c.text}`}>
           <p>{c.text}</p>

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { hottest, more } = await import('./oncall-work');
 
-test('each hot node is named once, by its hottest GPU; what is not told is not hot', () => {
+test('each hot node is named once, by its hottest GPU; what has no data is not hot', () => {
   const fleet = {
     columns: { temp: new Uint8Array([81, 90, 79, 255, 85, 30]) },
     nodeOf: new Uint32Array([0, 0, 1, 1, 2, 2]),

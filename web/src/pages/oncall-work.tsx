@@ -15,12 +15,12 @@ const HOT = 80;
 /** The newest jobs in a state. */
 function useJobs(state: string) {
   return useQuery({
-    queryKey: ['jobs', 'oncall', state],
+    queryKey: ['oncall', 'jobs', state],
     queryFn: async () => must(await api.GET('/v1/jobs', { params: { query: { state, limit: 50 } } })),
   });
 }
 
-/** Gangs that wait: largest first, with the reason. */
+/** Gangs that are queued: largest first, with the reason. */
 export function Pending() {
   const query = useJobs('queued');
   const { project } = useRights();
@@ -30,12 +30,9 @@ export function Pending() {
         const size = (j: (typeof page.items)[number]) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
         const all = [...page.items].sort((a, b) => size(b) - size(a));
         return (
-          <Panel
-            title="Pending gangs"
-            note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}
-          >
+          <Panel title="Queued jobs" note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}>
             {all.length === 0 ? (
-              <Empty title={project ? `No job of ${project} waits for room` : 'Nothing waits for room'} />
+              <Empty title={project ? `No job of ${project} is queued` : 'No job is queued'} />
             ) : (
               all.slice(0, SHOWN).map((j) => (
                 <div className="item" key={j.id}>
@@ -76,7 +73,7 @@ function More({ state, left, open }: { state: string; left: number; open: boolea
   );
 }
 
-/** Jobs that failed, newest first, with whose doing it was. */
+/** Jobs that failed, newest first, with what the failure is attributed to. */
 export function Failing() {
   const query = useJobs('failed');
   const { project } = useRights();
@@ -133,7 +130,9 @@ export function Hot() {
   return (
     <Panel title="Hot nodes" note={all.length ? `${all.length} at ${HOT} °C or more` : ''}>
       {all.length === 0 ? (
-        <Empty title={project ? `No GPU that ${project} holds is at ${HOT} °C` : `No GPU is at ${HOT} °C`} />
+        <Empty
+          title={project ? `No GPU allocated to ${project} is at ${HOT} °C` : `No GPU is at ${HOT} °C`}
+        />
       ) : (
         all.slice(0, SHOWN).map((h) => {
           const name = fleet.layout?.nodes[h.node].name ?? '';

@@ -30,7 +30,6 @@ const connection = vi.hoisted(() => ({ standing: 'live' }));
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
-const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
 const { pageWords } = await import('./incident');
 const { ReservationsPage } = await import('./reservations');
 const { SlosPage } = await import('./slos');
@@ -56,15 +55,6 @@ const health = {
   breakers: [],
   automation: null,
   nodes: {},
-};
-const running = {
-  state: 'running',
-  nodes: 9,
-  out: 0,
-  out_at_most: 2,
-  taken: [],
-  taken_at_most: 1,
-  modes: {},
 };
 const node = {
   name: 'n1',
@@ -93,15 +83,10 @@ function show(what: ComponentType, me: Me | undefined, more: [unknown[], unknown
   const known: [unknown[], unknown][] = [
     [['whoami'], me],
     [['health', 'summary'], health],
-    [['health', 'incidents'], page],
-    [['health', 'breakers'], page],
-    [['health', 'remedies'], page],
     [['slo', 'alerts'], page],
     [['slo', 'list'], page],
     [['slo', 'silences'], page],
     [['slo', 'receivers'], page],
-    [['jobs', 'oncall', 'queued'], page],
-    [['jobs', 'oncall', 'failed'], page],
     [['jobs', 'one', '7'], job],
     [['node', 'n1'], node],
     [['node', 'n1', 'timeline'], page],
@@ -113,70 +98,6 @@ function show(what: ComponentType, me: Me | undefined, more: [unknown[], unknown
   const inside = createElement(FleetContext.Provider, { value: fleet }, createElement(what));
   return renderToStaticMarkup(createElement(QueryClientProvider, { client: queries }, inside));
 }
-
-test('on-call tells a tenant of their project only, and says that the rest is not shown', () => {
-  const text = show(OncallPage, tenant);
-  for (const clear of [
-    'No alert is open<',
-    'Nothing waits<',
-    'No GPU is at',
-    'well',
-    'No incident',
-    'All closed',
-  ])
-    expect(text).not.toContain(clear);
-  expect(text).toContain('No alert is open about team-a alone');
-  expect(text).toContain('No job of team-a waits for room');
-  expect(text).toContain('No GPU that team-a holds is at 80 °C');
-  expect(text).toContain('Not shown to this token, which is bound to project team-a: remedies');
-  expect(text).not.toContain('Try again');
-});
-
-test('on-call tells an operator all, and offers a viewer nothing', () => {
-  const site: [unknown[], unknown][] = [[['health', 'summary'], { ...health, automation: running }]];
-  const text = show(OncallPage, operator, site);
-  for (const clear of [
-    'No alert is open<',
-    'Nothing waits<',
-    'No GPU is at 80',
-    'well',
-    'All closed',
-    '>Stop<',
-  ])
-    expect(text).toContain(clear);
-  expect(text).not.toContain('Not shown');
-  expect(show(OncallPage, viewer, site)).not.toContain('>Stop<');
-});
-
-test('what waits says when its time runs out and which jobs are on its node', () => {
-  const until = new Date(Date.now() + 3.5 * 3_600_000).toISOString();
-  const remedy = {
-    id: '5',
-    node: 'n1',
-    gpu: 3,
-    step: 'approval',
-    action: 'reset_gpu',
-    action_words: 'reset the GPU',
-    finding: '12',
-    kind: 'gpu-off-bus',
-    why: 'approval to reset the GPU',
-    since: '2030-01-31T00:00:00Z',
-    until,
-  };
-  const jobs = [{ id: '7', name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] }];
-  const of = (r: object, on: object[]) =>
-    show(OncallPage, operator, [
-      [['health', 'summary'], { ...health, waiting: [{ ...remedy, ...r }] }],
-      [['node', 'n1'], { ...node, jobs: on }],
-    ]);
-  const text = of({}, jobs);
-  expect(text).toContain('stays pending until somebody decides; a page is raised');
-  expect(text).toContain('; no receiver is set up (muster routing): it reaches nobody');
-  expect(text).toMatch(/>in 3 h</);
-  expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
-  expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
-  expect(of({}, [])).toContain('No job is on this node.');
-});
 
 test('a token is not asked for figures of a node on which its project holds nothing', () => {
   const on = (jobs: object[]) => show(NodePage, tenant, [[['node', 'n1'], { ...node, jobs }]]);
@@ -201,68 +122,6 @@ test('pages that reached nobody are not called none', () => {
   expect(of(0, 'page', 'note')).toBe('0, although 1 page was raised: nobody was reached');
   expect(of(0, 'note')).toBe('0');
   expect(of(2, 'page', 'page')).toBe('2');
-});
-
-test('remedies that ended are listed by when they ended', () => {
-  const at = (day: number, step = 'ended') => ({ step, since: `2030-01-0${day}T00:00:00Z` }) as never;
-  const all = [at(3), at(1), at(9, 'acting'), at(2), at(4)];
-  expect(lastEnded(all, 3)).toEqual([at(4), at(3), at(2)]);
-});
-
-test('an age says of what it is', () => {
-  const day = '2020-01-30T00:00:00Z';
-  const finding = {
-    id: '12',
-    kind: 'drift',
-    severity: 'warning',
-    entity: 'site',
-    opened_at: day,
-    last_seen: day,
-  };
-  const incident = { ...finding, id: '13', state: 'open', summary: 's', cause: 'site' };
-  const alert = {
-    id: '1',
-    urgency: 'page',
-    cause: 'site',
-    summary: 's',
-    kind: 'k',
-    told: [],
-    level: 0,
-    count: 1,
-  };
-  const text = show(OncallPage, operator, [
-    [['health', 'summary'], { ...health, findings: [{ ...finding, count: 4 }] }],
-    [['health', 'incidents'], { items: [{ ...incident, count: 1 }], cursor: null }],
-    [['slo', 'alerts'], { items: [{ ...alert, since: day }], cursor: null }],
-  ]);
-  expect(text.match(/opened <time/g)).toHaveLength(2);
-  expect(text).toContain(', seen 4 times, last <time');
-  expect(text).toContain('began <time');
-});
-
-test('what is not listed is counted', () => {
-  const alert = { urgency: 'page', cause: 'site', summary: 's', kind: 'k', told: [], level: 0, count: 1 };
-  const items = Array.from({ length: 15 }, (_, i) => ({ ...alert, id: String(i), since: job.submitted_at }));
-  const text = show(OncallPage, operator, [[['slo', 'alerts'], { items, cursor: null }]]);
-  expect(text).toContain('7 more alerts');
-});
-
-test('while the server is away nothing can be pressed that would change something', () => {
-  const site: [unknown[], unknown][] = [[['health', 'summary'], { ...health, automation: running }]];
-  const stop = (text: string) => /<button[^>]*>Stop</.exec(text)?.[0] ?? '';
-  expect(stop(show(OncallPage, operator, site))).not.toContain('disabled');
-  connection.standing = 'away';
-  try {
-    expect(stop(show(OncallPage, operator, site))).toContain('disabled');
-  } finally {
-    connection.standing = 'live';
-  }
-});
-
-test('until it is known who asks, nobody is told that all is well', () => {
-  const text = show(OncallPage, undefined);
-  for (const clear of ['Nothing waits<', 'No incident', 'All closed', 'Not shown'])
-    expect(text).not.toContain(clear);
 });
 
 test('a tenant is not told that nothing is promised, or that there are no GPUs', () => {
@@ -399,16 +258,16 @@ test('of a runbook nobody is offered what would be refused', () => {
     const run = { id: '7', book: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
     return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
   };
-  expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Do it now<');
+  expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Run now<');
   expect(show(RunbookRunPage, user, at('act', 'user:ann'))).not.toContain('<button');
   expect(show(RunbookRunPage, user, at('check', 'user:ann', true))).not.toContain('<button');
   const check = show(RunbookRunPage, user, at('check', 'user:ann'));
-  expect(check).toContain('>Look now<');
+  expect(check).toContain('>Check now<');
   expect(check).not.toContain('>Stop the run<');
   const own = show(RunbookRunPage, user, at('act', 'user:bo'));
-  expect(own).toContain('>Done by hand<');
+  expect(own).toContain('>Done manually<');
   expect(own).toContain('>Stop the run<');
-  expect(own).not.toContain('>Do it now<');
+  expect(own).not.toContain('>Run now<');
   expect(show(RunbookRunPage, viewer, at('check', 'user:ann'))).not.toContain('<button');
 });
 
@@ -477,14 +336,4 @@ test('that others are being stopped for a job is said by the server alone, who s
   const somebody = of('queued', { estimated_start: { at, basis: 'others are being stopped for it' } });
   expect(somebody).toContain('others are being stopped for it');
   expect(of('running', {})).not.toContain('room is being made');
-});
-
-test('undoing names critical findings that stay open; stopping says what is not done meanwhile', () => {
-  expect(undoWords([])).not.toContain('critical');
-  const words = undoWords([{ id: '1203', kind: 'gpu-off-bus', title: 'GPU off its bus', gpu: 3 }]);
-  expect(words).toContain('1 critical finding stays open: GPU off its bus on GPU 3 (finding 1203)');
-  expect(words).toContain('at once');
-  expect(undoWords(null)).toContain('could not be read');
-  expect(STOP_WORDS).toContain('not taken out of service');
-  expect(STOP_WORDS).toContain('avoids them only while other nodes fit');
 });

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { runbook, runbookRun, runbookRuns, runbooks, whoami } from '../queries';
 import { useRights } from '../rights';
@@ -32,8 +32,16 @@ const TONES: Record<string, Tone> = {
   skipped: 'plain',
 };
 
+/** What the API's words are called here. */
+const WORDS: Record<string, string> = {
+  going: 'running',
+  waiting: 'pending',
+  holds: 'pass',
+  holds_not: 'fail',
+};
+
 function Tag({ word }: { word: string }) {
-  return <Word tone={TONES[word] ?? 'plain'}>{word.replaceAll('_', ' ')}</Word>;
+  return <Word tone={TONES[word] ?? 'plain'}>{WORDS[word] ?? word.replaceAll('_', ' ')}</Word>;
 }
 
 const about = (vars: Record<string, string>) =>
@@ -41,11 +49,11 @@ const about = (vars: Record<string, string>) =>
     .map(([k, v]) => `${k} ${v}`)
     .join(', ');
 
-/** All books, and runs that go on. */
+/** All runbooks, and runs of them. */
 export function RunbooksPage() {
   const { whole, project } = useRights();
   const books = useQuery({ ...runbooks(), enabled: whole === true });
-  const { mode } = useSearch({ from: '/runbooks' });
+  const { mode, node, finding } = useSearch({ from: '/runbooks' });
   if (whole === false)
     return (
       <main className="page" id="page">
@@ -61,7 +69,8 @@ export function RunbooksPage() {
         <h1>Runbooks</h1>
         {mode && (
           <span className="dim">
-            for {mode}; <Link to="/runbooks">all of them</Link>
+            for {mode}
+            {node && ` on ${node}`}; <Link to="/runbooks">show all</Link>
           </span>
         )}
       </div>
@@ -70,7 +79,7 @@ export function RunbooksPage() {
         {(list) => {
           const shown = list.items.filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode));
           return (
-            <Panel title="Books" note={count(shown.length, 'book')}>
+            <Panel title="Runbooks" note={count(shown.length, 'runbook')}>
               <Scroll label="Runbooks">
                 <table>
                   <thead>
@@ -78,7 +87,7 @@ export function RunbooksPage() {
                       <th>Title</th>
                       <th>Urgency</th>
                       <th>Steps</th>
-                      <th>Serves</th>
+                      <th>For</th>
                       <th>Owner</th>
                     </tr>
                   </thead>
@@ -86,10 +95,10 @@ export function RunbooksPage() {
                     {shown.map((b) => (
                       <tr key={b.name}>
                         <td>
-                          <Link to="/runbooks/$name" params={{ name: b.name }}>
+                          <Link to="/runbooks/$name" params={{ name: b.name }} search={{ node, finding }}>
                             {b.title}
                           </Link>
-                          {b.version && <span className="dim"> the site's own</span>}
+                          {b.version && <span className="dim"> custom</span>}
                         </td>
                         <td>
                           <Tag word={b.urgency} />
@@ -123,7 +132,7 @@ function Runs() {
                   <tr>
                     <th>Run</th>
                     <th>State</th>
-                    <th>Book</th>
+                    <th>Runbook</th>
                     <th>About</th>
                     <th>Step</th>
                     <th>By</th>
@@ -144,7 +153,7 @@ function Runs() {
                       <td>{r.title || r.book}</td>
                       <td>{about(r.vars)}</td>
                       <td>{r.step}</td>
-                      <td className="dim">{r.auto ? `the machine, for ${r.by}` : r.by}</td>
+                      <td className="dim">{r.auto ? `automatic, for ${r.by}` : r.by}</td>
                       <td className="nowrap">
                         <Ago at={r.started_at} />
                       </td>
@@ -158,6 +167,13 @@ function Runs() {
       }
     </Loaded>
   );
+}
+
+/** A step with the node filled in where the runbook names its variable. */
+export function withNode(step: Step, node: string | undefined): Step {
+  if (!node) return step;
+  const fill = (text: string) => text.replace(/\$node\b/g, () => node);
+  return { ...step, title: fill(step.title), text: fill(step.text), says: fill(step.says) };
 }
 
 function StepText({ step }: { step: Step }) {
@@ -190,10 +206,25 @@ function StepText({ step }: { step: Step }) {
   );
 }
 
-/** One book, and what it takes to follow it. */
+/** A step of a runbook; the one to begin with is scrolled to, and the node is named in it. */
+function StepItem({ step, current, node }: { step: Step; current: boolean; node?: string }) {
+  const here = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (current) here.current?.scrollIntoView({ block: 'center' });
+  }, [current]);
+  return (
+    <div className={current ? 'item chosen' : 'item'} ref={here} aria-current={current ? 'step' : undefined}>
+      {current && <Word tone="run">current step</Word>}
+      <StepText step={withNode(step, node)} />
+    </div>
+  );
+}
+
+/** One runbook, opened at the step that its address names, and what it takes to follow it. */
 export function RunbookPage() {
   const { submits } = useRights();
   const { name } = useParams({ from: '/runbooks/$name' });
+  const { step, node } = useSearch({ from: '/runbooks/$name' });
   const query = useQuery(runbook(name));
   return (
     <main className="page" id="page">
@@ -204,7 +235,7 @@ export function RunbookPage() {
               <h1>{b.title}</h1>
               <Tag word={b.urgency} />
               <span className="dim">
-                kept by {b.owner}; serves {[...b.modes, ...b.topics].join(', ')}
+                owner {b.owner}; for {[...b.modes, ...b.topics].join(', ')}
               </span>
             </div>
             <div className="columns wide-left">
@@ -213,9 +244,7 @@ export function RunbookPage() {
                   <p>{b.intro}</p>
                 </div>
                 {b.steps.map((s) => (
-                  <div className="item" key={s.no}>
-                    <StepText step={s} />
-                  </div>
+                  <StepItem key={s.no} step={s} current={s.no === step} node={node} />
                 ))}
               </Panel>
               {submits && <Start book={b} />}
@@ -228,10 +257,10 @@ export function RunbookPage() {
 }
 
 function Start({ book }: { book: Schemas['Runbook'] }) {
-  const given = useSearch({ from: '/runbooks/$name' }) as Record<string, string | undefined>;
+  const given = useSearch({ from: '/runbooks/$name' }) as Record<string, string | number | undefined>;
   const names = [...book.needs, ...book.takes];
   const [vars, setVars] = useState<Record<string, string>>(() =>
-    Object.fromEntries(names.map((n) => [n, given[n] ?? ''])),
+    Object.fromEntries(names.map((n) => [n, String(given[n] ?? '')])),
   );
   const [plan, setPlan] = useState<Schemas['RunbookDryRun'] | null>(null);
   const { operates } = useRights();
@@ -251,7 +280,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
       await navigate({ to: '/runbook-runs/$id', params: { id: run.id } });
     }, `${book.title}: the run began`);
   return (
-    <Panel title="Follow it">
+    <Panel title="Start a run">
       <form
         className="stack item"
         onSubmit={(e: FormEvent) => {
@@ -262,7 +291,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
         {names.map((n) => (
           <label className="stack" key={n}>
             {n}
-            {book.needs.includes(n) ? '' : ' (may be left out)'}
+            {book.needs.includes(n) ? '' : ' (optional)'}
             <input
               value={vars[n] ?? ''}
               required={book.needs.includes(n)}
@@ -291,7 +320,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
                         }),
                       ),
                     ),
-                  'Nothing was done: this is what a run would do',
+                  'Dry run: nothing was changed',
                 )
               }
             >
@@ -304,22 +333,22 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
             disabled={busy}
             onClick={async () => {
               const yes = await ask({
-                title: `Let the machine follow: ${book.title}`,
-                text: 'It acts with your permissions and within the limits of automation, and waits for a person where it must.',
+                title: `Run automatically: ${book.title}`,
+                text: 'It acts with your permissions and within the limits of automation. Steps that need a person stay pending.',
                 act: 'Start',
                 risky: true,
               });
               if (yes !== null) void start(true);
             }}
           >
-            By the machine
+            Run automatically
           </button>
         </div>
       </form>
       {plan && (
         <div className="item" role="status">
           <h3>
-            <span>A run would be</span> <Tag word={plan.outcome} />
+            <span>Outcome of a run</span> <Tag word={plan.outcome} />
           </h3>
           <ol>
             {plan.steps.map((s) => (
@@ -341,7 +370,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
   );
 }
 
-/** One run: what is behind it, and the buttons of the step it stands at. */
+/** One run: completed steps, and the buttons of its current step. */
 export function RunbookRunPage() {
   const { id } = useParams({ from: '/runbook-runs/$id' });
   const query = useQuery(runbookRun(id));
@@ -354,7 +383,7 @@ export function RunbookRunPage() {
               <h1>{r.title || r.book}</h1>
               <Tag word={r.state} />
               <span className="dim">
-                run {r.id}, {about(r.vars)}, {r.auto ? `the machine for ${r.by}` : r.by},{' '}
+                run {r.id}, {about(r.vars)}, {r.auto ? `automatic, for ${r.by}` : r.by},{' '}
                 <Ago at={r.started_at} />
               </span>
               {r.vars.node && (
@@ -365,8 +394,8 @@ export function RunbookRunPage() {
             </div>
             {r.why && <p>{r.why}</p>}
             {r.now && <Now run={r} step={r.now} />}
-            <Panel title="Behind it" note={count(r.done.length, 'step')}>
-              {r.done.length === 0 && <Empty title="Nothing yet" />}
+            <Panel title="Completed" note={count(r.done.length, 'step')}>
+              {r.done.length === 0 && <Empty title="No step is completed" />}
               {r.done.map((d) => (
                 <div className="item" key={`${d.step} ${d.at}`}>
                   <h3>
@@ -397,8 +426,8 @@ export function RunbookRunPage() {
 }
 
 /**
- * What somebody who is no operator may say at the step a run stands at: an answer takes the permissions of what it
- * sets off, and the machine goes on to what follows.
+ * What somebody who is no operator may answer at the current step of a run: an answer takes the permissions of what
+ * it sets off, and an automatic run continues with what follows.
  */
 function mayAnswer(own: boolean, run: Pick<Run, 'auto'>, step: Pick<Step, 'kind'>): boolean {
   return own || (!run.auto && step.kind !== 'act');
@@ -416,15 +445,15 @@ function Now({ run, step }: { run: Run; step: Step }) {
         api.POST('/v1/runbook-runs/{id}/answer', { params, body: { step: step.no, word, choose, note: '' } }),
       `Step ${step.no}: ${choose ?? word}`,
     );
-  const go = { check: 'Look now', act: 'Do it now', wait: 'Look now', ask: '' }[step.kind] ?? 'Go';
+  const go = { check: 'Check now', act: 'Run now', wait: 'Check now', ask: '' }[step.kind] ?? 'Continue';
   return (
-    <Panel title="It stands at">
+    <Panel title="Current step">
       <div className="item">
         <StepText step={step} />
         {run.sees && <p>{run.sees}</p>}
         {run.waits && (
           <p>
-            <Word tone="warn">waits for a person</Word> {run.waits}
+            <Word tone="warn">pending approval</Word> {run.waits}
           </p>
         )}
         {answers && (
@@ -449,10 +478,10 @@ function Now({ run, step }: { run: Run; step: Step }) {
                   </button>
                 )}
                 <button type="button" disabled={busy} onClick={() => say('yes')}>
-                  {step.kind === 'act' ? 'Done by hand' : 'It is so'}
+                  {step.kind === 'act' ? 'Done manually' : 'Pass'}
                 </button>
                 <button type="button" disabled={busy} onClick={() => say('no')}>
-                  {step.kind === 'act' ? 'Could not be done' : 'It is not so'}
+                  {step.kind === 'act' ? 'Not possible' : 'Fail'}
                 </button>
               </>
             )}

@@ -76,7 +76,7 @@ function Tally({ items }: { items: Slo[] }) {
   const of = (state: string) => items.filter((s) => s.state === state).length;
   return (
     <span className="dim">
-      {count(items.length, 'objective')}: {of('kept')} kept, {of('burning')} burning, {of('spent')} spent,{' '}
+      {count(items.length, 'objective')}: {of('kept')} met, {of('burning')} burning, {of('spent')} exhausted,{' '}
       {of('no_data')} without data
     </span>
   );
@@ -108,7 +108,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
       <p className="dim">
         {s.description && `${s.description}.`}
         {s.owner && ` Owner: ${s.owner}.`}
-        {s.spent_in && s.state !== 'spent' && ` At this pace spent in ${brief(s.spent_in)}.`}
+        {s.spent_in && s.state !== 'spent' && ` At this burn rate exhausted in ${brief(s.spent_in)}.`}
         {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (

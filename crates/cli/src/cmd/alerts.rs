@@ -17,7 +17,7 @@ use muster_terminal::output::time::{full, relative};
 #[command(
     visible_alias = "alert",
     after_help = "Examples:\n  muster alerts\n  muster alerts --all\n  muster alerts show 3f9c2b7d1a60e455\n  \
-muster alerts ack 3f9c2b7d1a60e455 --note 'the switch is being replaced'\n  muster alerts -o json | jq '.items[] | select(.urgency == \"page\")'\n\n\
+muster alerts ack 3f9c2b7d1a60e455 --note 'the switch is being replaced'\n  muster alerts escalate 3f9c2b7d1a60e455 --reason 'two racks at once'\n  muster alerts -o json | jq '.items[] | select(.urgency == \"page\")'\n\n\
 An acknowledged alert is not repeated or passed on, until it becomes more urgent.\n\
 `muster silence create` mutes planned work; `muster routing` says who is notified."
 )]
@@ -45,6 +45,14 @@ enum Verb {
         #[arg(long, default_value = "")]
         note: String,
     },
+    /// Pass one on to the next escalation step now
+    Escalate {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
 }
 
 impl AlertsCmd {
@@ -69,6 +77,13 @@ impl AlertsCmd {
                 let id = whole(&client, &id).await?;
                 let one = client.alert(&id).await?;
                 ctx.show(&one, |a| text(a, now(), on()))?;
+            }
+            Some(Verb::Escalate { id, reason }) => {
+                let id = whole(&client, &id).await?;
+                let after = client.escalate(&id, &reason).await?;
+                ctx.show(&after, |a| {
+                    format!("alert {} is at escalation step {}\n", a.id, a.level)
+                })?;
             }
             Some(Verb::Ack { ids, note }) => {
                 let mut found = Vec::new();

@@ -16,7 +16,7 @@ use muster_terminal::output::time::{full, relative};
 #[command(
     visible_alias = "incidents",
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  muster incident\n  muster incident --all\n  muster incident 1210\n  muster incident 1210 -o json | jq '.changes'\n  muster incident own 1210\n  muster incident note 1210 'the uplink was changed at nine'\n  muster incident record 1210\n  muster incident report 1210 > incident-1210.md"
+    after_help = "Examples:\n  muster incident\n  muster incident --all\n  muster incident 1210\n  muster incident 1210 -o json | jq '.changes'\n  muster incident own 1210\n  muster incident note 1210 'the uplink was changed at nine'\n  muster incident close 1210 --reason 'the uplink is back'\n  muster incident record 1210\n  muster incident report 1210 > incident-1210.md"
 )]
 pub(crate) struct IncidentCmd {
     #[command(subcommand)]
@@ -48,6 +48,14 @@ enum Verb {
         #[arg(long, conflicts_with = "by")]
         release: bool,
     },
+    /// Close an incident, and with it every finding of it that is open
+    Close {
+        /// Its number
+        id: String,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
     /// Show the timeline, the impact and the notes of an incident
     Record {
         /// Its number
@@ -67,6 +75,7 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
         Verb::Own { id, by, release } => {
             client.own_incident(&id, &OwnRequest { owner: by, release }).await?
         }
+        Verb::Close { id, reason } => client.close_incident(&id, &reason).await?,
         Verb::Record { id } => {
             let record = client.incident_record(&id).await?;
             ctx.show(&record, |r| record_text(r, now(), on()))?;

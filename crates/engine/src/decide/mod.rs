@@ -144,6 +144,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::ActDone { .. }
         | Command::NoteIncident { .. }
         | Command::OwnIncident { .. }
+        | Command::CloseIncident { .. }
         | Command::FirstStep { .. } => crate::health::decide(e, req),
         Command::SetRunbook { .. }
         | Command::DeleteRunbook { .. }
@@ -158,6 +159,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::SetSilence { .. }
         | Command::EndSilence { .. }
         | Command::AcknowledgeAlert { .. }
+        | Command::EscalateAlert { .. }
         | Command::TellCounts { .. }
         | Command::TellCondition { .. }
         | Command::ConditionOver { .. }

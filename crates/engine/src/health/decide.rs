@@ -100,6 +100,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 e.emit(None, Event::IncidentOwned { id: *id, owner: owner.clone() });
             }
         }
+        Command::CloseIncident { id, reason } => close_incident(e, *id, &by, reason)?,
         Command::ActDone { id, ok, message } => e.act_done(*id, *ok, message),
         Command::FirstStep { key } => e.first_step(*key),
         _ => {}
@@ -129,6 +130,26 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
         }
         _ => {}
     }
+}
+
+/// Everything that is open of an incident is closed, which ends the incident. What is still seen is
+/// found anew.
+fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(), Refusal> {
+    if known(e, id)?.closed.is_some() {
+        return Ok(());
+    }
+    let why = format!("closed with incident {id} by {by}: {reason}");
+    let open = e.state.health.open().filter(|f| f.incident == Some(id));
+    let open: Vec<u64> = open.map(|f| f.id).collect();
+    e.emit(None, Event::IncidentNoted { id, text: format!("closed: {reason}") });
+    for finding in open {
+        e.close_finding(finding, &why, false);
+    }
+    if known(e, id)?.closed.is_none() {
+        e.emit(None, Event::IncidentClosed { id, why });
+        e.incident_over(id);
+    }
+    Ok(())
 }
 
 fn known(e: &Engine, id: u64) -> Result<&Arc<Incident>, Refusal> {

@@ -67,6 +67,14 @@ impl State {
                     a.changed_at = r.at;
                 }
             }
+            Event::AlertEscalated { id, level, .. } => {
+                if let Some(a) = slo.alerts.get_mut(id) {
+                    a.state = AlertState::Firing;
+                    a.acknowledged = None;
+                    a.level = *level;
+                    a.changed_at = r.at;
+                }
+            }
             Event::AlertsTold { receiver, alerts } => {
                 let letter = Letter { to: receiver.clone(), alerts: alerts.clone() };
                 slo.desk.sent(r.at, &letter, &slo.alerts);

@@ -1,12 +1,13 @@
 //! Commands about promises, alerts and who is told.
 
 use crate::Engine;
-use muster_model::alert::{Acknowledgement, AlertState, ROUTING_MAX, Silence};
+use muster_model::alert::{Acknowledgement, Alert, AlertState, ROUTING_MAX, Silence};
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::CertificateEnd;
 use muster_model::event::Event;
 use muster_model::names::Label;
 use muster_model::slo::{Counted, Objective, Objectives};
+use muster_slo::decide::next_level;
 use muster_slo::{Series, defaults};
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             Ok(Answer::Done)
         }
         Command::AcknowledgeAlert { id, note } => acknowledge(e, req, id, note),
+        Command::EscalateAlert { id, reason } => escalate(e, id, reason),
         Command::TellCounts { counts } => {
             let watched = e.state.slo.book.watched();
             let asked = |c: &&Counted| {
@@ -159,13 +161,41 @@ fn set_silence(e: &mut Engine, req: &Request, silence: &Silence) -> Result<Answe
     Ok(Answer::Done)
 }
 
-fn acknowledge(e: &mut Engine, req: &Request, id: &str, note: &str) -> Result<Answer, Refusal> {
+fn open_alert<'a>(e: &'a Engine, id: &str) -> Result<&'a Alert, Refusal> {
     let Some(a) = e.state.slo.alerts.get(id) else {
         return Err(not_found(format!("there is no alert {id}")).hint("`muster alerts` lists them"));
     };
     if !a.is_open() {
         return Err(Refusal::new(RefusalCode::Conflict, format!("alert {id} is over")));
     }
+    Ok(a)
+}
+
+/// Passes an alert on now, as if its time without an answer had run out.
+fn escalate(e: &mut Engine, id: &str, reason: &str) -> Result<Answer, Refusal> {
+    let a = open_alert(e, id)?;
+    if reason.len() > NOTE_MAX {
+        return Err(Refusal::new(RefusalCode::Invalid, "the reason is too long")
+            .field("reason")
+            .hint(format!("at most {NOTE_MAX} bytes")));
+    }
+    if let Some(name) = &a.silenced {
+        let message = format!("alert {id} is silenced: nobody would be notified");
+        return Err(Refusal::new(RefusalCode::Conflict, message)
+            .hint(format!("`muster silence end {name}` ends the silence")));
+    }
+    let Some(level) = next_level(a, &e.state.slo.routing) else {
+        let message = format!("alert {id} has no further escalation step");
+        return Err(Refusal::new(RefusalCode::Conflict, message)
+            .hint("`muster routing show` lists the routes; `escalate` of a route adds steps"));
+    };
+    let (id, reason, project) = (id.to_owned(), reason.to_owned(), a.project.clone());
+    e.emit(project.as_ref(), Event::AlertEscalated { id, level, reason });
+    Ok(Answer::Done)
+}
+
+fn acknowledge(e: &mut Engine, req: &Request, id: &str, note: &str) -> Result<Answer, Refusal> {
+    let a = open_alert(e, id)?;
     if note.len() > NOTE_MAX {
         return Err(Refusal::new(RefusalCode::Invalid, "the note is too long")
             .field("note")

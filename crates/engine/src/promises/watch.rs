@@ -76,7 +76,8 @@ impl Watch {
             | Event::ConditionTold { .. }
             | Event::ConditionOver { .. }
             | Event::CertificateSeen { .. }
-            | Event::AlertAcknowledged { .. } => self.news = true,
+            | Event::AlertAcknowledged { .. }
+            | Event::AlertEscalated { .. } => self.news = true,
             // Judged anew at once: what was promised is another thing.
             Event::ObjectivesSet { .. } => {
                 self.news = true;

@@ -4,10 +4,12 @@
 mod act;
 mod apply;
 mod decide;
+mod here;
 mod look;
 mod rehearse;
 mod step;
 
+pub use here::current_step;
 pub use rehearse::{DryStep, Rehearsed, rehearse};
 
 use muster_model::command::{Refusal, RefusalCode};

@@ -30,8 +30,10 @@ pub(crate) fn live() -> World {
     w.ok(Command::TellCounts { counts: vec![counted] });
     let none = Objectives { defaults: 0, ..Objectives::default() };
     w.ok(Command::SetObjectives { objectives: Arc::new(none) });
-    let text = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}}],
-        "routes":[{"match":{"urgency":"page"},"to":["oncall"]}]}"#;
+    let text = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}},
+        {"name":"boss","by":{"webhook":{"url":"http://y"}}}],
+        "routes":[{"match":{"urgency":"page"},"to":["oncall"],
+                   "escalate":[{"after":"15m","to":["boss"]}]}]}"#;
     let routing: Routing = serde_json::from_str(text).unwrap();
     w.ok(Command::SetRouting { routing: Arc::new(routing) });
     let name: muster_model::names::Label = "fans".parse().unwrap();
@@ -67,7 +69,9 @@ pub(crate) fn live() -> World {
     let more = conditions::cannot_write("the disk of the log is full", w.now);
     w.ok(Command::TellCondition { condition: Box::new(more), until });
     w.sleep(Span::mins(1));
-    w.ok(Command::AcknowledgeAlert { id, note: "on it".into() });
+    w.ok(Command::AcknowledgeAlert { id: id.clone(), note: "on it".into() });
+    w.ok(Command::EscalateAlert { id, reason: "two disks at once".into() });
+    deliver(&mut w);
     preflight(&mut w);
     w.ok(Command::ConditionOver { key: c.key.clone() });
     w.sleep(Span::mins(5));

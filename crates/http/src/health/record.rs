@@ -2,7 +2,7 @@
 //! the report that is written afterwards.
 
 use super::story::Story;
-use super::{findings, id, incidents, missing, order};
+use super::{findings, id, incidents, missing, order, reason};
 use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, OptionalBody, Segment};
@@ -10,7 +10,7 @@ use crate::{App, answer, mark};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
-use muster_api::{IncidentRecord, NoteRequest, OwnRequest};
+use muster_api::{IncidentRecord, NoteRequest, OwnRequest, ReasonRequest};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
@@ -112,6 +112,22 @@ pub(crate) async fn own(
         (false, owner) => Some(owner.unwrap_or_else(|| writer.caller.actor.name.clone())),
     };
     told(&app, &writer, &raw, id, Command::OwnIncident { id, owner }).await
+}
+
+/// Close an incident, and with it every finding of it that is open. What is still seen is found anew.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/close", tag = "health",
+    request_body = Option<ReasonRequest>,
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The incident.", body = muster_api::Incident))))]
+pub(crate) async fn close(
+    State(app): State<App>,
+    OperatorWriter(writer): OperatorWriter,
+    Segment(text): Segment,
+    OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
+) -> Reply {
+    let id = id(&text, "incident")?;
+    let command = Command::CloseIncident { id, reason: reason(value.reason, true)? };
+    told(&app, &writer, &raw, id, command).await
 }
 
 async fn told(app: &App, writer: &Writer, raw: &[u8], id: u64, command: Command) -> Reply {

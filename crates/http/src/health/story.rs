@@ -169,6 +169,10 @@ impl Story {
                 let note = if a.note.is_empty() { String::new() } else { format!(": {}", a.note) };
                 self.add(r, "alert", None, format!("acknowledged by {}{note}", a.by));
             }
+            Event::AlertEscalated { id, level, reason } if self.alerts.contains(id) => {
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                self.add(r, "alert", None, format!("escalated to step {level}{why}"));
+            }
             Event::AlertsTold { receiver, alerts } => {
                 let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
                 let told: Vec<(News, bool)> =

@@ -6,7 +6,7 @@ use crate::extract::{OptionalBody, Query, Segment, shown};
 use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{AcknowledgeRequest, Alert, AlertList, AlertsQuery, ToldReceiver};
+use muster_api::{AcknowledgeRequest, Alert, AlertList, AlertsQuery, ReasonRequest, ToldReceiver};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::alert::{self as m, Urgency};
@@ -14,7 +14,7 @@ use muster_server::brain::Attach;
 use std::cmp::Reverse;
 
 /// Tenants see what concerns their project alone.
-fn sees(caller: &Caller, a: &m::Alert) -> bool {
+pub(crate) fn sees(caller: &Caller, a: &m::Alert) -> bool {
     match &caller.actor.project {
         None => true,
         Some(own) => a.project.as_ref() == Some(own),
@@ -122,6 +122,25 @@ pub(crate) async fn acknowledge(
     OptionalBody { value, raw }: OptionalBody<AcknowledgeRequest>,
 ) -> Reply {
     let command = Command::AcknowledgeAlert { id: id.clone(), note: value.note };
+    let request = writer.request(&app, &raw, command);
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, a) = find(&app, &writer.caller, &id)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
+}
+
+/// Pass an alert on to the next escalation step of its routes now. An acknowledgement ends.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/alerts/{id}/escalate", tag = "promises",
+    request_body = Option<ReasonRequest>,
+    params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "The alert as it stands now.", body = Alert))))]
+pub(crate) async fn escalate(
+    State(app): State<App>,
+    OperatorWriter(writer): OperatorWriter,
+    Segment(id): Segment,
+    OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
+) -> Reply {
+    let reason = crate::health::reason(value.reason, false)?;
+    let command = Command::EscalateAlert { id: id.clone(), reason };
     let request = writer.request(&app, &raw, command);
     let done = app.brain().call(request, Attach::default()).await?;
     let (_, a) = find(&app, &writer.caller, &id)?;

@@ -83,6 +83,30 @@ async fn findings_are_listed_by_page_and_tenants_see_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_has_one_cause_is_one_entry_with_its_runbook() {
+    let s = site().await;
+    let findings = vec![
+        seen("gpu-off-bus", "gpu:n1/3", Severity::Critical),
+        seen("thermal", "gpu:n1/0", Severity::Info),
+    ];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let got = s.get(&s.operator, "/v1/causes").await.json();
+    let all = got["items"].as_array().unwrap();
+    let found: Vec<&Value> = all.iter().filter(|c| c["findings_open"] != 0).collect();
+    assert_eq!(found.len(), 1, "{got}");
+    let c = found[0];
+    assert_eq!((&c["id"], &c["severity"]), (&json!("node:n1"), &json!("critical")));
+    assert_eq!((&c["findings_open"], &c["nodes"]), (&json!(2), &json!(["n1"])));
+    assert_eq!(c["findings"][0]["kind"], "gpu-off-bus", "worst first");
+    let book = &c["runbook"];
+    assert_eq!((&book["name"], &book["run"]), (&json!("gpu-off-bus"), &Value::Null));
+    assert_eq!(book["vars"], json!({"node": "n1", "gpu": "3"}));
+    assert!(book["step"].as_u64().is_some_and(|n| n > 0), "{book}");
+    // None of it is about a job of theirs.
+    assert_eq!(s.get(&s.user, "/v1/causes").await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_finding_is_closed_with_a_reason_and_once_under_one_key() {
     let s = site().await;
     let findings = vec![seen("config-drift", "node:n1", Severity::Warning)];

@@ -359,6 +359,13 @@ impl Fold {
                     a.acknowledged = Some(acknowledgement.clone());
                 }
             }
+            Event::AlertEscalated { id, level, .. } => {
+                if let Some(a) = self.alerts.get_mut(id) {
+                    a.state = AlertState::Firing;
+                    a.acknowledged = None;
+                    a.level = *level;
+                }
+            }
             Event::AlertsForgotten { ids } => self.alerts.retain(|id, _| !ids.contains(id)),
             _ => {}
         }

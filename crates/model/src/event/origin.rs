@@ -131,6 +131,7 @@ impl Event {
             | Event::ConditionOver { .. }
             | Event::CertificateSeen { .. }
             | Event::AlertAcknowledged { .. }
+            | Event::AlertEscalated { .. }
             | Event::AlertsTold { .. }
             | Event::ReceiverFailed { .. }
             | Event::ClockStepped(_)

@@ -1,0 +1,99 @@
+//! What is wrong, one entry for each cause.
+
+use crate::{Alert, Finding, Incident, Remedy, Timestamp};
+use muster_model::alert::Urgency;
+use muster_model::finding::Severity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that is open about one cause: alerts, incidents, findings and remediations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OpenCause {
+    /// Names it for as long as it lasts, such as `node:n1` or `incident:1210`.
+    pub id: String,
+    /// A stable code: a failure mode, the name of an objective.
+    pub kind: String,
+    /// The failure mode in a few words; empty where it is none.
+    pub title: String,
+    /// What it is about, as `kind:name`.
+    pub entity: String,
+    /// In a sentence.
+    pub summary: String,
+    /// How bad the worst of its findings and incidents is; null where there are none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
+    pub severity: Option<Severity>,
+    /// How soon somebody has to look; null where no alert is open.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Urgency>))]
+    pub urgency: Option<Urgency>,
+    /// When it began.
+    pub since: Timestamp,
+    /// Its open alerts.
+    pub alerts: Vec<Alert>,
+    /// Its open incidents; empty for tokens bound to a project.
+    pub incidents: Vec<Incident>,
+    /// Its open findings, worst first (at most 8).
+    pub findings: Vec<Finding>,
+    /// Open findings in all.
+    pub findings_open: u64,
+    /// Its remediations that have not ended; empty for tokens bound to a project.
+    pub remedies: Vec<Remedy>,
+    /// Numbers of those that are pending approval.
+    pub pending: Vec<String>,
+    /// Nodes that it is about (at most 64).
+    pub nodes: Vec<String>,
+    /// Jobs that run on those nodes, or that its findings name (at most 64).
+    pub jobs: Vec<CauseJob>,
+    /// Such jobs in all.
+    pub jobs_affected: u64,
+    /// Projects of those jobs.
+    pub projects: Vec<String>,
+    /// What to do; null where no runbook serves it, and for tokens bound to a project.
+    pub runbook: Option<CauseRunbook>,
+}
+
+/// A job that a cause affects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CauseJob {
+    /// Its number, `42_3` for a task of an array.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The project it belongs to.
+    pub project: String,
+    /// GPUs that it has.
+    pub gpus: u32,
+    /// Nodes of the cause that it runs on.
+    pub nodes: Vec<String>,
+}
+
+/// The runbook of a cause, and where to begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CauseRunbook {
+    /// The runbook's name.
+    pub name: String,
+    /// What it is about.
+    pub title: String,
+    /// The first step that is left to do, from 1.
+    pub step: u32,
+    /// What that step is about.
+    pub step_title: String,
+    /// What the runbook asks for, as far as the cause says it: `node`, `gpu`, `finding` and others.
+    pub vars: BTreeMap<String, String>,
+    /// The run that is active about the same node or incident.
+    pub run: Option<String>,
+}
+
+/// `GET /v1/causes`: what is wrong, worst first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CauseList {
+    /// The causes (at most 200).
+    pub items: Vec<OpenCause>,
+    /// Causes in all.
+    pub count: u64,
+    /// Always null: there is one page.
+    pub cursor: Option<String>,
+}

@@ -1,0 +1,43 @@
+//! Where somebody who opens a runbook now has to begin.
+
+use super::look::look;
+use crate::state::State;
+use muster_model::names::NodeName;
+use muster_model::node::Stage;
+use muster_model::runbook::StepOutcome;
+use muster_runbook::{Act, ActKind, Book, Next, What};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first step that somebody has to take: checks are looked up, waits that are over and acts that
+/// are done already are passed. None where nothing is left to do.
+#[must_use]
+pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>) -> Option<u32> {
+    let (mut no, mut seen) = (1, BTreeSet::new());
+    while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
+        let outcome = match &step.what {
+            // What only the agents know has to be looked at by whoever follows the book.
+            What::Check(t) | What::Wait(t, _) if t.look.outside() => return Some(no),
+            What::Check(t) if !t.bound.holds(&look(state, t, vars)) => StepOutcome::HoldsNot,
+            What::Wait(t, _) if !t.bound.holds(&look(state, t, vars)) => return Some(no),
+            What::Check(_) | What::Wait(..) => StepOutcome::Holds,
+            What::Act(act) if is_done(state, act, vars) => StepOutcome::Done,
+            What::Act(_) | What::Ask(_) => return Some(no),
+        };
+        match book.after(no, outcome, None) {
+            Next::Step(n) => no = n,
+            Next::Over(_) => return None,
+        }
+    }
+    None
+}
+
+/// Would an act change nothing? Only what keeps work from a node is judged.
+fn is_done(state: &State, act: &Act, vars: &BTreeMap<String, String>) -> bool {
+    let name = act.field("node", vars).and_then(|n| n.parse::<NodeName>().ok());
+    let Some(node) = name.and_then(|n| state.nodes.get(&n)) else { return false };
+    match act.kind {
+        ActKind::Cordon => node.cordon.is_some() || node.stage != Stage::Ready,
+        ActKind::Drain => node.stage != Stage::Ready && node.stage != Stage::Enrolled,
+        _ => false,
+    }
+}

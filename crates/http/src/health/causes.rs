@@ -1,0 +1,252 @@
+//! What is wrong, one entry for each cause.
+
+use super::{findings, incidents, remedies, sees, title};
+use crate::auth::{Caller, Reader};
+use crate::error::Reply;
+use crate::promises::alerts;
+use crate::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{CauseJob, CauseList, CauseRunbook, OpenCause};
+use muster_engine::{State as Site, current_step};
+use muster_model::JobId;
+use muster_model::alert::Urgency;
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, Severity};
+use muster_model::names::NodeName;
+use muster_model::remedy::Remedy;
+use muster_model::units::Time;
+use muster_runbook::{Book, fill, parse};
+use muster_slo::causes::{CauseGroup, Open, causes};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Causes in one answer.
+const CAUSES: usize = 200;
+/// Findings that are shown with a cause.
+const FINDINGS: usize = 8;
+/// Nodes and jobs that are named with a cause.
+const NAMED: usize = 64;
+
+/// List what is wrong, worst first: alerts, incidents, findings and remediations by their cause.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/causes", tag = "health",
+    responses((status = 200, description = "What is wrong.", body = CauseList))))]
+pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, shown) = app.brain().read(|s| (s.seq, view(s, &caller)));
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
+}
+
+fn view(s: &Site, caller: &Caller) -> CauseList {
+    let whole = caller.actor.project.is_none();
+    let mut open = Open {
+        alerts: s.slo.open().filter(|a| alerts::sees(caller, a)).collect(),
+        findings: s.health.open().filter(|f| sees(s, caller, f)).map(|f| &**f).collect(),
+        ..Open::default()
+    };
+    // Incidents and remediations are the site's own business.
+    if whole {
+        open.incidents = s.health.open_incidents().map(|i| &**i).collect();
+        open.remedies = s.health.live_remedies().map(|r| &**r).collect();
+    }
+    let mut groups: Vec<(String, CauseGroup<'_>)> = causes(&open).into_iter().collect();
+    groups.sort_by_cached_key(|(key, g)| rank(key, g));
+    let mut books = Books { site: s, whole, known: BTreeMap::new() };
+    let count = groups.len() as u64;
+    let shown = groups.iter().take(CAUSES).map(|(key, g)| cause(s, caller, key, g, &mut books));
+    CauseList { items: shown.collect(), count, cursor: None }
+}
+
+/// Pages that nobody acknowledged first, then what is pending approval, then by severity and age.
+type Rank = (bool, bool, Reverse<Option<Severity>>, Time, String);
+
+fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
+    let pages = g
+        .alerts
+        .iter()
+        .any(|a| a.urgency == Urgency::Page && a.silenced.is_none() && a.acknowledged.is_none());
+    let pending = g.remedies.iter().any(|r| is_pending(r));
+    (!pages, !pending, Reverse(severity(g)), since(g), key.to_owned())
+}
+
+/// Is approval all that it lacks? What was approved and is on hold for another reason is not.
+fn is_pending(r: &Remedy) -> bool {
+    r.approved.is_none() && r.action.awaits_approval(r.step)
+}
+
+fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
+    let found = g.findings.iter().map(|f| f.seen.severity);
+    found.chain(g.incidents.iter().map(|i| i.severity)).max()
+}
+
+fn since(g: &CauseGroup<'_>) -> Time {
+    let alerts = g.alerts.iter().map(|a| a.since);
+    let incidents = g.incidents.iter().map(|i| i.began_at);
+    let findings = g.findings.iter().map(|f| f.seen.first_seen);
+    let remedies = g.remedies.iter().map(|r| r.at);
+    alerts.chain(incidents).chain(findings).chain(remedies).min().unwrap_or(Time(0))
+}
+
+/// The finding that stands for a cause: the worst, and of those the first.
+fn worst<'a>(g: &CauseGroup<'a>) -> Option<&'a Finding> {
+    g.findings.iter().copied().min_by_key(|f| (Reverse(f.seen.severity), f.id))
+}
+
+/// What a cause is: its kind, what it is about, and a sentence.
+fn lead(g: &CauseGroup<'_>) -> (String, String, String) {
+    if let Some(a) = g.alerts.first() {
+        return (a.kind.clone(), a.cause.to_string(), a.summary.clone());
+    }
+    if let Some(i) = g.incidents.first() {
+        return (i.kind.clone(), i.cause.to_string(), i.summary.clone());
+    }
+    if let Some(f) = worst(g) {
+        let (kind, entity) = (f.seen.kind.clone(), f.seen.entity.to_string());
+        let summary = format!("{entity}: {kind}");
+        return (kind, entity, summary);
+    }
+    let Some(r) = g.remedies.first() else { return Default::default() };
+    (r.kind.clone(), format!("node:{}", r.node), r.why.clone())
+}
+
+fn cause(
+    s: &Site,
+    caller: &Caller,
+    key: &str,
+    g: &CauseGroup<'_>,
+    books: &mut Books<'_>,
+) -> OpenCause {
+    let (kind, entity, summary) = lead(g);
+    let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
+    let nodes: BTreeSet<&NodeName> = on.chain(g.remedies.iter().map(|r| &r.node)).collect();
+    let mut found = g.findings.clone();
+    found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
+    let jobs = jobs(s, caller, &nodes, &g.findings);
+    let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
+    let remedies: Vec<_> = g.remedies.iter().map(|r| remedies::view(s, r)).collect();
+    OpenCause {
+        id: key.to_owned(),
+        title: title(&kind).to_owned(),
+        entity,
+        summary,
+        severity: severity(g),
+        urgency: g.alerts.iter().map(|a| a.urgency).max(),
+        since: since(g).into(),
+        alerts: g.alerts.iter().map(|a| alerts::view(s, caller, a)).collect(),
+        incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
+        findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
+        findings_open: g.findings.len() as u64,
+        pending: g.remedies.iter().filter(|r| is_pending(r)).map(|r| r.id.to_string()).collect(),
+        remedies,
+        nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
+        projects: projects.into_iter().cloned().collect(),
+        jobs_affected: jobs.len() as u64,
+        jobs: jobs.into_iter().take(NAMED).collect(),
+        runbook: books.runbook(&kind, g),
+        kind,
+    }
+}
+
+/// Jobs on these nodes, and those that findings name.
+fn jobs(
+    s: &Site,
+    caller: &Caller,
+    nodes: &BTreeSet<&NodeName>,
+    findings: &[&Finding],
+) -> Vec<CauseJob> {
+    let mut on: BTreeMap<JobId, Vec<String>> = BTreeMap::new();
+    for node in nodes {
+        for job in s.attempts_on(node) {
+            on.entry(job.id).or_default().push(node.to_string());
+        }
+    }
+    for f in findings {
+        let named = match (f.seen.attempt, &f.seen.entity) {
+            (Some(a), _) => Some(a.job),
+            (None, Entity::Job(j)) => Some(*j),
+            _ => None,
+        };
+        if let Some(job) = named {
+            on.entry(job).or_default();
+        }
+    }
+    let known = on.into_iter().filter_map(|(id, nodes)| Some((s.jobs.get(&id)?, nodes)));
+    let seen = known.filter(|(j, _)| caller.sees(&j.project));
+    let shown = seen.map(|(j, nodes)| {
+        let slots = j.attempt.iter().flat_map(|a| &a.placement.slots);
+        CauseJob {
+            id: j.display_id(),
+            name: j.name.to_string(),
+            project: j.project.to_string(),
+            gpus: slots.map(|s| s.gpus.len()).sum(),
+            nodes,
+        }
+    });
+    shown.collect()
+}
+
+/// Runbooks by what they serve, each read once.
+struct Books<'a> {
+    site: &'a Site,
+    whole: bool,
+    known: BTreeMap<String, Option<Book>>,
+}
+
+impl Books<'_> {
+    fn runbook(&mut self, kind: &str, g: &CauseGroup<'_>) -> Option<CauseRunbook> {
+        if !self.whole {
+            return None;
+        }
+        let site = self.site;
+        let named = g.alerts.first().and_then(|a| a.runbook.strip_prefix("/runbooks/"));
+        let word = named.unwrap_or(kind);
+        let book = self.known.entry(word.to_owned()).or_insert_with(|| {
+            let name = site.runbooks.find(word)?;
+            parse(&name, &site.runbooks.text(&name)?.0).ok()
+        });
+        let book = book.as_ref()?;
+        let takes = |name: &String| book.needs.contains(name) || book.takes.contains(name);
+        let vars: BTreeMap<String, String> =
+            vars(g).into_iter().filter(|(name, _)| takes(name)).collect();
+        let same = |name: &str, run: &BTreeMap<String, String>| {
+            vars.get(name).is_some_and(|v| run.get(name) == Some(v))
+        };
+        let mut runs = site.runbooks.live().filter(|r| r.book == book.name);
+        let run = runs.find(|r| same("node", &r.vars) || same("incident", &r.vars));
+        let (missing, _) = book.check_vars(&vars);
+        let step = match run {
+            Some(r) => r.step,
+            // What is not known cannot be looked up.
+            None if !missing.is_empty() => 1,
+            None => current_step(site, book, &vars).unwrap_or(1),
+        };
+        let step_title = book.step(step).map(|x| fill(&x.title, &vars)).unwrap_or_default();
+        let run = run.map(|r| r.id.to_string());
+        let (name, title) = (book.name.clone(), book.title.clone());
+        Some(CauseRunbook { name, title, step, step_title, vars, run })
+    }
+}
+
+/// What a run about a cause would be given.
+fn vars(g: &CauseGroup<'_>) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    let mut put = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            out.insert(name.to_owned(), value);
+        }
+    };
+    let found = worst(g);
+    let node = found.and_then(|f| f.seen.entity.node());
+    let node = node.or_else(|| g.remedies.first().map(|r| &r.node));
+    put("node", node.map(ToString::to_string));
+    put("gpu", found.and_then(|f| f.seen.entity.gpu()).map(|n| n.to_string()));
+    put("finding", found.map(|f| f.id.to_string()));
+    let job = found.and_then(|f| match (f.seen.attempt, &f.seen.entity) {
+        (Some(a), _) => Some(a.job),
+        (None, Entity::Job(j)) => Some(*j),
+        _ => None,
+    });
+    put("job", job.map(|j| j.to_string()));
+    put("incident", g.incidents.first().map(|i| i.id.to_string()));
+    put("breaker", g.incidents.first().map(|i| i.cause.to_string()));
+    out
+}

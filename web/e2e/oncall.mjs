@@ -1,0 +1,173 @@
+// The on-call page in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
+import { base, call, page } from './browser.mjs';
+
+const WIDE = { width: 1366, height: 768 };
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+/** A fault for each node, each of another kind: together they are no common cause. */
+const CODES = [48, 64, 119];
+
+const cards = (p, text) => p.locator('.cause').filter({ hasText: text });
+
+async function fits(p, must) {
+  const wide = await p.evaluate(() => document.documentElement.scrollWidth);
+  const { width } = p.viewportSize();
+  must(wide <= width, `it is ${wide} px wide, ${width} of them seen`);
+}
+
+async function axe(p, source, must) {
+  await p.evaluate(source);
+  const { violations } = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const found = violations
+    .filter((v) => v.impact === 'serious' || v.impact === 'critical')
+    .map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html).join(' ')}`);
+  must(found.length === 0, found.join('\n'));
+}
+
+export async function walkOncall({ chromium, check, must, until, axeSource }) {
+  // Stopped, it holds every remediation back: they stay pending for as long as this takes.
+  await call('POST', '/v1/automation/stop', { reason: 'the on-call page is tested' });
+  const nodes = (await call('GET', '/v1/nodes?limit=200')).items
+    .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided)
+    .slice(-CODES.length)
+    .map((n) => n.name);
+  for (const [i, name] of nodes.entries())
+    await call('POST', `/v1/nodes/${name}/inject`, { fault: 'xid', gpu: 2, code: CODES[i] });
+  const pending = async () => {
+    const { items } = await call('GET', '/v1/causes');
+    return items.flatMap((c) => c.remedies.filter((r) => c.pending.includes(r.id) && !r.approved));
+  };
+  const of = async (name) => (await pending()).filter((r) => r.node === name);
+  await until('remediations of all three nodes are pending', async () => {
+    const at = new Set((await pending()).map((r) => r.node));
+    return nodes.every((n) => at.has(n));
+  });
+  const [first, second, third] = nodes;
+  const open = async (how) => {
+    const p = await page(chromium, how);
+    await p.goto(`${base}/oncall`);
+    await p.locator('.standing.live').waitFor();
+    await cards(p, first).first().waitFor();
+    return p;
+  };
+
+  await check('a remediation is approved from its card, which names the affected jobs', async () => {
+    const p = await open(WIDE);
+    await p.locator('.strip').getByText('pending approval').waitFor();
+    const card = cards(p, first).filter({ has: p.getByRole('button', { name: /^Approve( \d+)?$/ }) });
+    await card
+      .getByRole('button', { name: /^Approve( \d+)?$/ })
+      .first()
+      .click();
+    await p
+      .getByRole('dialog')
+      .getByText(/Affected jobs: |No job runs on this node/)
+      .first()
+      .waitFor();
+    await Promise.all([
+      p.getByText(/^Approved: /).waitFor(),
+      p.getByRole('dialog').getByRole('button', { name: 'Approve' }).click(),
+    ]);
+    await until('it is approved', async () => (await of(first)).length === 0);
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  });
+
+  await check('several remediations are approved at once, on a phone', async () => {
+    const p = await open(PHONE);
+    for (const name of [second, third]) {
+      const card = cards(p, name).filter({ has: p.getByRole('checkbox') });
+      await card.getByRole('checkbox').first().check();
+    }
+    await p.getByRole('button', { name: 'Approve selected' }).tap();
+    const dialog = p.getByRole('dialog');
+    for (const name of [second, third])
+      await dialog
+        .locator('li')
+        .filter({ hasText: name })
+        .getByText(/Affected jobs: |No job runs on this node/)
+        .first()
+        .waitFor();
+    await Promise.all([
+      p.getByText(/^Approved: /).waitFor(),
+      dialog.getByRole('button', { name: /^Approve/ }).tap(),
+    ]);
+    await until('they are approved', async () => {
+      return (await of(second)).length === 0 && (await of(third)).length === 0;
+    });
+    await fits(p, must);
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  });
+
+  const silences = async () =>
+    (await call('GET', '/v1/silences')).items.filter((s) => s.name.startsWith('console-'));
+  for (const [how, choice, length] of [
+    [WIDE, '30 minutes', '30m'],
+    [PHONE, 'Custom', '45m'],
+  ]) {
+    await check(`an alert is silenced from its card for ${length}, at ${how.width} px`, async () => {
+      const p = await open(how);
+      const card = cards(p, 'automation has stopped').first();
+      await card.getByRole('button', { name: 'Silence' }).click();
+      const dialog = p.getByRole('dialog');
+      await dialog.getByLabel(choice, { exact: true }).check();
+      if (choice === 'Custom') await dialog.getByLabel('Custom length').fill(length);
+      await dialog.getByLabel(/Reason/).fill('practice');
+      await Promise.all([
+        p.getByText(`Silenced for ${length}`).waitFor(),
+        dialog.getByRole('button', { name: 'Silence' }).click(),
+      ]);
+      const made = await silences();
+      must(
+        made.some((s) => s.length.startsWith(length) && s.why === 'practice'),
+        JSON.stringify(made),
+      );
+      await card.getByText('silenced by console-').waitFor();
+      for (const s of made) await call('DELETE', `/v1/silences/${s.name}`);
+      await fits(p, must);
+      must(p.problems.length === 0, p.problems.join('\n'));
+      await p.context().close();
+      await until('it is loud again', async () => {
+        const { items } = await call('GET', '/v1/alerts?open=true');
+        return items.some((a) => a.kind === 'automation-stopped' && !a.silenced);
+      });
+    });
+  }
+
+  await check('a runbook is opened from a card at its step, with the node filled in', async () => {
+    const p = await open(WIDE);
+    const link = p.locator('.cause a[href*="/runbooks/"][href*="node="]').first();
+    const href = new URL(await link.getAttribute('href'), base);
+    await link.click();
+    await p.locator('[aria-current="step"]').waitFor();
+    const node = p.getByLabel('node', { exact: true });
+    must((await node.inputValue()) === href.searchParams.get('node'), 'the node is not filled in');
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  });
+
+  await check('a stale on-call page says from when its data is, and its actions are off', async () => {
+    const p = await page(chromium, WIDE);
+    await p.route('**/v1/console/frames', (route) => route.abort());
+    await p.goto(`${base}/oncall`);
+    await p.locator('.stale-note').filter({ hasText: 'Last data' }).waitFor();
+    const silence = p.locator('.cause').getByRole('button', { name: 'Silence' }).first();
+    must(await silence.isDisabled(), 'an alert can be silenced on a server that is away');
+    await p.context().close();
+  });
+
+  for (const how of [WIDE, PHONE]) {
+    for (const scheme of ['dark', 'light']) {
+      await check(`axe finds nothing serious on the on-call page, ${how.width} px, ${scheme}`, async () => {
+        const p = await open({ ...how, scheme });
+        for (const more of await p.locator('.cause details.more summary').all()) await more.click();
+        await axe(p, axeSource, must);
+        await fits(p, must);
+        await p.context().close();
+      });
+    }
+  }
+
+  for (const name of nodes) await call('POST', `/v1/nodes/${name}/inject`, { fault: 'mend' });
+  await call('POST', '/v1/automation/resume');
+}

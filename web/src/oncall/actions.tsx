@@ -1,0 +1,226 @@
+import { type ReactNode, useState } from 'react';
+import { api, once } from '../api/client';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { count } from '../ui/parts';
+import {
+  type Alert,
+  approveEach,
+  LENGTHS,
+  OWN_LENGTH,
+  type Pending,
+  silenceMatch,
+  silenceWords,
+  where,
+} from './causes';
+
+/** Jobs that an approval stops or moves, named before anybody confirms it. */
+function Approvals({ of: all }: { of: Pending[] }) {
+  return (
+    <>
+      <p>Work leaves first, or has left. Jobs without a checkpoint start again.</p>
+      <ul className="approvals">
+        {all.map(({ remedy: r, jobs, unnamed }) => (
+          <li key={r.id}>
+            <b>{r.action_words}</b> on {where(r)} <span className="dim">({r.kind})</span>
+            <br />
+            {jobs.length === 0
+              ? unnamed > 0
+                ? 'Not all jobs are named here: look at the node first.'
+                : 'No job runs on this node.'
+              : `Affected jobs: ${jobs.map((j) => `${j.id} ${j.name} (${j.project})`).join(', ')}`}
+            {jobs.length > 0 && unnamed > 0 && ', and others'}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Approves remediations, one or many, after naming what they affect. */
+export function useApprove() {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const approve = async (all: Pending[]): Promise<boolean> => {
+    const [one] = all;
+    if (!one) return false;
+    const alone = all.length === 1;
+    const yes = await ask({
+      title: alone
+        ? `Approve: ${one.remedy.action_words} on ${where(one.remedy)}`
+        : `Approve ${count(all.length, 'remediation')}`,
+      text: <Approvals of={all} />,
+      act: alone ? 'Approve' : `Approve ${all.length}`,
+    });
+    if (yes === null) return false;
+    await act(
+      () =>
+        approveEach(
+          all.map((p) => p.remedy),
+          (id) => api.POST('/v1/remedies/{id}/approve', { params: { path: { id }, header: once() } }),
+        ),
+      alone
+        ? `Approved: ${one.remedy.action_words} on ${where(one.remedy)}`
+        : `Approved: ${count(all.length, 'remediation')}`,
+    );
+    return true;
+  };
+  return { approve, busy };
+}
+
+/** How long a silence lasts: one of a few lengths, or one of one's own. */
+function LengthPicker({ onPick }: { onPick: (length: string) => void }) {
+  const [picked, setPicked] = useState('2h');
+  const [own, setOwn] = useState('');
+  const radio = (value: string, words: ReactNode, length: string) => (
+    <label key={value}>
+      <input
+        type="radio"
+        name="silence-length"
+        value={value}
+        checked={picked === value}
+        onChange={() => {
+          setPicked(value);
+          onPick(length);
+        }}
+      />{' '}
+      {words}
+    </label>
+  );
+  return (
+    <fieldset className="lengths">
+      <legend>For how long</legend>
+      {LENGTHS.map(([length, words]) => radio(length, words, length))}
+      {radio('own', 'Custom', own)}
+      <input
+        aria-label="Custom length"
+        placeholder="45m, 6h, 1h30m"
+        title="Minutes, hours or days, such as 45m, 6h, 1h30m or 3d"
+        pattern={OWN_LENGTH}
+        required={picked === 'own'}
+        disabled={picked !== 'own'}
+        value={own}
+        onChange={(e) => {
+          setOwn(e.target.value);
+          onPick(e.target.value);
+        }}
+      />
+    </fieldset>
+  );
+}
+
+/** What can be said about an alert. */
+export function useAlertActions() {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const acknowledge = async (a: Alert) => {
+    const note = await ask({
+      title: `Acknowledge: ${a.summary}`,
+      text: 'Reminders and escalation end, until it becomes more urgent.',
+      act: 'Acknowledge',
+      reason: 'offered',
+    });
+    if (note === null) return;
+    const params = { path: { id: a.id }, header: once() };
+    await act(() => api.POST('/v1/alerts/{id}/acknowledge', { params, body: { note } }), 'Acknowledged');
+  };
+  const silence = async (a: Alert) => {
+    let length = '2h';
+    const why = await ask({
+      title: `Silence: ${a.summary}`,
+      text: (
+        <>
+          <p>{silenceWords(a)}</p>
+          <LengthPicker
+            onPick={(l) => {
+              length = l;
+            }}
+          />
+        </>
+      ),
+      act: 'Silence',
+      reason: 'needed',
+    });
+    if (why === null) return;
+    const params = { path: { name: `console-${Date.now().toString(36)}` }, header: once() };
+    const body = { match: silenceMatch(a), length, why };
+    await act(() => api.PUT('/v1/silences/{name}', { params, body }), `Silenced for ${length}`);
+  };
+  const escalate = async (a: Alert) => {
+    const reason = await ask({
+      title: `Escalate: ${a.summary}`,
+      text: `The next escalation step of its route is notified now${a.acknowledged ? '. The acknowledgement ends' : ''}.`,
+      act: 'Escalate',
+      reason: 'offered',
+    });
+    if (reason === null) return;
+    const params = { path: { id: a.id }, header: once() };
+    await act(() => api.POST('/v1/alerts/{id}/escalate', { params, body: { reason } }), 'Escalated');
+  };
+  return { acknowledge, silence, escalate, busy };
+}
+
+function OwnerField({ onChange }: { onChange: (owner: string) => void }) {
+  const [owner, setOwner] = useState('');
+  return (
+    <label className="stack">
+      Owner, such as user:ann (empty: nobody)
+      <input
+        value={owner}
+        maxLength={128}
+        autoComplete="off"
+        onChange={(e) => {
+          setOwner(e.target.value);
+          onChange(e.target.value.trim());
+        }}
+      />
+    </label>
+  );
+}
+
+/** Assign an incident, or close it. */
+export function useIncidentActions() {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const params = (id: string) => ({ path: { id }, header: once() });
+  const take = (id: string) =>
+    act(
+      () => api.POST('/v1/incidents/{id}/own', { params: params(id), body: { owner: null, release: false } }),
+      `Incident ${id} is assigned to you`,
+    );
+  const assign = async (id: string) => {
+    let owner = '';
+    const yes = await ask({
+      title: `Assign incident ${id}`,
+      text: (
+        <OwnerField
+          onChange={(o) => {
+            owner = o;
+          }}
+        />
+      ),
+      act: 'Assign',
+    });
+    if (yes === null) return;
+    const body = { owner: owner || null, release: owner === '' };
+    await act(
+      () => api.POST('/v1/incidents/{id}/own', { params: params(id), body }),
+      owner ? `Incident ${id} is assigned to ${owner}` : `Incident ${id} is assigned to nobody`,
+    );
+  };
+  const close = async (id: string) => {
+    const reason = await ask({
+      title: `Close incident ${id}`,
+      text: 'Its open findings are closed with it. What is still wrong is found again, and opens a new incident.',
+      act: 'Close the incident',
+      risky: true,
+      reason: 'needed',
+    });
+    if (reason === null) return;
+    await act(
+      () => api.POST('/v1/incidents/{id}/close', { params: params(id), body: { reason } }),
+      `Incident ${id} is closed`,
+    );
+  };
+  return { take, assign, close, busy };
+}

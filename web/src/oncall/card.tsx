@@ -1,0 +1,345 @@
+import { Link } from '@tanstack/react-router';
+import { useId } from 'react';
+import { useRights } from '../rights';
+import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
+import { useAlertActions, useApprove, useIncidentActions } from './actions';
+import { type Alert, type Cause, type Pending, pendingOf, primary, runbookSearch, where } from './causes';
+import { isPending, stepWords, Until, useRemedyActions } from './items';
+
+/** So many of each are listed on a card; the rest is counted. */
+const SHOWN = 4;
+const JOBS = 8;
+
+const nodeOf = (entity: string) => /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1];
+
+/** How urgent a cause is, in one word: what wakes somebody before how bad it is. */
+function Grade({ of: c }: { of: Cause }) {
+  const quiet = c.alerts.length > 0 && c.alerts.every((a) => a.silenced || a.acknowledged);
+  if (c.urgency === 'page') return <Word tone={quiet ? 'warn' : 'worst'}>page</Word>;
+  if (c.severity) return <State word={c.severity} />;
+  const tone: Tone = quiet ? 'plain' : 'warn';
+  return <Word tone={tone}>{c.urgency ?? 'info'}</Word>;
+}
+
+/** What an entity is called, with a link where it has a page. */
+function Where({ entity }: { entity: string }) {
+  const name = nodeOf(entity);
+  const job = /^job:(\d+)$/.exec(entity)?.[1];
+  const gpu = /^gpu:[^/]+\/(\d+)$/.exec(entity)?.[1];
+  if (name)
+    return (
+      <span>
+        <Link to="/nodes/$name" params={{ name }}>
+          {name}
+        </Link>
+        {gpu !== undefined && <span className="dim"> GPU {gpu}</span>}
+      </span>
+    );
+  if (job)
+    return (
+      <Link to="/jobs/$id" params={{ id: job }}>
+        job {job}
+      </Link>
+    );
+  return <span className="dim">{entity}</span>;
+}
+
+/** Remediations of a cause: the step each is at, and why. */
+function Remediation({ of: c }: { of: Cause }) {
+  if (c.remedies.length === 0) return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
+  // What is pending approval first.
+  const all = [...c.remedies].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
+  return (
+    <ul className="plain">
+      {all.slice(0, SHOWN).map((r) => (
+        <li key={r.id}>
+          <Word tone={isPending(r) ? 'warn' : 'run'}>{stepWords(r)}</Word> {r.action_words} on{' '}
+          <Link to="/nodes/$name" params={{ name: r.node }}>
+            {where(r)}
+          </Link>{' '}
+          <span className="dim">
+            (step {r.rung + 1}, since <Ago at={r.since} />
+            {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
+          </span>
+          : {r.why}
+          <Until remedy={r} />
+        </li>
+      ))}
+      {all.length > SHOWN && <li className="dim">{count(all.length - SHOWN, 'more remediation')}</li>}
+    </ul>
+  );
+}
+
+/** Jobs and projects that a cause affects. */
+function Affected({ of: c }: { of: Cause }) {
+  const rest = c.jobs_affected - Math.min(c.jobs.length, JOBS);
+  return (
+    <p>
+      {c.jobs_affected === 0 ? (
+        <span className="dim">No job is affected.</span>
+      ) : (
+        <>
+          Affected jobs:{' '}
+          {c.jobs.slice(0, JOBS).map((j, i) => (
+            <span key={j.id}>
+              {i > 0 && ', '}
+              <Link to="/jobs/$id" params={{ id: j.id }}>
+                {j.id} {j.name}
+              </Link>
+            </span>
+          ))}
+          {rest > 0 && ` and ${count(rest, 'more job')}`}
+          <span className="dim">
+            {' '}
+            of {c.projects.length === 1 ? 'project' : 'projects'} {c.projects.join(', ')}
+          </span>
+        </>
+      )}
+    </p>
+  );
+}
+
+/** Who knows of an alert, and who took it. */
+function AlertLine({ alert: a }: { alert: Alert }) {
+  const { whole } = useRights();
+  return (
+    <li>
+      <span className="dim">Alert:</span> {a.summary}{' '}
+      <span className="dim">
+        {a.urgency}, began <Ago at={a.since} />
+        {a.count > 1 && `, ${count(a.count, 'condition')}`}
+        {a.level > 0 && `, escalation step ${a.level}`}
+        {whole && `; notifications: ${a.told.map((t) => t.receiver).join(', ') || 'none'}`}
+        {a.silenced && `; silenced by ${a.silenced}`}
+      </span>
+      {a.acknowledged && (
+        <>
+          <br />
+          Acknowledged by {a.acknowledged.by.replace(/^user:/, '')} <Ago at={a.acknowledged.at} />
+          {a.acknowledged.note && `: ${a.acknowledged.note}`}
+        </>
+      )}
+    </li>
+  );
+}
+
+function Evidence({ of: c }: { of: Cause }) {
+  if (c.findings.length === 0) return null;
+  return (
+    <details className="more">
+      <summary>Evidence: {count(c.findings_open, 'open finding')}</summary>
+      <ul className="plain">
+        {c.findings.map((f) => (
+          <li key={f.id}>
+            <State word={f.severity} /> {f.title || f.kind} <Where entity={f.entity} />{' '}
+            <span className="dim">
+              finding {f.id}, opened <Ago at={f.opened_at} />
+              {f.count > 1 && (
+                <>
+                  , seen {f.count} times, last <Ago at={f.last_seen} />
+                </>
+              )}
+            </span>
+            <ul className="evidence">
+              {(f.evidence ?? []).slice(0, SHOWN).map((line) => (
+                <li key={line}>{line}</li>
+              ))}
+            </ul>
+          </li>
+        ))}
+        {c.findings_open > c.findings.length && (
+          <li className="dim">{count(c.findings_open - c.findings.length, 'more finding')}</li>
+        )}
+      </ul>
+    </details>
+  );
+}
+
+/** The runbook at the step that is left to do, with the node filled in; or the run that is active. */
+function Runbook({ of: c, main }: { of: Cause; main: boolean }) {
+  const book = c.runbook;
+  if (!book) return null;
+  const className = main ? 'button' : undefined;
+  return (
+    <p>
+      <span className="dim">Runbook:</span>{' '}
+      {book.run ? (
+        <Link to="/runbook-runs/$id" params={{ id: book.run }} className={className}>
+          {book.title}, active at step {book.step}: {book.step_title}
+        </Link>
+      ) : (
+        <Link
+          to="/runbooks/$name"
+          params={{ name: book.name }}
+          search={runbookSearch(c)}
+          className={className}
+        >
+          {book.title}, step {book.step}: {book.step_title}
+        </Link>
+      )}
+    </p>
+  );
+}
+
+/** Everything else that can be done about a cause. */
+function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
+  const alerts = useAlertActions();
+  const incidents = useIncidentActions();
+  const remedies = useRemedyActions();
+  const off = alerts.busy || incidents.busy || remedies.busy;
+  const listed = c.remedies.slice(0, SHOWN);
+  if (!alert && c.incidents.length === 0 && listed.length === 0) return null;
+  return (
+    <details className="more">
+      <summary>More actions</summary>
+      <div className="actions">
+        {alert && !alert.acknowledged && primary(c, true).does !== 'acknowledge' && (
+          <button type="button" disabled={off} onClick={() => void alerts.acknowledge(alert)}>
+            Acknowledge
+          </button>
+        )}
+        {alert && (
+          <button type="button" disabled={off} onClick={() => void alerts.escalate(alert)}>
+            Escalate
+          </button>
+        )}
+        {c.incidents.map((i) => (
+          <span key={i.id} className="actions">
+            <button type="button" disabled={off} onClick={() => void incidents.assign(i.id)}>
+              Assign incident {i.id}
+            </button>
+            <button type="button" className="risky" disabled={off} onClick={() => void incidents.close(i.id)}>
+              Close incident {i.id}
+            </button>
+          </span>
+        ))}
+        {listed.map((r) => (
+          <span key={r.id} className="actions">
+            {isPending(r) && (
+              <button type="button" disabled={off} onClick={() => void remedies.deny(r)}>
+                Deny on {where(r)}
+              </button>
+            )}
+            <button type="button" disabled={off} onClick={() => void remedies.undo(r)}>
+              Undo on {where(r)}
+            </button>
+          </span>
+        ))}
+      </div>
+    </details>
+  );
+}
+
+function Actions({ of: c, all }: { of: Cause; all: Pending[] }) {
+  const { approve, busy: approving } = useApprove();
+  const alerts = useAlertActions();
+  const incidents = useIncidentActions();
+  const next = primary(c, true);
+  const off = approving || alerts.busy || incidents.busy;
+  const alert = c.alerts[0];
+  return (
+    <>
+      <div className="actions">
+        {next.does === 'approve' && (
+          <button type="button" className="main" disabled={off} onClick={() => void approve(pendingOf([c]))}>
+            {c.pending.length === 1 ? 'Approve' : `Approve ${c.pending.length}`}
+          </button>
+        )}
+        {next.does === 'review' && all.length > 0 && (
+          <button type="button" className="main" disabled={off} onClick={() => void approve(all)}>
+            Approve all {all.length} pending
+          </button>
+        )}
+        {next.does === 'acknowledge' && (
+          <button
+            type="button"
+            className="main"
+            disabled={off}
+            onClick={() => void alerts.acknowledge(next.alert)}
+          >
+            Acknowledge
+          </button>
+        )}
+        {next.does === 'assign' && (
+          <button
+            type="button"
+            className="main"
+            disabled={off}
+            onClick={() => void incidents.take(next.incident)}
+          >
+            Assign to me
+          </button>
+        )}
+        {alert && !alert.silenced && (
+          <button type="button" disabled={off} onClick={() => void alerts.silence(alert)}>
+            Silence
+          </button>
+        )}
+      </div>
+      <More of={c} alert={alert} />
+    </>
+  );
+}
+
+/** One cause: what is wrong, what is done about it, whom it affects, and the one thing to do next. */
+export function CauseCard({
+  cause: c,
+  chosen,
+  choose,
+  all,
+}: {
+  cause: Cause;
+  /** Chosen for approval together with others. */
+  chosen: boolean;
+  choose: (yes: boolean) => void;
+  /** What is pending approval on the whole page. */
+  all: Pending[];
+}) {
+  const { operates } = useRights();
+  const heading = useId();
+  const title = c.title || tidy(c.summary);
+  return (
+    <article className={chosen ? 'item cause chosen' : 'item cause'} aria-labelledby={heading}>
+      <h3 id={heading}>
+        {operates && c.pending.length > 0 && (
+          <input
+            type="checkbox"
+            aria-label={`Select for approval: ${title} ${c.entity}`}
+            checked={chosen}
+            onChange={(e) => choose(e.target.checked)}
+          />
+        )}
+        <Grade of={c} />
+        <span>{title}</span>
+        <Where entity={c.entity} />
+        <span className="dim">
+          since <Ago at={c.since} />
+        </span>
+      </h3>
+      {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
+      <Remediation of={c} />
+      <Affected of={c} />
+      {(c.alerts.length > 0 || c.incidents.length > 0) && (
+        <ul className="plain">
+          {c.incidents.map((i) => (
+            <li key={i.id}>
+              <Link to="/incidents/$id" params={{ id: i.id }}>
+                Incident {i.id}
+              </Link>{' '}
+              <span className="dim">
+                {i.cause}, {count(i.count, 'finding')}, opened <Ago at={i.opened_at} />;{' '}
+                {i.owner ? `assigned to ${i.owner.replace(/^user:/, '')}` : 'not assigned'}
+              </span>
+            </li>
+          ))}
+          {c.alerts.map((a) => (
+            <AlertLine key={a.id} alert={a} />
+          ))}
+        </ul>
+      )}
+      <Evidence of={c} />
+      <Runbook of={c} main={primary(c, operates).does === 'runbook'} />
+      {operates && <Actions of={c} all={all} />}
+    </article>
+  );
+}

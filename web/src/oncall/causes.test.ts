@@ -1,0 +1,132 @@
+import { expect, test, vi } from 'vitest';
+import type { Alert, Cause, Remedy } from './causes';
+
+vi.stubGlobal('sessionStorage', { getItem: () => null });
+const {
+  approveEach,
+  counts,
+  newPages,
+  nodesOut,
+  OWN_LENGTH,
+  pendingOf,
+  primary,
+  runbookSearch,
+  silenceMatch,
+  silenceWords,
+} = await import('./causes');
+
+const remedy = (id: string, node: string, gpu: number | null = null): Remedy =>
+  ({ id, node, gpu, action_words: 'reboot the node' }) as never;
+const alert = (id: string, more: object = {}): Alert =>
+  ({ id, urgency: 'page', silenced: null, acknowledged: null, ...more }) as never;
+const job = (id: string, ...nodes: string[]) => ({ id, name: 'train', project: 'a', gpus: 8, nodes });
+const cause = (more: object): Cause =>
+  ({
+    id: 'node:n1',
+    kind: 'gpu-off-bus',
+    alerts: [],
+    incidents: [],
+    findings: [],
+    remedies: [],
+    pending: [],
+    jobs: [],
+    jobs_affected: 0,
+    runbook: null,
+    ...more,
+  }) as never;
+
+test('what is pending names the jobs on its own node only', () => {
+  const one = cause({
+    remedies: [remedy('5', 'n1'), remedy('6', 'n2'), remedy('7', 'n3')],
+    pending: ['5', '6'],
+    jobs: [job('1', 'n1', 'n2'), job('2', 'n2'), job('3', 'n3')],
+    jobs_affected: 3,
+  });
+  const named = pendingOf([one]).map((p) => [p.remedy.id, p.jobs.map((j) => j.id), p.unnamed]);
+  expect(named).toEqual([
+    ['5', ['1'], 0],
+    ['6', ['1', '2'], 0],
+  ]);
+});
+
+test('there is one thing to do next, and none that would be refused', () => {
+  const runbook = { name: 'b', vars: {}, step: 1 };
+  const all = cause({
+    pending: ['5'],
+    alerts: [alert('a')],
+    incidents: [{ id: '9', owner: null }],
+    runbook,
+  });
+  expect(primary(all, true).does).toBe('approve');
+  expect(primary(all, false).does).toBe('runbook');
+  const woken = cause({ alerts: [alert('a')], incidents: [{ id: '9', owner: null }], runbook });
+  expect(primary(woken, true)).toMatchObject({ does: 'acknowledge', alert: { id: 'a' } });
+  for (const quiet of [{ silenced: 's' }, { acknowledged: { by: 'x' } }, { urgency: 'ticket' }]) {
+    const c = cause({ alerts: [alert('a', quiet)], incidents: [{ id: '9', owner: null }], runbook });
+    expect(primary(c, true)).toEqual({ does: 'assign', incident: '9' });
+  }
+  const owned = cause({ incidents: [{ id: '9', owner: 'user:ann' }], runbook });
+  expect(primary(owned, true).does).toBe('runbook');
+  expect(primary(cause({}), true).does).toBe('nothing');
+  const waiting = cause({ kind: 'approvals-wait', alerts: [alert('a', { urgency: 'ticket' })] });
+  expect(primary(waiting, true).does).toBe('review');
+});
+
+test('the strip counts each job once, and says where it cannot know', () => {
+  const causes = [
+    cause({ alerts: [alert('a'), alert('b', { silenced: 's' })], jobs: [job('1')], jobs_affected: 1 }),
+    cause({ pending: ['5', '6'], incidents: [{ id: '9' }], jobs: [job('1'), job('2')], jobs_affected: 2 }),
+  ];
+  expect(counts(causes)).toEqual({ paging: 1, pending: 2, incidents: 1, jobs: 2, about: false });
+  const many = [cause({ jobs: [job('1')], jobs_affected: 70 })];
+  expect(counts(many)).toMatchObject({ jobs: 70, about: true });
+});
+
+test('nodes out are those that are not ready', () => {
+  expect(nodesOut({ ready: 90, lost: 2, quarantined: 1, cordoned: 3 })).toBe(6);
+  expect(nodesOut({})).toBe(0);
+});
+
+test('a silence means what the alert is made of, and never the whole site', () => {
+  const one = { kind: 'gpu-off-bus', cause: 'gpu:n1/3', count: 1 };
+  expect(silenceMatch(one)).toEqual({ kind: 'gpu-off-bus', entity: 'gpu:n1/3' });
+  const leaf = { kind: 'leaf-loss', cause: 'leaf:eu/c/s/l', count: 65 };
+  expect(silenceMatch(leaf)).toEqual({ under: 'leaf:eu/c/s/l' });
+  expect(silenceWords(leaf)).toContain('what is part of it');
+  const site = { kind: 'api-latency', cause: 'site', count: 3 };
+  expect(silenceMatch(site)).toEqual({ kind: 'api-latency', entity: 'site' });
+});
+
+test('a length of one’s own is one that the server reads', () => {
+  const fits = (text: string) => new RegExp(`^(?:${OWN_LENGTH})$`).test(text);
+  for (const good of ['45m', '6h', '1h30m', '3d']) expect(fits(good)).toBe(true);
+  for (const bad of ['', '0m', '45', 'h', '-1h', '1 h', 'forever']) expect(fits(bad)).toBe(false);
+});
+
+test('only pages that came later are new', () => {
+  const causes = [{ alerts: [alert('a'), alert('b'), alert('c', { urgency: 'ticket' })] }];
+  expect(newPages(null, causes)).toEqual([]);
+  expect(newPages(new Set(['a']), causes).map((a) => a.id)).toEqual(['b']);
+  expect(newPages(new Set(['a', 'b']), causes)).toEqual([]);
+});
+
+test('what is refused does not keep the rest from being approved', async () => {
+  const asked: string[] = [];
+  const approve = async (id: string) => {
+    asked.push(id);
+    if (id === '6') throw new Error('remedy 6 has ended');
+  };
+  const all = [remedy('5', 'n1'), remedy('6', 'n2', 3), remedy('7', 'n3')];
+  await expect(approveEach(all, approve)).rejects.toThrow(
+    '2 remediations approved. Not approved: reboot the node on n2 GPU 3: remedy 6 has ended',
+  );
+  expect(asked).toEqual(['5', '6', '7']);
+  expect(await approveEach([remedy('5', 'n1')], async () => {})).toBe(1);
+});
+
+test('a runbook is opened at its step, with what it asks for filled in', () => {
+  const runbook = { name: 'gpu-off-bus', vars: { node: 'n1', gpu: '3' }, step: 4 };
+  const c = cause({ runbook, findings: [{ id: '12' }] });
+  expect(runbookSearch(c)).toEqual({ node: 'n1', gpu: '3', finding: '12', step: 4 });
+  expect(runbookSearch(cause({}))).toEqual({});
+});

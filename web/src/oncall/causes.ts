@@ -1,0 +1,168 @@
+// What the on-call page makes of the causes that the server groups. Pure.
+import type { Schemas } from '../api/client';
+import { count } from '../ui/parts';
+
+export type Cause = Schemas['OpenCause'];
+export type Remedy = Schemas['Remedy'];
+export type Alert = Schemas['Alert'];
+type Job = Schemas['CauseJob'];
+
+/** The alert that says that remediations are pending: the cards of those say the same. */
+const APPROVALS = 'approvals-wait';
+
+/** A remediation that is pending approval, and the jobs on its node. */
+export interface Pending {
+  remedy: Remedy;
+  jobs: Job[];
+  /** Jobs of the cause that the answer does not name. */
+  unnamed: number;
+}
+
+/** Everything that is pending approval, in the order of the causes. */
+export function pendingOf(
+  causes: Pick<Cause, 'pending' | 'remedies' | 'jobs' | 'jobs_affected'>[],
+): Pending[] {
+  return causes.flatMap((c) =>
+    c.remedies
+      .filter((r) => c.pending.includes(r.id))
+      .map((remedy) => ({
+        remedy,
+        jobs: c.jobs.filter((j) => j.nodes.includes(remedy.node)),
+        unnamed: c.jobs_affected - c.jobs.length,
+      })),
+  );
+}
+
+/** Where a remediation acts. */
+export function where(r: Pick<Remedy, 'node' | 'gpu'>): string {
+  return r.gpu === null || r.gpu === undefined ? r.node : `${r.node} GPU ${r.gpu}`;
+}
+
+/** Is an alert waking somebody: page-grade, not silenced, not acknowledged? */
+export function pages(a: Pick<Alert, 'urgency' | 'silenced' | 'acknowledged'>): boolean {
+  return a.urgency === 'page' && !a.silenced && !a.acknowledged;
+}
+
+/** The one thing to do next about a cause. */
+export type Primary =
+  | { does: 'approve' }
+  | { does: 'review' }
+  | { does: 'acknowledge'; alert: Alert }
+  | { does: 'assign'; incident: string }
+  | { does: 'runbook' }
+  | { does: 'nothing' };
+
+type Judged = Pick<Cause, 'kind' | 'pending' | 'alerts' | 'incidents' | 'runbook'>;
+
+/** What to do next: approve, acknowledge, take over, follow the runbook; in this order. */
+export function primary(c: Judged, operates: boolean): Primary {
+  if (operates) {
+    if (c.pending.length > 0) return { does: 'approve' };
+    const alert = c.alerts.find(pages);
+    if (alert) return { does: 'acknowledge', alert };
+    if (c.kind === APPROVALS) return { does: 'review' };
+    const incident = c.incidents.find((i) => !i.owner);
+    if (incident) return { does: 'assign', incident: incident.id };
+  }
+  return c.runbook ? { does: 'runbook' } : { does: 'nothing' };
+}
+
+/** What the strip at the top counts. */
+export interface Counts {
+  paging: number;
+  pending: number;
+  incidents: number;
+  jobs: number;
+  /** There are jobs that the answer does not name, so that some may be counted twice or not at all. */
+  about: boolean;
+}
+
+export function counts(causes: Cause[]): Counts {
+  const jobs = new Set<string>();
+  let unnamed = 0;
+  const out: Counts = { paging: 0, pending: 0, incidents: 0, jobs: 0, about: false };
+  for (const c of causes) {
+    out.paging += c.alerts.filter(pages).length;
+    out.pending += c.pending.length;
+    out.incidents += c.incidents.length;
+    for (const j of c.jobs) jobs.add(j.id);
+    unnamed = Math.max(unnamed, c.jobs_affected - c.jobs.length);
+  }
+  return { ...out, jobs: jobs.size + unnamed, about: unnamed > 0 };
+}
+
+/** Nodes that are not in service, from the number of nodes in each state. */
+export function nodesOut(states: Record<string, number>): number {
+  return Object.entries(states).reduce((n, [state, of]) => (state === 'ready' ? n : n + of), 0);
+}
+
+/**
+ * What a silence of an alert has to match. An alert of several conditions stays loud until all of them are
+ * silenced, so that everything at and below its cause is meant. The whole site is never meant.
+ */
+export function silenceMatch(a: Pick<Alert, 'kind' | 'cause' | 'count'>): Schemas['SetSilence']['match'] {
+  const match = a.count > 1 && a.cause !== 'site' ? { under: a.cause } : { kind: a.kind, entity: a.cause };
+  // What is left out fits everything.
+  return match as never;
+}
+
+/** The same for people. */
+export function silenceWords(a: Pick<Alert, 'kind' | 'cause' | 'count'>): string {
+  return a.count > 1 && a.cause !== 'site'
+    ? `Every alert about ${a.cause} and what is part of it sends no notifications. They stay on this page.`
+    : `Alerts of ${a.kind} about ${a.cause} send no notifications. They stay on this page.`;
+}
+
+/** Lengths of a silence that are offered: as the API writes them, and in words. */
+export const LENGTHS: [length: string, words: string][] = [
+  ['30m', '30 minutes'],
+  ['2h', '2 hours'],
+  ['8h', '8 hours'],
+];
+
+/** A length of one's own: `45m`, `6h`, `1h30m`, `3d`. */
+export const OWN_LENGTH = '([1-9][0-9]{0,5}[mhd])+';
+
+/** Page-grade alerts that were not there before. Nothing is new to somebody who has just come. */
+export function newPages(known: ReadonlySet<string> | null, causes: Pick<Cause, 'alerts'>[]): Alert[] {
+  if (known === null) return [];
+  return causes.flatMap((c) => c.alerts.filter((a) => pages(a) && !known.has(a.id)));
+}
+
+/** Approves one after the other. What is refused does not keep the rest from being approved. */
+export async function approveEach(
+  remedies: Remedy[],
+  approve: (id: string) => Promise<unknown>,
+): Promise<number> {
+  const refused: string[] = [];
+  for (const r of remedies) {
+    try {
+      await approve(r.id);
+    } catch (e) {
+      refused.push(`${r.action_words} on ${where(r)}: ${(e as Error).message}`);
+    }
+  }
+  const done = remedies.length - refused.length;
+  if (refused.length > 0)
+    throw new Error(`${count(done, 'remediation')} approved. Not approved: ${refused.join('; ')}`);
+  return done;
+}
+
+/** What the page of a runbook reads from its address. */
+export interface RunbookSearch {
+  node?: string;
+  gpu?: string;
+  job?: string;
+  finding?: string;
+  incident?: string;
+  breaker?: string;
+  /** The step to begin with. */
+  step?: number;
+}
+
+/** The link to a cause's runbook: the active run, or the book at its step with what it asks for filled in. */
+export function runbookSearch(c: Pick<Cause, 'runbook' | 'findings'>): RunbookSearch {
+  if (!c.runbook) return {};
+  const { node, gpu, job, finding, incident, breaker } = c.runbook.vars;
+  return { node, gpu, job, finding: finding ?? c.findings[0]?.id, incident, breaker, step: c.runbook.step };
+}

@@ -1,0 +1,83 @@
+import { useState } from 'react';
+import { useRights } from '../rights';
+import { count, Empty, Panel } from '../ui/parts';
+import { useApprove } from './actions';
+import { CauseCard } from './card';
+import { type Cause, pendingOf } from './causes';
+
+/** Remediations of several causes, approved at once. */
+function Bulk({
+  causes,
+  chosen,
+  choose,
+}: {
+  causes: Cause[];
+  chosen: ReadonlySet<string>;
+  choose: (ids: Set<string>) => void;
+}) {
+  const { approve, busy } = useApprove();
+  const can = causes.filter((c) => c.pending.length > 0);
+  const all = pendingOf(can.filter((c) => chosen.has(c.id)));
+  if (can.length < 2) return null;
+  return (
+    <div className="bulk">
+      <span>
+        {all.length} of {count(pendingOf(can).length, 'remediation')} selected
+      </span>
+      <button
+        type="button"
+        onClick={() => choose(all.length > 0 ? new Set() : new Set(can.map((c) => c.id)))}
+      >
+        {all.length > 0 ? 'Select none' : 'Select all pending'}
+      </button>
+      <button
+        type="button"
+        disabled={busy || all.length === 0}
+        onClick={async () => {
+          if (await approve(all)) choose(new Set());
+        }}
+      >
+        Approve selected
+      </button>
+    </div>
+  );
+}
+
+/** One card for each cause, worst first. */
+export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
+  const { whole, project, operates } = useRights();
+  const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
+  const one = (id: string, yes: boolean) => {
+    const next = new Set(chosen);
+    if (yes) next.add(id);
+    else next.delete(id);
+    choose(next);
+  };
+  const all = pendingOf(causes);
+  if (whole === null) return null;
+  return (
+    <Panel title="Causes" note={total > 0 ? `${total} open, worst first` : ''}>
+      {operates && <Bulk causes={causes} chosen={chosen} choose={choose} />}
+      {causes.length === 0 ? (
+        <Empty title={project ? `Nothing is open about jobs of ${project}` : 'Nothing is open'}>
+          <p>
+            {project
+              ? 'Alerts and findings of the site and of other projects are not shown to this token.'
+              : 'Alerts, findings, incidents and remediations with one cause become one card here. To practise: muster gameday run.'}
+          </p>
+        </Empty>
+      ) : (
+        causes.map((c) => (
+          <CauseCard
+            key={c.id}
+            cause={c}
+            chosen={chosen.has(c.id) && c.pending.length > 0}
+            choose={(yes) => one(c.id, yes)}
+            all={all}
+          />
+        ))
+      )}
+      {total > causes.length && <p className="item dim">{count(total - causes.length, 'more cause')}</p>}
+    </Panel>
+  );
+}

@@ -1,0 +1,290 @@
+// The on-call page as one token sees it. Answers are those that the server gives to such a token.
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { createElement } from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, test, vi } from 'vitest';
+import type { Schemas } from '../api/client';
+
+vi.stubGlobal('sessionStorage', { getItem: () => null });
+vi.mock('@tanstack/react-router', async () => {
+  const { createElement } = await import('react');
+  return {
+    Link: (p: { children: never; search?: object; className?: string }) =>
+      createElement(
+        'a',
+        { className: p.className, 'data-search': p.search && JSON.stringify(p.search) },
+        p.children,
+      ),
+    useNavigate: () => () => {},
+    useParams: () => ({}),
+    useSearch: () => ({}),
+  };
+});
+vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
+vi.mock('../ui/brand', () => ({ useBrand: () => ({ name: 'Muster' }) }));
+vi.mock('../ui/chart', () => ({ Chart: () => null }));
+vi.mock('../ui/virtual', () => ({ Rows: () => null }));
+const connection = vi.hoisted(() => ({ standing: 'live' }));
+vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
+
+const { FleetContext } = await import('../live/context');
+const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { withNode } = await import('./runbooks');
+
+type Me = Schemas['WhoAmI'];
+const tenant: Me = { name: 'user:ann', role: 'user', project: 'team-a', site: 's' };
+const operator: Me = { name: 'user:op', role: 'operator', project: null, site: 's' };
+const viewer: Me = { name: 'user:eve', role: 'viewer', project: null, site: 's' };
+
+const page = { items: [], cursor: null };
+const running = {
+  state: 'running',
+  nodes: 9,
+  out: 0,
+  out_at_most: 2,
+  taken: [],
+  taken_at_most: 1,
+  modes: {},
+};
+const health = {
+  state: 'well',
+  reasons: [],
+  findings: [],
+  waiting: [],
+  incidents: [],
+  breakers: [],
+  automation: running,
+  nodes: { ready: 7, lost: 2 },
+};
+const day = '2020-01-30T00:00:00Z';
+const alert = {
+  id: 'a1',
+  urgency: 'page',
+  cause: 'gpu:n1/3',
+  summary: 'gpu:n1/3: gpu-off-bus',
+  kind: 'gpu-off-bus',
+  told: [],
+  level: 0,
+  count: 1,
+  since: day,
+};
+const remedy = {
+  id: '5',
+  node: 'n1',
+  gpu: 3,
+  step: 'approval',
+  rung: 0,
+  action: 'reset_gpu',
+  action_words: 'reset the GPU',
+  finding: '12',
+  kind: 'gpu-off-bus',
+  why: 'the policy asks for approval',
+  since: day,
+  until: null,
+};
+const cause = {
+  id: 'node:n1',
+  kind: 'gpu-off-bus',
+  title: 'A GPU fell off the bus',
+  entity: 'gpu:n1/3',
+  summary: alert.summary,
+  severity: 'critical',
+  urgency: 'page',
+  since: day,
+  alerts: [alert],
+  incidents: [],
+  findings: [
+    {
+      id: '12',
+      kind: 'gpu-off-bus',
+      title: 'A GPU fell off the bus',
+      severity: 'critical',
+      entity: 'gpu:n1/3',
+      opened_at: day,
+      last_seen: day,
+      count: 4,
+      evidence: ['Xid 79'],
+    },
+  ],
+  findings_open: 1,
+  remedies: [remedy],
+  pending: ['5'],
+  nodes: ['n1'],
+  jobs: [{ id: '7', name: 'train', project: 'team-a', gpus: 8, nodes: ['n1'] }],
+  jobs_affected: 1,
+  projects: ['team-a'],
+  runbook: {
+    name: 'gpu-off-bus',
+    title: 'A GPU fell off the bus',
+    step: 4,
+    step_title: 'Let it restart the node',
+    vars: { node: 'n1' },
+    run: null,
+  },
+};
+
+function show(me: Me | undefined, causes: object[] = [], summary: object = health): string {
+  const queries = new QueryClient();
+  const known: [unknown[], unknown][] = [
+    [['whoami'], me],
+    [['health', 'summary'], summary],
+    [['causes'], { items: causes, count: causes.length, cursor: null }],
+    [['oncall', 'remedies'], page],
+    [['slo', 'list'], page],
+    [['slo', 'receivers'], page],
+    [['oncall', 'jobs', 'queued'], page],
+    [['oncall', 'jobs', 'failed'], page],
+  ];
+  for (const [key, data] of known) if (data !== undefined) queries.setQueryData(key, data);
+  const fleet = { byName: new Map(), columns: null, layout: null } as never;
+  const inside = createElement(FleetContext.Provider, { value: fleet }, createElement(OncallPage));
+  return renderToStaticMarkup(createElement(QueryClientProvider, { client: queries }, inside));
+}
+
+test('a tenant is shown what is about their project, and that the rest is not shown', () => {
+  const text = show(tenant, [], { ...health, automation: null });
+  for (const clear of ['Nothing is open<', 'No GPU is at', 'All closed', 'pending approval<', 'nodes out'])
+    expect(text).not.toContain(clear);
+  expect(text).toContain('Nothing is open about jobs of team-a');
+  expect(text).toContain('jobs of team-a affected');
+  expect(text).toContain('No job of team-a is queued');
+  expect(text).toContain('No GPU allocated to team-a is at 80 °C');
+  expect(text).toContain('Not shown to this token, which is bound to project team-a: remediations');
+  expect(text).not.toContain('Try again');
+  // Who is notified is not theirs to know, so that nobody is told that nobody is.
+  expect(show(tenant, [{ ...cause, remedies: [], pending: [] }])).not.toContain('notifications:');
+});
+
+test('one card says everything about a cause, and has one primary action', () => {
+  const text = show(operator, [cause]);
+  expect(text.match(/<article/g)).toHaveLength(1);
+  for (const part of [
+    'A GPU fell off the bus',
+    'pending approval',
+    'reset the GPU',
+    'the policy asks for approval',
+    '(step 1, since',
+    'Affected jobs: ',
+    '7 train',
+    'of project team-a',
+    'notifications: none',
+    'Evidence: 1 open finding',
+    'Xid 79',
+    ', seen 4 times, last <time',
+    'step 4: Let it restart the node',
+  ])
+    expect(text).toContain(part);
+  expect(text.match(/class="main"[^>]*>Approve</g)).toHaveLength(1);
+  // One remediation needs no bulk approval.
+  expect(text).not.toContain('Approve selected');
+});
+
+test('a viewer is offered nothing that would be refused, and the runbook stands out', () => {
+  const text = show(viewer, [cause]);
+  for (const action of ['>Approve<', '>Silence<', '>Stop<', 'type="checkbox"', 'More actions'])
+    expect(text).not.toContain(action);
+  expect(text).toMatch(/class="button"[^>]*data-search="[^"]*n1/);
+});
+
+test('the strip counts, in place of a sentence', () => {
+  const text = show(operator, [cause, { ...cause, id: 'node:n2', pending: [], alerts: [] }]);
+  const tile = (words: string) => new RegExp(`<b>([^<]*)</b><span>${words}</span>`).exec(text)?.[1];
+  expect(tile('paging alerts')).toBe('1');
+  expect(tile('pending approval')).toBe('1');
+  expect(tile('open incidents')).toBe('0');
+  expect(tile('nodes out')).toBe('2');
+  expect(tile('jobs affected')).toBe('1');
+});
+
+test('several causes can be approved at once', () => {
+  const other = { ...cause, id: 'node:n2', remedies: [{ ...remedy, id: '6' }], pending: ['6'] };
+  const text = show(operator, [cause, other]);
+  expect(text).toContain('0 of 2 remediations selected');
+  expect(text.match(/type="checkbox"/g)).toHaveLength(2);
+});
+
+test('the alert about what is pending approves all of it', () => {
+  const waits = { ...alert, urgency: 'ticket', cause: 'site', kind: 'approvals-wait', summary: 'pending' };
+  const none = { findings: [], remedies: [], pending: [], jobs: [], runbook: null };
+  const words = { id: 'automation', kind: 'approvals-wait', title: '', entity: 'site', urgency: 'ticket' };
+  const site = { ...cause, ...none, ...words, alerts: [waits] };
+  expect(show(operator, [cause, site])).toContain('>Approve all 1 pending<');
+  expect(show(operator, [site])).not.toContain('Approve all');
+});
+
+test('what is pending says when its time runs out', () => {
+  const until = (at: string) => show(operator, [{ ...cause, remedies: [{ ...remedy, until: at }] }]);
+  const ahead = until(new Date(Date.now() + 3.5 * 3_600_000).toISOString());
+  expect(ahead).toContain('stays pending until somebody decides; a page is raised');
+  expect(ahead).toContain('; no receiver is set up (muster routing): it reaches nobody');
+  expect(ahead).toMatch(/>in 3 h</);
+  expect(until('2020-01-31T00:00:00Z')).toContain('Undecided for too long');
+});
+
+test('what is acknowledged, silenced or escalated says so', () => {
+  const known = { ...alert, acknowledged: { by: 'user:ann', at: day, note: 'on it' }, level: 1 };
+  const text = show(operator, [{ ...cause, pending: [], remedies: [], alerts: [known] }]);
+  expect(text).toContain('Acknowledged by ann');
+  expect(text).toContain('escalation step 1');
+  const quiet = { ...alert, silenced: 'console-1' };
+  const silent = show(operator, [{ ...cause, pending: [], remedies: [], alerts: [quiet] }]);
+  expect(silent).toContain('silenced by console-1');
+  expect(silent).not.toContain('>Silence<');
+});
+
+test('an incident is assigned and closed from its card', () => {
+  const incident = { id: '9', cause: 'leaf:l', count: 8, opened_at: day, owner: null };
+  const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remedies: [] };
+  const of = (owner: string | null) => show(operator, [{ ...quiet, incidents: [{ ...incident, owner }] }]);
+  expect(of(null)).toContain('not assigned');
+  expect(of(null)).toMatch(/class="main"[^>]*>Assign to me</);
+  expect(of(null)).toContain('Close incident 9');
+  expect(of('user:ann')).toContain('assigned to ann');
+  expect(of('user:ann')).not.toContain('Assign to me');
+});
+
+test('a stale page says from when it is, and nothing on it can be pressed that changes something', () => {
+  const button = (text: string, word: string) =>
+    new RegExp(`<button[^>]*>${word}<`).exec(text)?.[0] ?? 'none';
+  const live = show(operator, [cause]);
+  expect(live).not.toContain('Stale.');
+  for (const word of ['Stop', 'Approve', 'Silence']) expect(button(live, word)).not.toContain('disabled');
+  connection.standing = 'away';
+  try {
+    const away = show(operator, [cause]);
+    expect(away).toContain('class="page oncall stale"');
+    expect(away).toContain('Last data: <time');
+    for (const word of ['Stop', 'Approve', 'Silence']) expect(button(away, word)).toContain('disabled');
+  } finally {
+    connection.standing = 'live';
+  }
+});
+
+test('until it is known who asks, nobody is told that nothing is open', () => {
+  const text = show(undefined);
+  for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alerts'])
+    expect(text).not.toContain(clear);
+});
+
+test('remediations that ended are listed by when they ended', () => {
+  const at = (of: number, step = 'ended') => ({ step, since: `2030-01-0${of}T00:00:00Z` }) as never;
+  const all = [at(3), at(1), at(9, 'acting'), at(2), at(4)];
+  expect(lastEnded(all, 3)).toEqual([at(4), at(3), at(2)]);
+});
+
+test('undoing names critical findings that stay open; stopping says what is not done meanwhile', () => {
+  expect(undoWords([])).not.toContain('critical');
+  const words = undoWords([{ id: '1203', kind: 'gpu-off-bus', title: 'GPU off its bus', gpu: 3 }]);
+  expect(words).toContain('1 critical finding stays open: GPU off its bus on GPU 3 (finding 1203)');
+  expect(words).toContain('at once');
+  expect(undoWords(null)).toContain('could not be read');
+  expect(STOP_WORDS).toContain('not taken out of service');
+  expect(STOP_WORDS).toContain('avoids them only while other nodes fit');
+});
+
+test('a step of a runbook names the node that it is opened for', () => {
+  const words = { title: '$node is there', text: 'Look at $node.', says: 'node.reachable' };
+  const step = { no: 1, kind: 'check', ...words };
+  expect(withNode(step as never, 'n1')).toMatchObject({ title: 'n1 is there', text: 'Look at n1.' });
+  expect(withNode(step as never, undefined)).toBe(step);
+});
