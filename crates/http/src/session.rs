@@ -119,7 +119,7 @@ mod tests {
     fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut out = HeaderMap::new();
         for (name, value) in all {
-            out.append(*name, HeaderValue::from_static(*value));
+            out.append(*name, HeaderValue::from_static(value));
         }
         out
     }

@@ -377,7 +377,7 @@ impl Session {
                 (None, Action::Run, None) if self.contact.holds(key) => {}
                 (None, Action::Run, Some(detail)) => self.start(key, &detail, wire, now),
                 (None, Action::Run, None) => {
-                    say(Observed::Ended(SlotEnd::fault("the node knows nothing of this attempt")))
+                    say(Observed::Ended(SlotEnd::fault("the node knows nothing of this attempt")));
                 }
             }
         }
