@@ -408,6 +408,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
         inventory: Box::new(inventory(8)),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
     });
     let held = w.job(id).held.clone().expect("it runs there");

@@ -194,6 +194,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         inventory,
         observed,
         ended_ago,
+        place,
         ahead,
     } = c
     else {
@@ -236,6 +237,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         && n.address == *address
         && n.host == *host
         && n.orphans == orphans
+        && n.place == *place
         && n.protected == protected;
     if !same {
         let ranks: BTreeSet<JobId> = n.orphans.union(&orphans).map(|k| k.job).collect();
@@ -246,6 +248,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             host: host.clone(),
             orphans,
             protected,
+            place: place.clone(),
         };
         e.emit(None, event);
         for key in n.orphans.iter().filter(|k| seen.get(*k).is_some_and(|o| is_unproven(o))) {
@@ -282,9 +285,36 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied(), &gone);
+        let seen = seen.get(&key).copied();
+        let a = job.attempt.as_ref();
+        let elsewhere = n.boot == *boot && a.is_some_and(|a| a.started_elsewhere(node, place));
+        if elsewhere && seen.is_none() {
+            keep_started_elsewhere(e, node, &job, key);
+        } else {
+            reconcile_attempt(e, node, key, seen, ago.get(&key).copied(), &gone);
+        }
     }
     Ok(Answer::Done)
+}
+
+/// An agent does not know ranks that were started from another directory of its machine: a copy, or
+/// one that was restored elsewhere. That proves nothing, and they may write on: it is waited for
+/// them as for those of a lost node.
+fn keep_started_elsewhere(e: &mut Engine, node: &NodeName, job: &Job, key: AttemptKey) {
+    let in_preflight = job.attempt.as_ref().is_some_and(|a| a.in_preflight().is_some());
+    match standing(&e.state, node, key) {
+        Standing::Lost | Standing::Orphan => {}
+        // Not ordered yet; or it does no harm twice, and the order goes out again.
+        Standing::Live(SlotState::Pending) if in_preflight || !job.spec.fenced() => {}
+        // The order may have reached the other agent, which was not heard of it any more.
+        Standing::Live(_) => {
+            let end = SlotEnd::unproven("another directory's agent started them");
+            let (reason, now) = (StopReason::SlotFailed { node: node.clone(), end }, e.state.now);
+            if lose_slot(e, key.job, node, reason, now) {
+                e.settle_job(key.job);
+            }
+        }
+    }
 }
 
 /// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
@@ -558,13 +588,16 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
     let fence = |job: &Arc<Job>| {
         let until = job.attempt.as_ref()?.stop.as_ref()?.fence_until?;
-        (!n.reachable && until > e.state.now).then_some((until, job.id))
+        let lost = matches!(standing(&e.state, name, job.attempt_key()?), Standing::Lost);
+        (lost && until > e.state.now).then_some((until, job.id))
     };
     if let Some((until, job)) = here.iter().filter_map(fence).max() {
         let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);
-        let message = format!(
-            "the heartbeat of node {name} is lost, and ranks of job {job} may write there for {left} more"
-        );
+        let why = match n.reachable {
+            true => format!("the agent of node {name} did not see all ranks end"),
+            false => format!("the heartbeat of node {name} is lost"),
+        };
+        let message = format!("{why}, and ranks of job {job} may write there for {left} more");
         return Err(Refusal::new(RefusalCode::Conflict, message)
             .hint("retire it then: a second attempt must not write beside them"));
     }

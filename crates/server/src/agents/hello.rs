@@ -162,6 +162,7 @@ pub(super) async fn enter(
         inventory: Box::new(hello.inventory.clone()),
         observed: hello.observed.clone(),
         ended_ago: hello.ended_ago.clone(),
+        place: hello.place.clone(),
         ahead,
     };
     session.busy.fetch_add(1, Ordering::Relaxed);
