@@ -306,15 +306,41 @@ fn keep_started_elsewhere(e: &mut Engine, node: &NodeName, job: &Job, key: Attem
         Standing::Lost | Standing::Orphan => {}
         // Not ordered yet; or it does no harm twice, and the order goes out again.
         Standing::Live(SlotState::Pending) if in_preflight || !job.spec.fenced() => {}
-        // The order may have reached the other agent, which was not heard of it any more.
+        // The order may have reached the other agent, although that did not report it any more.
         Standing::Live(_) => {
-            let end = SlotEnd::unproven("another directory's agent started them");
+            let end = from_another_directory();
             let (reason, now) = (StopReason::SlotFailed { node: node.clone(), end }, e.state.now);
             if lose_slot(e, key.job, node, reason, now) {
                 e.settle_job(key.job);
             }
         }
     }
+}
+
+/// How an agent gives up ranks that it cannot know of.
+fn from_another_directory() -> SlotEnd {
+    SlotEnd::unproven("they were started from another data directory of the node's agent")
+}
+
+/// Were ranks of an attempt on a node started from another directory than the one that its agent
+/// runs in? Those that were not started yet are nobody's.
+fn is_started_elsewhere(state: &State, node: &NodeName, key: AttemptKey) -> bool {
+    let up = !matches!(
+        standing(state, node, key),
+        Standing::Live(SlotState::Pending) | Standing::Orphan
+    );
+    let a = state.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+    let n = state.nodes.get(node);
+    up && a.zip(n).is_some_and(|(a, n)| a.started_elsewhere(node, &n.place))
+}
+
+/// Does an agent say of an end what it can only have from the records of the ranks, or from having
+/// ended them itself? One that knows nothing of an attempt calls it stopped when it shall stop it.
+fn is_recorded(end: &SlotEnd) -> bool {
+    matches!(end, SlotEnd::Ok | SlotEnd::Failed { .. })
+        || end.had_no_server()
+        || end.is_agent_anew()
+        || end.is_unproven()
 }
 
 /// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
@@ -348,6 +374,16 @@ pub(super) fn report(
     ago: Option<Span>,
 ) -> Answer {
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
+    let doubted;
+    let observed = match observed {
+        Observed::Ended(end)
+            if !is_recorded(end) && is_started_elsewhere(&e.state, node, key) =>
+        {
+            doubted = Observed::Ended(from_another_directory());
+            &doubted
+        }
+        told => told,
+    };
     let unproven = is_unproven(observed);
     match (observed, standing(&e.state, node, key)) {
         (Observed::Running, Standing::Live(SlotState::Pending)) => {
