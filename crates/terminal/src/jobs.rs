@@ -69,10 +69,15 @@ pub struct Fence {
 pub fn fence(job: &Job, now: Time) -> Option<Fence> {
     let a = job.attempt.as_ref()?;
     let stop = a.stop.as_ref()?;
-    let ends = matches!(
-        stop.reason,
-        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. }
-    );
+    let ends = match stop.reason {
+        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. } => {
+            true
+        }
+        StopReason::NodeLost { .. } => {
+            job.infrastructure_failures >= job.spec.retries.infrastructure
+        }
+        _ => false,
+    };
     let lost = a.slots.iter().filter(|s| s.state == "lost");
     let lost: Vec<&str> = lost.map(|s| s.node.as_str()).collect();
     let waits = if ends { job.spec.checkpoint.is_some() } else { job.spec.fenced() };

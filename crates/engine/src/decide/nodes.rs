@@ -376,9 +376,7 @@ pub(super) fn report(
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
     let doubted;
     let observed = match observed {
-        Observed::Ended(end)
-            if !is_recorded(end) && is_started_elsewhere(&e.state, node, key) =>
-        {
+        Observed::Ended(end) if !is_recorded(end) && is_started_elsewhere(&e.state, node, key) => {
             doubted = Observed::Ended(from_another_directory());
             &doubted
         }
