@@ -67,7 +67,8 @@ impl Stray {
 }
 
 /// Stops every attempt that is not `claimed`, which is asked with whether a supervisor was found.
-/// All of these, also those that could not be stopped. `first` is what [`first`] says of the node's directory.
+/// All of these, also those that could not be stopped. `first` is what [`first`] says of the node's
+/// directory.
 ///
 /// # Errors
 /// That of `claimed`; then nothing was stopped.

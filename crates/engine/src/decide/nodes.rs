@@ -380,7 +380,7 @@ pub(super) fn report(
             doubted = Observed::Ended(from_another_directory());
             &doubted
         }
-        told => told,
+        seen => seen,
     };
     let unproven = is_unproven(observed);
     match (observed, standing(&e.state, node, key)) {
