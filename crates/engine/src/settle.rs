@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Is none of the nodes with lost ranks still to be heard of them? An agent in another directory
-    /// than the one that they were started from has nothing to say of them.
+    /// than the one that they were started from has nothing to report of them.
     fn all_heard(&self, a: &Attempt, key: AttemptKey) -> bool {
         let elsewhere = |node: &NodeName| {
             let n = self.state.nodes.get(node);

@@ -55,9 +55,9 @@ fn stands(w: &World, id: JobId) -> (JobState, u32) {
 fn ranks_that_another_directory_started_are_waited_for_like_those_of_a_lost_node() {
     let mut w = World::new(2, 8);
     let (id, here) = runs(&mut w, saving());
-    let (key, told) = (w.key(id), w.now);
+    let (key, since) = (w.key(id), w.now);
     connect(&mut w, &here, COPY, Vec::new());
-    assert_eq!(fence(&w, id), Some(told + Span::secs(140)), "their lease is 2 minutes");
+    assert_eq!(fence(&w, id), Some(since + Span::secs(140)), "their lease is 2 minutes");
     let stop = w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(stop.reason.to_string().contains("another data directory"), "{}", stop.reason);
     // However often it connects, and whatever it says of what it does not know.

@@ -245,8 +245,8 @@ impl Runner {
         })?;
         for (key, left) in left {
             if left.gone() {
-                // Whoever has a record of it tells its end from that. Otherwise that they are gone
-                // is known to this agent alone, who ended them.
+                // The end of one that has a record is reported from that. Otherwise only this agent,
+                // which ended its ranks, knows that they are gone.
                 if !self.slots.contains_key(&key) {
                     self.unproven.insert(key, left);
                 }

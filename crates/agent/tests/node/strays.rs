@@ -32,7 +32,7 @@ fn sleeps(b: &mut Bench, k: AttemptKey) -> String {
     word
 }
 
-/// Nobody else can tell the server that they are gone: the agent that ended them does.
+/// Nobody else can report that they are gone: the agent that ended them does.
 fn ended(k: AttemptKey) -> (AttemptKey, Observed) {
     (k, Observed::Ended(SlotEnd::agent_anew()))
 }
