@@ -148,6 +148,7 @@ impl Caller {
             epoch: seen.1,
             observed: opening.observed,
             ended_ago: Vec::new(),
+            place: String::new(),
             at: crate::wall(),
             qualifying: None,
         };

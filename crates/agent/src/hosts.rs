@@ -168,6 +168,7 @@ pub async fn run_node_with(
     let session = SessionConfig {
         machine: identity::machine(&config.state)?,
         host: identity::host(),
+        place: identity::place(&config.state)?,
         address: config.address.unwrap_or_else(|| own_address(&servers)),
         servers,
         token: config.token,
@@ -207,7 +208,7 @@ pub async fn run_sim_fleet(
     let _ = raise_open_files();
     let groups = cgroups(config.cgroups.clone());
     let machine = identity::machine(&config.state)?;
-    let host = identity::host();
+    let (host, place) = (identity::host(), identity::place(&config.state)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = config.most_ranks.unwrap_or(u32::try_from(cores * 64).unwrap_or(64));
     let budget = RankBudget::new(most);
@@ -262,6 +263,7 @@ pub async fn run_sim_fleet(
             token: config.token.clone(),
             machine: format!("{machine}-{node}"),
             host: host.clone(),
+            place: place.clone(),
             address: SIM_ADDRESS.into(),
             store,
             dials: dials.clone(),

@@ -11,8 +11,10 @@ use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 /// How far the node has followed its site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,6 +235,16 @@ fn kept_id(dir: &Path) -> Result<String, AgentError> {
 /// machine is not the same node.
 pub(crate) fn machine(dir: &Path) -> Result<String, AgentError> {
     Ok(format!("{}-{}", machine_id(), kept_id(dir)?))
+}
+
+/// Which directory of this machine it is, for as long as the machine is up. One that was only renamed
+/// is the same; a copy, or one that was made anew at its path, is another one.
+pub(crate) fn place(dir: &Path) -> Result<String, AgentError> {
+    let about = dir.metadata().map_err(AgentError::file("read", dir))?;
+    // Numbers of removed directories are used again. Not every file system knows when one was made.
+    let made = about.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let made = made.map_or(0, |t| t.as_nanos());
+    Ok(format!("{:x}-{:x}-{made:x}", about.dev(), about.ino()))
 }
 
 fn machine_id() -> String {

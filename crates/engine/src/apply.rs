@@ -18,7 +18,7 @@ use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use muster_model::units::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Changes of leadership remembered.
@@ -114,6 +114,11 @@ impl State {
                         *s = SlotState::Running;
                     }
                 })?;
+                // The agent that is heard now runs them.
+                let job = self.jobs.get_mut(&key.job).map(Arc::make_mut);
+                if let Some(a) = job.and_then(|j| j.attempt.as_mut()) {
+                    a.started_from.remove(node);
+                }
             }
             Event::SlotEnded { key, node, end, ended_at } => {
                 let at = ended_at.unwrap_or(r.at);
@@ -404,6 +409,7 @@ impl State {
                 preflight: None,
                 freed_at: None,
                 last_end: None,
+                started_from: BTreeMap::new(),
             });
             j.promise = None;
             j.size = None;

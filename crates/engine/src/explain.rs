@@ -7,7 +7,7 @@ use crate::state::saves::dir_of;
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, StopReason};
+use muster_model::job::{Attempt, Basis, Job, JobState, SlotState, Stop, StopReason};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -43,6 +43,30 @@ const AHEAD_SHOWN: usize = 5;
 /// Whole seconds: nobody reads the rest.
 fn seconds(span: Span) -> Span {
     Span::secs(span.0 / 1000)
+}
+
+/// What keeps an attempt that is being stopped from being over: its ranks on lost nodes.
+fn ranks_on_lost_nodes(job: &Job, a: &Attempt, stop: &Stop, now: Time) -> Option<String> {
+    if !job.spec.fenced() {
+        return None;
+    }
+    let slots = a.placement.slots.iter().zip(&a.slots);
+    let mut lost = slots.filter(|(_, s)| **s == SlotState::Lost).map(|(slot, _)| &slot.node);
+    let first = lost.next()?;
+    let nodes = match lost.count() {
+        0 => first.to_string(),
+        n => format!("{first} and {n} more nodes"),
+    };
+    match stop.fence_until {
+        Some(t) if t <= now => None,
+        Some(t) => {
+            let left = seconds(t.since(now));
+            Some(format!("; its ranks on {nodes} may still write, for {left} at most"))
+        }
+        None => Some(format!(
+            "; its ranks on {nodes} may still run, until it connects again, restarts or is retired"
+        )),
+    }
 }
 
 impl State {
@@ -136,7 +160,10 @@ impl State {
                     Some(s) if job.ending_until().is_some() => {
                         format!("is ending, looking for the cause: {}", s.reason)
                     }
-                    Some(s) => format!("is stopping: {}", s.reason),
+                    Some(s) => {
+                        let left = ranks_on_lost_nodes(job, a, s, now).unwrap_or_default();
+                        format!("is stopping: {}{left}", s.reason)
+                    }
                     None => match a.in_preflight() {
                         Some(p) => format!(
                             "is in preflight: {} since {} ago, until {} from now; then its ranks start",

@@ -100,14 +100,16 @@ impl Engine {
             return;
         }
         // A new attempt never writes where the old one still can: it waits until the ranks on the
-        // lost node have certainly stopped, or, where they may go on, until the node is heard.
-        let now = self.state.now;
-        let waits = match again {
-            Next::Again(..) => stop.fence_until.is_none_or(|t| now < t),
-            // Once it is over, nobody knows any more what whoever queues it anew must wait for.
-            _ => self.is_unseen(a, key) && stop.fence_until.is_some_and(|t| now < t),
-        };
-        if lost && waits && job.spec.fenced() {
+        // lost node have certainly stopped, or, where they may go on, until the node is heard. Nor
+        // is a job over, whatever ended it, whose ranks may still write to its checkpoint
+        // directory: whoever hears that it is over may start another job there. And where it was
+        // not seen that ranks ended, nobody would know afterwards what whoever queues it anew must
+        // wait for.
+        let waits = matches!(again, Next::Again(..))
+            || job.spec.checkpoint.is_some()
+            || self.is_unseen(a, key);
+        let closed = stop.fence_until.is_none_or(|t| self.state.now < t);
+        if lost && waits && closed && job.spec.fenced() {
             return;
         }
         self.write_repeats(&found.findings);
@@ -157,10 +159,16 @@ impl Engine {
         slots.any(|(slot, s)| *s == SlotState::Lost && self.is_heard(&slot.node, key))
     }
 
-    /// Is none of the nodes with lost ranks still to be heard of them?
+    /// Is none of the nodes with lost ranks still to be heard of them? An agent in another directory
+    /// than the one that they were started from has nothing to report of them.
     fn all_heard(&self, a: &Attempt, key: AttemptKey) -> bool {
+        let elsewhere = |node: &NodeName| {
+            let n = self.state.nodes.get(node);
+            n.is_some_and(|n| a.started_elsewhere(node, &n.place))
+        };
+        let heard = |node: &NodeName| self.is_heard(node, key) && !elsewhere(node);
         let mut slots = a.placement.slots.iter().zip(&a.slots);
-        slots.all(|(slot, s)| *s != SlotState::Lost || self.is_heard(&slot.node, key))
+        slots.all(|(slot, s)| *s != SlotState::Lost || heard(&slot.node))
     }
 
     fn is_heard(&self, node: &NodeName, key: AttemptKey) -> bool {

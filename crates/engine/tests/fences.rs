@@ -176,23 +176,92 @@ fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
     w.ok(Command::Retire { node: gone });
 }
 
+/// Saves to a directory, and its ranks stop a minute after they have lost the server.
+fn saving() -> JobSpec {
+    let on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    JobSpec { checkpoint: checkpoints(false), on_partition, ..gang(1, 8) }
+}
+
 #[test]
-fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
+fn a_cancelled_job_is_over_when_its_ranks_on_a_lost_node_have_certainly_stopped() {
+    for requeued in [false, true] {
+        let mut w = World::new(2, 8);
+        let id = w.run(saving());
+        let gone = w.nodes_of(id)[0].clone();
+        w.lose(&gone);
+        if requeued {
+            w.ok(Command::Requeue { job: id });
+        }
+        w.ok(Command::Cancel { job: id });
+        assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
+        let why = w.explain(id).summary;
+        assert!(why.contains(&format!("its ranks on {gone} may still write, for")), "{why}");
+        let e = w.send(Command::Retire { node: gone.clone() }).unwrap_err();
+        assert!(e.message.contains(&format!("ranks of job {id} may write there")), "{e:?}");
+        // Who would write beside them hears of it.
+        let other = w.submit(saving());
+        let note = w.explain(other).constraints.into_iter().find(|c| c.name == "checkpoint");
+        assert!(note.is_some_and(|c| c.detail.contains(&format!("job {id}, which is stopping"))));
+        w.pass(Span::secs(79));
+        assert_eq!(w.job(id).state, JobState::Stopping);
+        w.pass(Span::secs(1));
+        assert_eq!(w.job(id).state, JobState::Cancelled);
+        w.pass(Span::secs(1));
+        w.ok(Command::Retire { node: gone });
+        w.start(other);
+        w.finish(other);
+        w.ok(Command::Requeue { job: id });
+        assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn a_node_that_is_lost_while_its_job_is_being_cancelled_is_waited_for_too() {
     let mut w = World::new(2, 8);
-    let mut spec = gang(1, 8);
-    spec.checkpoint = checkpoints(false);
-    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    let id = w.run(saving());
+    w.ok(Command::Cancel { job: id });
+    let gone = w.nodes_of(id)[0].clone();
+    w.lose(&gone);
+    assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
+    w.pass(Span::secs(80));
+    assert_eq!(w.job(id).state, JobState::Cancelled);
+    // Who saves nowhere is over at once.
+    let plain = w.run(gang(1, 8));
+    w.ok(Command::Cancel { job: plain });
+    let gone = w.nodes_of(plain)[0].clone();
+    w.lose(&gone);
+    assert_eq!(w.job(plain).state, JobState::Cancelled);
+}
+
+#[test]
+fn a_job_without_a_retry_is_over_when_its_ranks_on_a_lost_node_have_certainly_stopped() {
+    let mut w = World::new(2, 8);
+    let mut spec = saving();
+    spec.retries.infrastructure = 0;
     let id = w.run(spec);
     let gone = w.nodes_of(id)[0].clone();
     w.lose(&gone);
+    assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
+    w.pass(Span::secs(80));
+    assert_eq!(w.job(id).state, JobState::Failed);
+}
+
+#[test]
+fn a_cancelled_job_whose_ranks_go_on_for_good_is_over_when_its_lost_node_is_heard() {
+    let mut w = World::new(2, 8);
+    let on_partition = Some(OnPartition::Continue);
+    let id = w.run(JobSpec { on_partition, ..saving() });
+    let (key, gone) = (w.key(id), w.nodes_of(id)[0].clone());
+    w.lose(&gone);
     w.ok(Command::Cancel { job: id });
+    w.pass(Span::hours(10));
+    assert_eq!(w.job(id).state, JobState::Stopping, "nobody knows whether they still write");
+    let why = w.explain(id).summary;
+    assert!(why.contains("may still run, until it connects again"), "{why}");
+    let ended = Observed::Ended(SlotEnd::Stopped);
+    w.connect(number(&gone), 8, "boot", vec![(key, ended)]);
     assert_eq!(w.job(id).state, JobState::Cancelled);
-    w.ok(Command::Retire { node: gone });
-    w.ok(Command::Requeue { job: id });
-    assert_eq!(w.job(id).state, JobState::Queued, "its lease still runs");
-    assert!(w.job(id).not_before > w.now + Span::secs(60));
-    w.pass(Span::mins(10));
-    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
 }
 
 /// What an agent says that gives ranks up without having seen them end.
@@ -408,6 +477,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
         inventory: Box::new(inventory(8)),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
     });
     let held = w.job(id).held.clone().expect("it runs there");

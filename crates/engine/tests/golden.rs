@@ -161,6 +161,7 @@ fn life() -> World {
         inventory: Box::new(common::inventory(8)),
         observed: vec![(stranger, Observed::Running)],
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
     });
     w.ok(Command::Reconcile { node: node(4) });

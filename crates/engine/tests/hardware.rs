@@ -37,6 +37,7 @@ fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observe
         inventory: Box::new(Inventory { can, ..inventory(8) }),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead,
     });
 }

@@ -83,6 +83,7 @@ pub(crate) fn tells(
         inventory: Box::new(inventory),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     });
 }

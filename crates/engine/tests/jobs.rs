@@ -454,6 +454,7 @@ fn attempts_on_one_host_never_share_a_port() {
             inventory: Box::new(common::inventory(8)),
             observed: Vec::new(),
             ended_ago: Vec::new(),
+            place: String::new(),
             ahead: false,
         });
     }
@@ -480,6 +481,7 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
         inventory: Box::new(common::inventory(8)),
         observed: vec![(stranger, Observed::Running)],
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
     });
     assert!(w.engine.state().nodes[&n].protected);
@@ -625,6 +627,7 @@ fn only_an_operator_ends_the_protection_of_a_node() {
             inventory: Box::new(common::inventory(8)),
             observed: Vec::new(),
             ended_ago: Vec::new(),
+            place: String::new(),
             ahead,
         });
     };

@@ -12,6 +12,7 @@ mod agents;
 mod arrays;
 mod away;
 mod common;
+mod elsewhere;
 mod fences;
 mod golden;
 mod hardware;

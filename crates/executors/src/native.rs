@@ -191,6 +191,7 @@ mod tests {
             inventory: Box::new(inventory),
             observed,
             ended_ago: Vec::new(),
+            place: String::new(),
             ahead: false,
         };
         ask(e, 1000, connected);

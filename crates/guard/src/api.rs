@@ -137,6 +137,7 @@ async fn found(brain: &Brain, project: &ProjectName) -> String {
                 inventory: Box::new(node.inventory()),
                 observed: Vec::new(),
                 ended_ago: Vec::new(),
+                place: String::new(),
                 ahead: false,
             },
             true,

@@ -156,6 +156,7 @@ impl Site {
                 inventory: Box::new(device.inventory()),
                 observed: Vec::new(),
                 ended_ago: Vec::new(),
+                place: String::new(),
                 ahead: false,
             });
         }

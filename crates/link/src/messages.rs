@@ -183,6 +183,10 @@ pub struct Hello {
     /// How long ago those ended that have, by a clock that nobody can set. Older agents do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_ago: Vec<(AttemptKey, Span)>,
+    /// Which directory of the machine it keeps its records in: a copy of it is another one. Older
+    /// agents do not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
     /// Its wall clock.
     pub at: Time,
     /// The test of the node that goes on, or whose end was not taken in yet.

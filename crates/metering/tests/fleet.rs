@@ -466,6 +466,7 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
         host: String::new(),
         orphans: Default::default(),
         protected: false,
+        place: String::new(),
     };
     log.tell(at(0), back.clone());
     // It serves from its second hour on.
@@ -532,6 +533,7 @@ fn gpus_that_a_remediation_drains_are_not_the_operators() {
         host: String::new(),
         orphans: Default::default(),
         protected: false,
+        place: String::new(),
     };
     let inventoried = Event::NodeInventoried { node: node(), inventory: gpus(8) };
     for event in [enrolled, inventoried, back, ready()] {

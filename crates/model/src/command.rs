@@ -167,6 +167,8 @@ pub enum Command {
         observed: Vec<(AttemptKey, Observed)>,
         /// How long ago those ended that have, by the node's own clock; older agents do not say.
         ended_ago: Vec<(AttemptKey, Span)>,
+        /// Which directory of its machine the agent keeps its records in; empty: it does not say.
+        place: String,
         /// It has seen more of the log than this server has.
         ahead: bool,
     },

@@ -222,6 +222,9 @@ pub enum Event {
         /// It is ahead of this server: nothing is done there.
         #[serde(default)]
         protected: bool,
+        /// Which directory of its machine the agent keeps its records in; empty: it does not say.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        place: String,
     },
     /// What is in a node has changed, or is told for the first time.
     NodeInventoried {

@@ -9,7 +9,7 @@ use crate::preflight::AttemptPreflight;
 use crate::spec::{Group, JobSpec};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -411,9 +411,20 @@ pub struct Attempt {
     /// order in which they happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Time>,
+    /// Nodes whose agent has since run in another directory than when ranks were ordered there, and
+    /// that first directory: only an agent that runs there can say that they are gone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub started_from: BTreeMap<NodeName, String>,
 }
 
 impl Attempt {
+    /// Were its ranks on a node started from another directory than the one in which the agent runs
+    /// that is heard there now? Then that agent cannot know what became of them.
+    #[must_use]
+    pub fn started_elsewhere(&self, node: &NodeName, place: &str) -> bool {
+        !place.is_empty() && self.started_from.get(node).is_some_and(|p| p != place)
+    }
+
     /// Its preflight while that goes on: nobody was ordered to start a rank.
     #[must_use]
     pub fn in_preflight(&self) -> Option<&AttemptPreflight> {

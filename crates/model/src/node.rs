@@ -332,6 +332,10 @@ pub struct Node {
     pub enrolment: Option<String>,
     /// Boot id last reported; a new one means that nothing survived.
     pub boot: String,
+    /// Which directory of its machine the agent keeps its records in, as last reported. An agent in
+    /// another one knows nothing of the ranks that were started from here. Empty: it does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
     /// Attempts that still run there although the log has given up on them; they are stopped
     /// before the node takes new work.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -259,6 +259,7 @@ impl<'a> Twin<'a> {
             inventory: Box::new(inventory),
             observed,
             ended_ago: Vec::new(),
+            place: String::new(),
             ahead: false,
         }
     }

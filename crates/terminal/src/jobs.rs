@@ -50,9 +50,12 @@ pub fn preflight(p: &AttemptPreflight, now: Time) -> String {
     format!("preflight: {} since {since}; starts {until} at the latest", p.message)
 }
 
-/// What keeps the next attempt of a job from starting: its ranks on lost nodes may still run.
+/// What keeps the next attempt of a job from starting, or the job from being over: its ranks on lost
+/// nodes may still run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
+    /// No other attempt follows: the job is over then.
+    pub ends: bool,
     /// The lost nodes, as a host list.
     pub nodes: String,
     /// When their ranks have certainly stopped; none where they may go on until the nodes connect
@@ -60,25 +63,32 @@ pub struct Fence {
     pub until: Option<Timestamp>,
 }
 
-/// The fence that a job waits for; none where nothing of it is lost, or nothing follows anyway.
+/// The fence that a job waits for; none where nothing of it is lost, or where it ends and has no
+/// checkpoint directory to which its ranks could still write.
 #[must_use]
 pub fn fence(job: &Job, now: Time) -> Option<Fence> {
     let a = job.attempt.as_ref()?;
     let stop = a.stop.as_ref()?;
-    let ends = matches!(
-        stop.reason,
-        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. }
-    );
+    let ends = match stop.reason {
+        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. } => {
+            true
+        }
+        StopReason::NodeLost { .. } => {
+            job.infrastructure_failures >= job.spec.retries.infrastructure
+        }
+        _ => false,
+    };
     let lost = a.slots.iter().filter(|s| s.state == "lost");
     let lost: Vec<&str> = lost.map(|s| s.node.as_str()).collect();
-    if ends || lost.is_empty() || !job.spec.fenced() {
+    let waits = if ends { job.spec.checkpoint.is_some() } else { job.spec.fenced() };
+    if lost.is_empty() || !waits {
         return None;
     }
     let until = match job.spec.partition() {
         OnPartition::StopAfter(_) => Some(stop.fence_until.filter(|t| t.0 > now)?),
         OnPartition::Continue => stop.fence_until.filter(|t| t.0 > now),
     };
-    Some(Fence { nodes: muster_specs::hostlist::compress(lost), until })
+    Some(Fence { ends, nodes: muster_specs::hostlist::compress(lost), until })
 }
 
 /// When a job starts again after one of its nodes was lost, and how to shorten that; none where it
@@ -117,13 +127,18 @@ pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
     match &job.attempt {
         Some(a) => match &a.stop {
             Some(stop) => match fence(job, now) {
-                Some(Fence { until: Some(until), .. }) => {
+                Some(Fence { ends, nodes, until: Some(until) }) => {
                     let wait = time::length(until.0.since(now));
-                    format!("{}; next attempt in {wait} at the earliest", stop.message)
+                    let then = match ends {
+                        true => format!("ends in {wait}: its ranks on {nodes} may still write"),
+                        false => format!("next attempt in {wait} at the earliest"),
+                    };
+                    format!("{}; {then}", stop.message)
                 }
-                Some(Fence { nodes, until: None }) => {
+                Some(Fence { ends, nodes, until: None }) => {
+                    let then = if ends { "ends" } else { "next attempt" };
                     let back = "connects again or is retired";
-                    format!("{}; next attempt when {nodes} {back}", stop.message)
+                    format!("{}; {then} when {nodes} {back}", stop.message)
                 }
                 None => stop.message.clone(),
             },

@@ -165,7 +165,7 @@ pub struct Runner {
     watcher: Watcher,
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
-    /// Attempts of which nothing is known but that their processes could not be ended.
+    /// Attempts of which nothing is known but whether their processes could be ended.
     unproven: BTreeMap<AttemptKey, Unproven>,
     renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
@@ -226,7 +226,8 @@ impl Runner {
             runner.stop_strays(&runs, first)?;
         }
         // Whoever could not be ended still works in his; the next agent finds him by it.
-        let gone = unread.iter().filter(|(key, _)| !runner.unproven.contains_key(key));
+        let stays = |key: &AttemptKey| runner.unproven.get(key).is_some_and(|left| !left.gone());
+        let gone = unread.iter().filter(|(key, _)| !stays(key));
         gone.for_each(|(_, dir)| dir.remove());
         Ok(runner)
     }
@@ -243,6 +244,14 @@ impl Runner {
             Ok(record.supervisor.flatten().is_some())
         })?;
         for (key, left) in left {
+            if left.gone() {
+                // The end of one that has a record is reported from that. Otherwise only this agent,
+                // which ended its ranks, knows that they are gone.
+                if !self.slots.contains_key(&key) {
+                    self.unproven.insert(key, left);
+                }
+                continue;
+            }
             let what = left.what();
             tracing::warn!(attempt = %key, "left behind: {what}");
             self.slots.remove(&key);

@@ -67,7 +67,8 @@ impl Stray {
 }
 
 /// Stops every attempt that is not `claimed`, which is asked with whether a supervisor was found.
-/// Those that could not be stopped. `first` is what [`first`] says of the node's directory.
+/// All of these, also those that could not be stopped. `first` is what [`first`] says of the node's
+/// directory.
 ///
 /// # Errors
 /// That of `claimed`; then nothing was stopped.
@@ -95,11 +96,15 @@ pub(super) fn stop(
             strays.insert(key, stray);
         }
     }
+    let mut all: BTreeMap<AttemptKey, Unproven> =
+        strays.keys().map(|key| (*key, Unproven::new(Vec::new(), None))).collect();
     end(&mut strays, PATIENCE);
-    let mut left: Vec<_> = strays.into_iter().map(|(key, stray)| (key, stray.left())).collect();
+    all.extend(strays.into_iter().map(|(key, stray)| (key, stray.left())));
     // Some may have gone since the last look.
-    left.retain_mut(|(_, left)| left.look(false).is_none() && !left.gone());
-    Ok(left)
+    for left in all.values_mut() {
+        left.look(false);
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// Kills all of them at a time; leaves those that are still there then.

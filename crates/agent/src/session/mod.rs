@@ -35,6 +35,8 @@ pub(crate) struct SessionConfig {
     pub(crate) node: NodeName,
     pub(crate) machine: String,
     pub(crate) host: String,
+    /// Which directory of the machine its records are in.
+    pub(crate) place: String,
     pub(crate) address: String,
     pub(crate) store: Store,
     /// How many nodes of this process may be connecting at once.

@@ -68,6 +68,7 @@ impl Session {
             epoch: self.site.epoch,
             observed,
             ended_ago,
+            place: self.config.place.clone(),
             at: wall(),
             qualifying: self.body.testing(),
         }))

@@ -28,6 +28,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![session:
         a_node_joins_runs_and_ships_output_before_the_end,
         a_restarted_agent_reports_what_still_runs,
+        an_agent_with_the_key_in_another_directory_says_so,
         an_old_leader_is_refused,
         a_silent_server_makes_an_attempt_stop_itself,
         a_server_of_another_site_is_refused,
@@ -168,6 +169,43 @@ pub(crate) fn a_restarted_agent_reports_what_still_runs() {
         std::fs::write(go, "").unwrap();
         assert_eq!(conn.end(k).await, SlotEnd::Ok);
         assert_eq!(conn.text(), "a\nb\n");
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn an_agent_with_the_key_in_another_directory_says_so() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, first) = server.welcome(1).await;
+        let files = crate::support::open_dir();
+        let (k, go) = (key(), files.path().join("go"));
+        let mut d = detail(&format!("until [ -e {} ]; do sleep 0.02; done", go.display()));
+        d.run.workdir = Some(files.path().display().to_string());
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        agent.stop().await;
+        // Everything but the records of what runs, so that it knows nothing of it.
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let agent = node(&server, copy.path(), true);
+        let (_conn, other) = server.welcome(2).await;
+        assert_eq!((&other.machine, &other.boot), (&first.machine, &first.boot));
+        assert_eq!(other.observed, vec![]);
+        assert_ne!(other.place, first.place, "its ranks run, and it cannot know");
+        agent.stop().await;
+        let agent = node(&server, dir.path(), true);
+        let (mut conn, again) = server.welcome(3).await;
+        assert_eq!(again.place, first.place);
+        assert_eq!(again.observed, vec![(k, Observed::Running)]);
+        conn.desire(3, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
+        std::fs::write(go, "").unwrap();
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
         agent.stop().await;
     });
 }

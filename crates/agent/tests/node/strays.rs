@@ -32,9 +32,14 @@ fn sleeps(b: &mut Bench, k: AttemptKey) -> String {
     word
 }
 
-fn is_stopped(b: &Bench, word: &str) {
+/// Nobody else can report that they are gone: the agent that ended them does.
+fn ended(k: AttemptKey) -> (AttemptKey, Observed) {
+    (k, Observed::Ended(SlotEnd::agent_anew()))
+}
+
+fn is_stopped(b: &Bench, k: AttemptKey, word: &str) {
     assert_eq!(with_word(word), Vec::<i32>::new(), "they run, and nobody knows of them");
-    assert_eq!(b.runner.observed(), vec![]);
+    assert_eq!(b.runner.observed(), vec![ended(k)]);
     assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
 }
 
@@ -54,7 +59,7 @@ pub(crate) fn ranks_without_a_readable_record_are_stopped_and_others_are_left_al
         damage(&b.run_dir(k).join("meta.json"));
         let mut b = b.restarted();
         assert_eq!(with_word(&word), Vec::<i32>::new(), "they run, and nobody knows of them");
-        assert_eq!(b.runner.observed(), vec![(other, Observed::Running)]);
+        assert_eq!(b.runner.observed(), vec![(other, Observed::Running), ended(k)]);
         assert!(!b.run_dir(k).exists());
         assert!(alive(rank), "it has a record");
         fs::write(b.files.path().join("go"), "").unwrap();
@@ -64,9 +69,10 @@ pub(crate) fn ranks_without_a_readable_record_are_stopped_and_others_are_left_al
 
 pub(crate) fn ranks_whose_directory_was_removed_are_stopped() {
     for mut b in [Bench::new(), Bench::handy(Hands::default())] {
-        let word = sleeps(&mut b, key());
+        let k = key();
+        let word = sleeps(&mut b, k);
         fs::remove_dir_all(b.dir.path().join("runs")).unwrap();
-        is_stopped(&b.restarted(), &word);
+        is_stopped(&b.restarted(), k, &word);
     }
 }
 
@@ -129,5 +135,5 @@ pub(crate) fn what_is_left_in_a_control_group_is_stopped_without_a_supervisor() 
         std::thread::sleep(Duration::from_millis(5));
     }
     fs::remove_dir_all(b.run_dir(k)).unwrap();
-    is_stopped(&b.restarted(), &word);
+    is_stopped(&b.restarted(), k, &word);
 }

@@ -214,13 +214,14 @@ pub(crate) mod tests {
         // Its ranks elsewhere still leave.
         lose(&mut job, Some(Time(80_000)));
         assert!(ends(&job).ends_with(lost), "{}", ends(&job));
-        // No other attempt follows.
+        // No other attempt follows, and it is over when nothing of it writes any more.
         lose(&mut job, Some(Time(170_000)));
         if let Some(stop) = job.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
             stop.reason = StopReason::Cancelled { by: "user:alice".into() };
             stop.message = stop.reason.to_string();
         }
-        assert!(ends(&job).ends_with("cancelled by user:alice"), "{}", ends(&job));
+        let want = "cancelled by user:alice; ends in 1m20s: its ranks on hgx-01 may still write";
+        assert!(ends(&job).ends_with(want), "{}", ends(&job));
         let mut goes_on = saving(8, Some(OnPartition::Continue));
         lose(&mut goes_on, None);
         let want = format!("{lost}; next attempt when hgx-01 connects again or is retired");

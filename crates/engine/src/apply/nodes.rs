@@ -35,6 +35,7 @@ impl State {
                     machine: machine.clone(),
                     enrolment: key.clone(),
                     boot: String::new(),
+                    place: String::new(),
                     orphans: BTreeSet::new(),
                     protected: false,
                     excluded_gpus: GpuSet::EMPTY,
@@ -67,7 +68,8 @@ impl State {
                 }
                 Ok(())
             }
-            Event::NodeBack { node, boot, address, host, orphans, protected } => {
+            Event::NodeBack { node, boot, address, host, orphans, protected, place } => {
+                self.note_place(node, boot, place);
                 // Ports are counted by host: where that changes, jobs that were placed there are
                 // taken out and put back in.
                 let was = self.nodes.get(node).map_or("", |n| n.host.as_str());
@@ -77,6 +79,7 @@ impl State {
                 self.node(r.seq, node, |n| {
                     n.reachable = true;
                     n.boot.clone_from(boot);
+                    n.place.clone_from(place);
                     n.address.clone_from(address);
                     n.host.clone_from(host);
                     n.orphans.clone_from(orphans);
@@ -138,6 +141,28 @@ impl State {
                 n.hazard = *hazard;
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// The agent of a node is heard from `place`. Where it ran in another directory until now, that
+    /// one is remembered with the attempts that are not over there: their ranks were started from it.
+    /// After a restart of the machine nothing of them is left, wherever they came from.
+    fn note_place(&mut self, node: &NodeName, boot: &str, place: &str) {
+        let Some(n) = self.nodes.get(node) else { return };
+        let (restarted, was) = (n.boot != boot, n.place.clone());
+        let moved = !was.is_empty() && was != place;
+        if !restarted && !moved {
+            return;
+        }
+        let here: Vec<JobId> = self.attempts_on(node).map(|j| j.id).collect();
+        for id in here {
+            let job = self.jobs.get_mut(&id).map(Arc::make_mut);
+            let Some(a) = job.and_then(|j| j.attempt.as_mut()) else { continue };
+            if restarted {
+                a.started_from.remove(node);
+            } else {
+                a.started_from.entry(node.clone()).or_insert_with(|| was.clone());
+            }
         }
     }
 

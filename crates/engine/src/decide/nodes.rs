@@ -194,6 +194,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         inventory,
         observed,
         ended_ago,
+        place,
         ahead,
     } = c
     else {
@@ -236,6 +237,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         && n.address == *address
         && n.host == *host
         && n.orphans == orphans
+        && n.place == *place
         && n.protected == protected;
     if !same {
         let ranks: BTreeSet<JobId> = n.orphans.union(&orphans).map(|k| k.job).collect();
@@ -246,6 +248,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             host: host.clone(),
             orphans,
             protected,
+            place: place.clone(),
         };
         e.emit(None, event);
         for key in n.orphans.iter().filter(|k| seen.get(*k).is_some_and(|o| is_unproven(o))) {
@@ -282,9 +285,62 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        reconcile_attempt(e, node, key, seen.get(&key).copied(), ago.get(&key).copied(), &gone);
+        let seen = seen.get(&key).copied();
+        let a = job.attempt.as_ref();
+        let elsewhere = n.boot == *boot && a.is_some_and(|a| a.started_elsewhere(node, place));
+        if elsewhere && seen.is_none() {
+            keep_started_elsewhere(e, node, &job, key);
+        } else {
+            reconcile_attempt(e, node, key, seen, ago.get(&key).copied(), &gone);
+        }
     }
     Ok(Answer::Done)
+}
+
+/// An agent does not know ranks that were started from another directory of its machine: a copy, or
+/// one that was restored elsewhere. That proves nothing, and they may write on: it is waited for
+/// them as for those of a lost node.
+fn keep_started_elsewhere(e: &mut Engine, node: &NodeName, job: &Job, key: AttemptKey) {
+    let in_preflight = job.attempt.as_ref().is_some_and(|a| a.in_preflight().is_some());
+    match standing(&e.state, node, key) {
+        Standing::Lost | Standing::Orphan => {}
+        // Not ordered yet; or it does no harm twice, and the order goes out again.
+        Standing::Live(SlotState::Pending) if in_preflight || !job.spec.fenced() => {}
+        // The order may have reached the other agent, although that did not report it any more.
+        Standing::Live(_) => {
+            let end = from_another_directory();
+            let (reason, now) = (StopReason::SlotFailed { node: node.clone(), end }, e.state.now);
+            if lose_slot(e, key.job, node, reason, now) {
+                e.settle_job(key.job);
+            }
+        }
+    }
+}
+
+/// How an agent gives up ranks that it cannot know of.
+fn from_another_directory() -> SlotEnd {
+    SlotEnd::unproven("they were started from another data directory of the node's agent")
+}
+
+/// Were ranks of an attempt on a node started from another directory than the one that its agent
+/// runs in? Those that were not started yet are nobody's.
+fn is_started_elsewhere(state: &State, node: &NodeName, key: AttemptKey) -> bool {
+    let up = !matches!(
+        standing(state, node, key),
+        Standing::Live(SlotState::Pending) | Standing::Orphan
+    );
+    let a = state.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+    let n = state.nodes.get(node);
+    up && a.zip(n).is_some_and(|(a, n)| a.started_elsewhere(node, &n.place))
+}
+
+/// Does an agent say of an end what it can only have from the records of the ranks, or from having
+/// ended them itself? One that knows nothing of an attempt calls it stopped when it shall stop it.
+fn is_recorded(end: &SlotEnd) -> bool {
+    matches!(end, SlotEnd::Ok | SlotEnd::Failed { .. })
+        || end.had_no_server()
+        || end.is_agent_anew()
+        || end.is_unproven()
 }
 
 /// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
@@ -318,6 +374,14 @@ pub(super) fn report(
     ago: Option<Span>,
 ) -> Answer {
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
+    let doubted;
+    let observed = match observed {
+        Observed::Ended(end) if !is_recorded(end) && is_started_elsewhere(&e.state, node, key) => {
+            doubted = Observed::Ended(from_another_directory());
+            &doubted
+        }
+        seen => seen,
+    };
     let unproven = is_unproven(observed);
     match (observed, standing(&e.state, node, key)) {
         (Observed::Running, Standing::Live(SlotState::Pending)) => {
@@ -558,13 +622,16 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
     let fence = |job: &Arc<Job>| {
         let until = job.attempt.as_ref()?.stop.as_ref()?.fence_until?;
-        (!n.reachable && until > e.state.now).then_some((until, job.id))
+        let lost = matches!(standing(&e.state, name, job.attempt_key()?), Standing::Lost);
+        (lost && until > e.state.now).then_some((until, job.id))
     };
     if let Some((until, job)) = here.iter().filter_map(fence).max() {
         let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);
-        let message = format!(
-            "the heartbeat of node {name} is lost, and ranks of job {job} may write there for {left} more"
-        );
+        let why = match n.reachable {
+            true => format!("the agent of node {name} did not see all ranks end"),
+            false => format!("the heartbeat of node {name} is lost"),
+        };
+        let message = format!("{why}, and ranks of job {job} may write there for {left} more");
         return Err(Refusal::new(RefusalCode::Conflict, message)
             .hint("retire it then: a second attempt must not write beside them"));
     }

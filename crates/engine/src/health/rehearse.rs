@@ -251,6 +251,7 @@ impl RemedyRehearsal {
             inventory: Box::new(inventory.unwrap_or(&n.inventory).clone()),
             observed: Vec::new(),
             ended_ago: Vec::new(),
+            place: n.place.clone(),
             ahead: false,
         })
     }

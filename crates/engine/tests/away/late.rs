@@ -44,6 +44,7 @@ fn back_without(w: &mut World, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
         inventory: Box::new(has),
         observed: vec![(key, crash(0, 1))],
         ended_ago: vec![(key, ago)],
+        place: String::new(),
         ahead: false,
     });
 }

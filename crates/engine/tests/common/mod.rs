@@ -323,6 +323,7 @@ fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observe
         inventory: Box::new(inventory(gpus)),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     }
 }

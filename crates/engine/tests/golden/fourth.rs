@@ -27,6 +27,7 @@ fn join(w: &mut World, i: usize, boot: &str) {
         }),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     });
 }

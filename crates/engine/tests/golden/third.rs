@@ -55,6 +55,7 @@ fn join(w: &mut World, i: usize) {
         }),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     });
 }

@@ -178,6 +178,7 @@ fn join(
         inventory: Box::new(inventory),
         observed,
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     });
 }

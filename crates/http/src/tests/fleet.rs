@@ -168,4 +168,15 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
     let job = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();
     assert_eq!(job["spec"]["on_partition"], json!({"stop_after": "2m"}), "{job}");
     assert!(job["attempt"]["stop"]["fence_until"].is_string(), "{job}");
+    // Cancelled, it is not over before its ranks have certainly stopped, and its node stays.
+    let got = s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let job = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();
+    assert_eq!((&job["state"], &job["ended_at"]), (&json!("stopping"), &Value::Null), "{job}");
+    assert!(job["attempt"]["stop"]["fence_until"].is_string(), "{job}");
+    let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
+    assert!(why["summary"].as_str().unwrap().contains("ranks on n1 may still write"), "{why}");
+    let got = s.post(&s.operator, "/v1/nodes/n1/retire", &Value::Null).await;
+    assert_eq!(got.status, 409, "{:?}", got.body);
+    assert!(got.json()["error"].to_string().contains("may write there"), "{:?}", got.json());
 }

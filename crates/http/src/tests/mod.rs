@@ -216,6 +216,7 @@ fn node(name: &str) -> Command {
         }),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     }
 }

@@ -152,6 +152,16 @@ pub(super) async fn enter(
             return Ok(Err(refused("stale_leader", message, true)));
         }
     }
+    let moved = inner.brain.read(|s| {
+        let known = s.nodes.get(node).filter(|n| n.boot == hello.boot && !n.place.is_empty());
+        known.is_some_and(|n| !hello.place.is_empty() && n.place != hello.place)
+    });
+    if moved {
+        tracing::warn!(
+            %node, place = %hello.place,
+            "the agent runs in another data directory than before: ranks that were started from that one may still run"
+        );
+    }
     seat.hear(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
@@ -162,6 +172,7 @@ pub(super) async fn enter(
         inventory: Box::new(hello.inventory.clone()),
         observed: hello.observed.clone(),
         ended_ago: hello.ended_ago.clone(),
+        place: hello.place.clone(),
         ahead,
     };
     session.busy.fetch_add(1, Ordering::Relaxed);

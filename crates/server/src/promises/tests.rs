@@ -92,6 +92,7 @@ async fn kit(nodes: usize) -> Kit {
         inventory: Box::new(Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() }),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: false,
     };
     // Many at once, so that a slow disk is waited for a few times only.

@@ -62,6 +62,7 @@ impl World {
                     inventory: Box::new(sim.inventory()),
                     observed: Vec::new(),
                     ended_ago: Vec::new(),
+                    place: String::new(),
                     ahead: false,
                 },
             );

@@ -432,6 +432,7 @@ impl World {
                     inventory: Box::new(inventory),
                     observed,
                     ended_ago: Vec::new(),
+                    place: String::new(),
                     ahead: false,
                 },
             );

@@ -54,7 +54,9 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         None => job.reason.as_deref().filter(|_| queued || over),
     };
     f.line("Reason", reason.unwrap_or_default());
-    f.line("Next attempt", next_attempt(job, now).unwrap_or_default());
+    if let Some(fence) = jobs::fence(job, now) {
+        f.line(if fence.ends { "Ends" } else { "Next attempt" }, opens(&fence, now));
+    }
     f.line("Hint", job.hint().unwrap_or_default());
     f.line("Waiting", job.waiting.as_deref().filter(|_| queued).unwrap_or_default());
     f.line("Held by", job.held.as_deref().filter(|_| !over).unwrap_or_default());
@@ -263,16 +265,17 @@ fn ran(p: &PastAttempt) -> String {
     }
 }
 
-/// When the next attempt of a job starts that lost a node.
-fn next_attempt(job: &Job, now: Time) -> Option<String> {
-    let Fence { nodes, until } = jobs::fence(job, now)?;
-    Some(match until {
+/// When the next attempt of a job starts that lost a node, or when the job is over.
+fn opens(fence: &Fence, now: Time) -> String {
+    let nodes = &fence.nodes;
+    match fence.until {
         Some(until) => {
             let until = full(now, until);
-            format!("{until} at the earliest, when its ranks on {nodes} have certainly stopped")
+            let least = if fence.ends { "" } else { " at the earliest" };
+            format!("{until}{least}, when its ranks on {nodes} have certainly stopped")
         }
         None => format!("when {nodes} connects again or is retired: its ranks there may still run"),
-    })
+    }
 }
 
 /// Seconds with two decimals.
@@ -519,6 +522,15 @@ mod tests {
         let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m) at the earliest, when its ranks on \
                     hgx-01 have certainly stopped";
         assert!(told(&job).contains(next), "{}", told(&job));
+        // Whoever cancels it waits for them, too.
+        let mut cancelled = job.clone();
+        if let Some(stop) = cancelled.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
+            stop.reason = muster_model::job::StopReason::Cancelled { by: "user:alice".into() };
+        }
+        let ends = "Ends:         1970-01-01T00:02:50Z (in 1m), when its ranks on hgx-01 have \
+                    certainly stopped";
+        assert!(told(&cancelled).contains(ends), "{}", told(&cancelled));
+        assert!(!told(&cancelled).contains("Next attempt"), "{}", told(&cancelled));
         job.state = JobState::Failed;
         job.attempt = None;
         for absent in ["Next attempt", "After a loss"] {

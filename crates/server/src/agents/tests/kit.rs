@@ -295,6 +295,7 @@ pub(super) fn hello(name: &str) -> Hello {
         epoch: Epoch(0),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         at: crate::brain::clock(),
     }
 }

@@ -243,6 +243,36 @@ async fn an_agent_does_not_forget_ranks_that_may_still_run() {
 }
 
 #[tokio::test]
+async fn an_agent_in_another_directory_does_not_end_the_ranks_of_the_first() {
+    let s = site().await;
+    let mut agent = s.enrolled("n1").await;
+    agent.hello.place = "first".into();
+    let (mut line, _) = agent.greet().await;
+    let dir = CheckpointSpec {
+        dir: "/ckpt".into(),
+        request: CheckpointRequest::default(),
+        grace: None,
+        interval: None,
+    };
+    let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    drop(line);
+    // The node's key in a directory without records of what runs.
+    agent.hello.place = "copy".into();
+    let (mut line, _) = agent.greet().await;
+    assert!(orders(&mut line).await.is_empty(), "nothing starts beside them");
+    assert_eq!((s.job(job).state, s.job(job).attempts), (JobState::Stopping, 1));
+    drop(line);
+    // Who started them knows that they are gone.
+    agent.hello.place = "first".into();
+    let (mut line, _) = agent.greet().await;
+    let next = ordered(&mut line).await.key;
+    assert_eq!((next.job, next.attempt), (job, 2));
+}
+
+#[tokio::test]
 async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
