@@ -22,4 +22,5 @@ mod promises;
 mod replay;
 mod runbooks;
 mod scheduling;
+mod snapshots;
 mod waits;
