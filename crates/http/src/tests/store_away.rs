@@ -87,7 +87,7 @@ async fn a_full_disk_is_told_before_anybody_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_deleted_under_the_server_is_told_and_nothing_is_acknowledged() {
+async fn a_file_that_is_deleted_under_the_server_is_reported_and_nothing_is_acknowledged() {
     let s = site().await;
     ready(&s, 200).await;
     let (wal, aside) = (s._dir.path().join("muster.db-wal"), s._dir.path().join("aside"));
