@@ -1,5 +1,11 @@
-//! The state as bytes, and its digest. Snapshots keep the same promise as events: a later
-//! version reads them.
+//! The state as bytes, and its digest. As with events, a later version reads what an older one wrote.
+//!
+//! Format 1 is one JSON value, in which every job has a copy of its own of what the tasks of an array
+//! share. Format 2 is lines of JSON: what jobs share stands once, before the first job that has it, so
+//! that neither the bytes nor the memory of a start grow with the number of tasks times the size of
+//! their spec. Both are written and read piece by piece.
+
+mod parts;
 
 use crate::state::index::Index;
 use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
@@ -15,11 +21,18 @@ use muster_model::topology::Topology;
 use muster_model::units::Time;
 use muster_scheduler::fairshare::Usage;
 use muster_scheduler::history::History;
+use parts::{FoldedJob, Found, Parts};
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, BufRead, BufWriter, Write};
 use std::sync::Arc;
 
-/// Shape of the bytes.
-pub const SNAPSHOT_FORMAT: u32 = 1;
+/// Shape of the bytes that are written; older ones are read too.
+pub const SNAPSHOT_FORMAT: u32 = 2;
+
+/// Bytes gathered before they are hashed.
+const PIECE: usize = 64 * 1024;
 
 /// Why a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +42,33 @@ pub enum SnapshotError {
     Newer(u32),
     /// Not what it should be.
     #[error("the snapshot cannot be read")]
-    Unreadable(#[source] serde_json::Error),
+    Unreadable(#[from] serde_json::Error),
+    /// What it is read from or written to failed.
+    #[error("the bytes of the snapshot cannot be moved")]
+    Io(#[from] io::Error),
+}
+
+impl SnapshotError {
+    fn odd(what: impl fmt::Display) -> SnapshotError {
+        SnapshotError::Unreadable(serde_json::Error::custom(what))
+    }
+}
+
+/// One line of format 2.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// Everything but the jobs; comes first, once.
+    State(Box<Stored>),
+    /// Something that the jobs below share.
+    Part(Found),
+    /// A job, in the order of ids.
+    Job(FoldedJob),
+    /// Comes last: a snapshot that was cut short lacks it.
+    End {
+        /// How many jobs there are.
+        jobs: usize,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,6 +82,8 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lives: Vec<Life>,
     next_job: u64,
+    /// None in format 2, where each has a line of its own.
+    #[serde(deserialize_with = "unfolded_jobs")]
     jobs: Vec<Arc<Job>>,
     nodes: Vec<Arc<Node>>,
     projects: Vec<Project>,
@@ -79,11 +120,32 @@ struct Stored {
 }
 
 impl State {
-    /// The state as bytes.
+    /// Writes the state, piece by piece, in the format [`SNAPSHOT_FORMAT`].
+    ///
+    /// # Errors
+    /// When `out` fails; never because of a state that came from records.
+    pub fn write_to(&self, out: &mut dyn Write) -> Result<(), SnapshotError> {
+        put(out, &Line::State(Box::new(self.stored(Vec::new()))))?;
+        let mut parts = Parts::default();
+        for job in self.jobs.values() {
+            let folded = parts.fold(job, &mut |part| put(out, &Line::Part(part)))?;
+            put(out, &Line::Job(folded))?;
+        }
+        put(out, &Line::End { jobs: self.jobs.len() })
+    }
+
+    /// The state as bytes, in the format [`SNAPSHOT_FORMAT`].
     ///
     /// # Errors
     /// Never for a state that came from records.
     pub fn to_bytes(&self) -> Result<Vec<u8>, SnapshotError> {
+        let mut bytes = Vec::new();
+        self.write_to(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// What is stored, with these jobs.
+    fn stored(&self, jobs: Vec<Arc<Job>>) -> Stored {
         let State {
             site,
             epoch,
@@ -92,7 +154,7 @@ impl State {
             seq,
             at,
             now: _,
-            jobs,
+            jobs: _,
             next_job,
             nodes,
             projects,
@@ -115,7 +177,7 @@ impl State {
             keys,
             index: _,
         } = self;
-        let stored = Stored {
+        Stored {
             site: site.clone(),
             epoch: *epoch,
             seq: *seq,
@@ -123,7 +185,7 @@ impl State {
             leads: leads.clone(),
             lives: lives.clone(),
             next_job: *next_job,
-            jobs: jobs.values().cloned().collect(),
+            jobs,
             nodes: nodes.values().cloned().collect(),
             projects: projects.values().cloned().collect(),
             tokens: tokens.values().cloned().collect(),
@@ -143,22 +205,66 @@ impl State {
             health: health.clone(),
             runbooks: runbooks.clone(),
             slo: Some(slo.clone()),
-        };
-        serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
+        }
     }
 
     /// A state from bytes.
     ///
     /// # Errors
-    /// When the bytes are from a newer version or are damaged.
+    /// As [`State::read_from`].
     // Compiled where it is called, for size: reading every type of the state is a third of this
     // crate's code, and it is read once at a start.
     #[inline]
     pub fn from_bytes(format: u32, bytes: &[u8]) -> Result<State, SnapshotError> {
-        if format > SNAPSHOT_FORMAT {
-            return Err(SnapshotError::Newer(format));
+        let mut bytes = bytes;
+        State::read_from(format, &mut bytes)
+    }
+
+    /// Reads a state, piece by piece. Jobs share again whatever is equal in them.
+    ///
+    /// # Errors
+    /// When it is from a newer version or damaged, or `input` fails.
+    #[inline]
+    pub fn read_from(format: u32, input: &mut dyn BufRead) -> Result<State, SnapshotError> {
+        match format {
+            0 | 1 => Ok(State::restored_from(serde_json::from_reader(input)?)),
+            2 => {
+                let mut line = Vec::new();
+                let Some(Line::State(mut stored)) = next(input, &mut line)? else {
+                    return Err(SnapshotError::odd("it does not begin with the state"));
+                };
+                let mut parts = Parts::default();
+                loop {
+                    match next(input, &mut line)? {
+                        Some(Line::Part(part)) => parts.add(part),
+                        Some(Line::Job(folded)) => {
+                            let job = parts.unfold(folded).ok_or_else(|| {
+                                SnapshotError::odd("a job names a part that is not there")
+                            })?;
+                            stored.jobs.push(job);
+                        }
+                        Some(Line::End { jobs }) if jobs == stored.jobs.len() => break,
+                        Some(Line::End { jobs }) => {
+                            let found = stored.jobs.len();
+                            let what = format!("it has {found} jobs and announces {jobs}");
+                            return Err(SnapshotError::odd(what));
+                        }
+                        Some(Line::State(_)) => {
+                            return Err(SnapshotError::odd("it has a second state"));
+                        }
+                        None => return Err(SnapshotError::odd("it was cut short")),
+                    }
+                }
+                if next(input, &mut line)?.is_some() {
+                    return Err(SnapshotError::odd("something follows its end"));
+                }
+                Ok(State::restored_from(*stored))
+            }
+            newer => Err(SnapshotError::Newer(newer)),
         }
-        let s: Stored = serde_json::from_slice(bytes).map_err(SnapshotError::Unreadable)?;
+    }
+
+    fn restored_from(s: Stored) -> State {
         let mut state = State {
             site: s.site,
             epoch: s.epoch,
@@ -204,14 +310,58 @@ impl State {
             }
             None => state.seed_promises(),
         }
-        Ok(state)
+        state
     }
 
-    /// Fingerprint of everything the log adds up to.
+    /// Fingerprint of everything the log adds up to: that of format 1, where it makes no difference
+    /// what jobs share. It takes as long as writing all of it.
     #[must_use]
     pub fn digest(&self) -> String {
-        self.to_bytes().map_or_else(|e| e.to_string(), |b| blake3::hash(&b).to_hex().to_string())
+        let stored = self.stored(self.jobs.values().cloned().collect());
+        let mut out = BufWriter::with_capacity(PIECE, blake3::Hasher::new());
+        if let Err(e) = serde_json::to_writer(&mut out, &stored) {
+            return e.to_string();
+        }
+        let hasher = out.into_inner();
+        hasher.map_or_else(|e| e.to_string(), |h| h.finalize().to_hex().to_string())
     }
+}
+
+fn put(out: &mut dyn Write, line: &Line) -> Result<(), SnapshotError> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// The next line; none at the end. `line` is where it is read to.
+fn next(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<Option<Line>, SnapshotError> {
+    line.clear();
+    if input.read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_slice(line)?))
+}
+
+/// Jobs of format 1: what is equal in them is shared as they are read.
+fn unfolded_jobs<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Arc<Job>>, D::Error> {
+    struct Jobs;
+    impl<'de> Visitor<'de> for Jobs {
+        type Value = Vec<Arc<Job>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of jobs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let (mut jobs, mut parts) = (Vec::new(), Parts::default());
+            while let Some(mut job) = seq.next_element::<Arc<Job>>()? {
+                parts.share(Arc::make_mut(&mut job)).map_err(A::Error::custom)?;
+                jobs.push(job);
+            }
+            Ok(jobs)
+        }
+    }
+    d.deserialize_seq(Jobs)
 }
 
 /// A job of a snapshot. Older ones do not say what an attempt was stopped for.

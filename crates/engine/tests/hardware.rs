@@ -71,7 +71,7 @@ fn cordon(w: &World, i: usize) -> Option<String> {
 /// The engine starts anew from a snapshot.
 fn restart(w: &mut World) {
     let bytes = w.engine.state().to_bytes().unwrap();
-    let state = State::from_bytes(1, &bytes).unwrap();
+    let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(state.digest(), w.engine.state().digest());
     w.engine = Engine::new(state, Policy::default());
     w.tick();

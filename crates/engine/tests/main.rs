@@ -23,4 +23,5 @@ mod promises;
 mod replay;
 mod runbooks;
 mod scheduling;
+mod snapshots;
 mod waits;

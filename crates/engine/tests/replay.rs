@@ -199,8 +199,18 @@ proptest! {
         prop_assert_eq!(replay(&back).digest(), digest.clone());
         // Through a snapshot half way.
         let half = a.log.len() / 2;
-        let bytes = replay(&a.log[..half]).to_bytes().unwrap();
-        let mut s = State::from_bytes(1, &bytes).unwrap();
+        let before = replay(&a.log[..half]);
+        let bytes = before.to_bytes().unwrap();
+        let mut s = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+        prop_assert_eq!(&s.jobs, &before.jobs);
+        for task in s.jobs.values() {
+            let first = task.array.and_then(|a| s.jobs.get(&a.parent));
+            // What was asked of one of them since is its own.
+            let shares = first.is_none_or(|f| {
+                f.spec != task.spec || std::sync::Arc::ptr_eq(&f.spec, &task.spec)
+            });
+            prop_assert!(shares, "task {} has a copy of its array's spec", task.id);
+        }
         for r in &a.log[half..] {
             s.apply(r).unwrap();
         }
@@ -229,7 +239,7 @@ proptest! {
         for (i, o) in ops.iter().enumerate() {
             if i == at % ops.len() {
                 let bytes = w.engine.state().to_bytes().unwrap();
-                let state = State::from_bytes(1, &bytes).unwrap();
+                let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
                 w.engine = Engine::new(state, Policy::default());
                 w.tick();
             }

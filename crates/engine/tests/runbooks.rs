@@ -287,7 +287,7 @@ fn a_server_that_starts_anew_goes_on_and_does_nothing_twice() {
     let at = common::number(&w.nodes_of(job)[0]);
     let id = begin(&mut w, Role::Operator, at, true);
     let bytes = w.engine.state().to_bytes().unwrap();
-    let state = State::from_bytes(1, &bytes).unwrap();
+    let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(state.digest(), w.engine.state().digest());
     w.engine = Engine::new(state, Policy::default());
     w.pass(Span::mins(11));

@@ -65,7 +65,7 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
             store: StoreStatus {
                 kind: config.store_kind.clone(),
                 durable_seq: if whole { s.seq.0 } else { 0 },
-                snapshot_seq: None,
+                snapshot_seq: app.brain().snapshot_seq().filter(|_| whole).map(|seq| seq.0),
                 bytes: None,
             },
             nodes: count(kept().count()),

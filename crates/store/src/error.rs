@@ -36,6 +36,22 @@ pub enum StoreError {
         /// Which entries, and where it is remembered.
         detail: String,
     },
+    /// It was to be filled from a backup or an export, and whoever did so was killed.
+    #[error(
+        "{what} was to be loaded into this store and that did not come to its end, so nothing of it \
+         is here: do it again into the same store (`muster store restore` or `muster store \
+         import`), or name a new store to begin a new site"
+    )]
+    Unfinished {
+        /// The backup or the export.
+        what: String,
+    },
+    /// A file of the database is not the one that is open.
+    #[error("{detail}")]
+    Replaced {
+        /// Which file, and what to do.
+        detail: String,
+    },
     /// Another server leads now, or the lease was given up.
     #[error(
         "the lease of epoch {mine} is no longer held (the current epoch is {current}): another \

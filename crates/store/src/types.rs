@@ -265,6 +265,14 @@ pub trait Store: Send {
         mode: LoadMode,
     ) -> Result<DumpHeader, StoreError>;
 
+    /// Notes in an empty store that `what` is about to be loaded into it. Until [`Store::load`] is
+    /// through, or [`Store::cancel_load`], [`Store::verify_head`] and a check say so: a store whose
+    /// restore was killed must not be taken for a new site.
+    fn begin_load(&mut self, what: &str) -> Result<(), StoreError>;
+
+    /// Nothing was loaded and nobody is about to.
+    fn cancel_load(&mut self) -> Result<(), StoreError>;
+
     /// The last entry of the backup this store was restored from, until that is cleared.
     fn restored(&mut self) -> Result<Option<Seq>, StoreError>;
 
@@ -273,7 +281,8 @@ pub trait Store: Send {
 
     /// Compares the log with its head as it was last kept outside the database:
     /// [`StoreError::Lost`] when it does not reach that far any more, or has another entry there.
-    /// A head that was never kept says nothing.
+    /// A head that was never kept says nothing. [`StoreError::Unfinished`] while something is about
+    /// to be loaded.
     fn verify_head(&mut self) -> Result<(), StoreError>;
 
     /// Goes on without the entries that [`Store::verify_head`] misses, as if what is left had been

@@ -50,6 +50,7 @@ conformance!(
     a_backup_beside_a_writer_is_a_dense_prefix,
     a_backup_never_overwrites,
     a_restored_store_knows_it,
+    a_load_that_was_killed_is_noticed_until_it_is_done_again,
     a_check_of_a_healthy_store_finds_nothing,
 );
 
@@ -626,6 +627,41 @@ fn a_restored_store_knows_it(site: &Site) {
         assert_eq!(open(&target).unwrap().head().unwrap().last_seq, Seq(0));
     }
     restore(&file, &target).unwrap();
+}
+
+fn a_load_that_was_killed_is_noticed_until_it_is_done_again(site: &Site) {
+    let mut full = site.open();
+    filled(&mut *full);
+    let refused = full.begin_load("site.backup").unwrap_err();
+    assert!(matches!(refused, StoreError::NotEmpty { .. }), "{refused}");
+    full.verify_head().unwrap();
+    let file = site.dir.path().join("backup");
+    backup(&site.url, &file).unwrap();
+    let target = site.another();
+    // All that a kill leaves: what was loaded was not committed.
+    open(&target).unwrap().begin_load("site.backup").unwrap();
+    let mut t = open(&target).unwrap();
+    let unfinished = t.verify_head().unwrap_err();
+    assert!(
+        matches!(&unfinished, StoreError::Unfinished { what } if what == "site.backup"),
+        "{unfinished}"
+    );
+    assert!(unfinished.to_string().contains("muster store restore"), "{unfinished}");
+    let problems = t.check().unwrap().problems;
+    assert_eq!(problems, [unfinished.to_string()]);
+    assert!(t.accept_loss().is_err(), "nothing was lost, it was never there");
+    drop(t);
+    restore(&file, &target).unwrap();
+    let mut t = open(&target).unwrap();
+    t.verify_head().unwrap();
+    assert!(t.check().unwrap().is_ok());
+    // One that failed leaves an empty store as it was.
+    let (other, bad) = (site.another(), site.dir.path().join("bad"));
+    std::fs::write(&bad, "{}\n").unwrap();
+    assert!(restore(&bad, &other).is_err());
+    let mut t = open(&other).unwrap();
+    t.verify_head().unwrap();
+    assert!(t.check().unwrap().is_ok());
 }
 
 fn a_check_of_a_healthy_store_finds_nothing(site: &Site) {

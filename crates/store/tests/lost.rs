@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{Site, batch, contents, entry, filled, lead};
-use muster_model::{Epoch, Seq};
+use muster_model::{Epoch, Seq, Span};
 use muster_store::{Batch, Entry, StoreError, StoreUrl, backup, open, open_with_head, restore};
 use std::path::{Path, PathBuf};
 
@@ -207,6 +207,65 @@ fn a_restore_over_a_lost_log_needs_no_further_word() {
         t.clear_restored().unwrap();
         t.verify_head().unwrap();
     });
+}
+
+fn replaced<T>(result: Result<T, StoreError>, file: &Path) {
+    let Err(e @ StoreError::Replaced { .. }) = result else { panic!("it was not noticed") };
+    let text = e.to_string();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert!(text.contains(name) && text.contains("was deleted or replaced"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_deleted_under_an_open_store_is_noticed_and_nothing_more_is_written() {
+    for ending in ["", "-wal", "-shm"] {
+        let site = Site::sqlite();
+        let mut s = site.open();
+        let epoch = filled(&mut *s);
+        let file = site.dir.path().join(format!("muster.db{ending}"));
+        let aside = site.dir.path().join("aside");
+        std::fs::rename(&file, &aside).unwrap();
+        replaced(s.append(&batch(epoch, [101])), &file);
+        replaced(s.renew_lease(epoch, Span::secs(60)), &file);
+        replaced(s.head(), &file);
+        // Another file of that name is not the one that is open.
+        std::fs::write(&file, "").unwrap();
+        replaced(s.append(&batch(epoch, [101])), &file);
+        std::fs::rename(&aside, &file).unwrap();
+        s.append(&batch(epoch, [101])).unwrap();
+        s.renew_lease(epoch, Span::secs(60)).unwrap();
+        assert_eq!(s.head().unwrap().last_seq, Seq(101), "nothing of the refused write is there");
+    }
+}
+
+#[test]
+fn a_clean_stop_saves_what_was_in_a_wal_that_was_deleted() {
+    let site = Site::sqlite();
+    let mut s = site.open();
+    filled(&mut *s);
+    let before = contents(&mut *s);
+    std::fs::remove_file(site.dir.path().join("muster.db-wal")).unwrap();
+    s.close().unwrap();
+    drop(s);
+    let mut again = site.open();
+    again.verify_head().unwrap();
+    assert_eq!(contents(&mut *again), before);
+}
+
+/// Without it another process that closes the database takes itself for the last one, and deletes
+/// the `-wal` file.
+#[test]
+fn a_second_handle_does_not_cost_the_process_its_lock_on_the_file() {
+    use std::os::unix::fs::MetadataExt;
+    let site = Site::sqlite();
+    let StoreUrl::Sqlite(path) = &site.url else { unreachable!() };
+    let handles = [site.open(), site.open(), site.open()];
+    let of_file = format!(":{} ", std::fs::metadata(path).unwrap().ino());
+    let of_process = format!(" {} ", std::process::id());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let held = locks.lines().any(|l| l.contains(&of_process) && l.contains(&of_file));
+    assert!(held, "no lock on the file:\n{locks}");
+    drop(handles);
 }
 
 #[test]

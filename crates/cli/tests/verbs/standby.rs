@@ -195,6 +195,33 @@ fn a_lost_wal_is_noticed_and_after_a_restore_no_id_and_no_output_returns() {
 }
 
 #[test]
+fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
+    let mut c = Cluster::server(&[]);
+    c.restart();
+    c.muster(&["project", "create", "still-here"]).code(0);
+    let file = c.path("site.backup").display().to_string();
+    c.muster(&["store", "backup", &file, "--data-dir", &c.data()]).code(0);
+    let mut other = Cluster::server(&[]);
+    share_keys(&c, &other);
+    c.kill();
+    let data = other.data();
+    let restore = ["store", "restore", &file, "--data-dir", &data];
+    let mut killed = other.command();
+    let killed = killed.args(restore).env("MUSTER_FAILPOINT", "store.load:1").output();
+    assert!(killed.is_ok_and(|out| !out.status.success()), "it died on the way");
+    let said = "did not come to its end";
+    let check = other.muster(&["store", "check", "--data-dir", &data]);
+    check.code(1);
+    assert!(check.stdout.contains(said) && check.stdout.contains("site.backup"), "{check:?}");
+    other.launch();
+    until("it says why it does not start", || other.log().contains(said));
+    other.kill();
+    other.muster(&restore).code(0);
+    other.restart();
+    says(&other.muster(&["project", "list"]), &["still-here"]);
+}
+
+#[test]
 fn after_the_loss_of_the_whole_log_nodes_come_back_held_and_what_they_run_goes_on() {
     let mut c = Cluster::server(&[]);
     c.restart();

@@ -280,7 +280,7 @@ fn a_promise_survives_a_restart_of_the_server() {
     let big = w.submit(limited(4, 8, 60));
     let at = promise(&w, big).at;
     let bytes = w.engine.state().to_bytes().unwrap();
-    let state = muster_engine::State::from_bytes(1, &bytes).unwrap();
+    let state = muster_engine::State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
     w.engine = muster_engine::Engine::new(state, muster_engine::Policy::default());
     w.pass(Span::mins(1));
     assert_eq!(promise(&w, big).at, at);

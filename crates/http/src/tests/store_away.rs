@@ -86,6 +86,61 @@ async fn a_full_disk_is_told_before_anybody_writes() {
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_deleted_under_the_server_is_reported_and_nothing_is_acknowledged() {
+    let s = site().await;
+    ready(&s, 200).await;
+    let (wal, aside) = (s._dir.path().join("muster.db-wal"), s._dir.path().join("aside"));
+    std::fs::rename(&wal, &aside).unwrap();
+    let got = ready(&s, 503).await;
+    let message = got.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("was deleted or replaced"), "{message}");
+    refused_at_once(&s, "was deleted or replaced").await;
+    std::fs::rename(&aside, &wal).unwrap();
+    ready(&s, 200).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+}
+
+/// A server that writes snapshots often, so that there is one; it has stopped.
+async fn with_a_snapshot(dir: &Path) -> StoreUrl {
+    let store = StoreUrl::Sqlite(dir.join("muster.db"));
+    let config = muster_server::brain::BrainConfig {
+        store: store.clone(),
+        holder: "test".into(),
+        archive: dir.join("archive"),
+        seal_key: dir.join("seal.key"),
+        policy: muster_engine::Policy::default(),
+        lease: muster_model::units::Span::secs(10),
+        snapshot_every: 1,
+        retain: 10_000,
+    };
+    let lead = move || muster_server::brain::Brain::lead(&config, |_| {});
+    let brain = tokio::task::spawn_blocking(lead).await.unwrap().unwrap();
+    let written = async {
+        while brain.stats().snapshots == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, written).await.expect("a snapshot");
+    brain.stop();
+    brain.closed().await;
+    store
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_snapshot_is_named_to_those_who_see_the_whole_site() {
+    let s = site().await;
+    let none = s.get(&s.admin, "/v1/server").await.json();
+    assert_eq!(none["store"]["snapshot_seq"], json!(null), "{none:#}");
+    let dir = tempfile::tempdir().unwrap();
+    let store = with_a_snapshot(dir.path()).await;
+    let s = site_on(patient(), Some(store)).await;
+    let said = s.get(&s.admin, "/v1/server").await.json();
+    assert!(said["store"]["snapshot_seq"].as_u64() > Some(0), "{said:#}");
+    let tenant = s.get(&s.user, "/v1/server").await.json();
+    assert_eq!(tenant["store"]["snapshot_seq"], json!(null), "{tenant:#}");
+}
+
 /// Lets nobody into a database, or everybody again.
 fn let_in(server: &str, database: &str, who: bool) {
     let mut admin = postgres::Client::connect(server, postgres::NoTls).unwrap();

@@ -60,7 +60,8 @@ impl Brain {
         let (epoch, asked_ms, begun) = win(config, &mut *store, standby, |store, verified| {
             take_over(config, store, verified)
         })?;
-        let Takeover { state, took, restored, stores: [reader, keeper, snapshots] } = begun;
+        let Takeover { state, snapshot, took, restored, stores: [reader, keeper, snapshots] } =
+            begun;
         super::clock::not_before(state.at);
         tracing::info!(seq = %state.seq, epoch = %epoch, took = ?took, "log loaded");
         let (calls, inbox) = sync_channel(BACKLOG);
@@ -89,6 +90,7 @@ impl Brain {
             closed: watch::Sender::new(false),
         });
         shared.leased(asked_ms, config.lease);
+        shared.stats.snapshot_seq.store(snapshot.map_or(0, |seq| seq.0), Ordering::Release);
         let engine = Engine::new(state, config.policy.clone());
         let stores = [store, reader, keeper, snapshots];
         start_threads(&shared, config, engine, stores, (epoch, restored), inbox, read_inbox)?;
@@ -129,7 +131,7 @@ impl Brain {
 }
 
 /// Waits for the lease and begins to lead, with `begin`, which is told how much of the log is
-/// verified. Returns when the lease was asked for, too.
+/// verified. Returns when the lease was last asked for, too.
 pub(super) fn win<T>(
     config: &BrainConfig,
     store: &mut dyn Store,
@@ -139,19 +141,27 @@ pub(super) fn win<T>(
     let mut verified = load::verify(store, Seq(0))?;
     let mut stood_by = false;
     loop {
-        let asked_ms = super::clock::boot_ms();
         match store.acquire_lease(&config.holder, config.lease) {
-            Ok(LeaseAnswer::Granted(epoch)) => match begin(store, verified) {
-                Ok(begun) => return Ok((epoch, asked_ms, begun)),
-                Err(e) => {
-                    // Another server may be luckier, and need not wait.
-                    let _ = store.release_lease(epoch);
-                    if !stood_by {
-                        return Err(e);
+            Ok(LeaseAnswer::Granted(epoch)) => {
+                let begun = keeping_lease(config, epoch, || begin(store, verified));
+                // Once more: whoever comes now is let in with a whole lease.
+                let asked_ms = super::clock::boot_ms();
+                match begun.and_then(|b| Ok((b, store.renew_lease(epoch, config.lease)?))) {
+                    Ok((begun, ())) => return Ok((epoch, asked_ms, begun)),
+                    Err(StartError::Store(e @ StoreError::StaleLease { .. })) => {
+                        tracing::warn!(error = %e, "another server took the lead meanwhile");
+                        stood_by = true;
                     }
-                    still_standby(e)?;
+                    Err(e) => {
+                        // Another server may be luckier, and need not wait.
+                        let _ = store.release_lease(epoch);
+                        if !stood_by {
+                            return Err(e);
+                        }
+                        still_standby(e)?;
+                    }
                 }
-            },
+            }
             Ok(LeaseAnswer::Held { holder, expires_in }) => {
                 stood_by = true;
                 standby(&holder);
@@ -163,6 +173,41 @@ pub(super) fn win<T>(
             }
             Err(e) if stood_by => still_standby(e)?,
             Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Does something while the lease is renewed: a long log takes longer to load than the lease lasts.
+fn keeping_lease<T>(
+    config: &BrainConfig,
+    epoch: Epoch,
+    f: impl FnOnce() -> Result<T, StartError>,
+) -> Result<T, StartError> {
+    std::thread::scope(|scope| {
+        let (doing, done) = channel::<()>();
+        let renew = move || renew_until(config, epoch, &done);
+        let started =
+            std::thread::Builder::new().name("muster-lease".into()).spawn_scoped(scope, renew);
+        started.map_err(StartError::Thread)?;
+        let result = f();
+        drop(doing);
+        result
+    })
+}
+
+/// Renews the lease until nobody is at the other end of `done`.
+fn renew_until(config: &BrainConfig, epoch: Epoch, done: &Receiver<()>) {
+    let every = config.lease.to_std() / 3;
+    let mut handle: Option<Box<dyn Store>> = None;
+    while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(every) {
+        // Opened when it is first needed: most logs are loaded by then.
+        let renewed = handle.take().map_or_else(|| config.open(), Ok).and_then(|mut store| {
+            store.renew_lease(epoch, config.lease)?;
+            handle = Some(store);
+            Ok(())
+        });
+        if let Err(e) = renewed {
+            tracing::warn!(error = %e, "the lease could not be renewed while the log is loaded");
         }
     }
 }
@@ -184,6 +229,8 @@ pub(super) fn still_standby(e: impl Into<StartError>) -> Result<(), StartError> 
 /// What a lead begins with.
 struct Takeover {
     state: State,
+    /// The last record in the snapshot it was loaded from.
+    snapshot: Option<Seq>,
     /// How long it took to load.
     took: Duration,
     /// The store was restored since the last lead.
@@ -201,9 +248,9 @@ fn take_over(
     store.verify_head()?;
     load::verify(store, verified)?;
     let restored = store.restored()?.is_some();
-    let state = load::state(store)?;
+    let load::Loaded { state, snapshot } = load::state(store)?;
     let stores = [config.open()?, config.open()?, config.open()?];
-    Ok(Takeover { state, took: started.elapsed(), restored, stores })
+    Ok(Takeover { state, snapshot, took: started.elapsed(), restored, stores })
 }
 
 fn start_threads(
@@ -452,7 +499,7 @@ impl Thinking<'_> {
         let mut store = self.config.open()?;
         // A database that failed over may have lost what was acknowledged.
         store.verify_head()?;
-        let state = load::state(&mut *store)?;
+        let state = load::state(&mut *store)?.state;
         // The outcome of the failed append may have been unknown: what did get in is shown now.
         let seq = state.seq;
         let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);

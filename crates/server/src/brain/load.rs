@@ -4,8 +4,8 @@ use flate2::read::GzDecoder;
 use muster_engine::{ApplyError, SnapshotError, State};
 use muster_model::event::{Record, SCHEMA};
 use muster_model::ids::Seq;
-use muster_store::{Store, StoreError};
-use std::io::Read;
+use muster_store::{Snapshot, Store, StoreError};
+use std::io::BufReader;
 
 /// Why a log cannot be lived on.
 #[derive(Debug, thiserror::Error)]
@@ -73,26 +73,35 @@ pub(crate) fn verify(store: &mut dyn Store, from: Seq) -> Result<Seq, StoreError
     }
 }
 
+/// A state, and the snapshot that it began with.
+pub(crate) struct Loaded {
+    pub(crate) state: State,
+    /// The last record in that snapshot; none where there is no snapshot.
+    pub(crate) snapshot: Option<Seq>,
+}
+
 /// Loads the whole state.
-pub(crate) fn state(store: &mut dyn Store) -> Result<State, LoadError> {
-    let mut state = match store.latest_snapshot()? {
-        Some(s) => {
-            let mut bytes = Vec::new();
-            GzDecoder::new(&s.body[..])
-                .read_to_end(&mut bytes)
-                .map_err(|source| LoadError::Packed { seq: s.seq, source })?;
-            State::from_bytes(s.format, &bytes)
-                .map_err(|source| LoadError::Snapshot { seq: s.seq, source })?
-        }
-        None => State::default(),
+pub(crate) fn state(store: &mut dyn Store) -> Result<Loaded, LoadError> {
+    let (mut state, snapshot) = match store.latest_snapshot()? {
+        Some(s) => (unpack(&s)?, Some(s.seq)),
+        None => (State::default(), None),
     };
     loop {
         let page = store.read(state.seq, 4096)?;
         if page.is_empty() {
-            return Ok(state);
+            return Ok(Loaded { state, snapshot });
         }
         for e in page {
             state.apply(&record(e.seq, &e.body)?)?;
         }
     }
+}
+
+/// The state of a snapshot, read while it is unpacked.
+fn unpack(s: &Snapshot) -> Result<State, LoadError> {
+    let mut text = BufReader::with_capacity(64 * 1024, GzDecoder::new(&s.body[..]));
+    State::read_from(s.format, &mut text).map_err(|e| match e {
+        SnapshotError::Io(source) => LoadError::Packed { seq: s.seq, source },
+        source => LoadError::Snapshot { seq: s.seq, source },
+    })
 }

@@ -366,6 +366,13 @@ impl Brain {
         self.shared.stats.read()
     }
 
+    /// The last record in the newest snapshot; none where there is none.
+    #[must_use]
+    pub fn snapshot_seq(&self) -> Option<Seq> {
+        let seq = self.shared.stats.snapshot_seq.load(Ordering::Acquire);
+        (seq > 0).then_some(Seq(seq))
+    }
+
     /// Becomes true when the server has lost its lead or its store for good.
     #[must_use]
     pub fn over(&self) -> watch::Receiver<bool> {

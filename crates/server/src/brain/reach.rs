@@ -25,6 +25,7 @@ impl CannotWrite {
             StoreError::Unavailable { .. } => "the store cannot be reached",
             StoreError::Corrupt { .. } => "the store is damaged",
             StoreError::StaleLease { .. } => "this server no longer leads",
+            StoreError::Replaced { .. } => "a file of the store was deleted or replaced",
             _ => "the store refuses writes",
         };
         CannotWrite { summary, reason: e.to_string() }

@@ -5,11 +5,11 @@ use super::{BrainConfig, Shared};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use muster_engine::invariants::violations;
-use muster_engine::{SNAPSHOT_FORMAT, State};
+use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::ids::{Epoch, Seq};
 use muster_store::failpoint::hit;
 use muster_store::{Snapshot, Store, StoreError};
-use std::io::Write;
+use std::io::{BufWriter, IntoInnerError};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(300);
 /// Records archived at a time: a server that stops waits for no more than these.
 const ARCHIVED_AT_ONCE: u64 = 50_000;
 
+/// Bytes that are packed at a time.
+const PIECE: usize = 64 * 1024;
+
 /// Runs until the server stops or the lease is lost; returns why.
 pub(crate) fn run(
     shared: &Shared,
@@ -27,7 +30,7 @@ pub(crate) fn run(
     epoch: Epoch,
     config: &BrainConfig,
 ) -> Option<StoreError> {
-    let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
+    let mut last_snapshot = Seq(shared.stats.snapshot_seq.load(Ordering::Acquire));
     let mut older_snapshot = last_snapshot;
     let mut archiving = false;
     let mut looked: Option<(Instant, Seq)> = None;
@@ -44,6 +47,7 @@ pub(crate) fn run(
                 Ok(seq) => {
                     older_snapshot = last_snapshot;
                     last_snapshot = seq;
+                    shared.stats.snapshot_seq.store(seq.0, Ordering::Release);
                     shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
                     looked = Some((Instant::now(), durable));
                     archiving = true;
@@ -86,16 +90,22 @@ fn look(shared: &Shared, state: &State) {
 fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
     let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
     look(shared, &state);
-    let bytes = state.to_bytes().map_err(|e| StoreError::other(e.to_string()))?;
-    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-    gz.write_all(&bytes).map_err(|e| StoreError::other(e.to_string()))?;
-    let body = gz.finish().map_err(|e| StoreError::other(e.to_string()))?;
+    let body = pack(&state).map_err(|e| StoreError::other(e.to_string()))?;
     let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
     hit("brain.before_snapshot");
     store.put_snapshot(epoch, &s)?;
     hit("brain.after_snapshot");
     tracing::info!(seq = %state.seq, bytes = s.body.len(), "snapshot written");
     Ok(state.seq)
+}
+
+/// The state, packed while it is written: its text is never in memory as a whole.
+fn pack(state: &State) -> Result<Vec<u8>, SnapshotError> {
+    let gz = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut out = BufWriter::with_capacity(PIECE, gz);
+    state.write_to(&mut out)?;
+    let gz = out.into_inner().map_err(IntoInnerError::into_error)?;
+    Ok(gz.finish()?)
 }
 
 /// Archives the oldest records, and says whether there are more to archive.

@@ -103,6 +103,8 @@ pub(crate) struct Counters {
     pub(crate) records: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) snapshots: AtomicU64,
+    /// The last record in the newest snapshot; 0 where there is none.
+    pub(crate) snapshot_seq: AtomicU64,
     /// By invariant, as last looked at.
     pub(crate) violations: Mutex<Vec<(&'static str, u64)>>,
 }

@@ -238,6 +238,83 @@ fn a_standby_that_has_the_lease_outlasts_a_store_that_is_away() {
     assert!(matches!(taken, LeaseAnswer::Granted(_)), "{taken:?}");
 }
 
+#[test]
+fn the_lease_is_renewed_while_the_log_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = BrainConfig { lease: Span::secs(3), ..config(dir.path()) };
+    let mut store = config.open().unwrap();
+    let db = rusqlite::Connection::open(file(dir.path(), "")).unwrap();
+    let expires = || db.query_row("SELECT expires FROM head", [], |r| r.get::<_, i64>(0)).unwrap();
+    let nap = || std::thread::sleep(Duration::from_millis(10));
+    let (epoch, asked_ms, (last, loaded_ms)) = win(
+        &config,
+        &mut *store,
+        |_| {},
+        |_, _| {
+            let granted = expires();
+            for _ in 0..6_000 {
+                if expires() > granted {
+                    let renewed = (expires(), super::clock::boot_ms());
+                    nap();
+                    return Ok(renewed);
+                }
+                nap();
+            }
+            panic!("never renewed");
+        },
+    )
+    .unwrap();
+    assert!(expires() > last, "and once more before anybody is let in");
+    assert!(asked_ms >= loaded_ms, "it counts from there");
+    store.release_lease(epoch).unwrap();
+}
+
+#[test]
+fn a_server_whose_lease_was_taken_while_it_loaded_stands_by() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path());
+    let (mut thief, mut mine) = (config.open().unwrap(), config.open().unwrap());
+    let stolen = std::cell::Cell::new(None);
+    let (mut tries, mut other) = (0, config.open().unwrap());
+    let (epoch, _, ()) = win(
+        &config,
+        &mut *mine,
+        |_| other.release_lease(stolen.take().unwrap()).unwrap(),
+        |_, _| {
+            tries += 1;
+            if tries == 1 {
+                let mine = thief.head().unwrap().epoch;
+                thief.release_lease(mine).unwrap();
+                match thief.acquire_lease("other", Span::hours(1)).unwrap() {
+                    LeaseAnswer::Granted(epoch) => stolen.set(Some(epoch)),
+                    held => panic!("{held:?}"),
+                }
+            }
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert_eq!(tries, 2, "the first lead was another's before it began");
+    assert_eq!(mine.head().unwrap().epoch, epoch);
+}
+
+#[tokio::test]
+async fn the_newest_snapshot_is_known_also_after_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = lead(dir.path()).await;
+    assert_eq!(brain.snapshot_seq(), None);
+    found(&brain, 30).await;
+    until("a snapshot is written", || brain.stats().snapshots > 0).await;
+    assert!(brain.snapshot_seq().is_some_and(|seq| seq <= brain.durable()));
+    stop(&brain).await;
+    let db = rusqlite::Connection::open(file(dir.path(), "")).unwrap();
+    let newest: i64 = db.query_row("SELECT max(seq) FROM snapshots", [], |r| r.get(0)).unwrap();
+    let config = BrainConfig { snapshot_every: 10_000, ..config(dir.path()) };
+    let brain = lead_with(config).await.unwrap();
+    assert_eq!(brain.snapshot_seq(), Some(Seq(u64::try_from(newest).unwrap())));
+    stop(&brain).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_looks_for_long_holds_up_neither_the_writer_nor_readers() {
     let dir = tempfile::tempdir().unwrap();

@@ -539,8 +539,8 @@ impl Store for PostgresStore {
         })?;
         match self.verify_head() {
             Err(StoreError::Lost { detail }) => report.problems.push(detail),
-            // What else is wrong with the head was found already.
-            Err(StoreError::Corrupt { .. }) | Ok(()) => {}
+            // What else is wrong was found already.
+            Err(StoreError::Corrupt { .. } | StoreError::Unfinished { .. }) | Ok(()) => {}
             Err(e) => return Err(e),
         }
         if let Some(kept) = &self.kept {
@@ -588,6 +588,19 @@ impl Store for PostgresStore {
         loaded
     }
 
+    fn begin_load(&mut self, what: &str) -> Result<(), StoreError> {
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            Db(&mut tx).lock_head()?;
+            walk::begin_load(&mut Db(&mut tx), what)?;
+            tx.commit().map_err(fail_commit)
+        })
+    }
+
+    fn cancel_load(&mut self) -> Result<(), StoreError> {
+        self.with(|c| Db(c).set_loading(None))
+    }
+
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
         self.with(|c| {
             let rows = c
@@ -606,6 +619,7 @@ impl Store for PostgresStore {
     }
 
     fn verify_head(&mut self) -> Result<(), StoreError> {
+        self.with(|c| walk::finished(&mut Db(c)))?;
         // What a restore gave up is known; the head is kept anew from the first append on.
         if self.kept.is_none() || self.restored()?.is_some() {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::error::fail;
 use crate::chain::{self, Link};
 use crate::error::{db_int, from_db};
-use crate::walk::{Fill, HeadRow, PayloadRow, Row, Rows, SecretRow};
+use crate::walk::{Fill, HeadRow, LOADING, PayloadRow, Row, Rows, SecretRow};
 use crate::{DumpHeader, Entry, Snapshot, StoreError};
 use muster_model::{Epoch, JobId, Seq, Time};
 use postgres::GenericClient;
@@ -162,6 +162,14 @@ impl<C: GenericClient> Rows for Db<'_, C> {
             })
             .collect())
     }
+
+    fn loading(&mut self) -> Result<Option<String>, StoreError> {
+        let found = self
+            .0
+            .query_typed("SELECT value FROM meta WHERE key = $1", &[(&LOADING, Type::TEXT)])
+            .map_err(fail)?;
+        Ok(found.first().map(|r| r.get(0)))
+    }
 }
 
 impl<C: GenericClient> Fill for Db<'_, C> {
@@ -262,6 +270,20 @@ impl<C: GenericClient> Fill for Db<'_, C> {
                 &[(&RESTORED, Type::TEXT), (&at.0.to_string(), Type::TEXT)],
             )
             .map_err(fail)?;
+        Ok(())
+    }
+
+    fn set_loading(&mut self, what: Option<&str>) -> Result<(), StoreError> {
+        match what {
+            Some(what) => self.0.execute_typed(
+                "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value",
+                &[(&LOADING, Type::TEXT), (&what, Type::TEXT)],
+            ),
+            None => self
+                .0
+                .execute_typed("DELETE FROM meta WHERE key = $1", &[(&LOADING, Type::TEXT)]),
+        }
+        .map_err(fail)?;
         Ok(())
     }
 }

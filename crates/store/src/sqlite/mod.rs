@@ -1,11 +1,12 @@
 //! The embedded store: one SQLite file, in WAL mode, synced at every commit.
 
+mod open_files;
 mod rows;
 mod schema;
 
 use crate::chain::{Link, linked};
 use crate::error::db_int;
-use crate::files::{parent, sync_parent};
+use crate::files::parent;
 use crate::kept::{self, KeptHead};
 use crate::walk::{self, Fill, Rows};
 use crate::{
@@ -13,14 +14,14 @@ use crate::{
     LeaseAnswer, LoadMode, Snapshot, Store, StoreError, StoreInfo, failpoint, migrate, segment,
 };
 use muster_model::{Epoch, JobId, Seq, Span, Time};
+use open_files::OpenFiles;
 use rows::{Db, RESTORED};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a call waits for another handle's write.
@@ -31,6 +32,7 @@ pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
     kept: KeptHead,
+    files: Arc<OpenFiles>,
     /// The last link this handle wrote or verified: the next append must find it again.
     tail: Option<(Seq, Link)>,
     /// The last link this handle read.
@@ -103,19 +105,7 @@ impl SqliteStore {
                 dir.display()
             )));
         }
-        let fresh = !path.exists();
-        // Scripts and environments are inside: nobody else may read it. SQLite gives its side
-        // files the same mode.
-        OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(|e| StoreError::io(format!("cannot open the store {}", path.display()), e))?;
-        if fresh {
-            sync_parent(path)?;
-        }
+        open_files::create(path)?;
         let conn = Self::connect(path)?;
         if Self::journal(&conn)? != "wal" {
             return Err(StoreError::other(format!(
@@ -132,8 +122,11 @@ impl SqliteStore {
         conn.set_prepared_statement_cache_capacity(64);
         let kept = KeptHead::beside(path);
         let path = path.to_owned();
-        let mut store = SqliteStore { conn, path, kept, tail: None, seen: None };
+        let files = Arc::default();
+        let mut store = SqliteStore { conn, path, kept, files, tail: None, seen: None };
         store.migrate()?;
+        // Something was read, so all of them are open now.
+        store.files = Arc::new(OpenFiles::of(&store.path));
         Ok(store)
     }
 
@@ -288,11 +281,12 @@ impl Store for SqliteStore {
     }
 
     fn head(&mut self) -> Result<Head, StoreError> {
+        self.files.verify()?;
         walk::head(&mut Db(&self.conn))
     }
 
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let known = self.tail;
+        let (known, files) = (self.tail, self.files.clone());
         let tx = self.begin()?;
         let head = Self::fenced(&tx, batch.epoch)?;
         let mut db = Db(&tx);
@@ -342,6 +336,7 @@ impl Store for SqliteStore {
             }
         }
         failpoint::hit("store.append.before_commit");
+        files.verify()?;
         tx.commit().map_err(fail_commit)?;
         failpoint::hit("store.append.after_commit");
         self.tail = Some(tail);
@@ -358,6 +353,7 @@ impl Store for SqliteStore {
     }
 
     fn put_snapshot(&mut self, epoch: Epoch, s: &Snapshot) -> Result<(), StoreError> {
+        self.files.verify()?;
         let tx = self.begin()?;
         let head = Self::fenced(&tx, epoch)?;
         walk::snapshot_fits(&head, s)?;
@@ -408,6 +404,7 @@ impl Store for SqliteStore {
 
     fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError> {
         walk::holder_fits(holder)?;
+        self.files.verify()?;
         let tx = self.begin()?;
         let (head, current, expires) = Db(&tx).lease()?;
         if head.held && current != holder {
@@ -431,6 +428,7 @@ impl Store for SqliteStore {
     }
 
     fn renew_lease(&mut self, epoch: Epoch, ttl: Span) -> Result<(), StoreError> {
+        self.files.verify()?;
         let tx = self.begin()?;
         Self::fenced(&tx, epoch)?;
         tx.execute("UPDATE head SET expires = ?1", [(now() + ttl).0]).map_err(fail)?;
@@ -477,8 +475,8 @@ impl Store for SqliteStore {
         let mut report = check(&self.conn)?;
         match self.verify_head() {
             Err(StoreError::Lost { detail }) => report.problems.push(detail),
-            // What else is wrong with the head was found already.
-            Err(StoreError::Corrupt { .. }) | Ok(()) => {}
+            // What else is wrong was found already.
+            Err(StoreError::Corrupt { .. } | StoreError::Unfinished { .. }) | Ok(()) => {}
             Err(e) => return Err(e),
         }
         report.problems.extend(self.kept.problem()?);
@@ -508,6 +506,16 @@ impl Store for SqliteStore {
         Ok(header)
     }
 
+    fn begin_load(&mut self, what: &str) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        walk::begin_load(&mut Db(&tx), what)?;
+        tx.commit().map_err(fail_commit)
+    }
+
+    fn cancel_load(&mut self) -> Result<(), StoreError> {
+        Db(&self.conn).set_loading(None)
+    }
+
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
         let found: Option<String> = self
             .conn
@@ -523,6 +531,7 @@ impl Store for SqliteStore {
     }
 
     fn verify_head(&mut self) -> Result<(), StoreError> {
+        walk::finished(&mut Db(&self.conn))?;
         // What a restore gave up is known; the head is kept anew from the first append on.
         if self.restored()?.is_some() {
             return Ok(());

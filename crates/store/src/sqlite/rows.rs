@@ -3,7 +3,7 @@
 use super::{fail, now};
 use crate::chain::{self, Link};
 use crate::error::{db_int, from_db};
-use crate::walk::{Fill, HeadRow, PayloadRow, Row, Rows, SecretRow};
+use crate::walk::{Fill, HeadRow, LOADING, PayloadRow, Row, Rows, SecretRow};
 use crate::{DumpHeader, Entry, Snapshot, StoreError};
 use muster_model::{Epoch, JobId, Seq, Time};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -163,6 +163,13 @@ impl Rows for Db<'_> {
         .collect::<Result<_, _>>()
         .map_err(fail)
     }
+
+    fn loading(&mut self) -> Result<Option<String>, StoreError> {
+        self.0
+            .query_row("SELECT value FROM meta WHERE key = ?1", [LOADING], |r| r.get(0))
+            .optional()
+            .map_err(fail)
+    }
 }
 
 impl Fill for Db<'_> {
@@ -236,6 +243,18 @@ impl Fill for Db<'_> {
                 params![RESTORED, at.0.to_string()],
             )
             .map_err(fail)?;
+        Ok(())
+    }
+
+    fn set_loading(&mut self, what: Option<&str>) -> Result<(), StoreError> {
+        match what {
+            Some(what) => self.0.execute(
+                "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)",
+                params![LOADING, what],
+            ),
+            None => self.0.execute("DELETE FROM meta WHERE key = ?1", [LOADING]),
+        }
+        .map_err(fail)?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A copy of a store that runs, and the way back.
 
-use super::{CopyReport, export, import};
+use super::{CopyReport, export, import, marked};
 use crate::files::{self, Draft};
 use crate::postgres::PostgresStore;
 use crate::sqlite::SqliteStore;
@@ -67,7 +67,7 @@ pub fn restore(path: &Path, url: &StoreUrl) -> Result<CopyReport, StoreError> {
     let mut magic = Vec::new();
     (&mut file).take(SQLITE_MAGIC.len() as u64).read_to_end(&mut magic).map_err(cannot)?;
     if magic == SQLITE_MAGIC {
-        return restore_sqlite(path, url);
+        return marked(open(url)?.as_mut(), &name, |target| restore_sqlite(path, url, target));
     }
     if magic.first() != Some(&b'{') {
         let detail = match magic.len() {
@@ -80,11 +80,15 @@ pub fn restore(path: &Path, url: &StoreUrl) -> Result<CopyReport, StoreError> {
     import::load(&mut reader, &name, open(url)?.as_mut(), LoadMode::Restore)
 }
 
-fn restore_sqlite(path: &Path, url: &StoreUrl) -> Result<CopyReport, StoreError> {
+fn restore_sqlite(
+    path: &Path,
+    url: &StoreUrl,
+    target: &mut dyn Store,
+) -> Result<CopyReport, StoreError> {
     let name = path.display().to_string();
     // A copy is opened, never the backup itself: opening may migrate it.
     let draft = match url {
-        StoreUrl::Sqlite(target) => Draft::beside(&target.with_extension("restoring")),
+        StoreUrl::Sqlite(file) => Draft::beside(&file.with_extension("restoring")),
         StoreUrl::Postgres(_) => Draft::beside(&std::env::temp_dir().join("muster-restoring")),
     };
     let mut copy = draft.create()?;
@@ -105,7 +109,7 @@ fn restore_sqlite(path: &Path, url: &StoreUrl) -> Result<CopyReport, StoreError>
             let detail = format!("{problem} ({} problems in all)", found.problems.len());
             return Err(StoreError::bad(&name, detail));
         }
-        pour(&mut source, open(url)?.as_mut(), LoadMode::Restore)
+        pour(&mut source, target, LoadMode::Restore)
     })();
     for side in ["-wal", "-shm"] {
         let mut side_path = draft.path().as_os_str().to_owned();

@@ -1,6 +1,6 @@
 //! A store from JSON lines.
 
-use super::CopyReport;
+use super::{CopyReport, marked};
 use crate::lines::{self, Line};
 use crate::{DumpItem, LoadMode, Store, StoreError};
 use std::io::BufRead;
@@ -32,7 +32,7 @@ pub(super) fn load(
             report.count(item);
         }
     });
-    store.load(&mut counted, mode)?;
+    marked(store, name, |store| store.load(&mut counted, mode))?;
     Ok(report)
 }
 

@@ -8,8 +8,26 @@ pub use backup::{backup, restore};
 pub use export::export;
 pub use import::import;
 
-use crate::{DumpHeader, DumpItem};
+use crate::{DumpHeader, DumpItem, Store, StoreError};
 use muster_model::Seq;
+
+/// Fills an empty store that is marked meanwhile. After an error it is as empty as before, and says
+/// nothing; after a kill the mark is left.
+fn marked<T>(
+    store: &mut dyn Store,
+    what: &str,
+    fill: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    store.begin_load(what)?;
+    crate::failpoint::hit("store.load");
+    let filled = fill(store);
+    if filled.is_err()
+        && let Err(e) = store.cancel_load()
+    {
+        tracing::warn!(error = %e, "the store stays marked as one that is being loaded");
+    }
+    filled
+}
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

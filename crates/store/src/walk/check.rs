@@ -1,6 +1,6 @@
 //! The full check: reads everything and lists what is wrong.
 
-use super::{CHUNK, HeadRow, Rows, snapshot, whole_payload, whole_secret};
+use super::{CHUNK, HeadRow, Rows, finished, snapshot, whole_payload, whole_secret};
 use crate::{CheckReport, Head, StoreError, chain};
 use muster_model::{Epoch, Seq, Time};
 use serde::Deserialize;
@@ -51,6 +51,12 @@ pub(crate) fn check(
         report.head = h.to_head();
         report.entries = check_log(r, &h, &mut problems)?;
         report.snapshots = check_snapshots(r, &h, &mut problems)?;
+    }
+    match finished(r) {
+        Err(e @ StoreError::Unfinished { .. }) => problems.push(e.to_string()),
+        other => {
+            keep(&mut problems, other)?;
+        }
     }
     let mut after = -1;
     while let Some(rows) = {

@@ -57,6 +57,13 @@ pub(crate) fn dump(
     Ok(header)
 }
 
+/// Marks an empty store. The caller's transaction is kept only when this succeeds.
+pub(crate) fn begin_load(r: &mut impl Fill, what: &str) -> Result<(), StoreError> {
+    let target = r.head_row()?;
+    refuse_unless_empty(r, &target)?;
+    r.set_loading(Some(what))
+}
+
 /// Fills an empty store. The caller's transaction is kept only when this succeeds.
 pub(crate) fn load(
     r: &mut impl Fill,
@@ -112,6 +119,7 @@ pub(crate) fn load(
     if mode == LoadMode::Restore {
         r.set_restored(header.last_seq)?;
     }
+    r.set_loading(None)?;
     Ok(header)
 }
 

@@ -4,11 +4,14 @@ mod check;
 mod copy;
 
 pub(crate) use check::check;
-pub(crate) use copy::{accept_loss, dump, load};
+pub(crate) use copy::{accept_loss, begin_load, dump, load};
 
 use crate::chain::{self, Link};
 use crate::{DumpHeader, Entry, Head, Snapshot, StoreError};
 use muster_model::{Epoch, JobId, Seq, Time};
+
+/// The key under which stands what is about to be loaded.
+pub(crate) const LOADING: &str = "loading";
 
 /// Rows handled at a time where everything is read.
 pub(crate) const CHUNK: usize = 500;
@@ -67,6 +70,8 @@ pub(crate) trait Rows {
     /// Payloads of jobs after `after` (-1 for the first), with their checksums.
     fn payload_rows(&mut self, after: i64, limit: usize) -> Result<Vec<PayloadRow>, StoreError>;
     fn secret_rows(&mut self) -> Result<Vec<SecretRow>, StoreError>;
+    /// What is about to be loaded (see [`LOADING`]).
+    fn loading(&mut self) -> Result<Option<String>, StoreError>;
 }
 
 /// Plain writing inside a transaction that the caller ends.
@@ -78,6 +83,12 @@ pub(crate) trait Fill: Rows {
     /// Sets where the log begins and ends, and leaves the lease free.
     fn set_head(&mut self, h: &DumpHeader) -> Result<(), StoreError>;
     fn set_restored(&mut self, at: Seq) -> Result<(), StoreError>;
+    fn set_loading(&mut self, what: Option<&str>) -> Result<(), StoreError>;
+}
+
+/// Refuses a store that something was to be loaded into.
+pub(crate) fn finished(r: &mut impl Rows) -> Result<(), StoreError> {
+    r.loading()?.map_or(Ok(()), |what| Err(StoreError::Unfinished { what }))
 }
 
 fn missing(seq: Seq) -> StoreError {

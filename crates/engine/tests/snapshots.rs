@@ -1,0 +1,131 @@
+//! What jobs share stands in a snapshot once, and is shared again when it is read.
+
+use crate::common::{World, gang};
+use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
+use muster_model::command::Command;
+use muster_model::ids::JobId;
+use muster_model::spec::{JobSpec, Volume};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A spec of about 50 KB, submitted on hold.
+fn large(array: &str) -> JobSpec {
+    let path = |n: usize| format!("/data/{n:03}{}", "x".repeat(390));
+    let volume = |n| Volume { from: path(n), at: path(n), read_only: true };
+    let volumes = (0..60).map(volume).collect();
+    JobSpec { array: Some(array.into()), hold: true, volumes, ..gang(1, 1) }
+}
+
+/// A site with an array of a thousand tasks that differ in how they stand, and a job beside it.
+fn site() -> (World, JobId) {
+    let mut w = World::new(1, 8);
+    let first = w.submit(large("0-999"));
+    w.ok(Command::Cancel { job: JobId(first.0 + 3) });
+    w.ok(Command::Release { job: JobId(first.0 + 4) });
+    w.gang(1, 1);
+    (w, first)
+}
+
+fn assert_shared(state: &State, first: JobId) {
+    let task = |n: u64| &state.jobs[&JobId(first.0 + n)];
+    for n in [1, 3, 4, 999] {
+        assert!(Arc::ptr_eq(&task(0).spec, &task(n).spec), "spec of task {n}");
+        assert!(Arc::ptr_eq(&task(0).groups, &task(n).groups), "groups of task {n}");
+        assert!(Arc::ptr_eq(&task(0).depends, &task(n).depends), "dependencies of task {n}");
+        assert!(std::ptr::eq(task(0).name.as_str(), task(n).name.as_str()), "name of task {n}");
+    }
+}
+
+/// The same state as one JSON value, as older versions wrote it.
+fn format_1(bytes: &[u8]) -> Vec<u8> {
+    let mut lines = bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+    let mut value = || lines.next().map(|l| serde_json::from_slice::<Value>(l).unwrap());
+    let mut state = value().unwrap()["state"].take();
+    let kinds = ["spec", "groups", "depends"];
+    let mut parts: [Vec<Value>; 3] = Default::default();
+    let mut jobs = Vec::new();
+    while let Some(mut line) = value() {
+        for (kind, known) in kinds.iter().zip(&mut parts) {
+            if let Some(part) = line.get_mut("part").and_then(|p| p.get_mut(*kind)) {
+                known.push(part.take());
+            }
+        }
+        if let Some(folded) = line.get_mut("job") {
+            let mut job = folded["job"].take();
+            for (kind, known) in kinds.iter().zip(&parts) {
+                let n = folded[*kind].as_u64().unwrap();
+                job[*kind] = known[usize::try_from(n).unwrap()].clone();
+            }
+            jobs.push(job);
+        }
+    }
+    state["jobs"] = json!(jobs);
+    serde_json::to_vec(&state).unwrap()
+}
+
+#[test]
+fn tasks_of_an_array_share_their_spec_in_a_snapshot_and_after_it() {
+    let (w, first) = site();
+    let before = w.engine.state();
+    assert_shared(before, first);
+    let bytes = before.to_bytes().unwrap();
+    assert!(bytes.len() < 1_000_000, "{} bytes for a spec of 50 KB", bytes.len());
+    let read = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
+    assert_eq!(read.jobs, before.jobs);
+    assert_eq!(read.digest(), before.digest());
+    assert_shared(&read, first);
+    assert!(read.problems().is_empty(), "{:?}", read.problems());
+    assert_eq!(read.to_bytes().unwrap(), bytes, "the same state gives the same bytes");
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_who_shares_what() {
+    let (w, _) = site();
+    let shared = w.engine.state();
+    let mut apart = shared.clone();
+    for job in apart.jobs.values_mut() {
+        let spec = Arc::new(JobSpec::clone(&job.spec));
+        Arc::make_mut(job).spec = spec;
+    }
+    assert_eq!(apart.digest(), shared.digest());
+    assert!(apart.to_bytes().unwrap() == shared.to_bytes().unwrap(), "equal states, other bytes");
+}
+
+#[test]
+fn a_snapshot_of_an_older_version_is_read_and_its_jobs_share_again() {
+    let (w, first) = site();
+    let before = w.engine.state();
+    let old = format_1(&before.to_bytes().unwrap());
+    assert!(old.len() > 40_000_000, "every task has a copy of its own: {} bytes", old.len());
+    let read = State::from_bytes(1, &old).unwrap();
+    assert_eq!(read.jobs, before.jobs);
+    assert_eq!(read.digest(), before.digest());
+    assert_shared(&read, first);
+}
+
+#[test]
+fn a_snapshot_that_is_cut_altered_or_newer_is_refused() {
+    let mut w = World::new(1, 8);
+    w.gang(1, 1);
+    let bytes = w.engine.state().to_bytes().unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let refused = |lines: &[&str]| {
+        let e = State::from_bytes(SNAPSHOT_FORMAT, lines.join("\n").as_bytes()).err().unwrap();
+        std::error::Error::source(&e).unwrap().to_string()
+    };
+    let end = lines.len() - 1;
+    assert!(refused(&lines[..end]).contains("cut short"));
+    assert!(refused(&lines[1..]).contains("does not begin with the state"));
+    let without_part: Vec<&str> =
+        lines.iter().filter(|l| !l.starts_with(r#"{"part":{"spec""#)).copied().collect();
+    assert!(refused(&without_part).contains("a part that is not there"));
+    let without_job: Vec<&str> =
+        lines.iter().filter(|l| !l.starts_with(r#"{"job""#)).copied().collect();
+    assert!(refused(&without_job).contains("has 0 jobs and announces 1"));
+    assert!(refused(&[&lines[..], &lines[end..]].concat()).contains("something follows"));
+    assert!(State::from_bytes(SNAPSHOT_FORMAT, &bytes[..bytes.len() / 2]).is_err());
+    assert!(State::from_bytes(SNAPSHOT_FORMAT, b"").is_err());
+    let newer = State::from_bytes(SNAPSHOT_FORMAT + 1, &bytes).err().unwrap();
+    assert!(matches!(newer, SnapshotError::Newer(n) if n == SNAPSHOT_FORMAT + 1));
+}
