@@ -522,6 +522,7 @@ impl Attempt {
             preflight,
             freed_at,
             last_end: _,
+            started_from: _,
         } = attempt;
         Attempt {
             no: *no,

@@ -268,6 +268,7 @@ impl Node {
             probation,
             breaker,
             remedy,
+            place: _,
         } = node;
         Node {
             id: name.to_string(),
