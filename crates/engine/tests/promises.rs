@@ -327,6 +327,41 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
+#[test]
+fn what_a_silence_is_under_is_named_in_full_and_must_be_there() {
+    let mut w = unpromised(16);
+    let set = |w: &mut World, under: &str| {
+        let silence = Silence {
+            name: "fans".parse().unwrap(),
+            matcher: Matcher { under: Some(under.into()), ..Matcher::default() },
+            start: w.now,
+            length: Span::hours(1),
+            every: None,
+            by: String::new(),
+            why: String::new(),
+        };
+        w.send(Command::SetSilence { silence: Box::new(silence) })
+    };
+    let kept = |w: &World| {
+        let all = &w.engine.state().slo.silences;
+        all.values().next().and_then(|s| s.matcher.under.clone())
+    };
+    for wrong in ["rack:k99", "node:n9999", "leaf", "feed:nowhere", "pool:nowhere", "sku:h999"] {
+        let no = set(&mut w, wrong).expect_err(wrong);
+        assert_eq!(no.field.as_deref(), Some("match.under"), "{no:?}");
+        assert_eq!(kept(&w), None, "{wrong}");
+    }
+    for (given, whole) in [
+        ("rack:k0", "rack:r/c/s/l0/k0"),
+        ("rack:l0/k0", "rack:r/c/s/l0/k0"),
+        ("rack:r/c/s/l0/k0", "rack:r/c/s/l0/k0"),
+        ("rack:*/k0", "rack:*/k0"),
+    ] {
+        assert!(set(&mut w, given).is_ok(), "{given}");
+        assert_eq!(kept(&w).as_deref(), Some(whole));
+    }
+}
+
 fn errors(w: &mut World, good: u64, total: u64) {
     let (sli, scope) = (Sli::ApiAvailability, Scope::default());
     let c = Counted { sli, scope, good, total, cause: None, at: None };
