@@ -198,6 +198,26 @@ pub fn automation_stopped(reason: &str, since: Time) -> Condition {
     }
 }
 
+/// Nodes are left alone because the log was restored from a backup.
+#[must_use]
+pub fn nodes_protected(since: Time) -> Condition {
+    // How many they are is in `muster health`, not in its words: it moves.
+    Condition {
+        urgency: Urgency::Page,
+        summary: "nodes are protected after a restored backup; nothing starts there until \
+                  reconciled: muster node reconcile NODE"
+            .to_owned(),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "control-plane:protected".to_owned(),
+            Topic::ControlPlane,
+            "nodes-protected",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
 /// Remedies wait for an operator's word.
 #[must_use]
 pub fn approvals_wait(count: u64, since: Time) -> Option<Condition> {

@@ -12,10 +12,11 @@ use muster_engine::State as Site;
 use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
-use muster_model::node::Stage;
+use muster_model::node::{Node, Stage};
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Findings told in one summary.
 const FINDINGS: usize = 100;
@@ -120,6 +121,15 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let some = |n: usize, one: &str, many: &str| {
         if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
     };
+    let held = |n: &&Arc<Node>| n.protected && n.stage != Stage::Retired;
+    let protected = s.nodes.values().filter(held).count();
+    if whole && protected > 0 {
+        let nodes = some(protected, "node is protected", "nodes are protected");
+        bad.push(format!(
+            "{nodes} after a restored backup; nothing starts there until reconciled: \
+             `muster nodes --state protected`, then `muster node reconcile NODE`"
+        ));
+    }
     if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
         bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
     }
