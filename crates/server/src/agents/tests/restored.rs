@@ -6,7 +6,7 @@ use muster_link::pki::{Identity, new_request};
 use muster_link::tls::{Trust, client_config};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
-use muster_model::job::{JobState, SlotEnd};
+use muster_model::job::{JobState, SlotEnd, Verdict};
 use muster_model::policy::{OnJoin, SitePolicy};
 use muster_model::units::Span;
 
@@ -136,6 +136,9 @@ async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its
     assert_eq!(s.job(job).state, JobState::Running, "nothing is concluded");
     s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
     s.until(|st| st.jobs[&job].state == JobState::Queued).await;
+    let ended = s.job(job).past.last().cloned().unwrap();
+    assert_eq!(ended.verdict, Verdict::Platform, "{ended:?}");
+    assert!(ended.reason.starts_with("the log was restored from a backup"), "{}", ended.reason);
     let next = line.hear_of(|m| match m {
         FromServer::Desired { runs, .. } => Some(runs),
         _ => None,
