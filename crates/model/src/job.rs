@@ -309,7 +309,7 @@ impl fmt::Display for StopReason {
                 SlotEnd::Failed { exit } => write!(f, "{exit} on {node}"),
                 SlotEnd::Unstartable { reason } => write!(f, "could not start on {node}: {reason}"),
                 // The node has nothing to do with it.
-                end @ SlotEnd::NodeFault { reason, .. } if end.was_restored() => {
+                SlotEnd::NodeFault { reason, kind: NodeFaultKind::Restored } => {
                     write!(f, "{reason} (node {node})")
                 }
                 SlotEnd::NodeFault { reason, .. } => write!(f, "node {node} failed it: {reason}"),
