@@ -54,8 +54,8 @@ impl Bond {
     }
 }
 
-/// What findings of one place must have in common beside it. A rack that loses its power and a
-/// network card that fails in it are two things. A tie goes to the earlier one.
+/// What findings of one place must have in common beside it: a leaf that is lost and a GPU that
+/// fails there are two things. A tie goes to the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Family {
     /// What nodes are connected to: network, power, cooling, the host itself.
