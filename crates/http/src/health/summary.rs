@@ -247,6 +247,10 @@ mod tests {
     fn judged(a: Alert, whole: bool) -> (String, Vec<String>) {
         let mut site = Site::default();
         site.slo.alerts.insert(a.id.clone(), a);
+        judged_site(&site, whole)
+    }
+
+    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
         let mut out = HealthSummary {
             kind: Kind::Health,
             state: String::new(),
@@ -262,8 +266,27 @@ mod tests {
             spares_left: 0,
             spares: 0,
         };
-        judge(&site, &mut out, whole, Time(0));
+        judge(site, &mut out, whole, Time(0));
         (out.state, out.reasons)
+    }
+
+    #[test]
+    fn nodes_that_are_protected_come_first() {
+        let node: Node = serde_json::from_value(json!({"name": "n1", "stage": "ready",
+            "reachable": true, "protected": true, "address": "", "host": "", "machine": "",
+            "boot": "", "enrolled_at": 0, "changed_at": 0, "version": 1,
+            "inventory": {"cpu_model": "", "cpus": 8, "memory": "1GiB", "kernel": ""},
+            "location": {"region": "eu", "cluster": "c", "spine": "s", "leaf": "l", "rack": "r",
+                "nvlink": "n1", "feed": "A"}}))
+        .unwrap();
+        let mut site = Site::default();
+        site.nodes.insert(node.name.clone(), Arc::new(node));
+        let page = alert("page", "firing");
+        site.slo.alerts.insert(page.id.clone(), page);
+        let (state, reasons) = judged_site(&site, true);
+        assert_eq!(state, "bad");
+        assert!(reasons[0].starts_with("1 node is protected after a restored backup"));
+        assert!(reasons[0].contains("muster node reconcile"), "{reasons:?}");
     }
 
     #[test]
