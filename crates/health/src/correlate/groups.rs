@@ -104,6 +104,8 @@ impl Fit<'_> {
         let ((a, b), (c, d)) = (self.dice(), than.dice());
         let order = (a * d).cmp(&(c * b)).reverse();
         let order = order.then(self.bond.cmp(&than.bond)).then(self.size.cmp(&than.size));
+        // Of two families on the same nodes the one that says more of them.
+        let order = order.then(than.group.len().cmp(&self.group.len()));
         let order = order.then(self.rank().cmp(&than.rank())).then(self.cause.cmp(&than.cause));
         order.is_lt()
     }

@@ -294,6 +294,15 @@ fn unrelated_faults_of_one_place_are_not_one() {
 }
 
 #[test]
+fn heat_goes_with_what_it_does_to_gpus() {
+    let fleet = Fleet::new(512);
+    let mut notes: Vec<Note> = (100..104).map(|i| Note(i, "thermal", s(i), None)).collect();
+    notes.extend((100..104).map(|i| Note(i, "gpu-fault", 10 + s(i), None)));
+    let found = causes(&fleet, &notes);
+    assert_eq!((found.len(), found[0].2), (1, 8), "{found:?}");
+}
+
+#[test]
 fn a_small_fleet_has_leaves_too() {
     let fleet = Fleet::new(16);
     // One leaf is everything here; three of four nodes of a rack are enough.
