@@ -177,9 +177,12 @@ impl SharedStore {
 
     fn note(&self, node: &NodeName, site: &SiteState) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stored) = inner.0.get_mut(node) {
-            stored.site = site.clone();
-        }
+        let Some(stored) = inner.0.get_mut(node) else { return };
+        // An earlier end of the log counts after a reconcile: that is written down with the next
+        // flush. All else of it may lag.
+        let earlier = site.seq < stored.site.seq;
+        stored.site = site.clone();
+        inner.1 |= earlier;
     }
 
     /// Writes the file when an identity is new, or when told to.

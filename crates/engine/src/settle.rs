@@ -373,8 +373,10 @@ fn verdict(why: &StopReason) -> Verdict {
         StopReason::SlotFailed { end, .. } => match end {
             SlotEnd::Failed { exit } if killed(exit) => Verdict::Unknown,
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
-            // A server or an agent was away, not the hardware.
-            end if end.had_no_server() || end.is_agent_anew() => Verdict::Platform,
+            // A server or an agent was away, or the log was restored: not the hardware.
+            end if end.had_no_server() || end.is_agent_anew() || end.was_restored() => {
+                Verdict::Platform
+            }
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
         },
     }

@@ -327,6 +327,82 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
+#[test]
+fn what_a_silence_is_under_is_named_in_full_and_must_be_there() {
+    let mut w = unpromised(16);
+    let set = |w: &mut World, under: &str| {
+        let silence = Silence {
+            name: "fans".parse().unwrap(),
+            matcher: Matcher { under: Some(under.into()), ..Matcher::default() },
+            start: w.now,
+            length: Span::hours(1),
+            every: None,
+            by: String::new(),
+            why: String::new(),
+        };
+        w.send(Command::SetSilence { silence: Box::new(silence) })
+    };
+    let kept = |w: &World| {
+        let all = &w.engine.state().slo.silences;
+        all.values().next().and_then(|s| s.matcher.under.clone())
+    };
+    for wrong in ["rack:k99", "node:n9999", "leaf", "feed:nowhere", "pool:nowhere", "sku:h999"] {
+        let no = set(&mut w, wrong).expect_err(wrong);
+        assert_eq!(no.field.as_deref(), Some("match.under"), "{no:?}");
+        assert_eq!(kept(&w), None, "{wrong}");
+    }
+    for (given, whole) in [
+        ("rack:k0", "rack:r/c/s/l0/k0"),
+        ("rack:l0/k0", "rack:r/c/s/l0/k0"),
+        ("rack:r/c/s/l0/k0", "rack:r/c/s/l0/k0"),
+        ("rack:*/k0", "rack:*/k0"),
+    ] {
+        assert!(set(&mut w, given).is_ok(), "{given}");
+        assert_eq!(kept(&w).as_deref(), Some(whole));
+    }
+}
+
+#[test]
+fn nodes_that_are_protected_are_a_page_until_they_are_reconciled() {
+    let mut w = unpromised(4);
+    w.ok(Command::NodeConnected {
+        node: node(1),
+        machine: "m1".into(),
+        boot: "boot".into(),
+        address: "10.0.0.1".into(),
+        host: "h1".into(),
+        inventory: Box::new(w.engine.state().nodes[&node(1)].inventory.clone()),
+        observed: Vec::new(),
+        ended_ago: Vec::new(),
+        ahead: true,
+    });
+    w.sleep(Span::mins(5));
+    let all = open(&w);
+    let page = all.iter().find(|a| a.kind == "nodes-protected").expect("an alert");
+    assert_eq!(page.urgency, Urgency::Page);
+    assert!(page.summary.contains("muster node reconcile"), "{}", page.summary);
+    w.ok(Command::Reconcile { node: node(1) });
+    w.sleep(Span::mins(5));
+    assert!(open(&w).iter().all(|a| a.kind != "nodes-protected"), "{:#?}", open(&w));
+}
+
+#[test]
+fn automation_that_stopped_itself_is_one_page() {
+    let mut w = unpromised(64);
+    // Spread over the racks, so that none of them explains it.
+    for i in 0..32 {
+        let n = node(i % 8 * 8 + i / 8);
+        let hot = SeenFinding::new("thermal", Entity::Node(n), Severity::Critical, w.now);
+        w.ok(Command::FindingsSeen { findings: vec![hot] });
+        w.pass(Span::secs(1));
+    }
+    assert!(w.engine.state().health.automation.stopped.is_some());
+    w.sleep(Span::mins(5));
+    let kinds: Vec<String> = open(&w).into_iter().map(|a| a.kind).collect();
+    assert!(kinds.iter().any(|k| k == "automation-stopped"), "{kinds:?}");
+    assert!(kinds.iter().all(|k| k != "detector-storm"), "{kinds:?}");
+}
+
 fn errors(w: &mut World, good: u64, total: u64) {
     let (sli, scope) = (Sli::ApiAvailability, Scope::default());
     let c = Counted { sli, scope, good, total, cause: None, at: None };

@@ -315,6 +315,30 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[test]
+fn what_depends_on_a_wait_is_not_judged_by_the_present() {
+    let mut w = world(Role::Operator);
+    let job = w.gang(1, 8);
+    let vars = BTreeMap::from([("node".to_owned(), w.nodes_of(job)[0].to_string())]);
+    let state = w.engine.state().clone();
+    let none = |_: &muster_runbook::Look| None;
+    let plan = rehearse(state, "empty-it", &vars, &ann(Role::Operator), w.now, &none).unwrap();
+    assert_eq!(plan.steps[0].outcome.word(), "pass");
+    assert_eq!(plan.steps[2].outcome.word(), "cannot know yet", "{plan:?}");
+    assert_eq!(plan.outcome, RunOutcome::Resolved);
+}
+
+#[test]
+fn approvals_are_not_over_because_automation_runs() {
+    let w = World::new(2, 8);
+    let state = w.engine.state().clone();
+    let none = |_: &muster_runbook::Look| None;
+    let vars = BTreeMap::new();
+    let plan = rehearse(state, "approvals-wait", &vars, &Actor::system(), w.now, &none).unwrap();
+    assert_eq!(plan.steps[0].saw, "automation.approvals is 0; expected: is 1 or more");
+    assert_eq!(plan.outcome, RunOutcome::Resolved, "nothing is pending approval");
+}
+
+#[test]
 fn every_book_on_the_shelf_can_be_rehearsed() {
     let mut w = World::new(8, 8);
     let job = w.gang(1, 8);
@@ -343,6 +367,7 @@ fn whatever_an_alert_can_be_about_has_a_book() {
     let topics = [
         "automation-stopped",
         "approvals-wait",
+        "nodes-protected",
         "cannot-write",
         "part-panicked",
         "clock-set",
@@ -352,7 +377,7 @@ fn whatever_an_alert_can_be_about_has_a_book() {
     for kind in muster_health::modes::MODES.iter().map(|m| m.code).chain(topics) {
         assert!(books.find(kind).is_some(), "no book serves {kind}");
     }
-    assert_eq!(books.find("approvals-wait").as_deref(), Some("automation-stopped"));
+    assert_eq!(books.find("approvals-wait").as_deref(), Some("approvals-wait"));
     assert_eq!(books.find("no-such-thing"), None);
     // And can be followed by that word: the run is of the book.
     let mut w = w;

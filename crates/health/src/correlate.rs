@@ -7,8 +7,9 @@
 //! blame the file system. All others of weight (degraded or worse) are explained by groups of nodes,
 //! the best first, until none explains what is left:
 //!
-//! - A *place* (leaf, rack, NVLink domain, feed, spine): findings of any kind within
-//!   [`WINDOW`].
+//! - A *place* (leaf, rack, NVLink domain, feed, spine): findings of related kinds within
+//!   [`WINDOW`]: of what nodes are connected to, or of their GPUs. One that holds nearly the whole
+//!   fleet explains nothing, unless nearly all of it fails.
 //! - What is *managed* alike (version, SKU, pool): findings of one kind within [`LONG`], and far
 //!   more often than among all other nodes, so that what everybody has explains nothing.
 //! - *Work* (job, template, image): findings that work can bring about, within [`LONG`].

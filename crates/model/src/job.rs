@@ -308,6 +308,10 @@ impl fmt::Display for StopReason {
             StopReason::SlotFailed { node, end } => match end {
                 SlotEnd::Failed { exit } => write!(f, "{exit} on {node}"),
                 SlotEnd::Unstartable { reason } => write!(f, "could not start on {node}: {reason}"),
+                // The node has nothing to do with it.
+                SlotEnd::NodeFault { reason, kind: NodeFaultKind::Restored } => {
+                    write!(f, "{reason} (node {node})")
+                }
                 SlotEnd::NodeFault { reason, .. } => write!(f, "node {node} failed it: {reason}"),
                 SlotEnd::Ok | SlotEnd::Stopped => write!(f, "ended early on {node}"),
             },

@@ -1,10 +1,11 @@
 //! What operators choose about scheduling. Data in the log, so that a replay with another
 //! policy is a replay with other data.
 
+use crate::near::closest;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The site's scheduling policy. Every field has a default that is safe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -358,6 +359,42 @@ impl Default for Hazard {
     }
 }
 
+/// What a site has today that a policy can name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SiteNames {
+    /// Kinds of GPU.
+    pub skus: BTreeSet<String>,
+    /// Pools of nodes.
+    pub pools: BTreeSet<String>,
+    /// Power feeds.
+    pub feeds: BTreeSet<String>,
+    /// Racks, by their whole path and by their last name.
+    pub racks: BTreeSet<String>,
+}
+
+impl SitePolicy {
+    /// What of the policy matches nothing of a site, in words: a slip, or of a time to come.
+    #[must_use]
+    pub fn unmatched(&self, site: &SiteNames) -> Vec<String> {
+        let mut named: Vec<(String, &String, &BTreeSet<String>)> = Vec::new();
+        for (i, r) in self.remedies.rules.iter().enumerate() {
+            let field = |what: &str| format!("remedies.rules[{i}].{what}");
+            named.extend(r.sku.iter().map(|s| (field("sku"), s, &site.skus)));
+            named.extend(r.pool.iter().map(|p| (field("pool"), p, &site.pools)));
+        }
+        named.extend(self.power.feeds.keys().map(|f| ("power.feeds".to_owned(), f, &site.feeds)));
+        named.extend(self.power.racks.keys().map(|r| ("power.racks".to_owned(), r, &site.racks)));
+        let unknown = named.into_iter().filter(|(_, name, known)| !known.contains(*name));
+        let words = unknown.map(|(field, name, known)| {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let near = closest(name, &known).map(|n| format!("; did you mean `{n}`?"));
+            let near = near.unwrap_or_default();
+            format!("{field}: `{name}` matches nothing of this site today{near}")
+        });
+        words.collect()
+    }
+}
+
 /// Most budgets of feeds, and of racks.
 const MAX_BUDGETS: usize = 10_000;
 
@@ -418,5 +455,50 @@ impl SitePolicy {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> SitePolicy {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_rule_names_a_failure_mode_that_there_is() {
+        let of = |kind: &str| {
+            let rule = format!(r#"{{"kind":"{kind}","ladder":["watch"]}}"#);
+            policy(&format!(r#"{{"remedies":{{"rules":[{rule}]}}}}"#)).check()
+        };
+        for known in ["ecc-uncorrectable", "ecc-*", "*"] {
+            assert_eq!(of(known), Ok(()), "{known}");
+        }
+        for wrong in ["ecc-uncorectable", "ecx-*", ""] {
+            let no = of(wrong).unwrap_err();
+            assert_eq!(no.field, "remedies.rules[0].kind");
+            assert!(no.message.contains("no failure mode"), "{no:?}");
+        }
+        let near = of("ecc-uncorectable").unwrap_err().hint.unwrap();
+        assert!(near.contains("did you mean `ecc-uncorrectable`?"), "{near}");
+    }
+
+    #[test]
+    fn what_matches_nothing_of_a_site_is_named() {
+        let text = r#"{"remedies":{"rules":[{"sku":"h999","pool":"train","ladder":["watch"]}]},
+            "power":{"feeds":{"A":1000},"racks":{"rack99":1000,"r/c/s/l/k1":1000}}}"#;
+        let set = |all: &[&str]| all.iter().map(|s| (*s).to_owned()).collect();
+        let site = SiteNames {
+            skus: set(&["h100-sxm"]),
+            pools: set(&["train"]),
+            feeds: set(&["A", "B"]),
+            racks: set(&["r/c/s/l/k1", "k1"]),
+        };
+        let said = policy(text).unmatched(&site);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("remedies.rules[0].sku: `h999` matches nothing"), "{said:?}");
+        assert!(said[1].starts_with("power.racks: `rack99` matches nothing"), "{said:?}");
+        assert_eq!(SitePolicy::default().unmatched(&SiteNames::default()), Vec::<String>::new());
     }
 }

@@ -1,6 +1,8 @@
 //! What is done about a finding: remedies, the policy they follow, and the limits they keep.
 
+use crate::failure_mode::FailureMode;
 use crate::names::NodeName;
+use crate::near::closest;
 use crate::qualification::Level;
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};
@@ -394,6 +396,9 @@ impl Remedies {
             return Err(problem("remedies.rules", message, hint));
         }
         for (i, r) in self.rules.iter().enumerate() {
+            if let Some(kind) = r.kind.as_ref().filter(|k| !is_known(k)) {
+                return Err(unknown_kind(i, kind));
+            }
             if r.ladder.is_empty() {
                 let field = format!("remedies.rules[{i}].ladder");
                 return Err(problem(&field, "it is empty", "name at least one action, like watch"));
@@ -426,6 +431,23 @@ impl Remedies {
         }
         Ok(())
     }
+}
+
+/// Is it a failure mode, or the beginning of some?
+fn is_known(kind: &str) -> bool {
+    match kind.strip_suffix('*') {
+        Some(start) => FailureMode::ALL.iter().any(|m| m.code().starts_with(start)),
+        None => FailureMode::is_one_of(kind, FailureMode::ALL),
+    }
+}
+
+fn unknown_kind(rule: usize, kind: &str) -> SpecProblem {
+    let known: Vec<&str> = FailureMode::ALL.iter().map(|m| m.code()).collect();
+    let near = closest(kind.trim_end_matches('*'), &known);
+    let near = near.map(|n| format!("did you mean `{n}`? ")).unwrap_or_default();
+    let message = format!("there is no failure mode `{kind}`");
+    let hint = format!("{near}`muster failure-modes` lists them");
+    problem(&format!("remedies.rules[{rule}].kind"), message, hint)
 }
 
 /// What is done about a failure mode somewhere.

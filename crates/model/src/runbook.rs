@@ -111,6 +111,8 @@ pub enum StepOutcome {
     Answered,
     /// Somebody passed over it.
     Skipped,
+    /// It cannot be known yet: it depends on what a dry run only takes as done.
+    Assumed,
 }
 
 impl StepOutcome {
@@ -118,12 +120,13 @@ impl StepOutcome {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            StepOutcome::Holds => "holds",
-            StepOutcome::HoldsNot => "does not hold",
+            StepOutcome::Holds => "pass",
+            StepOutcome::HoldsNot => "fail",
             StepOutcome::Done => "done",
             StepOutcome::Refused => "refused",
             StepOutcome::Answered => "answered",
             StepOutcome::Skipped => "skipped",
+            StepOutcome::Assumed => "cannot know yet",
         }
     }
 }

@@ -70,8 +70,12 @@ looks! {
     AutomationState "automation.state" None, "running, stopped or off";
     /// Nodes that it has out of service.
     AutomationOut "automation.out" None, "a number";
+    /// Remediations that are pending approval.
+    AutomationApprovals "automation.approvals" None, "a number";
     /// Nodes that are not heard.
     FleetLost "fleet.lost" None, "a number";
+    /// Nodes that are protected after a restored backup.
+    FleetProtected "fleet.protected" None, "a number";
     /// Nodes that serve.
     FleetReady "fleet.ready" None, "a number";
     /// Spare nodes that serve and are idle.

@@ -12,6 +12,7 @@ macro_rules! shelf {
 
 shelf! {
     "agent-hang"
+    "approvals-wait"
     "automation-stopped"
     "bad-version"
     "certificate-ends"
@@ -33,6 +34,7 @@ shelf! {
     "no-spares"
     "node-killer"
     "node-lost"
+    "nodes-protected"
     "nvlink"
     "pcie"
     "power-brake"

@@ -36,6 +36,16 @@ const OWN: &[FailureMode] = &[
     FailureMode::HANG,
 ];
 
+/// What takes away all that stands below it. Other troubles of a place explain their own findings,
+/// and nothing else that is wrong there.
+const LOSSES: &[FailureMode] = &[
+    FailureMode::LEAF_LOSS,
+    FailureMode::RACK_LOSS,
+    FailureMode::FEED_LOSS,
+    FailureMode::NODE_LOST,
+    FailureMode::LINK_DOWN,
+];
+
 /// How the site stands while something is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
@@ -108,10 +118,11 @@ pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
     }
     let page = worst?.min(i.severity) == Severity::Critical;
     let key = format!("incident:{}", i.id);
+    let place = matches!(i.cause, Entity::Domain(..) | Entity::Feed(_));
     Some(Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
         summary: i.summary.clone(),
-        explains: true,
+        explains: !place || FailureMode::is_one_of(&i.kind, LOSSES),
         link: format!("/incidents/{}", i.id),
         ..condition(key, Topic::Incident, &i.kind, i.cause.clone(), i.began_at)
     })
@@ -192,6 +203,26 @@ pub fn automation_stopped(reason: &str, since: Time) -> Condition {
             "automation:stopped".to_owned(),
             Topic::Automation,
             "automation-stopped",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
+/// Nodes are left alone because the log was restored from a backup.
+#[must_use]
+pub fn nodes_protected(since: Time) -> Condition {
+    // How many they are is in `muster health`, not in its words: it moves.
+    Condition {
+        urgency: Urgency::Page,
+        summary: "nodes are protected after a restored backup; nothing starts there until \
+                  reconciled: muster node reconcile NODE"
+            .to_owned(),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "control-plane:protected".to_owned(),
+            Topic::ControlPlane,
+            "nodes-protected",
             Entity::Site,
             since,
         )
@@ -499,6 +530,11 @@ mod tests {
         let a = changes[0].alert();
         assert_eq!((a.urgency, a.count, a.members.len()), (Urgency::Page, 65, 64));
         assert_eq!((a.runbook.as_str(), a.link.as_str()), ("/runbooks/leaf-loss", "/incidents/99"));
+        // GPUs that fall off the bus on a leaf do not explain that nodes of it are lost.
+        all.pop();
+        let gpus = Incident { kind: "gpu-off-bus".to_owned(), ..loss };
+        all.push(incident(&gpus, Some(Severity::Critical)).unwrap());
+        assert!(decide(T0, &all, &BTreeMap::new(), &site).len() > 1);
         // A finding about the feed explains them as well.
         all.pop();
         let feed = found(70, "feed-loss", "feed:A", Severity::Critical);

@@ -22,6 +22,8 @@ pub struct Site {
     pub drifted: u64,
     /// Those that no topology places.
     pub unplaced: u64,
+    /// Those that are protected after a restored backup.
+    pub protected: u64,
     /// Nodes held as spares.
     pub spares: u64,
     /// Jobs that ended well, of those that are remembered.
@@ -166,6 +168,12 @@ pub fn checks(s: &Site) -> Vec<Check> {
             "scan them where they are built",
         ),
         check(
+            (IN, "reconciled", "no node is protected after a restored backup"),
+            (s.nodes > 0).then_some(s.protected == 0),
+            format!("{} are protected: nothing starts there", of(s.protected)),
+            "muster nodes --state protected, then muster node reconcile NODE",
+        ),
+        check(
             (IN, "objectives", "SLOs are measured"),
             Some(s.stated && s.counted > 0),
             match s.stated {
@@ -294,10 +302,11 @@ mod tests {
         let missing: Vec<_> = all.iter().filter(|c| c.state == State::Missing).collect();
         assert!(is_ready(&all), "{missing:#?}");
         assert!(all.iter().any(|c| c.state == State::Unknown));
-        let failing = Site { failing: vec!["am".into()], drifted: 1, ..site };
+        let failing = Site { failing: vec!["am".into()], drifted: 1, protected: 2, ..site };
         let all = checks(&failing);
         let found = |code: &str| all.iter().find(|c| c.code == code).unwrap().found.clone();
         assert_eq!(found("receivers"), "am cannot be notified");
+        assert_eq!(found("reconciled"), "2 of 4 nodes are protected: nothing starts there");
         assert_eq!(found("versions"), "1 of 4 nodes differ from nodes like them");
         assert!(!is_ready(&all));
     }

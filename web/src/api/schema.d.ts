@@ -5507,7 +5507,7 @@ export interface components {
          * @description Which fault of a node ended a slot.
          * @enum {string}
          */
-        NodeFaultKind: "no_server" | "ranks_gone" | "agent_restarted" | "may_still_run" | "other";
+        NodeFaultKind: "no_server" | "ranks_gone" | "agent_restarted" | "may_still_run" | "restored" | "other";
         /** @description A job on a node. */
         NodeJob: {
             /** @description GPUs it holds here, by index. */

@@ -30,6 +30,7 @@ const TONES: Record<string, Tone> = {
   holds_not: 'bad',
   refused: 'bad',
   skipped: 'plain',
+  assumed: 'plain',
 };
 
 /** What the API's words are called here. */
@@ -38,6 +39,7 @@ const WORDS: Record<string, string> = {
   waiting: 'pending',
   holds: 'pass',
   holds_not: 'fail',
+  assumed: 'cannot know yet',
 };
 
 function Tag({ word }: { word: string }) {

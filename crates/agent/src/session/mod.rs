@@ -184,8 +184,10 @@ impl Session {
     /// Writes down how far we have seen, now and then.
     fn save_site(&mut self, now_please: bool) {
         let (saved, at) = &self.site_saved;
-        // Another site or leader must never be forgotten; how far the log went may lag.
-        let grave = (&saved.site, saved.epoch) != (&self.site.site, self.site.epoch);
+        // Another site or leader must never be forgotten, nor that an earlier end of the log counts;
+        // how far the log went may lag.
+        let grave = (&saved.site, saved.epoch) != (&self.site.site, self.site.epoch)
+            || self.site.seq < saved.seq;
         let due = *saved != self.site && at.elapsed() >= Duration::from_secs(5);
         if self.stored.is_none() || !(grave || due || (now_please && *saved != self.site)) {
             return;

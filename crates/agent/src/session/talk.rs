@@ -234,6 +234,10 @@ impl Session {
                 if protected {
                     tracing::warn!(node = %self.config.node, server = %seq, seen = %self.site.seq,
                         "the server knows less than this node has seen; everything stays as it is");
+                } else {
+                    // What counts from here on is this server's log. After a reconcile it ends
+                    // earlier than what this node saw in a life of the log that is lost.
+                    self.site.seq = seq;
                 }
                 *beats = Some(self.beats(heartbeat, telemetry, now));
                 self.save_site(true);

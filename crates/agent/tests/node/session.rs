@@ -1,6 +1,6 @@
 //! Agents against a scripted server.
 
-use crate::server::{Server, run};
+use crate::server::{Conn, Server, run};
 use crate::support::{LONG, key, shim};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
@@ -37,6 +37,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_node_without_identity_and_token_says_what_to_do,
         what_is_not_named_is_stopped_and_what_is_unknown_is_told,
         an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew,
+        a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log,
         a_certificate_is_renewed_before_it_ends,
         pretended_work_lives_on_the_nodes_clock,
         a_simulated_node_crashes_and_comes_back_with_a_new_boot,
@@ -361,6 +362,59 @@ pub(crate) fn an_end_that_was_not_taken_in_is_told_again_when_the_server_decides
         server.greet(&mut conn, 1).await;
         conn.desire(1, Vec::new()).await;
         assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log() {
+    /// Everything that was said before is taken in: a real node refuses to break.
+    async fn settle(conn: &mut Conn) {
+        let fault = Inject::Crash { down: Span::secs(1) };
+        conn.say(&FromServer::Inject { fault }).await;
+        while !matches!(conn.next().await, FromAgent::Injected { .. }) {}
+    }
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (conn, _) = server.welcome(1).await;
+        agent.stop().await;
+        drop(conn);
+        let path = dir.path().join("site.json");
+        let mut site: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(site["seq"].is_number(), "{site}");
+        site["seq"] = 907.into();
+        std::fs::write(&path, site.to_string()).unwrap();
+        let restored = |protected| FromServer::Welcome {
+            site: server.site.clone(),
+            epoch: Epoch(5_000_000),
+            seq: Seq(584),
+            heartbeat: Span(100),
+            telemetry: Span(100),
+            protected,
+        };
+        let agent = node(&server, dir.path(), true);
+        let mut conn = server.accept().await;
+        assert_eq!(conn.hello().await.seq, Seq(907));
+        conn.say(&restored(true)).await;
+        settle(&mut conn).await;
+        agent.stop().await;
+        drop(conn);
+        let agent = node(&server, dir.path(), true);
+        let mut conn = server.accept().await;
+        assert_eq!(conn.hello().await.seq, Seq(907), "nobody has decided yet");
+        conn.say(&restored(true)).await;
+        // As after `muster node reconcile`: welcomed on the same line.
+        conn.say(&restored(false)).await;
+        conn.desire(5_000_000, Vec::new()).await;
+        settle(&mut conn).await;
+        agent.stop().await;
+        drop(conn);
+        let agent = node(&server, dir.path(), true);
+        let mut conn = server.accept().await;
+        let hello = conn.hello().await;
+        assert_eq!((hello.seq, hello.epoch), (Seq(584), Epoch(5_000_000)));
         agent.stop().await;
     });
 }

@@ -1,8 +1,8 @@
 //! `muster policy`: what operators choose about scheduling.
 
 use clap::{Args, Subcommand};
-use muster_api::{Kind, Policy};
-use muster_model::policy::{Idle, Limits, SitePolicy};
+use muster_api::{Kind, Node, Policy};
+use muster_model::policy::{Idle, Limits, SiteNames, SitePolicy};
 use muster_model::units::Span;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -48,6 +48,13 @@ impl PolicyCmd {
                 let wanted = Arc::new(read(&file)?);
                 let before = client.policy().await?;
                 let changes = changes(&before.policy, &wanted);
+                // Most policies name nothing of the site: then it need not be asked.
+                if !wanted.unmatched(&SiteNames::default()).is_empty() {
+                    let nodes = client.all_nodes(None).await?;
+                    for line in wanted.unmatched(&names(&nodes)) {
+                        output::note(&format!("warning: {line}"));
+                    }
+                }
                 if dry_run {
                     let version = before.version;
                     let would = Policy { kind: Kind::Policy, version, policy: wanted };
@@ -60,6 +67,20 @@ impl PolicyCmd {
         }
         Ok(0)
     }
+}
+
+/// What the site has that a policy can name.
+fn names(nodes: &[Node]) -> SiteNames {
+    let mut out = SiteNames::default();
+    for n in nodes {
+        let (at, pool) = (&n.location, &n.inventory.pool);
+        out.skus.insert(n.sku.clone());
+        out.pools.insert(if pool.is_empty() { "default".to_owned() } else { pool.clone() });
+        out.feeds.insert(at.feed.clone());
+        let path = [&at.region, &at.cluster, &at.spine, &at.leaf, &at.rack].map(String::as_str);
+        out.racks.extend([path.join("/"), at.rack.clone()]);
+    }
+    out
 }
 
 fn read(file: &Path) -> Result<SitePolicy, Fail> {

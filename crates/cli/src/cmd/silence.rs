@@ -50,7 +50,7 @@ struct Create {
     /// Alerts about this thing, such as node:hgx-0001
     #[arg(long)]
     entity: Option<String>,
-    /// Alerts about this thing and what is part of it, such as leaf:eu/c1/s1/l2
+    /// Alerts about this thing and what is part of it, such as rack:rack03 or leaf:eu/c1/s1/l2
     #[arg(long)]
     under: Option<String>,
     /// Only pages or only tickets

@@ -222,6 +222,37 @@ fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
 }
 
 #[test]
+fn a_node_that_was_reconciled_stays_so_through_restarts() {
+    let mut c = Cluster::server(&[]);
+    c.restart();
+    let _agent = Agent::join(&c, &c);
+    let data = c.data();
+    let file = c.path("site.backup").display().to_string();
+    c.muster(&["store", "backup", &file, "--data-dir", &data]).code(0);
+    // The lost part of the log is longer than what the new life writes here.
+    for i in 0..40 {
+        let job = c.submit(&["--", "echo", &i.to_string()]);
+        c.muster(&["wait", &job]).code(0);
+    }
+    c.kill();
+    for ending in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(c.path(&format!("data/muster.db{ending}")));
+    }
+    c.muster(&["store", "restore", &file, "--data-dir", &data]).code(0);
+    c.restart();
+    until("the node is back, and protected", || c.nodes_in("protected") == 1);
+    c.muster(&["node", "reconcile", "n1"]).code(0);
+    let job = c.submit(&["--", "true"]);
+    c.muster(&["wait", &job]).code(0);
+    c.kill();
+    c.restart();
+    // It runs only where the node came back as one that takes work.
+    let job = c.submit(&["--", "true"]);
+    until("the node takes work", || is(&c, &job, "succeeded"));
+    assert_eq!(c.nodes_in("protected"), 0);
+}
+
+#[test]
 fn after_the_loss_of_the_whole_log_nodes_come_back_held_and_what_they_run_goes_on() {
     let mut c = Cluster::server(&[]);
     c.restart();

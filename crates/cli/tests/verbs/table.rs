@@ -185,6 +185,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("alerts escalate nope", 3, "no alert nope"),
     ("silence list", 0, "nothing is silenced"),
     ("silence create x --length nonsense", 2, "--length"),
+    ("silence create x --under rack:nope --length 1h", 3, "has no rack:nope"),
     ("silence end nope", 3, "no silence nope"),
     ("routing show", 0, ""),
     ("routing apply nope.yaml", 2, "nope.yaml"),

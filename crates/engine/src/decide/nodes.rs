@@ -657,6 +657,7 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
         if n.stage == Stage::Ready && n.qualified.is_none() && idle {
             qualify::on_join(e, name);
         }
+        e.consider_reconciled(name);
     }
     Ok(Answer::Done)
 }

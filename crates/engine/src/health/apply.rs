@@ -204,7 +204,10 @@ impl State {
                 let from = m.step;
                 m.step = *step;
                 m.why.clone_from(why);
-                m.since = r.at;
+                // It waits for as long as it did before: only the reason in words is another.
+                if from != *step || !held {
+                    m.since = r.at;
+                }
                 m.until = *until;
                 m.act = act.or(m.act);
                 if m.taken.len() < STEPS_KEPT && !held {

@@ -2,7 +2,7 @@
 
 use super::apply::in_group;
 use super::held::is_work;
-use super::limits::PAGE_AGAIN;
+use super::limits::{PAGE_AGAIN, STOPPED};
 use crate::Engine;
 use crate::qualify::{self, CAN};
 use crate::state::HealthBook;
@@ -42,7 +42,10 @@ impl HealthBook {
                 && *told == title
                 && a.at + PAGE_AGAIN >= i.opened_at
             {
-                return Some(detail.rsplit_once("; ").map_or(detail.as_str(), |(_, held)| held));
+                let held = detail.rsplit_once("; ").map_or(detail.as_str(), |(_, held)| held);
+                // That is over once it runs again.
+                let over = held.starts_with(STOPPED) && self.automation.stopped.is_none();
+                return (!over).then_some(held);
             }
         }
         None

@@ -224,6 +224,12 @@ impl Engine {
         }
     }
 
+    /// A node was reconciled: what was found there meanwhile is acted on.
+    pub(crate) fn consider_reconciled(&mut self, node: &NodeName) {
+        let open: Vec<u64> = self.state.health.open_on(node).map(|f| f.id).collect();
+        self.consider_again(&open);
+    }
+
     /// The breaker of a group has closed: what is still open of the incidents that have the group
     /// as their cause is each node's own again.
     pub(super) fn group_is_open_to_work(&mut self, cause: &Entity) {

@@ -184,6 +184,12 @@ fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
             "it is not pending approval",
         ));
     }
+    if e.state.nodes.get(&r.node).is_some_and(|n| n.protected) {
+        return Err(conflict(
+            format!("node {} is protected after a restored backup: nothing is done there", r.node),
+            format!("`muster node reconcile {}` first", r.node),
+        ));
+    }
     if r.step == RemedyStep::Approval && r.action == Action::Drain {
         let hint = format!("`muster node return {}` says so explicitly", r.node);
         return Err(conflict(format!("node {} cannot be tested", r.node), hint));

@@ -36,7 +36,8 @@ impl Engine {
         first: Verdict,
     ) -> Attribution {
         // It is known what ended it, whatever else is wrong with its nodes.
-        if matches!(why, StopReason::SlotFailed { end, .. } if end.is_agent_anew()) {
+        if matches!(why, StopReason::SlotFailed { end, .. } if end.is_agent_anew() || end.was_restored())
+        {
             return Attribution { verdict: first, findings: Vec::new(), reason: why.to_string() };
         }
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The same page is not sent again within this.
 pub(super) const PAGE_AGAIN: Span = Span::hours(1);
+/// What holds everything back while automation is stopped, before its reason.
+pub(super) const STOPPED: &str = "automation is stopped";
 /// How long somebody has to be told.
 const PAGE_WITHIN: Span = Span::hours(24);
 
@@ -31,7 +33,7 @@ impl Engine {
     /// Why the machine may not take a node by itself now, whatever for; none: it may.
     pub(crate) fn machine_held(&mut self, n: &Node) -> Option<String> {
         if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("automation is stopped: {}", s.reason));
+            return Some(format!("{STOPPED}: {}", s.reason));
         }
         if self.state.policy.remedies.mode(Action::Drain) == Mode::Approve {
             return Some("pending approval by the policy".into());
@@ -60,7 +62,7 @@ impl Engine {
             return None;
         }
         if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("automation is stopped: {}", s.reason));
+            return Some(format!("{STOPPED}: {}", s.reason));
         }
         self.work.groups = None;
         let book = &self.state.health;

@@ -30,7 +30,8 @@ impl Engine {
         }
         let Some(node) = self.node_of(f) else { return };
         let Some(n) = self.state.nodes.get(&node).cloned() else { return };
-        if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
+        // On a node that is protected nothing is done before it is reconciled.
+        if matches!(n.stage, Stage::Retired | Stage::Enrolled) || n.protected {
             return;
         }
         let proof = self.proof(f);
@@ -151,7 +152,7 @@ impl Engine {
     pub(super) fn step_remedy(&mut self, id: u64) -> bool {
         let Some(r) = self.state.health.remedies.get(&id).cloned() else { return false };
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return false };
-        if r.outcome.is_some() {
+        if r.outcome.is_some() || n.protected {
             return false;
         }
         let held = (r.step == RemedyStep::Proposed && r.action.takes_node())

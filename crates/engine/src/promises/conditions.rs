@@ -9,6 +9,7 @@ use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
+use muster_model::node::Stage;
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use muster_slo::conditions::{self, Standing};
@@ -32,6 +33,10 @@ impl Engine {
                 let of = worst.entry(i).or_insert(f.seen.severity);
                 *of = f.seen.severity.max(*of);
             }
+            // That automation has stopped says it already, with why.
+            if f.seen.kind == FailureMode::DETECTOR_STORM && stopped.is_some_and(|s| !s.word) {
+                continue;
+            }
             let Some(c) = conditions::finding(f, standing) else { continue };
             // A job that takes its nodes down is the cause, not they.
             let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
@@ -48,6 +53,9 @@ impl Engine {
             // Whoever stopped it knows.
             let urgency = if stop.word { Urgency::Ticket } else { told.urgency };
             out.push(Condition { urgency, ..told });
+        }
+        if s.nodes.values().any(|n| n.protected && n.stage != Stage::Retired) {
+            out.push(conditions::nodes_protected(s.lives.last().map_or(now, |l| l.at)));
         }
         let waiting = || s.health.live_remedies().filter(|r| r.step == RemedyStep::Approval);
         let since = waiting().map(|r| r.since).min().unwrap_or(now);

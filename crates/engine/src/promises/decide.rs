@@ -154,7 +154,10 @@ fn set_silence(e: &mut Engine, req: &Request, silence: &Silence) -> Result<Answe
         )
         .hint("end some that are not needed: `muster silence end NAME`"));
     }
-    let silence = Silence { by: req.actor.name.clone(), ..silence.clone() };
+    let mut silence = Silence { by: req.actor.name.clone(), ..silence.clone() };
+    if let Some(under) = &mut silence.matcher.under {
+        *under = e.state.resolve_under(under)?;
+    }
     if known != Some(&silence) {
         e.emit(None, Event::SilenceSet { silence: Box::new(silence) });
     }

@@ -7,6 +7,7 @@ mod apply;
 mod conditions;
 mod decide;
 mod look;
+mod under;
 mod watch;
 
 pub(crate) use decide::decide;

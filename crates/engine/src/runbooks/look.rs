@@ -181,6 +181,11 @@ fn of_fleet(s: &State, look: &Look) -> Value {
         Look::AutomationOut => {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
+        Look::AutomationApprovals => {
+            let waits = |r: &&Arc<Remedy>| r.step == RemedyStep::Approval;
+            number(s.health.live_remedies().filter(waits).count())
+        }
+        Look::FleetProtected => number(nodes().filter(|n| n.protected).count()),
         Look::FleetLost => number(nodes().filter(|n| !n.reachable).count()),
         Look::FleetReady => number(nodes().filter(|n| serves(n)).count()),
         Look::FleetSpares => number(nodes().filter(|n| s.is_ready_spare(n)).count()),

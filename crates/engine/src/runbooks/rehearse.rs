@@ -39,7 +39,8 @@ pub struct Rehearsed {
 
 /// Says what each step of a book would see and do for somebody. Questions are answered as the book
 /// assumes, waits are taken to end well, and acts are tried on the copy: a refusal is the one that
-/// a real run would get.
+/// a real run would get. What comes after such an answer or wait and is not so now cannot be known
+/// yet: the present says nothing about it.
 ///
 /// # Errors
 /// A [`Refusal`] when there is no such book, or its variables are missing.
@@ -56,6 +57,8 @@ pub fn rehearse(
     let (book, ..) = open(&e, name, vars)?;
     let mut out = Rehearsed { steps: Vec::new(), outcome: RunOutcome::Unresolved };
     let (mut no, mut seen) = (1, BTreeSet::new());
+    // Something was taken as done that takes time, or a person.
+    let mut later = false;
     while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
         let mut chose = None;
         let (outcome, saw, would) = match &step.what {
@@ -68,9 +71,11 @@ pub fn rehearse(
                 let holds = t.bound.holds(&value);
                 match (&step.what, holds) {
                     (What::Wait(_, span), false) => {
+                        later = true;
                         let would = format!("wait up to {span} until {}", t.words());
-                        (StepOutcome::Holds, saw(t, &value), would)
+                        (StepOutcome::Assumed, saw(t, &value), would)
                     }
+                    (_, false) if later => (StepOutcome::Assumed, saw(t, &value), String::new()),
                     (_, true) => (StepOutcome::Holds, saw(t, &value), String::new()),
                     (_, false) => (StepOutcome::HoldsNot, saw(t, &value), String::new()),
                 }
@@ -89,6 +94,7 @@ pub fn rehearse(
                 }
             }
             What::Ask(a) => {
+                later = true;
                 chose = Some(a.assume.clone());
                 let all: Vec<&str> = a.choices.iter().map(|c| c.text.as_str()).collect();
                 let would = format!("ask: {} ({})", fill(&a.question, vars), all.join("; "));

@@ -39,7 +39,7 @@ pub(crate) fn live() -> World {
     let name: muster_model::names::Label = "fans".parse().unwrap();
     let silence = Silence {
         name: name.clone(),
-        matcher: Matcher { under: Some("rack:r/c/s/l0/k0".into()), ..Matcher::default() },
+        matcher: Matcher { under: Some("rack:r/c/s0/l0/k0".into()), ..Matcher::default() },
         start: w.now,
         length: Span::hours(1),
         every: None,

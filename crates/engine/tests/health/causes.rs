@@ -173,7 +173,7 @@ fn sick_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
 #[test]
 fn findings_beyond_those_that_are_listed_count_once() {
     let mut w = able(32);
-    let kinds = ["gpu-off-bus", "ecc-uncorrectable", "pcie-replay", "thermal", "link-flap"];
+    let kinds = ["gpu-off-bus", "ecc-uncorrectable", "pcie-replay", "thermal", "nvlink-errors"];
     let at = w.now;
     let mut findings = Vec::new();
     for kind in kinds {

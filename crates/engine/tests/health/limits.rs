@@ -51,6 +51,47 @@ fn a_limit_stops_pages_and_shows_what_waits() {
 }
 
 #[test]
+fn what_is_held_back_waits_since_it_began_to_whatever_the_reason_says() {
+    let mut w = able(16);
+    for i in [0, 4, 8] {
+        xid79(&mut w, &node(i));
+    }
+    let before = remedy(&w, &node(8)).unwrap();
+    assert_eq!(before.step, RemedyStep::Proposed);
+    // One node fewer: the limit counts another fleet.
+    w.ok(Command::Retire { node: node(15) });
+    w.sleep(Span::mins(3));
+    let after = remedy(&w, &node(8)).unwrap();
+    assert_eq!((after.step, after.since), (RemedyStep::Proposed, before.since));
+    assert_ne!(after.why, before.why);
+}
+
+#[test]
+fn nothing_is_done_about_a_protected_node_until_it_is_reconciled() {
+    let mut w = able(16);
+    let n = node(3);
+    let connect = Command::NodeConnected {
+        node: n.clone(),
+        machine: "m3".into(),
+        boot: "boot".into(),
+        address: "10.0.0.3".into(),
+        host: "h3".into(),
+        inventory: Box::new(of(&w, &n).inventory.clone()),
+        observed: Vec::new(),
+        ended_ago: Vec::new(),
+        ahead: true,
+    };
+    w.ok(connect);
+    xid79(&mut w, &n);
+    w.sleep(Span::mins(5));
+    assert!(w.engine.state().health.open_on(&n).next().is_some(), "it is known");
+    assert!(remedy(&w, &n).is_none() && acts(&w, &n).is_empty(), "and nothing is done");
+    w.ok(Command::Reconcile { node: n.clone() });
+    assert!(remedy(&w, &n).is_some());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_approved_remedy_passes_the_limit() {
     let mut w = able(16);
     xid79(&mut w, &node(0));

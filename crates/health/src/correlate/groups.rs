@@ -19,6 +19,9 @@ const RATE: f64 = 0.02;
 const DAY: f64 = 86_400_000.0;
 /// Inside a group hits must be so many times as frequent as outside.
 const TIMES: u64 = 5;
+/// A place is a part of the fleet where one node for so many of it stands elsewhere. Of one that
+/// holds nearly all nodes nobody can say that others are spared.
+const ELSEWHERE: u64 = 4;
 /// Causes told at once.
 const CAUSES_MAX: usize = 64;
 
@@ -51,12 +54,38 @@ impl Bond {
     }
 }
 
-/// A group, and a kind of finding where only one counts.
-type Key<'a> = (Bond, Entity, Option<&'a str>);
+/// What findings of one place must have in common beside it: a leaf that is lost and a GPU that
+/// fails there are two things. A tie goes to the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    /// What nodes are connected to: network, power, cooling, the host itself.
+    Surroundings,
+    /// GPUs, their memory, links, bus and driver.
+    Devices,
+    /// Not told apart: one kind only, or whatever work brings about.
+    Any,
+}
+
+impl Family {
+    /// Heat and power do harm to GPUs as to nodes.
+    fn has(self, class: FaultClass) -> bool {
+        use FaultClass::{Bus, Driver, Gpu, Link, Memory, Power, Thermal};
+        match self {
+            Family::Any => true,
+            _ if matches!(class, Power | Thermal) => true,
+            Family::Devices => matches!(class, Bus | Driver | Gpu | Link | Memory),
+            Family::Surroundings => !Family::Devices.has(class),
+        }
+    }
+}
+
+/// A group, the family of findings that counts, and their kind where only one does.
+type Key<'a> = (Bond, Entity, Family, Option<&'a str>);
 
 struct Fit<'a> {
     bond: Bond,
     cause: Entity,
+    family: Family,
     kind: Option<&'a str>,
     group: Vec<Seen<'a>>,
     nodes: u32,
@@ -75,6 +104,8 @@ impl Fit<'_> {
         let ((a, b), (c, d)) = (self.dice(), than.dice());
         let order = (a * d).cmp(&(c * b)).reverse();
         let order = order.then(self.bond.cmp(&than.bond)).then(self.size.cmp(&than.size));
+        // Of two families on the same nodes the one that says more of them.
+        let order = order.then(than.group.len().cmp(&self.group.len()));
         let order = order.then(self.rank().cmp(&than.rank())).then(self.cause.cmp(&than.cause));
         order.is_lt()
     }
@@ -112,29 +143,33 @@ fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
     if let Some(p) = &s.hit.place {
         let at = p.location;
         // A node that no topology names claims no closeness.
+        let mut places = Vec::new();
         if at.is_placed() {
-            for level in [Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink] {
-                keys.push((Bond::Place, Entity::domain(level, p.node, at), None));
-            }
+            let levels = [Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink];
+            places.extend(levels.map(|level| Entity::domain(level, p.node, at)));
         }
-        if let Some(feed) = at.known_feed() {
-            keys.push((Bond::Place, Entity::Feed(feed.to_owned()), None));
+        places.extend(at.known_feed().map(|feed| Entity::Feed(feed.to_owned())));
+        for family in [Family::Surroundings, Family::Devices] {
+            if family.has(s.class) {
+                keys.extend(places.iter().map(|e| (Bond::Place, e.clone(), family, None)));
+            }
         }
         let kind = Some(s.hit.kind);
         for (c, v) in p.versions {
-            keys.push((Bond::Managed, Entity::Version(c.clone(), v.clone()), kind));
+            let version = Entity::Version(c.clone(), v.clone());
+            keys.push((Bond::Managed, version, Family::Any, kind));
         }
         if !p.sku.is_empty() {
-            keys.push((Bond::Managed, Entity::Sku(p.sku.to_owned()), kind));
+            keys.push((Bond::Managed, Entity::Sku(p.sku.to_owned()), Family::Any, kind));
         }
         if !p.pool.is_empty() {
-            keys.push((Bond::Managed, Entity::Pool(p.pool.to_owned()), kind));
+            keys.push((Bond::Managed, Entity::Pool(p.pool.to_owned()), Family::Any, kind));
         }
     }
     if by_work(s.class) && s.hit.severity >= Severity::Degraded {
         let job = s.hit.attempt.map(|a| Entity::Job(a.job));
         for e in [job, s.hit.template.clone(), s.hit.image.clone()].into_iter().flatten() {
-            keys.push((Bond::Work, e, None));
+            keys.push((Bond::Work, e, Family::Any, None));
         }
     }
     keys
@@ -154,8 +189,8 @@ pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<C
     let mut out = Vec::new();
     while out.len() < CAUSES_MAX {
         let mut best: Option<Fit<'_>> = None;
-        for ((bond, cause, kind), group) in &groups {
-            let fit = fit(*bond, cause, *kind, group, &left, size(cause), site);
+        for (key, group) in &groups {
+            let fit = fit(key, group, &left, size(&key.1), site);
             if let Some(f) = fit
                 && best.as_ref().is_none_or(|b| f.is_better(b))
             {
@@ -177,7 +212,7 @@ pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<C
 
 /// The group with what came shortly before and after its densest time.
 fn with_late<'a>(best: &Fit<'a>, groups: &BTreeMap<Key<'a>, Vec<Seen<'a>>>) -> Vec<Seen<'a>> {
-    let key = (best.bond, best.cause.clone(), best.kind);
+    let key = (best.bond, best.cause.clone(), best.family, best.kind);
     let ends = best.group.first().zip(best.group.last());
     let Some(((first, last), all)) = ends.zip(groups.get(&key)) else {
         return best.group.clone();
@@ -188,14 +223,13 @@ fn with_late<'a>(best: &Fit<'a>, groups: &BTreeMap<Key<'a>, Vec<Seen<'a>>>) -> V
 
 /// The group's densest time, if chance does not explain it.
 fn fit<'a>(
-    bond: Bond,
-    cause: &Entity,
-    kind: Option<&'a str>,
+    key: &Key<'a>,
     hits: &[Seen<'a>],
     left: &[Seen<'a>],
     size: u32,
     site: u32,
 ) -> Option<Fit<'a>> {
+    let (bond, cause, family, kind) = (key.0, &key.1, key.2, key.3);
     let group = densest(hits, bond.span());
     let (first, last) = group.first().zip(group.last())?;
     let inside = nodes_of(&group);
@@ -223,6 +257,7 @@ fn fit<'a>(
             && s.hit.at <= to
             && !known[s.no as usize]
             && kind.is_none_or(|k| s.hit.kind == k)
+            && family.has(s.class)
             && (bond != Bond::Work || by_work(s.class));
         if counts {
             known[s.no as usize] = true;
@@ -230,10 +265,11 @@ fn fit<'a>(
         }
     }
     let site = site.max(size).max(nodes + out);
-    let fit = || Fit { bond, cause: cause.clone(), kind, group, nodes, size, all: nodes + out };
+    let all = nodes + out;
+    let fit = || Fit { bond, cause: cause.clone(), family, kind, group, nodes, size, all };
     let others = u64::from(site - size);
-    if others == 0 && bond == Bond::Place {
-        // What everybody has explains nothing, unless everybody fails: all but a tenth.
+    if others * ELSEWHERE < u64::from(size) && bond == Bond::Place {
+        // What nearly everybody has explains nothing, unless everybody fails: all but a tenth.
         return (u64::from(nodes) * 10 >= u64::from(size) * 9).then(fit);
     }
     // Half a hit is added outside, so that a few nodes without any prove nothing.

@@ -266,6 +266,43 @@ fn half_of_everything_is_not_a_place() {
 }
 
 #[test]
+fn a_place_with_nearly_all_nodes_is_no_cause() {
+    // 16 nodes under one spine, and one that stands elsewhere.
+    let mut fleet = Fleet::new(17);
+    fleet.nodes[16].1 = Location::unplaced(&fleet.nodes[16].0);
+    let half: Vec<Note> =
+        (0..8).map(|i| Note(i / 2 * 4 + i % 2, "gpu-off-bus", s(i), None)).collect();
+    assert_eq!(causes(&fleet, &half), vec![]);
+    // All of them fail: that has one cause, and a card that fails as well is not of it.
+    let mut all: Vec<Note> = (0..16).map(|i| Note(i, "gpu-off-bus", s(i), None)).collect();
+    let found = causes(&fleet, &all);
+    assert_eq!(found.len(), 1, "{found:?}");
+    all.push(Note(11, "nic-missing", 20, None));
+    assert_eq!(causes(&fleet, &all), found);
+}
+
+#[test]
+fn unrelated_faults_of_one_place_are_not_one() {
+    let fleet = Fleet::new(512);
+    let mut notes: Vec<Note> = (100..104).map(|i| Note(i, "node-lost", s(i), None)).collect();
+    let rack = one("rack:eu/c1/s0/l6/r25", "rack-loss", 4);
+    notes.push(Note(101, "gpu-off-bus", 102, None));
+    assert_eq!(causes(&fleet, &notes), rack);
+    // Heat goes with either.
+    notes.push(Note(102, "thermal", 103, None));
+    assert_eq!(causes(&fleet, &notes), one("rack:eu/c1/s0/l6/r25", "rack-loss", 5));
+}
+
+#[test]
+fn heat_goes_with_what_it_does_to_gpus() {
+    let fleet = Fleet::new(512);
+    let mut notes: Vec<Note> = (100..104).map(|i| Note(i, "thermal", s(i), None)).collect();
+    notes.extend((100..104).map(|i| Note(i, "gpu-fault", 10 + s(i), None)));
+    let found = causes(&fleet, &notes);
+    assert_eq!((found.len(), found[0].2), (1, 8), "{found:?}");
+}
+
+#[test]
 fn a_small_fleet_has_leaves_too() {
     let fleet = Fleet::new(16);
     // One leaf is everything here; three of four nodes of a rack are enough.

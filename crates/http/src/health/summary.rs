@@ -12,10 +12,11 @@ use muster_engine::State as Site;
 use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
-use muster_model::node::Stage;
+use muster_model::node::{Node, Stage};
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Findings told in one summary.
 const FINDINGS: usize = 100;
@@ -120,6 +121,15 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let some = |n: usize, one: &str, many: &str| {
         if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
     };
+    let held = |n: &&Arc<Node>| n.protected && n.stage != Stage::Retired;
+    let protected = s.nodes.values().filter(held).count();
+    if whole && protected > 0 {
+        let nodes = some(protected, "node is protected", "nodes are protected");
+        bad.push(format!(
+            "{nodes} after a restored backup; nothing starts there until reconciled: \
+             `muster nodes --state protected`, then `muster node reconcile NODE`"
+        ));
+    }
     if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
         bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
     }
@@ -237,6 +247,10 @@ mod tests {
     fn judged(a: Alert, whole: bool) -> (String, Vec<String>) {
         let mut site = Site::default();
         site.slo.alerts.insert(a.id.clone(), a);
+        judged_site(&site, whole)
+    }
+
+    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
         let mut out = HealthSummary {
             kind: Kind::Health,
             state: String::new(),
@@ -252,8 +266,27 @@ mod tests {
             spares_left: 0,
             spares: 0,
         };
-        judge(&site, &mut out, whole, Time(0));
+        judge(site, &mut out, whole, Time(0));
         (out.state, out.reasons)
+    }
+
+    #[test]
+    fn nodes_that_are_protected_come_first() {
+        let node: Node = serde_json::from_value(json!({"name": "n1", "stage": "ready",
+            "reachable": true, "protected": true, "address": "", "host": "", "machine": "",
+            "boot": "", "enrolled_at": 0, "changed_at": 0, "version": 1,
+            "inventory": {"cpu_model": "", "cpus": 8, "memory": "1GiB", "kernel": ""},
+            "location": {"region": "eu", "cluster": "c", "spine": "s", "leaf": "l", "rack": "r",
+                "nvlink": "n1", "feed": "A"}}))
+        .unwrap();
+        let mut site = Site::default();
+        site.nodes.insert(node.name.clone(), Arc::new(node));
+        let page = alert("page", "firing");
+        site.slo.alerts.insert(page.id.clone(), page);
+        let (state, reasons) = judged_site(&site, true);
+        assert_eq!(state, "bad");
+        assert!(reasons[0].starts_with("1 node is protected after a restored backup"));
+        assert!(reasons[0].contains("muster node reconcile"), "{reasons:?}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ fn facts(s: &Engine) -> Site {
             s.health.open().filter(|f| f.seen.kind == FailureMode::CONFIG_DRIFT).count(),
         ),
         unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
+        protected: count(nodes().filter(|n| n.protected).count()),
         spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),
         succeeded: count(s.jobs.values().filter(|j| j.state == JobState::Succeeded).count()),
         receivers: count(s.slo.routing.receivers.len()),

@@ -45,6 +45,8 @@ pub enum NodeFaultKind {
     AgentRestarted,
     /// Its agent gave it up without having seen that its ranks ended.
     MayStillRun,
+    /// It was gone when the log was restored from a backup in which it ran.
+    Restored,
     /// Any other: the reason says which.
     #[serde(other)]
     Other,
@@ -83,6 +85,12 @@ impl SlotEnd {
         SlotEnd::NodeFault { reason: AGENT_ANEW.to_owned(), kind: NodeFaultKind::AgentRestarted }
     }
 
+    /// The log says that it runs, and it was restored from a backup: it has ended since then.
+    #[must_use]
+    pub fn restored() -> SlotEnd {
+        SlotEnd::NodeFault { reason: RESTORED.to_owned(), kind: NodeFaultKind::Restored }
+    }
+
     /// A fault as older logs and agents report it, by its reason alone: this is the one place that
     /// reads what it says.
     #[must_use]
@@ -90,6 +98,7 @@ impl SlotEnd {
         let kind = match reason.as_str() {
             RANKS_GONE => NodeFaultKind::RanksGone,
             AGENT_ANEW => NodeFaultKind::AgentRestarted,
+            RESTORED => NodeFaultKind::Restored,
             r if r.starts_with(NO_SERVER) => NodeFaultKind::NoServer,
             r if r.starts_with(MAY_RUN) => NodeFaultKind::MayStillRun,
             _ => NodeFaultKind::Other,
@@ -116,6 +125,12 @@ impl SlotEnd {
         self.fault_kind() == Some(NodeFaultKind::AgentRestarted)
     }
 
+    /// Was it gone when the log was restored? That is nobody's failure but Muster's own.
+    #[must_use]
+    pub fn was_restored(&self) -> bool {
+        self.fault_kind() == Some(NodeFaultKind::Restored)
+    }
+
     /// Did it go with its agent? That is explained, though by no finding.
     #[must_use]
     pub fn went_with_agent(&self) -> bool {
@@ -134,6 +149,7 @@ impl SlotEnd {
 const NO_SERVER: &str = "no server for ";
 const RANKS_GONE: &str = "its ranks are gone: the node or its agent started anew";
 const AGENT_ANEW: &str = "its ranks are gone: the agent of the node started anew";
+const RESTORED: &str = "the log was restored from a backup; its ranks are gone";
 const MAY_RUN: &str = "its ranks may still run: ";
 
 /// How logs, snapshots and agents have it: older ones without the kind of a fault.
@@ -182,6 +198,7 @@ mod tests {
             SlotEnd::no_server(Span::mins(5)),
             SlotEnd::ranks_gone(),
             SlotEnd::agent_anew(),
+            SlotEnd::restored(),
             SlotEnd::unproven("the agent's directory is a copy"),
             SlotEnd::Stopped,
         ]

@@ -113,7 +113,7 @@ impl Orders {
             // second time under its number: it is placed anew.
             if was_held && detail.is_some() && ran(&w) {
                 self.hopeless.insert(w.key);
-                news.hopeless.push((w.key, SlotEnd::ranks_gone()));
+                news.hopeless.push((w.key, SlotEnd::restored()));
                 continue;
             }
             self.ask_checkpoint(&w, &mut news);

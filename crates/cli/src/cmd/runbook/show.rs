@@ -1,6 +1,7 @@
 //! Books and runs for people.
 
 use muster_api::{Runbook, RunbookDryRun, RunbookRun, RunbookStep};
+use muster_model::runbook::StepOutcome;
 use muster_model::units::Time;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
@@ -64,7 +65,9 @@ pub(super) fn plan(p: &RunbookDryRun, on: bool) -> String {
             f.text(&format!("     {more}"));
         }
     }
-    f.text(&format!("and be {}", p.outcome.word()));
+    let unknown = p.steps.iter().any(|s| s.outcome == StepOutcome::Assumed);
+    let proviso = if unknown { ", if what cannot be known yet passes" } else { "" };
+    f.text(&format!("and be {}{proviso}", p.outcome.word()));
     f.0
 }
 

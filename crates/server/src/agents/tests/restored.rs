@@ -6,7 +6,7 @@ use muster_link::pki::{Identity, new_request};
 use muster_link::tls::{Trust, client_config};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
-use muster_model::job::{JobState, SlotEnd};
+use muster_model::job::{JobState, SlotEnd, Verdict};
 use muster_model::policy::{OnJoin, SitePolicy};
 use muster_model::units::Span;
 
@@ -70,6 +70,24 @@ async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_dec
 }
 
 #[tokio::test]
+async fn a_node_that_was_reconciled_is_told_where_the_log_ends_now() {
+    let s = site().await;
+    let mut agent = s.enrolled("n1").await;
+    agent.hello.seq = Seq(1_000_000);
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    let next = line.hear().await;
+    let FromServer::Welcome { protected: false, seq, epoch, .. } = next else { panic!("{next:?}") };
+    assert!(seq < Seq(1_000_000));
+    drop(line);
+    // As it says after a restart of either, with what it wrote down.
+    (agent.hello.seq, agent.hello.epoch) = (seq, epoch);
+    let (_line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: false, .. }), "{welcome:?}");
+}
+
+#[tokio::test]
 async fn ranks_of_a_lost_life_that_end_while_their_node_is_held_do_not_keep_it_from_work() {
     let s = site().await;
     let mut agent = s.enrolled("n1").await;
@@ -118,6 +136,9 @@ async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its
     assert_eq!(s.job(job).state, JobState::Running, "nothing is concluded");
     s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
     s.until(|st| st.jobs[&job].state == JobState::Queued).await;
+    let ended = s.job(job).past.last().cloned().unwrap();
+    assert_eq!(ended.verdict, Verdict::Platform, "{ended:?}");
+    assert!(ended.reason.starts_with("the log was restored from a backup"), "{}", ended.reason);
     let next = line.hear_of(|m| match m {
         FromServer::Desired { runs, .. } => Some(runs),
         _ => None,
