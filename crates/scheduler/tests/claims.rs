@@ -412,8 +412,9 @@ fn one_node_reserved() -> (Life, JobId, Time) {
 #[test]
 fn a_higher_class_does_not_wait_behind_a_reserved_start_of_a_lower_one() {
     let (mut life, wide, told) = one_node_reserved();
-    let equal = life.submit(gang(1, 8).limit(120));
-    assert!(life.waits(equal), "of its own class nobody delays it");
+    let mut equals = life.clone();
+    let equal = equals.submit(gang(1, 8).limit(120));
+    assert!(equals.waits(equal) && equals.told[&wide].at == told, "its own class does");
     let high = life.submit(gang(1, 8).high().limit(120));
     assert!(life.running(high));
     assert_eq!(life.told[&wide].at, told + Span::mins(60), "and it is planned anew");
