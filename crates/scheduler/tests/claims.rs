@@ -383,10 +383,10 @@ fn a_budget_may_cap_instead() {
 fn a_reserved_start_of_a_lower_class_shields_nobody() {
     let mut life = Life::new(fleet(1, 4, 8));
     let running = life.submit(gang(4, 8).low().limit(60));
-    life.pass(Span::mins(10));
+    life.pass(Span::mins(50));
     let queued = life.submit(gang(4, 8).low().limit(60));
     let told = life.told[&queued].at;
-    assert_eq!(told, life.now + Span::mins(50));
+    assert_eq!(told, life.now + Span::mins(10));
     let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
     let p = life.cycle();
     assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);

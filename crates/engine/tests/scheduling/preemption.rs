@@ -359,7 +359,7 @@ fn a_victim_that_ends_by_itself_is_not_requeued() {
 #[test]
 fn a_reserved_start_of_a_lower_class_shields_nobody() {
     let low = |w: &mut World| {
-        let runs = w.run(of(Priority::Low, limited(2, 8, 60)));
+        let runs = w.run(of(Priority::Low, limited(2, 8, 15)));
         rest(w);
         let waits = w.submit(of(Priority::Low, limited(2, 8, 60)));
         assert_eq!(w.job(waits).promise.as_ref().map(|p| p.basis), Some(Basis::Limits));
