@@ -282,7 +282,8 @@ impl Cycle<'_> {
         let Some(work) = self.c.queue.get(job).filter(|_| !f.is_broken(job)) else {
             return false;
         };
-        let q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
+        let mut q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
+        q.who.above = f.overruled_by(work.priority);
         // Most wait for the first of their nodes: no more is looked at then.
         let on = || {
             let asks = q.asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
