@@ -236,7 +236,7 @@ pub(crate) struct Booking {
 }
 
 impl Booking {
-    /// What it keeps, as a share that is compared with what is free.
+    /// What it reserves, as a share that is compared with what is free.
     pub(crate) fn share(&self) -> Ask {
         Ask {
             nodes: 1,

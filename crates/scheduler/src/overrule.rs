@@ -15,7 +15,7 @@ use muster_model::units::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An aggressive promise leaves so much room before it: short work passes meanwhile. More lowers
+/// An aggressive reserved start leaves so much time before it: short work passes meanwhile. More lowers
 /// the mean wait little and lets single waits grow.
 const SLACK: Span = Span::mins(30);
 /// Why a reserved start is later than before, or is none any more.
@@ -100,26 +100,26 @@ impl Cycle<'_> {
                 .filter(|j| !started.contains(j) && !kept.contains_key(j) && !asked.contains(j));
             let Some(t) = open.filter_map(|j| self.c.queue.place(*j)).min() else { return };
             asked.insert(t.job);
-            // What is only gathered for a job in a cycle was promised to nobody.
+            // what is only gathered for a job in a cycle was reserved for nobody.
             if !self.promise(t, &mut hopeless) && self.promised_before(t.job).is_some() {
                 self.out.dropped.push((t.job, OVERRULED.to_string()));
             }
         }
     }
 
-    /// The start that a job was promised before this cycle, as far as the cycle touched it.
+    /// The start that was reserved for a job before this cycle, as far as the cycle touched it.
     fn promised_before(&self, job: JobId) -> Option<Time> {
         self.before.get(&job).and_then(Option::as_ref).map(|(kept, _)| kept.start)
     }
 
-    /// Why a job that was overruled starts later than it was promised, if it does.
+    /// Why a job that was overruled starts later than before, if it does.
     pub(crate) fn why_overruled(&self, job: JobId, at: Time) -> Option<String> {
         let later = self.promised_before(job).is_some_and(|before| at > before);
         (later && self.overruled.contains(&job)).then(|| OVERRULED.to_string())
     }
 }
 
-/// Does a node still carry what is kept there for a job, beside all else?
+/// Does a node still carry what is reserved there for a job, beside all else?
 fn still_carries(e: &Entry, job: JobId, now: Time) -> bool {
     e.book.iter().filter(|b| b.job == job).all(|own| {
         let share = own.share();

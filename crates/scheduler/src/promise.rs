@@ -157,7 +157,7 @@ impl Cycle<'_> {
                 Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
             // It begins when the others are gone.
             q.end = w.ends(self.now + self.policy.preemption.notice);
-            match self.cheapest_room(&w, &mut q) {
+            match self.cheapest_way(&w, &mut q) {
                 Some(room) if room.anybody_leaves() => self.claim(&w, room, &q),
                 found => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
@@ -179,7 +179,7 @@ impl Cycle<'_> {
 
     /// Who leaves for a job: beside the reserved starts of lower classes, or without them where
     /// less is lost then.
-    fn cheapest_room(&self, w: &Work, q: &mut Query<'_>) -> Option<MadeRoom> {
+    fn cheapest_way(&self, w: &Work, q: &mut Query<'_>) -> Option<MadeRoom> {
         let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
         let out = (&self.busy, &going[..]);
         let beside = make_room(self.c, w, q, self.policy, out);

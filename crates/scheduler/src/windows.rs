@@ -46,7 +46,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Does what is kept for another job stand in its way?
+    /// Does what is reserved for another job stand in its way?
     pub(crate) fn heeds(self, b: &Booking) -> bool {
         b.job != self.job && !self.above.is_some_and(|above| b.class.is_some_and(|c| c < above))
     }
