@@ -15,8 +15,8 @@ use muster_model::units::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An aggressive reserved start leaves so much time before it: short work passes meanwhile. More lowers
-/// the mean wait little and lets single waits grow.
+/// An aggressive reserved start leaves so much time before it: short work passes meanwhile. More
+/// lowers the mean wait little and lets single waits grow.
 const SLACK: Span = Span::mins(30);
 /// Why a reserved start is later than before, or is none any more.
 const OVERRULED: &str = "work of a higher priority class takes that capacity";
@@ -88,6 +88,19 @@ impl Cycle<'_> {
         }
     }
 
+    /// Others leave for a job that overruled somebody: it needs less than it took, and those whom it
+    /// overruled are planned once more.
+    pub(crate) fn reopen_overruled(&mut self) {
+        let (kept, started) = (&self.c.fleet.kept, &self.started);
+        let open = self.overruled.iter().copied();
+        let again: Vec<JobId> =
+            open.filter(|j| kept.contains_key(j) && !started.contains(j)).collect();
+        for job in again {
+            self.keep_nothing(job);
+            self.out.promises.retain(|p| p.job != job);
+        }
+    }
+
     /// Those who were overruled get another start, in the order of the queue.
     pub(crate) fn replan_overruled(&mut self) {
         let mut hopeless = BTreeSet::new();
@@ -100,7 +113,7 @@ impl Cycle<'_> {
                 .filter(|j| !started.contains(j) && !kept.contains_key(j) && !asked.contains(j));
             let Some(t) = open.filter_map(|j| self.c.queue.place(*j)).min() else { return };
             asked.insert(t.job);
-            // what is only gathered for a job in a cycle was reserved for nobody.
+            // What is only gathered for a job in a cycle was reserved for nobody.
             if !self.promise(t, &mut hopeless) && self.promised_before(t.job).is_some() {
                 self.out.dropped.push((t.job, OVERRULED.to_string()));
             }

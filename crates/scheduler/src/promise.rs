@@ -234,6 +234,7 @@ impl Cycle<'_> {
         let (start, basis, class) = (self.now, Basis::Preemption, w.priority);
         self.keep(w, Kept { start, end: w.ends(at), nodes: room.nodes, basis, class });
         self.overrule(w, &taken);
+        self.reopen_overruled();
         self.out.promises.retain(|p| p.job != by);
         self.out.promises.push(Promised { job: by, at, nodes, basis, moved: None });
     }

@@ -398,6 +398,19 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     assert!(life.running(critical) && life.waits(queued) && life.waits(running));
 }
 
+#[test]
+fn a_reserved_start_stays_where_a_higher_class_is_over_before_it() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let running = life.submit(gang(4, 8).low().limit(60));
+    life.pass(Span::mins(10));
+    let queued = life.submit(gang(4, 8).low().limit(60));
+    let told = life.told[&queued].at;
+    let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
+    let p = life.cycle();
+    assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
+    assert_eq!(life.told[&queued].at, told, "in 50 minutes: {p:?}");
+}
+
 /// One node is free until both are needed for a normal job that waits.
 fn one_node_reserved() -> (Life, JobId, Time) {
     let mut life = Life::new(fleet(1, 2, 8));
