@@ -9,6 +9,7 @@ use crate::queue::Turn;
 use crate::timeline::{Later, earliest};
 use crate::work::Work;
 use muster_model::ids::JobId;
+use muster_model::job::Basis;
 use muster_model::policy::BackfillMode;
 use muster_model::spec::Priority;
 use muster_model::units::{Span, Time};
@@ -91,10 +92,10 @@ impl Cycle<'_> {
     /// Others leave for a job that overruled somebody: it needs less than it took, and those whom it
     /// overruled are planned once more.
     pub(crate) fn reopen_overruled(&mut self) {
-        let (kept, started) = (&self.c.fleet.kept, &self.started);
-        let open = self.overruled.iter().copied();
-        let again: Vec<JobId> =
-            open.filter(|j| kept.contains_key(j) && !started.contains(j)).collect();
+        let kept = &self.c.fleet.kept;
+        // Not those for whom others leave by now.
+        let limits = |j: &&JobId| kept.get(*j).is_some_and(|k| k.basis == Basis::Limits);
+        let again: Vec<JobId> = self.overruled.iter().filter(limits).copied().collect();
         for job in again {
             self.keep_nothing(job);
             self.out.promises.retain(|p| p.job != job);
