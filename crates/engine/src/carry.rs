@@ -73,6 +73,12 @@ impl Engine {
         for p in plan.promises {
             self.promise(p, broken);
         }
+        for (id, reason) in plan.dropped {
+            let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
+            if job.promise.is_some() {
+                self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+            }
+        }
         for v in plan.victims {
             if let Some(job) = self.state.jobs.get(&v.job).cloned() {
                 self.give_notice(&job, StopReason::Preempted { by: v.by, rank: v.rank }, None);

@@ -1,20 +1,21 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
 use crate::decide::jobs::{admit, named_by};
-use crate::state::State;
 use crate::state::index::{spec_demand, work};
 use crate::state::saves::dir_of;
+use crate::state::{Booked, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Attempt, Basis, Job, JobState, SlotState, Stop, StopReason};
-use muster_model::names::ProjectName;
+use muster_model::job::{Attempt, Basis, Job, JobState, Promise, SlotState, Stop, StopReason};
+use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Reasons, Work, explain};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Puts what stops a job before everything else, whatever the fleet has.
@@ -141,8 +142,11 @@ impl State {
             }
         }
         e.basis += &match e.earliest {
-            Some(_) => format!(
+            Some(t) if t < e.at => format!(
                 "; the early end follows from how long {seen} past jobs ran compared with their limits"
+            ),
+            Some(_) => format!(
+                "; by how long {seen} past jobs ran compared with their limits it starts no earlier"
             ),
             None => format!(
                 "; sooner if jobs end before their limits: of the last {KEEP} jobs of each user too few had a time limit to say how much ({seen} of {ENOUGH})"
@@ -190,8 +194,13 @@ impl State {
         let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         if let Some(p) = &job.promise {
+            let window = self.window_before(p, &job.project, now);
+            let limits = match window {
+                Some(name) => format!("reserved from the end of reservation `{name}`"),
+                None => "reserved by the time limits of what runs".to_owned(),
+            };
             let basis = match p.basis {
-                Basis::Limits => "reserved by the time limits of what runs",
+                Basis::Limits => limits.as_str(),
                 Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
@@ -207,10 +216,18 @@ impl State {
             return Some(out);
         }
         let ranks = self.ranks(now);
-        let (count, first) = self.index.cluster.queue.ahead(id, &ranks, AHEAD_SHOWN);
-        out.ahead_count = u32::try_from(count).unwrap_or(u32::MAX);
+        let queue = &self.index.cluster.queue;
+        // Who is ahead in the queue and has a later reserved start is passed, not waited for.
+        let passed: BTreeSet<JobId> = job.promise.as_ref().map_or_else(BTreeSet::new, |p| {
+            let later = self.index.promised.range((p.at, JobId(u64::MAX))..);
+            later.map(|(_, o)| *o).filter(|o| queue.is_ahead(*o, id, &ranks)).collect()
+        });
+        let (count, first) = queue.ahead(id, &ranks, AHEAD_SHOWN + passed.len());
+        out.ahead_count = u32::try_from(count.saturating_sub(passed.len())).unwrap_or(u32::MAX);
         out.ahead = first
             .into_iter()
+            .filter(|o| !passed.contains(o))
+            .take(AHEAD_SHOWN)
             .map(|o| {
                 let other = self.jobs.get(&o);
                 let higher = other.is_some_and(|j| j.spec.priority > job.spec.priority);
@@ -235,6 +252,22 @@ impl State {
             );
         }
         Some(out)
+    }
+
+    /// The reservation whose end a reserved start waits for: it ends at that very moment on one of
+    /// the nodes, and nothing that runs on them does.
+    fn window_before(&self, p: &Promise, project: &ProjectName, now: Time) -> Option<&Label> {
+        let ends = |b: &&Booked| {
+            let r = &b.reservation;
+            r.window(now).is_some_and(|(_, end)| end == p.at)
+                && !r.projects.contains(project)
+                && self.reserved_nodes(b).iter().any(|n| p.nodes.contains(n))
+        };
+        let found = self.reservations.values().find(ends)?;
+        let running = &self.index.cluster.running;
+        let mut here = p.nodes.iter().flat_map(|n| self.attempts_on(n));
+        let by_limit = here.any(|j| running.get(&j.id).is_some_and(|r| r.until == p.at));
+        (!by_limit).then_some(&found.reservation.name)
     }
 
     /// What would happen to a spec of this actor's, without submitting it.

@@ -35,7 +35,7 @@ mod tick;
 
 pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
 pub use lookup::task;
-pub use permissions::may_see;
+pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, current_step, rehearse, sees};

@@ -5,6 +5,7 @@ use crate::state::State;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::{NodeName, ProjectName};
+use muster_model::spec::Priority;
 use muster_model::tenant::Role;
 
 /// May this actor see things of that project?
@@ -16,6 +17,27 @@ pub fn may_see(actor: &Actor, project: Option<&ProjectName>) -> bool {
         // What belongs to no project (nodes, tokens) is the operators'.
         (Some(_), None) => false,
     }
+}
+
+/// May this actor submit work of that priority class? Work of a high class stops the work of others:
+/// a token that is bound to a project needs an allowance for it, whatever its role.
+///
+/// # Errors
+/// What it may use, and who can change that.
+pub fn may_use_class(state: &State, actor: &Actor, class: Priority) -> Result<(), Refusal> {
+    let Some(project) = &actor.project else { return Ok(()) };
+    let most = state.quotas.max_priority(project);
+    if class <= most {
+        return Ok(());
+    }
+    let (most, asked) = (most.word(), class.word());
+    let message = format!(
+        "priority {asked} is more than project {project} may use: its tokens may use up to {most}"
+    );
+    Err(Refusal::new(RefusalCode::NotAllowed, message).field("priority").hint(format!(
+        "ask for {most}, or let an admin allow `max_priority: {asked}` for the project \
+         (`muster quota apply`)"
+    )))
 }
 
 pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
@@ -32,7 +54,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
                     format!("this token may not use project {p}"),
                 )
                 .field("project")),
-                _ => Ok(()),
+                _ => may_use_class(state, a, spec.priority),
             }
         }
         Command::Cancel { job }
@@ -40,10 +62,18 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Release { job }
         | Command::Requeue { job }
         | Command::RequeueFailed { job }
-        | Command::UpdateJob { job, .. }
         | Command::AskCheckpoint { job } => {
             visible(state, a, *job)?;
             need(a, Role::User, "steer jobs")
+        }
+        Command::UpdateJob { job, priority, .. } => {
+            visible(state, a, *job)?;
+            need(a, Role::User, "steer jobs")?;
+            let has = state.jobs.get(job).map(|j| j.spec.priority);
+            match priority {
+                Some(class) if has != Some(*class) => may_use_class(state, a, *class),
+                _ => Ok(()),
+            }
         }
         Command::SetSecret { project, .. } | Command::DeleteSecret { project, .. } => {
             need(a, Role::User, "change secrets")?;

@@ -127,7 +127,7 @@ fn promises_kept(w: &World) -> Result<(), TestCaseError> {
             Event::JobPromised { job, promise } if promise.basis == Basis::Limits => {
                 standing.insert(*job, promise.at);
             }
-            Event::JobPromised { job, .. } => {
+            Event::JobPromised { job, .. } | Event::PromiseDropped { job, .. } => {
                 standing.remove(job);
             }
             Event::JobPlaced { key, .. } => {

@@ -11,7 +11,7 @@ use muster_api::{
     Explanation, Job, JobArray, JobsQuery, Kind, Progress, RequeueQuery, SubmitQuery, Submitted,
     UpdateJob,
 };
-use muster_engine::{State as Site, task};
+use muster_engine::{State as Site, may_use_class, task};
 use muster_model::job::{Job as ModelJob, JobState};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
@@ -212,7 +212,8 @@ async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
         .aside(&caller.token, move || {
             let now = brain.now();
             brain.read_copy(|s| {
-                let e = s.explain_spec(&spec, &asking.actor.name, now);
+                let e = may_use_class(s, &asking.actor, spec.priority)
+                    .and_then(|()| s.explain_spec(&spec, &asking.actor.name, now));
                 (s.seq, e.map(|e| explanation(s, &asking, None, e)))
             })
         })

@@ -2,7 +2,7 @@
 //! proportion the rest is shared. A tree of any depth; projects hang on its nodes.
 
 use crate::names::{Label, ProjectName};
-use crate::spec::{SpecProblem, Tier, problem};
+use crate::spec::{Priority, SpecProblem, Tier, problem};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +50,10 @@ pub struct Quota {
     /// May a job pass one of the same node that is ahead of it and does not fit?
     #[serde(default, skip_serializing_if = "is_default")]
     pub order: QueueOrder,
+    /// Highest priority class that tokens bound to its projects may use. When absent, what the node
+    /// above it says; `normal` where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_priority: Option<Priority>,
 }
 
 /// An entitlement to GPUs of one kind.
@@ -94,6 +98,22 @@ fn is_default<T: Default + PartialEq>(v: &T) -> bool {
 }
 
 impl Quotas {
+    /// The highest priority class that tokens bound to a project may use: what the nearest node of
+    /// the tree says, from its own upwards. Where none says anything no project stops the work of
+    /// another.
+    #[must_use]
+    pub fn max_priority(&self, project: &ProjectName) -> Priority {
+        let mut at = self.tree.iter().find(|q| q.projects.contains(project));
+        for _ in 0..=MAX_DEPTH {
+            let Some(q) = at else { break };
+            if let Some(most) = q.max_priority {
+                return most;
+            }
+            at = q.parent.as_ref().and_then(|up| self.tree.iter().find(|q| q.name == *up));
+        }
+        Priority::Normal
+    }
+
     /// Checks what can be judged from the tree alone.
     ///
     /// # Errors
@@ -197,6 +217,20 @@ mod tests {
         assert!(q.check().unwrap_err().message.contains("never ends"));
         let q = read(r#"{"tree":[{"name":"a","parent":"x"}]}"#);
         assert_eq!(q.check().unwrap_err().field, "tree[0].parent");
+    }
+
+    #[test]
+    fn the_nearest_node_says_which_classes_a_project_may_use() {
+        let q = read(
+            r#"{"tree":[{"name":"co","max_priority":"high"},
+                {"name":"a","parent":"co","projects":["pa"],"max_priority":"critical"},
+                {"name":"b","parent":"co","projects":["pb"]},
+                {"name":"c","projects":["pc"]}]}"#,
+        );
+        q.check().unwrap();
+        let most = |p: &str| q.max_priority(&p.parse().unwrap());
+        assert_eq!((most("pa"), most("pb")), (Priority::Critical, Priority::High));
+        assert_eq!((most("pc"), most("elsewhere")), (Priority::Normal, Priority::Normal));
     }
 
     #[test]

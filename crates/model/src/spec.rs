@@ -298,6 +298,19 @@ pub enum Priority {
     Critical,
 }
 
+impl Priority {
+    /// What people write for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+            Priority::Critical => "critical",
+        }
+    }
+}
+
 /// Price classes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

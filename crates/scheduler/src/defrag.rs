@@ -85,7 +85,8 @@ fn for_gang(
     for r in &leaving {
         after.end(r.work.job, |_| true);
     }
-    let kept = Kept { start: now, end: FAR, nodes: room.nodes.clone(), basis: Basis::Move };
+    let (nodes, basis) = (room.nodes.clone(), Basis::Move);
+    let kept = Kept { start: now, end: FAR, nodes, basis, class: w.priority };
     after.fleet.keep_ix(w, kept);
     let mut moves = Vec::new();
     for r in leaving {

@@ -178,7 +178,9 @@ impl<'a> Why<'a> {
     ) -> Why<'a> {
         let c = rights.c;
         let wanted: Vec<String> = full.demand.groups.iter().map(ask).collect();
-        let q = Query::new(&c.fleet, w, now, rights.policy.hazard.large_gang, u64::MAX);
+        let mut q = Query::new(&c.fleet, w, now, rights.policy.hazard.large_gang, u64::MAX);
+        // As the plan does: reserved starts of lower classes do not keep it waiting.
+        q.who.above = c.fleet.overruled_by(w.priority);
         let (wanted, out) = (wanted.join(" and "), Explanation::default());
         Why { c, w, full, q, rights, wanted, out }
     }

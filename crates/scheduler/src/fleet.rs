@@ -14,7 +14,7 @@ use muster_model::job::Basis;
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::placement::{GpuSet, Slot};
-use muster_model::spec::GpuPart;
+use muster_model::spec::{GpuPart, Priority};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -112,6 +112,8 @@ pub(crate) struct Kept {
     /// Nodes, in the order of the gang's groups.
     pub(crate) nodes: Vec<u32>,
     pub(crate) basis: Basis,
+    /// Priority class of the job.
+    pub(crate) class: Priority,
 }
 
 /// The fleet, indexed. [`consistent`](Fleet::consistent) rebuilds it and compares.
@@ -133,6 +135,8 @@ pub struct Fleet {
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
     pub(crate) kept: BTreeMap<JobId, Kept>,
+    /// Those of them that give way to work of a higher class, the lowest first.
+    pub(crate) yielding: BTreeSet<(Priority, JobId)>,
     /// Nodes on which room is kept for somebody.
     pub(crate) booked: BTreeSet<Pos>,
     /// Nodes that take new work only where no other fits.
@@ -461,7 +465,7 @@ impl Fleet {
     /// Keeps room for a waiting job: on these nodes, in the order of its groups.
     pub fn keep(&mut self, w: &Work, nodes: &[NodeName], (start, end): (Time, Time), basis: Basis) {
         let found: Vec<u32> = nodes.iter().filter_map(|n| self.find(n)).collect();
-        self.keep_ix(w, Kept { start, end, nodes: found, basis });
+        self.keep_ix(w, Kept { start, end, nodes: found, basis, class: w.priority });
         if let Some(gone) = nodes.iter().find(|n| self.find(n).is_none()) {
             self.broken.insert(w.job, Loss::OutOfService(gone.clone()));
         }
@@ -471,6 +475,9 @@ impl Fleet {
         let job = w.job;
         self.unkeep_silently(job);
         let (start, end) = (kept.start, kept.end);
+        // What others were stopped for is nobody else's.
+        let class = (kept.basis == Basis::Limits).then_some(kept.class);
+        self.yielding.extend(class.map(|c| (c, job)));
         let asks = self.asks(&w.demand, self.lemon_will_do(w));
         let groups = asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
         for (ix, a) in kept.nodes.iter().zip(groups) {
@@ -483,6 +490,7 @@ impl Fleet {
                 part: a.part,
                 cpus: a.cpus,
                 memory: a.memory,
+                class,
             });
             self.booked.insert(e.pos.clone());
             if !e.serving() {
@@ -504,6 +512,7 @@ impl Fleet {
     pub(crate) fn unkeep_silently(&mut self, job: JobId) -> Option<Kept> {
         self.broken.remove(&job);
         let k = self.kept.remove(&job)?;
+        self.yielding.remove(&(k.class, job));
         for ix in &k.nodes {
             if let Some(e) = self.nodes[*ix as usize].as_mut() {
                 e.book.retain(|b| b.job != job);

@@ -228,6 +228,9 @@ impl Course<'_> {
                 changed.push(s.job);
                 self.begin(s);
             }
+            for (job, _) in p.dropped {
+                self.c.fleet.unkeep(job);
+            }
             for k in p.promises {
                 let Some(w) = self.c.queue.get(k.job).cloned() else { continue };
                 // Room that others make is its own at once.

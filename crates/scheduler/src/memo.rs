@@ -3,16 +3,17 @@
 
 use crate::cluster::Cluster;
 use crate::work::Work;
-use muster_model::spec::Tier;
+use muster_model::spec::{Priority, Tier};
 use std::collections::BTreeMap;
 
 /// Jobs that fit or fail alike, whoever they belong to: number of the demand, SKUs that the quota
-/// leaves, and whether a lemon will do.
+/// leaves, whether a lemon will do, and whose reserved starts they need not heed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alike {
     shape: u32,
     skus: u64,
     lemon: bool,
+    above: Option<Priority>,
 }
 
 /// What a cycle has found out already.
@@ -86,5 +87,6 @@ pub(crate) fn alike(c: &Cluster, w: &Work, shape: u32, skus: u64) -> Option<Alik
         && w.elastic.is_none()
         && w.demand.groups.len() == 1
         && !c.fleet.kept.contains_key(&w.job);
-    plain.then(|| Alike { shape, skus, lemon: w.preemptible() })
+    let above = c.fleet.overruled_by(w.priority);
+    plain.then(|| Alike { shape, skus, lemon: w.preemptible(), above })
 }

@@ -8,7 +8,7 @@ use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::placement::{GpuSet, HeldPart, Slot};
-use muster_model::spec::{GpuPart, Group};
+use muster_model::spec::{GpuPart, Group, Priority};
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
 use std::sync::Arc;
@@ -231,6 +231,24 @@ pub(crate) struct Booking {
     pub(crate) part: Option<Part>,
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
+    /// Work of a class above this one need not heed it; none where others were stopped for it.
+    pub(crate) class: Option<Priority>,
+}
+
+impl Booking {
+    /// What it reserves, as a share that is compared with what is free.
+    pub(crate) fn share(&self) -> Ask {
+        Ask {
+            nodes: 1,
+            gpus: self.gpus,
+            part: self.part,
+            cpus: self.cpus,
+            memory: self.memory,
+            skus: u64::MAX,
+            simulated: false,
+            lemon: true,
+        }
+    }
 }
 
 /// What is free: now, or at some time to come.

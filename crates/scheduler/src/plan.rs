@@ -87,6 +87,8 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// Elastic gangs that get another size.
     pub resizes: Vec<Resize>,
+    /// Reserved starts that are taken back without another, and why.
+    pub dropped: Vec<(JobId, String)>,
     /// The cycle stopped at its limit; another one has more to do.
     pub more: bool,
     /// Time alone may change the plan: look again then.
@@ -111,7 +113,7 @@ pub(crate) struct Cycle<'c> {
     /// Jobs that are being started, stopped or resized by this cycle.
     pub(crate) busy: BTreeSet<JobId>,
     /// What was kept for jobs before this cycle and what broke it, to be put back.
-    before: BTreeMap<JobId, Option<(Kept, Option<Loss>)>>,
+    pub(crate) before: BTreeMap<JobId, Option<(Kept, Option<Loss>)>>,
     /// GPUs that started lately, in thousandths, when starts are staggered.
     recent: Option<u64>,
     /// Jobs that wait for nothing but the next window of starts.
@@ -122,6 +124,8 @@ pub(crate) struct Cycle<'c> {
     gathered: Vec<JobId>,
     /// Jobs that give up room that was made for them.
     pub(crate) gave_way: BTreeSet<JobId>,
+    /// Jobs whose reserved start work of a higher class took.
+    pub(crate) overruled: BTreeSet<JobId>,
     memo: Memo,
 }
 
@@ -146,6 +150,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         let_go: false,
         gathered: Vec::new(),
         gave_way: BTreeSet::new(),
+        overruled: BTreeSet::new(),
         memo: Memo::default(),
     };
     if let Some(edge) = cycle.c.fleet.pass_edges(now)
@@ -163,13 +168,14 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         cycle.preempt();
         cycle.grow();
     }
+    cycle.replan_overruled();
     let started = &cycle.started;
     cycle.out.promises.retain(|p| !started.contains(&p.job));
     cycle.c.claims = None;
     cycle.undo();
     // What they gave up is free once their new promise is in the log.
     let gave_way = cycle.out.promises.iter().any(|p| cycle.gave_way.contains(&p.job));
-    cycle.out.more |= cycle.let_go || gave_way;
+    cycle.out.more |= cycle.let_go || gave_way || !cycle.overruled.is_empty();
     cycle.out
 }
 
@@ -276,7 +282,8 @@ impl Cycle<'_> {
         let Some(work) = self.c.queue.get(job).filter(|_| !f.is_broken(job)) else {
             return false;
         };
-        let q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
+        let mut q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
+        q.who.above = f.overruled_by(work.priority);
         // Most wait for the first of their nodes: no more is looked at then.
         let on = || {
             let asks = q.asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
@@ -591,9 +598,11 @@ impl Cycle<'_> {
         let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, skus);
         let own = f.kept.get(&work.job).filter(|k| k.basis != Basis::Limits);
         let placed = own.and_then(|k| place_on(f, &q, &k.nodes).ok()).or_else(|| place(f, &q).ok());
-        let Some(placed) = placed else { return false };
-        self.start(work.clone(), placed);
-        true
+        if let Some(placed) = placed {
+            self.start(work.clone(), placed);
+            return true;
+        }
+        self.start_overruling(work, q)
     }
 
     /// Does a limit of the site stop it?
@@ -627,7 +636,7 @@ impl Cycle<'_> {
         self.out.look_again = Some(self.out.look_again.map_or(t, |a| a.min(t)));
     }
 
-    fn start(&mut self, work: Arc<Work>, placed: Placed) {
+    pub(crate) fn start(&mut self, work: Arc<Work>, placed: Placed) {
         let job = work.job;
         let used: BTreeSet<u32> =
             placed.slots.iter().filter_map(|s| self.c.fleet.find(&s.node)).collect();
@@ -725,7 +734,8 @@ impl Cycle<'_> {
             }
             let q = Query::new(&self.c.fleet, w, self.now, u32::MAX, self.c.quota_skus(w));
             if let Some(nodes) = crate::promise::gathered(&self.c.fleet, &q) {
-                let kept = Kept { start: self.now, end: FAR, nodes, basis: Basis::Limits };
+                let (start, basis, class) = (self.now, Basis::Limits, w.priority);
+                let kept = Kept { start, end: FAR, nodes, basis, class };
                 self.keep(w, kept);
                 self.gathered.push(t.job);
             }

@@ -28,6 +28,17 @@ pub(crate) struct MadeRoom {
     pub(crate) nodes: Vec<u32>,
     /// GPU-milliseconds lost, in thousandths.
     pub(crate) cost: u128,
+    /// On their way out already, for whatever reason: what they give up is used too.
+    coming: Vec<JobId>,
+    /// When the last of those is gone at the latest.
+    pub(crate) coming_by: Time,
+}
+
+impl MadeRoom {
+    /// Must anybody leave who would not leave anyway?
+    pub(crate) fn anybody_leaves(&self) -> bool {
+        !self.victims.is_empty() || !self.shrinks.is_empty()
+    }
 }
 
 /// Somebody who could make room.
@@ -38,6 +49,20 @@ struct Candidate {
     rank: Option<Rank>,
     /// Only slots from here on go (a shrinking gang); all when zero.
     tail: usize,
+    /// It leaves anyway, by then.
+    gone_by: Option<Time>,
+}
+
+impl Candidate {
+    /// Somebody who is stopped.
+    fn stopped(cost: u128, rank: Rank) -> Candidate {
+        Candidate { cost, rank: Some(rank), tail: 0, gone_by: None }
+    }
+
+    /// Somebody who is on the way out: that costs nothing more.
+    fn leaving(by: Time) -> Candidate {
+        Candidate { cost: 0, rank: None, tail: 0, gone_by: Some(by) }
+    }
 }
 
 /// What stopping a job now loses: the work since its last checkpoint, and the restart.
@@ -102,20 +127,30 @@ pub(crate) fn next_rested(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time)
     next
 }
 
-/// Finds the cheapest way to make room for a gang, or none.
+/// Finds the cheapest way to make room for a gang, or none. Where those who leave anyway give up
+/// enough in time, nobody else has to.
+///
+/// `busy`: who is started, stopped or resized by this cycle; `going`: those of them who are stopped.
 pub(crate) fn make_room(
     c: &Cluster,
     w: &Work,
     q: &Query<'_>,
     policy: &SitePolicy,
-    busy: &BTreeSet<JobId>,
+    (busy, going): (&BTreeSet<JobId>, &[JobId]),
 ) -> Option<MadeRoom> {
     let now = q.now;
+    let mut coming: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut shrinking: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut all: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut above = Above::new(c, w);
     for (id, r) in &c.running {
         if r.stopping || busy.contains(id) {
+            // Who should be gone by now is not counted on any more.
+            if r.stopping && r.until > now && r.until < FAR {
+                coming.insert(*id, Candidate::leaving(r.until));
+            } else if going.contains(id) {
+                coming.insert(*id, Candidate::leaving(now + policy.preemption.notice));
+            }
             continue;
         }
         if policy.elastic.enabled
@@ -125,7 +160,7 @@ pub(crate) fn make_room(
             && now.since(r.placed) >= policy.elastic.settle
         {
             let cost = loss(r, policy, now);
-            let shrink = Candidate { cost, rank: None, tail: min as usize };
+            let shrink = Candidate { cost, rank: None, tail: min as usize, gone_by: None };
             shrinking.insert(*id, shrink);
             all.insert(*id, shrink);
         }
@@ -134,8 +169,16 @@ pub(crate) fn make_room(
             && rested
             && let Some(rank) = above.rank(r)
         {
-            let cost = loss(r, policy, now);
-            all.insert(*id, Candidate { cost, rank: Some(rank), tail: 0 });
+            all.insert(*id, Candidate::stopped(loss(r, policy, now), rank));
+        }
+    }
+    if !coming.is_empty() {
+        let enough = search(c, w, q, policy, coming.clone());
+        if enough.is_some() {
+            return enough;
+        }
+        for able in [&mut shrinking, &mut all].into_iter().filter(|able| !able.is_empty()) {
+            able.extend(coming.iter().map(|(id, cand)| (*id, *cand)));
         }
     }
     let first = (!shrinking.is_empty()).then(|| search(c, w, q, policy, shrinking)).flatten();
@@ -153,9 +196,7 @@ pub(crate) fn room_by_leaving(
     let all = may_leave
         .iter()
         .filter_map(|id| c.running.get(id).map(|r| (*id, r)))
-        .map(|(id, r)| {
-            (id, Candidate { cost: loss(r, policy, q.now), rank: Some(Rank::Priority), tail: 0 })
-        })
+        .map(|(id, r)| (id, Candidate::stopped(loss(r, policy, q.now), Rank::Priority)))
         .collect();
     search(c, w, q, policy, all)
 }
@@ -177,7 +218,7 @@ fn search(
         if owners.is_empty() {
             let enough = quota_too(c, w, policy, &able, &mut room, q.now);
             // When nobody would have to leave, room is not what is missing.
-            let anybody = !room.victims.is_empty() || !room.shrinks.is_empty();
+            let anybody = room.anybody_leaves() || !room.coming.is_empty();
             return (enough && anybody && within_budgets(c, q, &room)).then_some(room);
         }
         // Of those whose work would be their own then, only what was found to be borrowed.
@@ -208,7 +249,7 @@ fn within_budgets(c: &Cluster, q: &Query<'_>, room: &MadeRoom) -> bool {
             }
         }
     };
-    for (j, _) in &room.victims {
+    for j in room.victims.iter().map(|(j, _)| j).chain(&room.coming) {
         leave(&mut f, j, None);
     }
     for (j, given) in &room.shrinks {
@@ -485,10 +526,17 @@ fn finish(
 ) -> MadeRoom {
     let mut victims = Vec::new();
     let mut shrinks = Vec::new();
+    let mut coming = Vec::new();
+    let mut coming_by = Time(0);
     let mut cost = 0;
     for j in gone {
         let Some(cand) = able.get(j) else { continue };
         cost += cand.cost;
+        if let Some(by) = cand.gone_by {
+            coming.push(*j);
+            coming_by = coming_by.max(by);
+            continue;
+        }
         match cand.rank {
             Some(rank) => victims.push((*j, rank)),
             None => {
@@ -499,7 +547,7 @@ fn finish(
     }
     let mut nodes: Vec<u32> = chosen.into_iter().collect();
     nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos.clone());
-    MadeRoom { victims, shrinks, nodes, cost }
+    MadeRoom { victims, shrinks, nodes, cost, coming, coming_by }
 }
 
 /// A claim may also need quota back that borrowers hold elsewhere, whatever else ranks them lower:

@@ -6,9 +6,9 @@ use crate::fleet::{Fleet, Kept};
 use crate::node::Entry;
 use crate::place::{Query, place};
 use crate::plan::{Cycle, Promised, Resize, Victim};
-use crate::preempt::{make_room, next_rested};
+use crate::preempt::{MadeRoom, make_room, next_rested};
 use crate::queue::Turn;
-use crate::timeline::{Later, earliest};
+use crate::timeline::Later;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -22,9 +22,6 @@ use std::sync::Arc;
 
 /// Jobs looked at in one cycle for which others may have to make room.
 const CLAIMS: usize = 4;
-/// An aggressive promise leaves so much room before it: short work passes meanwhile. More lowers
-/// the mean wait little and lets single waits grow.
-const SLACK: Span = Span::mins(30);
 /// An aggressive promise moves earlier whenever it can once its job has waited so long.
 const PATIENT: Span = Span::hours(12);
 /// Why a job is promised a later start than when room was made for it.
@@ -49,10 +46,7 @@ impl Cycle<'_> {
         if self.c.fleet.unpowered(&q, |e, a| e.open() && e.capable(a)).is_some() {
             return false;
         }
-        let mut later = earliest(&self.c.fleet, &q, self.now);
-        if let (BackfillMode::Aggressive, Some(l)) = (self.policy.backfill.mode, &later) {
-            later = earliest(&self.c.fleet, &q, l.at + SLACK);
-        }
+        let (later, overrules) = self.soonest(&w, &q, true);
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.hopeless = later.is_none();
         }
@@ -73,17 +67,19 @@ impl Cycle<'_> {
         let had = self.c.fleet.kept.get(&t.job);
         let moves = broken && had.is_some_and(|k| later.at > k.start);
         let moved = moves.then(|| self.c.fleet.why_broken(t.job));
-        self.set_promise(&w, later, moved);
+        self.set_promise(&w, later, moved, overrules);
         true
     }
 
-    fn set_promise(&mut self, w: &Work, later: Later, moved: Option<String>) {
+    fn set_promise(&mut self, w: &Work, later: Later, moved: Option<String>, overrules: bool) {
+        let taken = if overrules { later.nodes.clone() } else { Vec::new() };
         let nodes = self.names(&later.nodes);
         let (job, at, basis) = (w.job, later.at, Basis::Limits);
-        let kept = Kept { start: at, end: w.ends(at), nodes: later.nodes, basis };
-        self.keep(w, kept);
+        let (end, class) = (w.ends(at), w.priority);
+        self.keep(w, Kept { start: at, end, nodes: later.nodes, basis, class });
+        self.overrule(w, &taken);
         let gave_way = self.gave_way.contains(&job).then(|| GAVE_WAY.to_string());
-        let moved = gave_way.or(moved);
+        let moved = gave_way.or(moved).or_else(|| self.why_overruled(job, at));
         self.out.promises.retain(|p| p.job != job);
         self.out.promises.push(Promised { job, at, nodes, basis, moved });
     }
@@ -112,7 +108,8 @@ impl Cycle<'_> {
             return;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
-        let Some(later) = earliest(&self.c.fleet, &q, self.now) else {
+        let (later, overrules) = self.soonest(&w, &q, false);
+        let Some(later) = later else {
             if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
                 b.hopeless = true;
             }
@@ -127,7 +124,7 @@ impl Cycle<'_> {
             Some(k) => later.at < k.start || as_early(k),
         };
         if better {
-            self.set_promise(&w, later, None);
+            self.set_promise(&w, later, None, overrules);
         }
     }
 
@@ -160,11 +157,15 @@ impl Cycle<'_> {
                 Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
             // It begins when the others are gone.
             q.end = w.ends(self.now + self.policy.preemption.notice);
-            match make_room(self.c, &w, &q, self.policy, &self.busy) {
-                Some(room) => self.claim(&w, room),
-                None => {
+            match self.cheapest_way(&w, &mut q) {
+                Some(room) if room.anybody_leaves() => self.claim(&w, room, &q),
+                found => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
-                    let rested = next_rested(self.c, &w, self.policy, self.now);
+                    // What others give up already is waited for, no longer than they may take.
+                    let rested = found.map_or_else(
+                        || next_rested(self.c, &w, self.policy, self.now),
+                        |room| room.coming_by,
+                    );
                     if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
                         b.claimed = Some((mark, rested));
                     }
@@ -174,6 +175,26 @@ impl Cycle<'_> {
                 }
             }
         }
+    }
+
+    /// Who leaves for a job: beside the reserved starts of lower classes, or without them where
+    /// less is lost then.
+    fn cheapest_way(&self, w: &Work, q: &mut Query<'_>) -> Option<MadeRoom> {
+        let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
+        let out = (&self.busy, &going[..]);
+        let beside = make_room(self.c, w, q, self.policy, out);
+        let above = self.c.fleet.overruled_by(w.priority);
+        if above.is_none() {
+            return beside;
+        }
+        q.who.above = above;
+        let alone = make_room(self.c, w, q, self.policy, out);
+        let less = |a: &MadeRoom| beside.as_ref().is_none_or(|b| a.cost < b.cost);
+        if let Some(alone) = alone.filter(less) {
+            return Some(alone);
+        }
+        q.who.above = None;
+        beside
     }
 
     /// Is it worth asking who could make room?
@@ -190,7 +211,7 @@ impl Cycle<'_> {
         (self.policy.preemption.enabled && self.c.anybody_below(w)) || elastic
     }
 
-    fn claim(&mut self, w: &Arc<Work>, room: crate::preempt::MadeRoom) {
+    fn claim(&mut self, w: &Arc<Work>, room: MadeRoom, q: &Query<'_>) {
         let by = w.job;
         for (job, rank) in &room.victims {
             self.busy.insert(*job);
@@ -207,17 +228,19 @@ impl Cycle<'_> {
             self.out.resizes.push(Resize { job: *job, nodes, by: Some(by), on });
         }
         self.keep_quota(w, &room);
-        let at = self.now + self.policy.preemption.notice;
+        let at = (self.now + self.policy.preemption.notice).max(room.coming_by);
         let nodes = self.names(&room.nodes);
-        let basis = Basis::Preemption;
-        let kept = Kept { start: self.now, end: w.ends(at), nodes: room.nodes, basis };
-        self.keep(w, kept);
+        let taken = if q.who.above.is_some() { room.nodes.clone() } else { Vec::new() };
+        let (start, basis, class) = (self.now, Basis::Preemption, w.priority);
+        self.keep(w, Kept { start, end: w.ends(at), nodes: room.nodes, basis, class });
+        self.overrule(w, &taken);
+        self.reopen_overruled();
         self.out.promises.retain(|p| p.job != by);
         self.out.promises.push(Promised { job: by, at, nodes, basis, moved: None });
     }
 
     /// What others give back for a job is its own from now on.
-    fn keep_quota(&mut self, w: &Work, room: &crate::preempt::MadeRoom) {
+    fn keep_quota(&mut self, w: &Work, room: &MadeRoom) {
         let Some(claims) = &mut self.c.claims else { return };
         let running = &self.c.running;
         for r in room.victims.iter().filter_map(|(job, _)| running.get(job)) {

@@ -325,6 +325,17 @@ impl Queue {
         (count, first.into_iter().map(|(_, _, t)| t.1).collect())
     }
 
+    /// Does the first of two waiting jobs come before the second under these places in fair share?
+    #[must_use]
+    pub fn is_ahead(&self, first: JobId, second: JobId, ranks: &[u32]) -> bool {
+        let turn = |job: JobId| {
+            let (id, w) = self.jobs.get(&job)?;
+            let b = self.bucket(*id)?;
+            Some((b.key.priority, ranks.get(b.account).copied().unwrap_or(0), w.since, job))
+        };
+        turn(first).zip(turn(second)).is_some_and(|(a, b)| a < b)
+    }
+
     /// Waiting jobs by number.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()

@@ -1,12 +1,12 @@
 //! Time on one node: when a share fits there, and for how long.
 
 use crate::fleet::Fleet;
-use crate::node::{Ask, Entry};
+use crate::node::{Ask, Booking, Entry};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::reservation::{Overrun, Reservation};
-use muster_model::spec::Tier;
+use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,11 +31,24 @@ pub(crate) struct Asker<'a> {
     pub(crate) tier: Tier,
     /// Has no time limit.
     pub(crate) endless: bool,
+    /// Reserved starts of classes below this one stand in nobody's way; none: all do.
+    pub(crate) above: Option<Priority>,
 }
 
 impl<'a> Asker<'a> {
     pub(crate) fn of(w: &'a Work) -> Asker<'a> {
-        Asker { job: w.job, project: &w.project, tier: w.tier, endless: w.limit.is_none() }
+        Asker {
+            job: w.job,
+            project: &w.project,
+            tier: w.tier,
+            endless: w.limit.is_none(),
+            above: None,
+        }
+    }
+
+    /// Does what is reserved for another job stand in its way?
+    pub(crate) fn heeds(self, b: &Booking) -> bool {
+        b.job != self.job && !self.above.is_some_and(|above| b.class.is_some_and(|c| c < above))
     }
 }
 
@@ -150,25 +163,35 @@ impl Fleet {
                 return false;
             }
         }
-        if e.book.iter().all(|b| b.job == who.job || b.start >= end || b.end <= now) {
+        if e.book.iter().all(|b| !who.heeds(b) || b.start >= end || b.end <= now) {
             return true;
         }
         // Room only grows by what ends; it shrinks where something kept begins.
         let mut at: Vec<Time> = e
             .book
             .iter()
-            .filter(|b| b.job != who.job && b.start < end && b.end > now)
+            .filter(|b| who.heeds(b) && b.start < end && b.end > now)
             .map(|b| b.start.max(now))
             .collect();
         at.sort_unstable();
         at.dedup();
-        at.into_iter().all(|t| Fleet::holds_at(e, a, who.job, t, now))
+        at.into_iter().all(|t| Fleet::holds_at(e, a, who, t, now))
     }
 
     /// Does the share fit at the moment `t`, beside what is kept then?
-    pub(crate) fn holds_at(e: &Entry, a: &Ask, job: JobId, t: Time, now: Time) -> bool {
+    pub(crate) fn holds_at(e: &Entry, a: &Ask, who: Asker<'_>, t: Time, now: Time) -> bool {
+        Fleet::holds_beside(e, a, (t, now), |b| who.heeds(b))
+    }
+
+    /// The same beside those bookings that stand in the way.
+    pub(crate) fn holds_beside(
+        e: &Entry,
+        a: &Ask,
+        (t, now): (Time, Time),
+        heeds: impl Fn(&Booking) -> bool,
+    ) -> bool {
         let mut kept = (0u32, 0u32, 0u64);
-        for b in e.book.iter().filter(|b| b.job != job && b.start.max(now) <= t && b.end > t) {
+        for b in e.book.iter().filter(|b| heeds(b) && b.start.max(now) <= t && b.end > t) {
             kept.0 += b.gpus + Fleet::kept_parts(b);
             kept.1 += b.cpus;
             kept.2 += b.memory;
@@ -202,17 +225,16 @@ impl Fleet {
         } else {
             self.closed_times(e, who, now)
         };
-        let plain = closed.is_empty() && e.book.iter().all(|b| b.job == who.job);
+        let plain = closed.is_empty() && !e.book.iter().any(|b| who.heeds(b));
         if plain {
             // Nothing is ever taken away: the first moment at which it fits is good for ever.
             if let Some(t) = whole_from(e, a, from) {
                 return t.map(|t| (t, FAR));
             }
-            if Fleet::holds_at(e, a, who.job, from, now) {
+            if Fleet::holds_at(e, a, who, from, now) {
                 return Some((from, FAR));
             }
-            let t =
-                e.changes(from).into_iter().find(|t| Fleet::holds_at(e, a, who.job, *t, now))?;
+            let t = e.changes(from).into_iter().find(|t| Fleet::holds_at(e, a, who, *t, now))?;
             return Some((t, FAR));
         }
         let mut times = vec![from];
@@ -221,7 +243,7 @@ impl Fleet {
         times.sort_unstable();
         times.dedup();
         let good = |t: Time| {
-            !closed.iter().any(|(s, z)| *s <= t && t < *z) && Fleet::holds_at(e, a, who.job, t, now)
+            !closed.iter().any(|(s, z)| *s <= t && t < *z) && Fleet::holds_at(e, a, who, t, now)
         };
         let mut begin: Option<Time> = None;
         for t in times {

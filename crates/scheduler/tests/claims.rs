@@ -8,7 +8,7 @@ use muster_model::job::{Basis, Rank};
 use muster_model::names::NodeName;
 use muster_model::policy::{OverBudget, SitePolicy};
 use muster_model::reservation::{Overrun, Reservation};
-use muster_model::spec::Tier;
+use muster_model::spec::{Priority, Tier};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -377,4 +377,128 @@ fn a_budget_may_cap_instead() {
     assert_eq!(life.c.running[&a].placement.cap_watts, None);
     let cap = life.c.running[&b].placement.cap_watts.expect("it is over the budget");
     assert!(cap < 700, "{cap}");
+}
+
+#[test]
+fn a_reserved_start_of_a_lower_class_shields_nobody() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let running = life.submit(gang(4, 8).low().limit(60));
+    life.pass(Span::mins(50));
+    let queued = life.submit(gang(4, 8).low().limit(60));
+    let told = life.told[&queued].at;
+    assert_eq!(told, life.now + Span::mins(10));
+    let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
+    let p = life.cycle();
+    assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
+    assert_eq!(life.told[&critical].basis, Basis::Preemption);
+    let moved = p.promises.iter().rfind(|p| p.job == queued).expect("it is planned anew");
+    assert!(moved.at > told, "behind the critical one: {moved:?}");
+    assert!(moved.moved.as_deref().is_some_and(|m| m.contains("higher priority class")));
+    life.pass(Span::mins(1));
+    assert!(life.running(critical) && life.waits(queued) && life.waits(running));
+}
+
+#[test]
+fn a_reserved_start_stays_where_a_higher_class_is_over_before_it() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let running = life.submit(gang(4, 8).low().limit(60));
+    life.pass(Span::mins(10));
+    let queued = life.submit(gang(4, 8).low().limit(60));
+    let told = life.told[&queued].at;
+    let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
+    let p = life.cycle();
+    assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
+    assert_eq!(life.told[&queued].at, told, "in 50 minutes: {p:?}");
+}
+
+/// One node is free until both are needed for a normal job that waits.
+fn one_node_reserved() -> (Life, JobId, Time) {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let first = life.submit(gang(1, 8).limit(60));
+    let wide = life.submit(gang(2, 8).limit(60));
+    assert!(life.running(first) && life.waits(wide));
+    let told = life.told[&wide].at;
+    assert_eq!(told, life.now + Span::mins(60));
+    (life, wide, told)
+}
+
+#[test]
+fn a_higher_class_does_not_wait_behind_a_reserved_start_of_a_lower_one() {
+    let (mut life, wide, told) = one_node_reserved();
+    let mut equals = life.clone();
+    let equal = equals.submit(gang(1, 8).limit(120));
+    assert!(equals.waits(equal) && equals.told[&wide].at == told, "its own class does");
+    let high = life.submit(gang(1, 8).high().limit(120));
+    assert!(life.running(high));
+    assert_eq!(life.told[&wide].at, told + Span::mins(60), "and it is planned anew");
+}
+
+#[test]
+fn a_reserved_start_is_left_alone_where_a_higher_class_fits_beside_it() {
+    let (mut life, wide, told) = one_node_reserved();
+    let short = life.submit(gang(1, 8).high().limit(30));
+    assert!(life.running(short));
+    assert_eq!(life.told[&wide].at, told);
+}
+
+#[test]
+fn a_reserved_start_is_taken_back_where_nobody_can_say_when_a_higher_class_ends() {
+    let (mut life, wide, _) = one_node_reserved();
+    let high = life.add(gang(1, 8).high());
+    let p = life.cycle();
+    assert!(life.running(high));
+    let [(job, why)] = &p.dropped[..] else { panic!("{:?}", p.dropped) };
+    assert_eq!(*job, wide);
+    assert!(why.contains("higher priority class"), "{why}");
+    assert!(life.waits(wide) && !life.told.contains_key(&wide));
+}
+
+/// Critical work on two nodes that is on its way out, low work on two more, and one node free for a
+/// critical gang that needs three.
+fn one_leaves() -> (Life, JobId, [JobId; 2], JobId) {
+    let mut life = Life::new(fleet(1, 5, 8));
+    let critical = |n| gang(n, 8).priority(Priority::Critical);
+    let leaves = life.submit(critical(2));
+    let low = [0, 1].map(|_| life.submit(gang(1, 8).low()));
+    life.pass(Span::mins(10));
+    life.stop(leaves, life.now + Span::secs(30), None);
+    let waits = life.add(critical(3));
+    let p = life.cycle();
+    assert!(p.victims.is_empty(), "what is being freed is enough: {p:?}");
+    (life, leaves, low, waits)
+}
+
+#[test]
+fn nobody_is_stopped_while_enough_is_being_freed() {
+    let (mut life, leaves, low, waits) = one_leaves();
+    // Of its two nodes one is free before the other.
+    let slot = life.c.running[&leaves].slots()[0].clone();
+    life.c.fleet.release(leaves, &slot);
+    let p = life.cycle();
+    assert!(p.victims.is_empty(), "{p:?}");
+    life.finish(leaves);
+    life.cycle();
+    assert!(life.running(waits) && low.iter().all(|id| life.running(*id)));
+}
+
+#[test]
+fn who_does_not_leave_in_time_is_counted_on_no_longer() {
+    let (mut life, leaves, low, waits) = one_leaves();
+    life.stops.remove(&leaves);
+    life.pass(Span::mins(2));
+    assert!(life.running(waits) && low.iter().all(|id| life.waits(*id)));
+    assert!(life.running(leaves));
+}
+
+#[test]
+fn only_as_many_are_stopped_as_are_missing_beside_what_is_being_freed() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let leaves = life.submit(gang(2, 8).high());
+    let low = [0, 1].map(|_| life.submit(gang(1, 8).low()));
+    life.pass(Span::mins(10));
+    life.stop(leaves, life.now + Span::secs(30), None);
+    life.add(gang(3, 8).high());
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 1, "{p:?}");
+    assert!(low.contains(&p.victims[0].job));
 }

@@ -6165,6 +6165,7 @@ export interface components {
         Quota: {
             /** @description What it is entitled to. Without an entry for a kind of GPU there is no limit here. */
             gpus?: components["schemas"]["QuotaLimit"][];
+            max_priority?: components["schemas"]["Priority"] | null;
             /** @description Its name, unique in the tree. */
             name: string;
             /** @description May a job pass one of the same node that is ahead of it and does not fit? */

@@ -1,9 +1,10 @@
 //! When a waiting job starts: between durations seen and limits as written.
 
-use crate::common::{World, gang, limited, replay};
+use crate::common::{World, gang, limited, node, replay};
 use muster_model::job::JobState;
 use muster_model::units::Span;
 use muster_scheduler::Estimate;
+use serde_json::json;
 use std::sync::Arc;
 
 /// A site on whose only node so many jobs had an hour and ran a quarter of it.
@@ -61,6 +62,20 @@ fn a_job_behind_one_that_ends_as_its_like_did_starts_inside_the_range() {
     assert_eq!(w.job(id).state, JobState::Starting);
     assert!(earliest <= w.now && w.now <= said.at, "{said:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_start_that_nobodys_early_end_moves_says_so() {
+    let mut w = quarters(8);
+    let begins = w.now + Span::hours(1);
+    let over = json!({"nodes": [node(0)]});
+    w.reserve(json!({"name": "fans", "over": over, "start": begins.0, "length": "2h"}));
+    let id = w.submit(limited(1, 8, 90));
+    let said = start(&w, id);
+    let ends = begins + Span::hours(2);
+    assert_eq!((said.earliest, said.at), (Some(ends), ends));
+    assert!(said.basis.starts_with("reserved from the end of reservation `fans`; "), "{said:?}");
+    assert!(said.basis.ends_with("it starts no earlier"), "{said:?}");
 }
 
 #[test]

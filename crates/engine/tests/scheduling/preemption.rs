@@ -1,10 +1,10 @@
 //! Who makes room for whom, with which warning, and what becomes of them.
 
 use crate::common::{World, checkpoints, gang, limited};
-use muster_model::command::Command;
+use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, JobState, Rank, StopReason, Verdict};
+use muster_model::job::{Basis, JobState, Rank, SlotEnd, StopReason, Verdict};
 use muster_model::spec::{JobSpec, Priority, Tier};
 use muster_model::units::Span;
 use serde_json::json;
@@ -354,4 +354,74 @@ fn a_victim_that_ends_by_itself_is_not_requeued() {
     w.finish(low);
     assert_eq!(w.job(low).state, JobState::Succeeded);
     assert_eq!(w.job(high).state, JobState::Starting);
+}
+
+#[test]
+fn a_reserved_start_of_a_lower_class_shields_nobody() {
+    let low = |w: &mut World| {
+        let runs = w.run(of(Priority::Low, limited(2, 8, 15)));
+        rest(w);
+        let waits = w.submit(of(Priority::Low, limited(2, 8, 60)));
+        assert_eq!(w.job(waits).promise.as_ref().map(|p| p.basis), Some(Basis::Limits));
+        (runs, waits)
+    };
+    let mut w = World::new(2, 8);
+    let (runs, waits) = low(&mut w);
+    let told = w.job(waits).promise.clone().unwrap();
+    let critical = w.submit(of(Priority::Critical, limited(2, 8, 30)));
+    assert_eq!(stopped_for(&w, runs), Some((critical, Rank::Priority)));
+    let p = w.job(waits).promise.clone().unwrap();
+    assert!(p.at > told.at && p.since == told.since, "{p:?}");
+    assert!(p.moved.as_deref().is_some_and(|m| m.contains("higher priority class")), "{p:?}");
+    w.stopped(runs);
+    assert_eq!(w.job(critical).state, JobState::Starting);
+    // Where nobody knows when the other one ends, nothing can be reserved behind it.
+    let mut w = World::new(2, 8);
+    let (runs, waits) = low(&mut w);
+    let n = w.log.len();
+    let endless = w.submit(of(Priority::Critical, gang(2, 8)));
+    assert_eq!(stopped_for(&w, runs), Some((endless, Rank::Priority)));
+    assert_eq!(w.job(waits).promise, None);
+    let dropped = |e: &Event| match e {
+        Event::PromiseDropped { job, reason } => {
+            *job == waits && reason.contains("higher priority class")
+        }
+        _ => false,
+    };
+    assert!(w.since(n).any(dropped));
+}
+
+#[test]
+fn nobody_is_stopped_while_a_cancelled_gang_gives_up_enough() {
+    let mut w = World::new(5, 8);
+    let gone = w.run(of(Priority::Critical, gang(3, 8)));
+    let others = [0, 1].map(|_| w.run(gang(1, 8)));
+    rest(&mut w);
+    let waits = w.submit(of(Priority::Critical, gang(3, 8)));
+    let n = w.log.len();
+    w.ok(Command::Cancel { job: gone });
+    // Its ranks end one after the other.
+    for node in w.nodes_of(gone) {
+        assert_eq!(w.job(waits).state, JobState::Queued);
+        w.report(gone, &node, Observed::Ended(SlotEnd::Stopped));
+    }
+    assert_eq!(w.job(waits).state, JobState::Starting);
+    let stopped = w.since(n).filter(|e| matches!(e, Event::StopOrdered { .. })).count();
+    assert_eq!(stopped, 1, "the one that was cancelled");
+    assert!(others.iter().all(|id| w.job(*id).state == JobState::Running));
+}
+
+#[test]
+fn a_gang_that_does_not_stop_in_time_is_counted_on_no_longer() {
+    let mut w = World::new(5, 8);
+    let stuck = w.run(of(Priority::Critical, gang(2, 8)));
+    let others = [0, 1].map(|_| w.run(gang(1, 8)));
+    rest(&mut w);
+    w.ok(Command::Cancel { job: stuck });
+    let waits = w.submit(of(Priority::Critical, gang(3, 8)));
+    assert!(others.iter().all(|id| stopped_for(&w, *id).is_none()), "its two are enough");
+    w.sleep(Span::hours(1));
+    for id in others {
+        assert_eq!(stopped_for(&w, id), Some((waits, Rank::Priority)));
+    }
 }

@@ -91,6 +91,21 @@ fn jobs_ahead_are_named_with_why_they_are() {
 }
 
 #[test]
+fn who_has_a_later_reserved_start_is_not_ahead() {
+    let mut w = World::new(2, 8);
+    w.policy(|p| p.preemption.enabled = false);
+    w.run(limited(1, 8, 60));
+    w.run(limited(1, 8, 120));
+    let wide = w.submit(JobSpec { priority: Priority::High, ..limited(2, 8, 30) });
+    w.pass(Span::secs(1));
+    let narrow = w.submit(limited(1, 8, 45));
+    let at = |id: JobId| w.job(id).promise.as_ref().unwrap().at;
+    assert!(at(narrow) < at(wide), "it passes");
+    let e = w.explain(narrow);
+    assert_eq!((e.ahead_count, e.ahead.len()), (0, 0), "{e:?}");
+}
+
+#[test]
 fn a_required_level_that_has_no_room_is_named_with_the_way_out() {
     let mut w = World::new(16, 8);
     w.run(gang(5, 8));

@@ -61,6 +61,8 @@ fn maintenance_keeps_work_off_that_would_run_into_it() {
     let binding = e.constraints.iter().find(|c| c.binding).unwrap();
     assert_eq!(binding.name, "reservation", "{e:?}");
     assert!(e.summary.contains("window"), "{}", e.summary);
+    let basis = e.estimate.unwrap().basis;
+    assert!(basis.starts_with("reserved from the end of reservation `window`"), "{basis}");
     until(&mut w, start);
     let tiny = w.submit(limited(1, 1, 1));
     assert_eq!(w.job(tiny).state, JobState::Queued, "nobody's work in it");

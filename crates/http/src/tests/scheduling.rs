@@ -159,6 +159,40 @@ async fn what_is_wrong_with_a_reservation_is_named() {
     assert_eq!(put(&s, &s.operator, "/v1/reservations/a%20b", &good).await.status, 400);
 }
 
+/// Project alpha may use the classes up to high.
+async fn allow_high(s: &Site) {
+    let tree = json!({"quotas": {"tree": [
+        {"name": "a", "projects": ["alpha"], "max_priority": "high"},
+    ]}});
+    let got = put(s, &s.admin, "/v1/quotas", &tree).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_token_uses_a_high_class_only_where_its_project_may() {
+    let s = site().await;
+    let of = |class: &str| {
+        let mut spec = super::held("a");
+        spec["priority"] = json!(class);
+        spec
+    };
+    for path in ["/v1/jobs", "/v1/jobs?dry_run=true"] {
+        let got = s.post(&s.user, path, &of("high")).await;
+        assert_eq!(got.status, 403, "{path}: {:?}", got.body);
+        let error = &got.json()["error"];
+        assert_eq!(error["field"], "priority", "{path}");
+        assert!(error["message"].as_str().unwrap().contains("up to normal"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("max_priority: high"), "{error}");
+    }
+    for token in [&s.admin, &s.operator] {
+        assert_eq!(s.post(token, "/v1/jobs", &of("critical")).await.status, 201);
+    }
+    allow_high(&s).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &of("high")).await.status, 201);
+    assert_eq!(s.post(&s.user, "/v1/jobs", &of("critical")).await.status, 403);
+    assert_eq!(s.post(&s.other, "/v1/jobs", &of("high")).await.status, 403, "another project");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_job_is_changed_and_an_array_as_a_whole() {
     let s = site().await;
@@ -189,6 +223,10 @@ async fn a_waiting_job_is_changed_and_an_array_as_a_whole() {
     let made = s.post(&s.user, "/v1/jobs", &sweep).await.json();
     let id = made["id"].as_str().unwrap();
     let whole = format!("/v1/jobs/{id}");
+    let got = patch(&whole, json!({"priority": "high"}), &[]).await;
+    assert_eq!(got.status, 403, "a tenant stops nobody else's work: {:?}", got.body);
+    assert_eq!(got.json()["error"]["field"], "priority");
+    allow_high(&s).await;
     let got = patch(&whole, json!({"priority": "high"}), &[("idempotency-key", "k")]).await;
     assert_eq!(got.status, 200, "{:?}", got.body);
     let last = s.get(&s.user, &format!("/v1/jobs/{id}_2")).await.json();

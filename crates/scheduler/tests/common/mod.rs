@@ -179,6 +179,7 @@ impl Life {
             all.promises.extend(p.promises);
             all.victims.extend(p.victims);
             all.resizes.extend(p.resizes);
+            all.dropped.extend(p.dropped);
             all.look_again = p.look_again;
             if idle && !p.more {
                 break;
@@ -206,6 +207,10 @@ impl Life {
             let sku = s.placed.slots.iter().find(|x| !x.gpus.is_empty());
             let sku = sku.or(s.placed.slots.first()).map(|x| self.nodes[&x.node].sku.clone());
             self.run(s.job, work, s.placed.slots.clone(), sku.unwrap_or_default(), s);
+        }
+        for (job, _) in &p.dropped {
+            self.c.fleet.unkeep(*job);
+            self.told.remove(job);
         }
         for x in &p.promises {
             let w = self.c.queue.get(x.job).expect("only waiting jobs are promised").clone();

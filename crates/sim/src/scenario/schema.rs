@@ -75,6 +75,7 @@ const fn table(what: &'static str, keys: &'static [Key]) -> Table {
 }
 
 static LEVELS: &[&str] = &["region", "cluster", "spine", "leaf", "rack", "nvlink", "node"];
+static PRIORITIES: &[&str] = &["low", "normal", "high", "critical"];
 static TIERS: &[&str] = &["spot", "on-demand", "reserved"];
 
 /// Everything a scenario file may hold.
@@ -210,7 +211,7 @@ static OWNER: Table = table(
     &[
         key("project", Kind::Text),
         key("users", Kind::List(&Kind::Text)),
-        key("priority", Kind::Word(&["low", "normal", "high", "critical"])),
+        key("priority", Kind::Word(PRIORITIES)),
         key("tier", Kind::Word(TIERS)),
     ],
 );
@@ -285,6 +286,7 @@ static QUOTA: Table = table(
         key("projects", Kind::List(&Kind::Name(Naming::Project))),
         key("gpus", Kind::List(&Kind::Table(&LIMIT))),
         key("order", Kind::Word(&["best-effort", "strict"])),
+        key("max_priority", Kind::Word(PRIORITIES)),
     ],
 );
 static LIMIT: Table = table(

@@ -64,6 +64,7 @@ fn quotas() -> q::Quotas {
         projects: vec![project.parse().unwrap()],
         gpus: vec![limit.clone()],
         order: q::QueueOrder::Strict,
+        max_priority: Some(Priority::High),
     };
     // The root has a parent here so that every key is there; nothing checks the tree.
     q::Quotas { tree: vec![node("a", Some("b"), "p")] }
