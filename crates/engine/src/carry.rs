@@ -2,6 +2,7 @@
 //! that failed.
 
 use crate::Engine;
+use crate::reservations::is_displaced;
 use crate::state::index::work;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
@@ -9,7 +10,7 @@ use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
-use muster_model::spec::{CheckpointSpec, Tier};
+use muster_model::spec::CheckpointSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Promised, Start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -249,11 +250,8 @@ impl Engine {
             for node in self.state.reserved_nodes(&b) {
                 let here: Vec<Arc<Job>> = self.state.attempts_on(&node).cloned().collect();
                 for job in here {
-                    let lent = r.lend && job.spec.tier == Tier::Spot;
                     // Work that is over before the window begins is left alone.
-                    let ends = job.attempt.as_ref().and_then(|a| a.deadline);
-                    if r.projects.contains(&job.project) || lent || ends.is_some_and(|t| t <= start)
-                    {
+                    if !is_displaced(r, &job, start, now) {
                         continue;
                     }
                     let reason = StopReason::ReservationBegins { name: r.name.clone() };
