@@ -129,6 +129,12 @@ impl State {
                         *s = SlotState::Lost;
                     }
                 })?;
+                // Where its node was not lost it was heard just now.
+                if let Some(job) = self.jobs.get_mut(&key.job)
+                    && let Some(a) = &mut Arc::make_mut(job).attempt
+                {
+                    a.lost_at = a.lost_at.or(Some(r.at));
+                }
             }
             Event::AttemptStarted { key, deadline } => self.job(r.seq, key.job, |j| {
                 j.state = JobState::Running;
@@ -404,6 +410,7 @@ impl State {
                 preflight: None,
                 freed_at: None,
                 last_end: None,
+                lost_at: None,
             });
             j.promise = None;
             j.size = None;
@@ -629,6 +636,7 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 freed_at,
+                stopped_at: a.stopped_at().filter(|_| freed_at.is_none()),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

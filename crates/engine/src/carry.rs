@@ -133,7 +133,32 @@ impl Engine {
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
             self.withdraw_notices(id);
         }
+        for (id, p, reason) in self.closed_promises() {
+            let project = self.state.jobs.get(&id).map(|j| j.project.clone());
+            out.insert(id, (p, reason.clone()));
+            self.emit(project.as_ref(), Event::PromiseDropped { job: id, reason });
+            self.withdraw_notices(id);
+        }
         out
+    }
+
+    /// Reserved starts that are due on nodes which a window of others keeps the job off: they were
+    /// reserved before the window was, or for a job that could not start in time.
+    fn closed_promises(&self) -> Vec<(JobId, Promise, String)> {
+        if self.state.reservations.is_empty() {
+            return Vec::new();
+        }
+        let now = self.state.now;
+        let fleet = &self.state.index.cluster.fleet;
+        let due = self.state.index.promised.range(..=(now, JobId(u64::MAX)));
+        due.filter_map(|(_, id)| self.state.jobs.get(id))
+            .filter(|j| j.state == JobState::Queued)
+            .filter_map(|j| {
+                let p = j.promise.as_ref()?;
+                let (name, node) = fleet.closed_now(&work(j), p.nodes.iter(), now)?;
+                Some((j.id, p.clone(), format!("node {node} is in reservation {name}")))
+            })
+            .collect()
     }
 
     fn promise(&mut self, p: Promised, broken: &Broken) {

@@ -8,7 +8,7 @@ use choose::{Candidate, choose_nodes};
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::{Job, StopReason};
-use muster_model::names::{Label, NodeName};
+use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::reservation::{Over, Overrun, Reservation};
 use muster_model::spec::Tier;
@@ -165,23 +165,6 @@ impl State {
             }
         }
         out
-    }
-
-    /// The next window that ends an attempt where it is now: when it begins, the reservation and the
-    /// node. None for one that is over before, or that is being stopped anyway.
-    #[must_use]
-    pub fn stopped_by_window(&self, job: &Job, now: Time) -> Option<(Time, Label, NodeName)> {
-        let a = job.attempt.as_ref().filter(|a| a.stop.is_none())?;
-        let slots: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
-        let all = self.reservations.values().filter(|b| b.reservation.overrun == Overrun::Stop);
-        all.filter_map(|b| Some((b, b.reservation.window(now)?.0)))
-            .filter(|(b, start)| is_displaced(&b.reservation, job, *start, now))
-            .filter_map(|(b, start)| {
-                let mut nodes = self.reserved_nodes(b).into_iter();
-                let node = nodes.find(|n| slots.contains(n))?;
-                Some((start, b.reservation.name.clone(), node))
-            })
-            .min()
     }
 }
 

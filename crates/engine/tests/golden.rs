@@ -162,6 +162,7 @@ fn life() -> World {
         observed: vec![(stranger, Observed::Running)],
         ended_ago: Vec::new(),
         ahead: true,
+        silent_for: None,
     });
     w.ok(Command::Reconcile { node: node(4) });
     w

@@ -38,6 +38,7 @@ fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observe
         observed,
         ended_ago: Vec::new(),
         ahead,
+        silent_for: None,
     });
 }
 

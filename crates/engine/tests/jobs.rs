@@ -455,6 +455,7 @@ fn attempts_on_one_host_never_share_a_port() {
             observed: Vec::new(),
             ended_ago: Vec::new(),
             ahead: false,
+            silent_for: None,
         });
     }
     let ids: Vec<_> = (0..32).map(|_| w.gang(1, 1)).collect();
@@ -481,6 +482,7 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
         observed: vec![(stranger, Observed::Running)],
         ended_ago: Vec::new(),
         ahead: true,
+        silent_for: None,
     });
     assert!(w.engine.state().nodes[&n].protected);
     assert_eq!(
@@ -626,6 +628,7 @@ fn only_an_operator_ends_the_protection_of_a_node() {
             observed: Vec::new(),
             ended_ago: Vec::new(),
             ahead,
+            silent_for: None,
         });
     };
     connect(&mut w, true);

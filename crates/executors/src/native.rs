@@ -192,6 +192,7 @@ mod tests {
             observed,
             ended_ago: Vec::new(),
             ahead: false,
+            silent_for: None,
         };
         ask(e, 1000, connected);
     }

@@ -138,6 +138,7 @@ async fn found(brain: &Brain, project: &ProjectName) -> String {
                 observed: Vec::new(),
                 ended_ago: Vec::new(),
                 ahead: false,
+                silent_for: None,
             },
             true,
         ),

@@ -157,6 +157,7 @@ impl Site {
                 observed: Vec::new(),
                 ended_ago: Vec::new(),
                 ahead: false,
+                silent_for: None,
             });
         }
         self.settle()

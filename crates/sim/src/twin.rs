@@ -260,6 +260,7 @@ impl<'a> Twin<'a> {
             observed,
             ended_ago: Vec::new(),
             ahead: false,
+            silent_for: None,
         }
     }
 

@@ -2171,6 +2171,7 @@ export interface components {
             /** @description `starting`, `running` or `stopping`. */
             state: components["schemas"]["JobState"];
             stop?: components["schemas"]["Stop"] | null;
+            stopped_at?: components["schemas"]["Timestamp"] | null;
         };
         /**
          * @description One try at running a job; written `JOB.ATTEMPT`. Everything that runs on a node carries it,
@@ -5763,6 +5764,7 @@ export interface components {
             /** @description Why it ended, for people. */
             reason: string;
             started_at?: components["schemas"]["Timestamp"] | null;
+            stopped_at?: components["schemas"]["Timestamp"] | null;
             /** @description What caused its end. */
             verdict: components["schemas"]["Verdict"];
         };

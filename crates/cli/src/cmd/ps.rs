@@ -235,6 +235,7 @@ pub(crate) mod tests {
             placed_at: Time(from).into(),
             started_at: Some(Time(from).into()),
             ended_at: Time(until).into(),
+            stopped_at: None,
             verdict: muster_model::job::Verdict::Application,
             attributed_to: "application".into(),
             reason: String::new(),

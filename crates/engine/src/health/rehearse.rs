@@ -252,6 +252,7 @@ impl RemedyRehearsal {
             observed: Vec::new(),
             ended_ago: Vec::new(),
             ahead: false,
+            silent_for: None,
         })
     }
 

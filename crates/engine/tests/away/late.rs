@@ -45,6 +45,7 @@ fn back_without(w: &mut World, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
         observed: vec![(key, crash(0, 1))],
         ended_ago: vec![(key, ago)],
         ahead: false,
+        silent_for: None,
     });
 }
 

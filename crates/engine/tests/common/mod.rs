@@ -324,6 +324,7 @@ fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observe
         observed,
         ended_ago: Vec::new(),
         ahead: false,
+        silent_for: None,
     }
 }
 

@@ -56,6 +56,7 @@ fn join(w: &mut World, i: usize) {
         observed: Vec::new(),
         ended_ago: Vec::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 

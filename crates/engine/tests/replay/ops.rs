@@ -179,6 +179,7 @@ fn join(
         observed,
         ended_ago: Vec::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 

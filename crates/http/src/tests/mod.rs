@@ -217,6 +217,7 @@ fn node(name: &str) -> Command {
         observed: Vec::new(),
         ended_ago: Vec::new(),
         ahead: false,
+        silent_for: None,
     }
 }
 

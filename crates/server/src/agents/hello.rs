@@ -152,6 +152,7 @@ pub(super) async fn enter(
             return Ok(Err(refused("stale_leader", message, true)));
         }
     }
+    let silent_for = seat.heard().map(|h| inner.clock().since(h));
     seat.hear(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
@@ -163,6 +164,7 @@ pub(super) async fn enter(
         observed: hello.observed.clone(),
         ended_ago: hello.ended_ago.clone(),
         ahead,
+        silent_for,
     };
     session.busy.fetch_add(1, Ordering::Relaxed);
     let answer = inner.brain.call(inner.request(node, command), Attach::default()).await;

@@ -93,6 +93,7 @@ async fn kit(nodes: usize) -> Kit {
         observed: Vec::new(),
         ended_ago: Vec::new(),
         ahead: false,
+        silent_for: None,
     };
     // Many at once, so that a slow disk is waited for a few times only.
     let all: [Vec<Command>; 2] =

@@ -63,6 +63,7 @@ impl World {
                     observed: Vec::new(),
                     ended_ago: Vec::new(),
                     ahead: false,
+                    silent_for: None,
                 },
             );
         }

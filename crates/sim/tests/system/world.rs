@@ -433,6 +433,7 @@ impl World {
                     observed,
                     ended_ago: Vec::new(),
                     ahead: false,
+                    silent_for: None,
                 },
             );
             if let Err(r) = asked

@@ -254,7 +254,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
 fn ran(p: &PastAttempt) -> String {
     let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
     match p.started_at {
-        Some(s) => length(p.ended_at.0.since(s.0)),
+        Some(s) => length(p.stopped_at.unwrap_or(p.ended_at).0.since(s.0)),
         // They ended before it was heard that they were up: somewhen after the placement.
         None if exited => {
             format!("<{}", length(p.ended_at.0.since(p.placed_at.0).max(Span::secs(1))))
@@ -330,6 +330,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
+            stopped_at: None,
             verdict: Verdict::Infrastructure,
             attributed_to: "infrastructure".into(),
             reason: "node hgx-01 was lost".into(),
@@ -359,6 +360,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: None,
             ended_at: Time(400).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
@@ -383,6 +385,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
@@ -579,6 +582,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(500).into()),
             ended_at: Time(1_500).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 1".into(),
