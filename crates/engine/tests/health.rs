@@ -67,7 +67,7 @@ pub(crate) fn meet_with(
 }
 
 /// A node that was silent for a while connects, and knows of no attempt.
-pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: Span) {
+pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: muster_model::units::Span) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
     let mut command = met(i, boot, Inventory { can, ..inventory(8) }, Vec::new());
     if let Command::NodeConnected { silent_for, .. } = &mut command {
