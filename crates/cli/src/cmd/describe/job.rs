@@ -371,6 +371,9 @@ mod tests {
         assert_eq!(ran(&p), "<5s");
         p.started_at = Some(Time(1_000).into());
         assert_eq!(ran(&p), "4s");
+        p.stopped_at = Some(Time(3_000).into());
+        assert_eq!(ran(&p), "2s", "until its lost node was last heard");
+        p.stopped_at = None;
         (p.started_at, p.reason) = (None, "cancelled by user:alice".into());
         assert_eq!(ran(&p), "never");
     }
