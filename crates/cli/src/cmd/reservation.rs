@@ -201,7 +201,7 @@ fn said(r: &Reservation, now: Time, dry_run: bool) -> String {
         let does = if dry_run { "would be stopped" } else { "will be stopped" };
         out += &format!("  job {} ({}) of project {} {does}{at}\n", j.job, j.job_name, j.project);
     }
-    // Whoever looks after a node needs it to take no work.
+    // In a maintenance window nodes take no work on purpose.
     for n in r.not_serving.iter().filter(|_| !r.maintenance) {
         out += &format!("  node {} takes no work now: {}\n", n.node, n.why);
     }

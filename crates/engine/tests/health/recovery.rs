@@ -151,6 +151,13 @@ fn a_node_that_came_back_before_it_was_called_lost_was_gone_when_it_was_last_hea
         meet_after(&mut w, i, boot, Span::secs(30));
         assert!(matches!(stops_for(&w, job), StopReason::SlotFailed { .. }), "{boot}");
         assert_eq!(times(&recovery(&w, job)), (heard, w.now, w.now), "{boot}");
+        // What report says is the same.
+        w.pass(Span::secs(1));
+        moves_on(&mut w, job);
+        let mut lives = muster_metering::Lives::default();
+        w.log.iter().for_each(|r| lives.apply(r));
+        let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
+        assert_eq!(g.recover, Some(w.now.since(heard)), "{boot}");
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
 }
