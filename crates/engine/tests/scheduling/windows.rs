@@ -153,7 +153,7 @@ fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
     w.sleep(Span::mins(30));
     assert_eq!(w.job(id).state, JobState::Starting, "others are free");
     assert!(w.nodes_of(id).iter().all(|n| !kept.contains(n)));
-    // Where no others are, it is told the end of the window.
+    // Where no others are, its start is after the window.
     let mut w = World::new(3, 8);
     let (id, ..) = fenced(&mut w);
     let kept = w.job(id).promise.as_ref().unwrap().nodes.to_vec();
