@@ -155,6 +155,10 @@ pub struct Attempt {
     pub deadline: Option<Timestamp>,
     /// When its last rank ended: nothing is allocated to it since, although its end is not settled.
     pub freed_at: Option<Timestamp>,
+    /// When its ranks stopped as far as is known: the last one ended then, or its node was last heard.
+    /// Null while one of them may be up.
+    #[serde(default)]
+    pub stopped_at: Option<Timestamp>,
     /// The narrowest domain that holds the gang.
     pub domain: String,
     /// That domain's level.
@@ -242,6 +246,10 @@ pub struct PastAttempt {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Timestamp,
+    /// When its ranks stopped as far as is known, where that was before it ended: a node was lost, and
+    /// what it ran was waited for.
+    #[serde(default)]
+    pub stopped_at: Option<Timestamp>,
     /// What caused its end.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
@@ -523,6 +531,7 @@ impl Attempt {
             freed_at,
             last_end: _,
             started_from: _,
+            lost_at: _,
         } = attempt;
         Attempt {
             no: *no,
@@ -531,6 +540,7 @@ impl Attempt {
             started_at: started_at.map(Into::into),
             deadline: deadline.map(Into::into),
             freed_at: freed_at.map(Into::into),
+            stopped_at: attempt.stopped_at().map(Into::into),
             domain: placement.domain.clone(),
             level: placement.level,
             fabric: placement.fabric,
@@ -658,6 +668,7 @@ impl PastAttempt {
             started_at,
             ended_at: _,
             freed_at: _,
+            stopped_at,
             verdict,
             reason,
             findings,
@@ -669,6 +680,7 @@ impl PastAttempt {
             placed_at: (*placed_at).into(),
             started_at: started_at.map(Into::into),
             ended_at: past.freed().into(),
+            stopped_at: stopped_at.map(Into::into),
             verdict: *verdict,
             attributed_to: past.attributed_to(user).to_owned(),
             reason: reason.clone(),

@@ -88,7 +88,7 @@ pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
     JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery,
-    SloQuery, SubmitQuery, TimelineQuery,
+    SetReservationQuery, SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};
@@ -102,7 +102,8 @@ pub use report::{
     AdviceLine, AttemptReport, Efficiency, GpuParts, JobReport, StageReport, StepsReport, TimeParts,
 };
 pub use reservation::{
-    DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
+    DefragReport, DisplacedJob, Move, MoveProposal, NodeOutOfService, Reservation, ReservationList,
+    SetReservation, Window,
 };
 pub use runbook::{
     AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,

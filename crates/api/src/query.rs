@@ -14,6 +14,18 @@ pub struct SubmitQuery {
     pub dry_run: bool,
 }
 
+/// `PUT /v1/reservations/{name}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[serde(default)]
+pub struct SetReservationQuery {
+    /// Only say which nodes it would cover, which jobs it would stop and which nodes take no work now.
+    pub dry_run: bool,
+    /// Refuse with 409 where another reservation has that name; without it that one is replaced.
+    pub create: bool,
+}
+
 /// `POST /v1/jobs/ID/requeue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]

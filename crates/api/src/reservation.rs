@@ -47,6 +47,34 @@ pub struct Reservation {
     pub window: Option<Window>,
     /// Nodes that it covers now.
     pub nodes: Vec<String>,
+    /// Jobs of others that are stopped when the window begins, as far as the caller may know of them.
+    #[serde(default)]
+    pub stops: Vec<DisplacedJob>,
+    /// Nodes of it that take no work now.
+    #[serde(default)]
+    pub not_serving: Vec<NodeOutOfService>,
+}
+
+/// A job that a reservation stops when its window begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DisplacedJob {
+    /// The job's id: `42`, or `42_3`.
+    pub job: String,
+    /// What its user calls it.
+    pub job_name: String,
+    /// Whose it is.
+    pub project: String,
+}
+
+/// A node that takes no work now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NodeOutOfService {
+    /// The node's name.
+    pub node: String,
+    /// Why: `unreachable`, `drained`, `quarantined` and so on.
+    pub why: String,
 }
 
 /// From when to when.
@@ -124,6 +152,12 @@ pub struct SetReservation {
     /// Not looked at: `over` says which.
     #[serde(default, skip_serializing)]
     pub nodes: Option<Vec<String>>,
+    /// Not looked at.
+    #[serde(default, skip_serializing)]
+    pub stops: Option<Vec<DisplacedJob>>,
+    /// Not looked at.
+    #[serde(default, skip_serializing)]
+    pub not_serving: Option<Vec<NodeOutOfService>>,
 }
 
 /// Moves of checkpointable work that would let waiting gangs start.
@@ -199,6 +233,8 @@ impl Reservation {
             lend: *lend,
             window: window.map(|(start, end)| Window { start: start.into(), end: end.into() }),
             nodes,
+            stops: Vec::new(),
+            not_serving: Vec::new(),
         }
     }
 }
@@ -246,6 +282,8 @@ impl SetReservation {
             maintenance: None,
             window: None,
             nodes: None,
+            stops: None,
+            not_serving: None,
         }
     }
 }
@@ -267,7 +305,13 @@ mod tests {
             overrun: Overrun::Finish,
             lend: true,
         };
-        let shown = Reservation::of(&r, 7, vec!["n1".into()], Time(0));
+        let mut shown = Reservation::of(&r, 7, vec!["n1".into()], Time(0));
+        shown.stops.push(DisplacedJob {
+            job: "42".into(),
+            job_name: "train".into(),
+            project: "vision".into(),
+        });
+        shown.not_serving.push(NodeOutOfService { node: "n1".into(), why: "drained".into() });
         assert_eq!((shown.state.as_str(), shown.maintenance), ("scheduled", false));
         let text = serde_json::to_string(&shown).expect("plain data");
         let back: SetReservation = serde_json::from_str(&text).expect("what GET gave");

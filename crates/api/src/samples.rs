@@ -93,6 +93,7 @@ pub fn running(number: u64) -> Job {
         started_at: Some(Time(60_000).into()),
         deadline: None,
         freed_at: None,
+        stopped_at: None,
         domain: "leaf-1".into(),
         level: Level::Leaf,
         fabric: Fabric::Rail,

@@ -72,6 +72,29 @@ impl Client {
         self.json(call).await
     }
 
+    /// Makes a reservation; refused where another one has its name. With `dry_run` nothing is made:
+    /// the answer says what it would be.
+    pub async fn create_reservation(
+        &self,
+        name: &str,
+        body: &SetReservation,
+        dry_run: bool,
+    ) -> Result<Reservation, ClientError> {
+        let call = self.call(Method::PUT, &["v1", "reservations", name]).body(body)?;
+        let dry_run = dry_run.then(|| "true".into());
+        self.json(call.query(&[("create", Some("true".into())), ("dry_run", dry_run)])).await
+    }
+
+    /// What a reservation would be, were it made or replaced now.
+    pub async fn plan_reservation(
+        &self,
+        name: &str,
+        body: &SetReservation,
+    ) -> Result<Reservation, ClientError> {
+        let call = self.call(Method::PUT, &["v1", "reservations", name]).body(body)?;
+        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+    }
+
     /// Deletes a reservation.
     pub async fn delete_reservation(&self, name: &str) -> Result<(), ClientError> {
         self.bytes(self.call(Method::DELETE, &["v1", "reservations", name])).await.map(drop)

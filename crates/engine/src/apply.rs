@@ -134,6 +134,12 @@ impl State {
                         *s = SlotState::Lost;
                     }
                 })?;
+                // Where its node was not lost it was heard just now.
+                if let Some(job) = self.jobs.get_mut(&key.job)
+                    && let Some(a) = &mut Arc::make_mut(job).attempt
+                {
+                    a.lost_at = a.lost_at.or(Some(r.at));
+                }
             }
             Event::AttemptStarted { key, deadline } => self.job(r.seq, key.job, |j| {
                 j.state = JobState::Running;
@@ -410,6 +416,7 @@ impl State {
                 freed_at: None,
                 last_end: None,
                 started_from: BTreeMap::new(),
+                lost_at: None,
             });
             j.promise = None;
             j.size = None;
@@ -635,6 +642,7 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 freed_at,
+                stopped_at: a.stopped_at().filter(|_| freed_at.is_none()),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

@@ -2,6 +2,7 @@
 //! that failed.
 
 use crate::Engine;
+use crate::reservations::is_displaced;
 use crate::state::index::work;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
@@ -9,7 +10,7 @@ use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
-use muster_model::spec::{CheckpointSpec, Tier};
+use muster_model::spec::CheckpointSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Promised, Start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +139,32 @@ impl Engine {
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
             self.withdraw_notices(id);
         }
+        for (id, p, reason) in self.closed_promises() {
+            let project = self.state.jobs.get(&id).map(|j| j.project.clone());
+            out.insert(id, (p, reason.clone()));
+            self.emit(project.as_ref(), Event::PromiseDropped { job: id, reason });
+            self.withdraw_notices(id);
+        }
         out
+    }
+
+    /// Reserved starts that are due on nodes which a window of others keeps the job off: they were
+    /// reserved before the window was, or for a job that could not start in time.
+    fn closed_promises(&self) -> Vec<(JobId, Promise, String)> {
+        if self.state.reservations.is_empty() {
+            return Vec::new();
+        }
+        let now = self.state.now;
+        let fleet = &self.state.index.cluster.fleet;
+        let due = self.state.index.promised.range(..=(now, JobId(u64::MAX)));
+        due.filter_map(|(_, id)| self.state.jobs.get(id))
+            .filter(|j| j.state == JobState::Queued)
+            .filter_map(|j| {
+                let p = j.promise.as_ref()?;
+                let (name, node) = fleet.closed_now(&work(j), p.nodes.iter(), now)?;
+                Some((j.id, p.clone(), format!("node {node} is in reservation {name}")))
+            })
+            .collect()
     }
 
     fn promise(&mut self, p: Promised, broken: &Broken) {
@@ -255,11 +281,8 @@ impl Engine {
             for node in self.state.reserved_nodes(&b) {
                 let here: Vec<Arc<Job>> = self.state.attempts_on(&node).cloned().collect();
                 for job in here {
-                    let lent = r.lend && job.spec.tier == Tier::Spot;
                     // Work that is over before the window begins is left alone.
-                    let ends = job.attempt.as_ref().and_then(|a| a.deadline);
-                    if r.projects.contains(&job.project) || lent || ends.is_some_and(|t| t <= start)
-                    {
+                    if !is_displaced(r, &job, start, now) {
                         continue;
                     }
                     let reason = StopReason::ReservationBegins { name: r.name.clone() };

@@ -14,12 +14,16 @@ use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
 use muster_scheduler::history::KEEP;
-use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Reasons, Work, explain};
+use muster_scheduler::{
+    Ahead, Constraint, Estimate, Explanation, FAR, Reasons, Work, explain, window_words,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Puts what stops a job before everything else, whatever the fleet has.
 fn bind_first(out: &mut Explanation, name: &str, text: String) {
+    // It does not start now: no window stops it.
+    out.constraints.retain(|c| c.name != "window");
     for c in &mut out.constraints {
         c.binding = false;
     }
@@ -38,36 +42,19 @@ fn bind_first(out: &mut Explanation, name: &str, text: String) {
     out.would_go = None;
 }
 
+/// That the job will be stopped by a window: nothing keeps it from starting.
+fn note_window(out: &mut Explanation, detail: String) {
+    let name = "window".into();
+    let (nodes_left, gpus_left) = (0, 0);
+    out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+}
+
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
 
 /// Whole seconds: nobody reads the rest.
 fn seconds(span: Span) -> Span {
     Span::secs(span.0 / 1000)
-}
-
-/// What keeps an attempt that is being stopped from being over: its ranks on lost nodes.
-fn ranks_on_lost_nodes(job: &Job, a: &Attempt, stop: &Stop, now: Time) -> Option<String> {
-    if !job.spec.fenced() {
-        return None;
-    }
-    let slots = a.placement.slots.iter().zip(&a.slots);
-    let mut lost = slots.filter(|(_, s)| **s == SlotState::Lost).map(|(slot, _)| &slot.node);
-    let first = lost.next()?;
-    let nodes = match lost.count() {
-        0 => first.to_string(),
-        n => format!("{first} and {n} more nodes"),
-    };
-    match stop.fence_until {
-        Some(t) if t <= now => None,
-        Some(t) => {
-            let left = seconds(t.since(now));
-            Some(format!("; its ranks on {nodes} may still write, for {left} at most"))
-        }
-        None => Some(format!(
-            "; its ranks on {nodes} may still run, until it connects again, restarts or is retired"
-        )),
-    }
 }
 
 impl State {
@@ -110,6 +97,16 @@ impl State {
         let (nodes_left, gpus_left) = left;
         let name = "checkpoint".into();
         out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+    }
+
+    /// That a window of others stops an attempt where it is, unless it is over before or has notice
+    /// already.
+    fn window_ahead(&self, job: &Job, now: Time) -> Option<String> {
+        let a = job.attempt.as_ref().filter(|a| a.stop.is_none() && a.notice.is_none())?;
+        let end = a.deadline.or(job.spec.time_limit.map(|l| a.placed_at + l)).unwrap_or(FAR);
+        let nodes = a.placement.slots.iter().map(|s| &s.node);
+        let ahead = self.index.cluster.fleet.window_ahead(&work(job), nodes, (now, end))?;
+        Some(window_words(&ahead, now))
     }
 
     /// Gives a start its two ends: by time limits as written, and by durations seen.
@@ -189,7 +186,15 @@ impl State {
                 let (why, id) = (p.verdict.word(), job.display_id());
                 summary += &format!("; attributed to {why}: `muster requeue {id}` runs it again");
             }
-            return Some(Explanation { summary, ..Explanation::default() });
+            if let Some(fence) = job.fence(now) {
+                summary += &format!("; {}", fence.words(now));
+            }
+            let mut out = Explanation { summary, ..Explanation::default() };
+            if let Some(words) = self.window_ahead(job, now) {
+                out.summary += &format!("; {words}");
+                note_window(&mut out, words);
+            }
+            return Some(out);
         }
         let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);

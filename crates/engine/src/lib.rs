@@ -38,6 +38,7 @@ pub use lookup::task;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
+pub use reservations::ReservationEffect;
 pub use runbooks::{DryStep, Rehearsed, current_step, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{

@@ -1,11 +1,20 @@
-//! Reservations: which nodes they cover.
+//! Reservations: which nodes they cover, and what they mean for what is there.
 
+mod choose;
+
+use crate::state::index::block;
 use crate::state::{Booked, State};
+use choose::{Candidate, choose_nodes};
 use muster_model::command::{Refusal, RefusalCode};
+use muster_model::ids::JobId;
+use muster_model::job::{Job, StopReason};
 use muster_model::names::NodeName;
-use muster_model::node::{Node, Stage};
-use muster_model::reservation::{Over, Reservation};
+use muster_model::node::{Node, NodeRole, Stage};
+use muster_model::reservation::{Over, Overrun, Reservation};
+use muster_model::spec::Tier;
 use muster_model::topology::Level;
+use muster_model::units::Time;
+use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,13 +43,62 @@ impl State {
         }
     }
 
-    /// Whole nodes with so many GPUs in all that no other reservation covers in the same windows:
-    /// of the kind asked for, near each other, in the order of the topology.
-    pub(crate) fn choose_for_reservation(
+    /// Checks a reservation against the site, and chooses its nodes where it asks for GPUs: nothing
+    /// is reserved yet.
+    ///
+    /// # Errors
+    /// Why it cannot be made, with the field and how to fix it.
+    pub fn plan_reservation(&self, r: &Reservation, now: Time) -> Result<Vec<NodeName>, Refusal> {
+        r.check()?;
+        for p in &r.projects {
+            if !self.projects.contains_key(p) {
+                return Err(Refusal::new(
+                    RefusalCode::NotFound,
+                    format!("there is no project {p}"),
+                )
+                .field("projects")
+                .hint(format!("make it with `muster project create {p}`")));
+            }
+        }
+        if r.window(now).is_none() {
+            return Err(Refusal::new(RefusalCode::Invalid, "its only window is over already")
+                .field("start")
+                .hint("give a start in the future, or `every` to make it recur"));
+        }
+        match &r.over {
+            Over::Nodes(names) => {
+                if let Some(n) = names.iter().find(|n| !self.nodes.contains_key(*n)) {
+                    return Err(Refusal::new(
+                        RefusalCode::NotFound,
+                        format!("there is no node {n}"),
+                    )
+                    .field("over.nodes")
+                    .hint("`muster nodes` lists them"));
+                }
+                Ok(Vec::new())
+            }
+            Over::Domain { level, path } => {
+                if self.in_domain(*level, path).next().is_none() {
+                    return Err(Refusal::new(
+                        RefusalCode::NotFound,
+                        format!("there is no {level} called `{path}`, or it has no nodes"),
+                    )
+                    .field("over.domain.path")
+                    .hint("`muster topology` shows the domains"));
+                }
+                Ok(Vec::new())
+            }
+            Over::Gpus { count, sku } => self.choose_for_reservation(r, *count, sku, now),
+        }
+    }
+
+    /// Whole nodes with so many GPUs in all that no other reservation covers in the same windows.
+    fn choose_for_reservation(
         &self,
         r: &Reservation,
         count: u32,
         sku: &Option<String>,
+        now: Time,
     ) -> Result<Vec<NodeName>, Refusal> {
         let taken: BTreeSet<NodeName> = self
             .reservations
@@ -48,34 +106,111 @@ impl State {
             .filter(|b| b.reservation.name != r.name && overlap(&b.reservation, r))
             .flat_map(|b| self.reserved_nodes(b))
             .collect();
-        let mut able: Vec<&Arc<Node>> = self
+        let start = r.window(now).map_or(now, |(start, _)| start.max(now));
+        let kept = self.kept_at(r, start);
+        let all: Vec<Candidate<'_>> = self
             .nodes
             .values()
             .filter(|n| n.stage != Stage::Retired && !n.inventory.gpus.is_empty())
             .filter(|n| sku.as_ref().is_none_or(|s| s == n.sku()))
             .filter(|n| !taken.contains(&n.name))
+            .map(|n| Candidate {
+                node: n,
+                gpus: n.gpu_set().minus(n.excluded_gpus).len().into(),
+                serves: not_serving(n).is_none(),
+                doubtful: kept.contains(&n.name) || self.health.waits_on(&n.name),
+                displaced: self
+                    .attempts_on(&n.name)
+                    .filter(|j| is_displaced(r, j, start, now))
+                    .map(|j| j.id)
+                    .collect(),
+            })
+            .filter(|c| c.gpus > 0)
             .collect();
-        able.sort_by(|a, b| {
-            a.location.path(&a.name, Level::Node).cmp(&b.location.path(&b.name, Level::Node))
-        });
-        let mut have = 0u64;
-        let mut out = Vec::new();
-        for n in able {
-            if have >= u64::from(count) {
-                break;
-            }
-            have += n.inventory.gpus.len() as u64;
-            out.push(n.name.clone());
-        }
-        if have < u64::from(count) {
-            return Err(Refusal::new(
+        let have: u64 = all.iter().map(|c| c.gpus).sum();
+        choose_nodes(all, count.into()).ok_or_else(|| {
+            Refusal::new(
                 RefusalCode::Policy,
                 format!("only {have} GPUs of that kind are not reserved in that time"),
             )
             .field("over.gpus.count")
-            .hint("ask for fewer, for another time, or see `muster reservation`"));
+            .hint("ask for fewer, for another time, or see `muster reservation`")
+        })
+    }
+
+    /// Nodes that are reserved for waiting jobs of others which would still be there at `start`.
+    fn kept_at(&self, r: &Reservation, start: Time) -> BTreeSet<&NodeName> {
+        let jobs = self.index.promised.iter().filter_map(|(_, id)| self.jobs.get(id));
+        jobs.filter(|j| !admits(r, j))
+            .filter_map(|j| j.promise.as_ref().map(|p| (j, p)))
+            .filter(|(j, p)| j.spec.time_limit.is_none_or(|l| p.at + l > start))
+            .flat_map(|(_, p)| p.nodes.iter())
+            .collect()
+    }
+
+    /// What a reservation means for what is on its nodes now.
+    #[must_use]
+    pub fn reservation_effect(&self, b: &Booked, now: Time) -> ReservationEffect {
+        let r = &b.reservation;
+        let mut out = ReservationEffect::default();
+        let Some((start, _)) = r.window(now) else { return out };
+        for name in self.reserved_nodes(b) {
+            let Some(node) = self.nodes.get(&name) else { continue };
+            if r.overrun == Overrun::Stop {
+                let here = self.attempts_on(&name);
+                out.stops.extend(here.filter(|j| is_stopped(r, j, start, now)).map(|j| j.id));
+            }
+            if let Some(why) = not_serving(node) {
+                out.not_serving.push((name, why));
+            }
         }
-        Ok(out)
+        out
+    }
+}
+
+/// What a reservation means for what is on its nodes now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReservationEffect {
+    /// Jobs of others that are stopped when its window begins.
+    pub stops: BTreeSet<JobId>,
+    /// Nodes of it that take no work now, and why.
+    pub not_serving: Vec<(NodeName, &'static str)>,
+}
+
+/// Why a node takes no work now, if so.
+fn not_serving(n: &Node) -> Option<&'static str> {
+    match (block(n), n.role) {
+        (Some(b), _) => Some(b.words()),
+        (None, NodeRole::Suspect) => Some(Block::Suspect.words()),
+        (None, NodeRole::Spare) => Some("reserved as a spare"),
+        (None, _) => None,
+    }
+}
+
+/// May a job be on nodes of a reservation while its window goes on?
+fn admits(r: &Reservation, job: &Job) -> bool {
+    r.projects.contains(&job.project) || (r.lend && job.spec.tier == Tier::Spot)
+}
+
+/// Is work of others still there when a window begins?
+pub(crate) fn is_displaced(r: &Reservation, job: &Job, start: Time, now: Time) -> bool {
+    let Some(a) = job.attempt.as_ref() else { return false };
+    // An attempt whose ranks are not up yet has its limit before it.
+    let limit = job.spec.time_limit.filter(|_| start > now);
+    let ends = a.deadline.or(limit.map(|l| a.placed_at + l));
+    // One that is on its way out is gone by then.
+    let leaves = a.stop.as_ref().map(|s| s.at + s.grace).filter(|_| start > now);
+    !admits(r, job) && ![ends, leaves].into_iter().flatten().any(|t| t <= start)
+}
+
+/// Does a reservation stop a job when its window begins, or has it just done so?
+fn is_stopped(r: &Reservation, job: &Job, start: Time, now: Time) -> bool {
+    let Some(a) = job.attempt.as_ref() else { return false };
+    match &a.stop {
+        Some(s) => {
+            matches!(&s.reason, StopReason::ReservationBegins { name } if *name == r.name)
+        }
+        None => is_displaced(r, job, start, now),
     }
 }
 

@@ -479,6 +479,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: true,
+        silent_for: None,
     });
     let held = w.job(id).held.clone().expect("it runs there");
     assert!(held.name.contains("muster node reconcile n001"), "{held}");

@@ -163,6 +163,7 @@ fn life() -> World {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: true,
+        silent_for: None,
     });
     w.ok(Command::Reconcile { node: node(4) });
     w

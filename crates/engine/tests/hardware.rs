@@ -39,6 +39,7 @@ fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observe
         ended_ago: Vec::new(),
         place: String::new(),
         ahead,
+        silent_for: None,
     });
 }
 

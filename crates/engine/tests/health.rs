@@ -66,6 +66,16 @@ pub(crate) fn meet_with(
     tells(w, i, boot, Inventory { can, ..inventory(8) }, observed);
 }
 
+/// A node that was silent for a while connects, and knows of no attempt.
+pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: muster_model::units::Span) {
+    let can = ["qualify", "reset", "reboot"].map(String::from).into();
+    let mut command = met(i, boot, Inventory { can, ..inventory(8) }, Vec::new());
+    if let Command::NodeConnected { silent_for, .. } = &mut command {
+        *silent_for = Some(silent);
+    }
+    w.ok(command);
+}
+
 /// A node connects and tells what is in it.
 pub(crate) fn tells(
     w: &mut World,
@@ -74,7 +84,16 @@ pub(crate) fn tells(
     inventory: Inventory,
     observed: Vec<(AttemptKey, Observed)>,
 ) {
-    w.ok(Command::NodeConnected {
+    w.ok(met(i, boot, inventory, observed));
+}
+
+fn met(
+    i: usize,
+    boot: &str,
+    inventory: Inventory,
+    observed: Vec<(AttemptKey, Observed)>,
+) -> Command {
+    Command::NodeConnected {
         node: node(i),
         machine: format!("m{i}"),
         boot: boot.into(),
@@ -85,7 +104,8 @@ pub(crate) fn tells(
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
-    });
+        silent_for: None,
+    }
 }
 
 pub(crate) fn tell(w: &mut World, n: &NodeName, fault: SeenFault) {

@@ -456,6 +456,7 @@ fn attempts_on_one_host_never_share_a_port() {
             ended_ago: Vec::new(),
             place: String::new(),
             ahead: false,
+            silent_for: None,
         });
     }
     let ids: Vec<_> = (0..32).map(|_| w.gang(1, 1)).collect();
@@ -483,6 +484,7 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: true,
+        silent_for: None,
     });
     assert!(w.engine.state().nodes[&n].protected);
     assert_eq!(
@@ -629,6 +631,7 @@ fn only_an_operator_ends_the_protection_of_a_node() {
             ended_ago: Vec::new(),
             place: String::new(),
             ahead,
+            silent_for: None,
         });
     };
     connect(&mut w, true);

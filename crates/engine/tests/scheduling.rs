@@ -21,3 +21,5 @@ mod reservations;
 mod rights;
 #[path = "scheduling/swaps.rs"]
 mod swaps;
+#[path = "scheduling/windows.rs"]
+mod windows;

@@ -193,6 +193,7 @@ mod tests {
             ended_ago: Vec::new(),
             place: String::new(),
             ahead: false,
+            silent_for: None,
         };
         ask(e, 1000, connected);
     }

@@ -139,6 +139,7 @@ async fn found(brain: &Brain, project: &ProjectName) -> String {
                 ended_ago: Vec::new(),
                 place: String::new(),
                 ahead: false,
+                silent_for: None,
             },
             true,
         ),

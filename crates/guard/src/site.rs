@@ -158,6 +158,7 @@ impl Site {
                 ended_ago: Vec::new(),
                 place: String::new(),
                 ahead: false,
+                silent_for: None,
             });
         }
         self.settle()

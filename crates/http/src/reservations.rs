@@ -2,17 +2,19 @@
 
 use super::auth::{Caller, OperatorWriter, Reader, Writer};
 use super::error::{Failure, Reply};
-use super::extract::{JsonBody, Segment};
+use super::extract::{JsonBody, Query, Segment};
 use super::policy::same_version;
 use super::{App, answer, mark};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use muster_api::{
-    DefragReport, Kind, Move, MoveProposal, Reservation, ReservationList, SetReservation,
+    DefragReport, DisplacedJob, Kind, Move, MoveProposal, NodeOutOfService, Reservation,
+    ReservationList, SetReservation, SetReservationQuery,
 };
 use muster_engine::{Booked, State as Site};
 use muster_model::names::{Label, NameError};
+use muster_model::reservation as m;
 use muster_model::tenant::Role;
 use muster_model::{Command, JobId, Seq, Time};
 use muster_server::brain::Attach;
@@ -35,6 +37,17 @@ fn view(app: &App, site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reser
     let nodes = site.reserved_nodes(b).iter().map(ToString::to_string).collect();
     let version = caller.version(app, b.version.0);
     let mut shown = Reservation::of(&b.reservation, version, nodes, now);
+    let effect = site.reservation_effect(b, now);
+    let stops = effect.stops.iter().filter_map(|id| site.jobs.get(id));
+    let stops = stops.filter(|j| caller.sees(&j.project)).map(|j| DisplacedJob {
+        job: j.display_id(),
+        job_name: j.name.to_string(),
+        project: j.project.to_string(),
+    });
+    shown.stops = stops.collect();
+    let gone = effect.not_serving.into_iter();
+    let gone = gone.map(|(n, why)| NodeOutOfService { node: n.to_string(), why: why.into() });
+    shown.not_serving = gone.collect();
     if let Some(own) = &caller.actor.project {
         shown.projects.retain(|p| p == own.as_str());
     }
@@ -83,13 +96,17 @@ pub(crate) async fn get(
 }
 
 /// Make a reservation, or replace the one of that name.
+///
+/// The answer says which jobs of others are stopped when it begins, and which of its nodes take no
+/// work now. With `dry_run=true` nothing is made: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/reservations/{name}", tag = "scheduling", request_body = SetReservation,
-    params(("name" = String, Path, description = "The reservation's name.")),
+    params(("name" = String, Path, description = "The reservation's name."), SetReservationQuery),
     responses((status = 200, description = "As it stands now.", body = Reservation))))]
 pub(crate) async fn set(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
+    Query(q): Query<SetReservationQuery>,
     JsonBody { value, raw }: JsonBody<SetReservation>,
 ) -> Reply {
     let name = label(&name)?;
@@ -106,13 +123,58 @@ pub(crate) async fn set(
         .map_err(|e| Failure::senseless(e.to_string()).field("projects"))?;
     let _turn = app.turn().lock().await;
     same_version(&writer, "reservation", version(&app, &name))?;
-    let command = Command::SetReservation { reservation: Arc::new(reservation) };
+    if q.create {
+        refuse_other(&app, &reservation)?;
+    }
+    let reservation = Arc::new(reservation);
+    if q.dry_run {
+        let (seq, r) = planned(&app, &writer.caller, reservation)?;
+        return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &r));
+    }
+    let command = Command::SetReservation { reservation };
     let mut request = writer.request(&app, &raw, command);
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;
     // Only a repeat under an old key can find its reservation gone.
     let (_, r) = find(&app, &writer.caller, &name)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(r.version), &r))
+}
+
+/// Whoever makes a new one does not mean to replace another; the very same is no conflict.
+fn refuse_other(app: &App, wanted: &m::Reservation) -> Reply<()> {
+    let name = &wanted.name;
+    let other =
+        app.brain().read(|s| s.reservations.get(name).is_some_and(|b| *b.reservation != *wanted));
+    if !other {
+        return Ok(());
+    }
+    Err(Failure::conflict(format!("there is another reservation {name} already"))
+        .field("name")
+        .hint(format!(
+            "change it with `muster reservation apply FILE`, or delete it first: \
+             `muster reservation delete {name}`"
+        )))
+}
+
+/// The reservation as it would be made now.
+fn planned(
+    app: &App,
+    caller: &Caller,
+    reservation: Arc<m::Reservation>,
+) -> Reply<(Seq, Reservation)> {
+    let now = app.brain().now();
+    app.brain().read(|s| {
+        let present = s.reservations.get(&reservation.name);
+        // What stays as it is keeps its nodes.
+        let same = present.filter(|b| b.reservation == reservation);
+        let nodes = match same {
+            Some(b) => b.nodes.clone(),
+            None => s.plan_reservation(&reservation, now)?,
+        };
+        let version = present.map_or(Seq(0), |b| b.version);
+        let booked = Booked { reservation, nodes, version };
+        Ok((s.seq, view(app, s, caller, &booked, now)))
+    })
 }
 
 fn version(app: &App, name: &Label) -> Option<u64> {

@@ -2,7 +2,7 @@
 //! recovery, and not from the order to stop that follows when it is noticed.
 
 use muster_model::event::{Event, Record};
-use muster_model::job::{StopReason, Verdict};
+use muster_model::job::{SlotEnd, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 /// Findings that are remembered.
 const KEPT: usize = 4096;
 
-/// When nodes that are lost were last heard, and when findings were first seen.
+/// When nodes that are lost were last heard, when ranks ended of which their nodes knew nothing, and
+/// when findings were first seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Signs {
     lost: BTreeMap<NodeName, Time>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    gone: BTreeMap<NodeName, Time>,
     found: BTreeMap<u64, Time>,
 }
 
@@ -27,6 +30,14 @@ impl Signs {
             }
             Event::NodeBack { node, .. } | Event::NodeRetired { node } => {
                 self.lost.remove(node);
+                self.gone.remove(node);
+            }
+            // The order to stop follows at once.
+            Event::SlotEnded { node, end: SlotEnd::NodeFault { .. }, ended_at, .. } => {
+                match ended_at {
+                    Some(t) => self.gone.insert(node.clone(), *t),
+                    None => self.gone.remove(node),
+                };
             }
             Event::FindingOpened { finding, .. } => {
                 self.found.insert(finding.id, finding.seen.first_seen.min(finding.opened_at));
@@ -42,6 +53,9 @@ impl Signs {
     pub(crate) fn behind(&self, reason: &StopReason) -> Option<Time> {
         match reason {
             StopReason::NodeLost { node } => self.lost.get(node).copied(),
+            StopReason::SlotFailed { node, end: SlotEnd::NodeFault { .. } } => {
+                self.gone.get(node).copied()
+            }
             StopReason::Sick { finding, .. } | StopReason::Hung { finding } => {
                 self.found.get(finding).copied()
             }

@@ -195,6 +195,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
         started_at: Some(at(0)),
         ended_at: at(105),
         freed_at: Some(at(100)),
+        stopped_at: None,
         verdict: Verdict::Application,
         reason: String::new(),
         findings: vec![],

@@ -171,6 +171,8 @@ pub enum Command {
         place: String,
         /// It has seen more of the log than this server has.
         ahead: bool,
+        /// How long this server had not heard it before; none where it hears it for the first time.
+        silent_for: Option<Span>,
     },
     /// The agent has not been heard for too long.
     NodeLost {

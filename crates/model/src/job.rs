@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+mod fence;
 mod slot_end;
 
+pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 
 /// Where a job stands.
@@ -419,6 +421,9 @@ pub struct Attempt {
     /// that first directory: only an agent that runs there can say that they are gone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub started_from: BTreeMap<NodeName, String>,
+    /// When the latest of those of its nodes that are lost was last heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_at: Option<Time>,
 }
 
 impl Attempt {
@@ -433,6 +438,17 @@ impl Attempt {
     #[must_use]
     pub fn in_preflight(&self) -> Option<&AttemptPreflight> {
         self.preflight.as_ref().filter(|p| p.outcome.is_none() && self.stop.is_none())
+    }
+
+    /// When its ranks stopped, as far as anybody knows: the last one ended then, or its node was last
+    /// heard. None while one of them may be up.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<Time> {
+        let up = |s: &SlotState| matches!(s, SlotState::Pending | SlotState::Running);
+        if self.slots.iter().any(up) {
+            return None;
+        }
+        self.freed_at.or(self.last_end.max(self.lost_at))
     }
 
     /// How many nodes it has.
@@ -523,6 +539,10 @@ pub struct PastAttempt {
     /// lost. (In snapshots of older versions also none where it was when its end was settled.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed_at: Option<Time>,
+    /// When its ranks stopped as far as is known, where a lost node hid that: another attempt may have
+    /// waited long after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<Time>,
     /// What caused its end.
     pub verdict: Verdict,
     /// Why it ended, for people.

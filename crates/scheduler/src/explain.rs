@@ -12,11 +12,12 @@ use crate::timeline::earliest;
 use crate::words::plural;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
+use muster_model::names::{Label, NodeName};
 use muster_model::node::NodeRole;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group};
 use muster_model::topology::Level;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -470,6 +471,10 @@ impl<'a> Why<'a> {
             self.out.starts_now = true;
             self.out.summary = "there is free capacity: it starts in the next cycle".into();
             self.out.would_go = Some(would_go(&p));
+            let nodes = p.slots.iter().map(|s| &s.node);
+            if let Some(ahead) = self.c.fleet.window_ahead(self.w, nodes, (now, q.end)) {
+                self.push("window", window_words(&ahead, now), left);
+            }
             return None;
         }
         self.out.suggestions.extend(suggest::smaller(
@@ -601,6 +606,15 @@ impl<'a> Why<'a> {
                 .into(),
         })
     }
+}
+
+/// That a window will stop a job where it is, or would be.
+#[must_use]
+pub fn window_words((start, name, node): &(Time, Label, NodeName), now: Time) -> String {
+    let wait = Span::secs(start.since(now).0 / 1000);
+    format!(
+        "reservation {name} begins on node {node} in {wait}: the job is stopped then and queued again"
+    )
 }
 
 fn would_go(p: &Placed) -> String {

@@ -42,7 +42,7 @@ pub mod work;
 
 pub use cluster::{Cluster, Held, Running};
 pub use defrag::{Moves, moves};
-pub use explain::{Ahead, Constraint, Estimate, Explanation, explain};
+pub use explain::{Ahead, Constraint, Estimate, Explanation, explain, window_words};
 pub use fleet::Fleet;
 pub use node::{Block, NodeFacts};
 pub use place::{NoRoom, Placed, room_for};

@@ -8,6 +8,7 @@ use crate::power::Added;
 use crate::windows::Asker;
 use crate::work::{Demand, Work};
 use muster_model::placement::{Fabric, GpuSet, Slot};
+use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use std::collections::BTreeSet;
@@ -89,8 +90,22 @@ fn levels(d: &Demand) -> impl Iterator<Item = Level> {
     DOMAIN_LEVELS.into_iter().filter(move |l| *l >= widest)
 }
 
-/// Finds room for a gang in the fleet as it is: on nodes where nothing was found, if they do.
+/// Finds room for a gang in the fleet as it is. Work without a limit is stopped where a window of
+/// others begins: it goes where none does, if it can.
 pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+    // Reserved work is inside a window in any case.
+    if q.who.endless && q.who.tier != Tier::Reserved && !fleet.closed.is_empty() {
+        let who = Asker { endless: false, ..q.who };
+        let placed = place_preferred(fleet, &Query { who, ..q.clone() });
+        if placed.is_ok() {
+            return placed;
+        }
+    }
+    place_preferred(fleet, q)
+}
+
+/// Finds room on nodes where nothing was found, if they do.
+fn place_preferred(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
     if fleet.avoided.is_empty() {
         return place_among(fleet, q);
     }

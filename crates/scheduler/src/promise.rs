@@ -419,8 +419,10 @@ pub fn replacements(
                 let mut all = near.clone();
                 all.push(e.pos.ix);
                 let spare = e.facts.role == muster_model::node::NodeRole::Spare;
+                let window = f.window_ahead(work, [&e.facts.name], (now, end)).is_some();
                 (
                     e.facts.avoided,
+                    window,
                     std::cmp::Reverse(f.common_level(&all)),
                     !spare,
                     e.facts.hazard,

@@ -4,7 +4,7 @@ use crate::fleet::Fleet;
 use crate::node::{Ask, Booking, Entry};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
-use muster_model::names::{NodeName, ProjectName};
+use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::reservation::{Overrun, Reservation};
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
@@ -117,6 +117,55 @@ impl Fleet {
             out.extend(self.outside_own(e, who, now));
         }
         out
+    }
+
+    /// The first window of others that begins before `end` on one of these nodes and stops what
+    /// runs there: when, of which reservation, and on which node.
+    #[must_use]
+    pub fn window_ahead<'n>(
+        &self,
+        w: &Work,
+        nodes: impl IntoIterator<Item = &'n NodeName>,
+        (now, end): (Time, Time),
+    ) -> Option<(Time, Label, NodeName)> {
+        let who = Asker::of(w);
+        let mut first: Option<(Time, Label, NodeName)> = None;
+        for e in nodes.into_iter().filter_map(|n| self.find(n)).map(|ix| self.entry(ix)) {
+            for c in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
+                let r = &c.reservation;
+                if r.overrun != Overrun::Stop || Fleet::admits(r, who) {
+                    continue;
+                }
+                let ahead = r.window(now).map(|(start, _)| start);
+                let Some(start) = ahead.filter(|t| *t > now && *t < end) else { continue };
+                let found = (start, r.name.clone(), e.facts.name.clone());
+                if first.as_ref().is_none_or(|f| found < *f) {
+                    first = Some(found);
+                }
+            }
+        }
+        first
+    }
+
+    /// The reservation that keeps a job off one of these nodes now, and the node.
+    #[must_use]
+    pub fn closed_now<'n>(
+        &self,
+        w: &Work,
+        nodes: impl IntoIterator<Item = &'n NodeName>,
+        now: Time,
+    ) -> Option<(Label, NodeName)> {
+        let who = Asker::of(w);
+        for e in nodes.into_iter().filter_map(|n| self.find(n)).map(|ix| self.entry(ix)) {
+            for c in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
+                let r = &c.reservation;
+                let goes_on = r.window(now).is_some_and(|(start, _)| start <= now);
+                if goes_on && !Fleet::admits(r, who) {
+                    return Some((r.name.clone(), e.facts.name.clone()));
+                }
+            }
+        }
+        None
     }
 
     /// Reserved work runs inside a reservation of its project only.

@@ -261,6 +261,7 @@ impl<'a> Twin<'a> {
             ended_ago: Vec::new(),
             place: String::new(),
             ahead: false,
+            silent_for: None,
         }
     }
 

@@ -93,6 +93,7 @@ fn past(no: u32, verdict: Verdict, ended: i64) -> PastAttempt {
         started_at: None,
         ended_at: at(ended),
         freed_at: None,
+        stopped_at: None,
         verdict,
         reason: String::new(),
         findings: vec![],

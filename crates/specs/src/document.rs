@@ -218,6 +218,10 @@ struct WrittenReservation {
     _window: Option<IgnoredAny>,
     #[serde(default, rename = "nodes")]
     _nodes: Option<IgnoredAny>,
+    #[serde(default, rename = "stops")]
+    _stops: Option<IgnoredAny>,
+    #[serde(default, rename = "not_serving")]
+    _not_serving: Option<IgnoredAny>,
 }
 
 pub(crate) fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {

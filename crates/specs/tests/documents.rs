@@ -115,13 +115,14 @@ fn reservations_are_read_one_or_many() {
     assert_eq!(r.reservation.over, Over::Gpus { count: 64, sku: Some("h100-sxm".into()) });
     let list = "items:
   - {name: a, over: {nodes: [n1]}, start: now, length: 1h, id: a, kind: Reservation, state: active,
-     version: 7, maintenance: true, window: {start: x, end: y}, nodes: [n1]}
+     version: 7, maintenance: true, window: {start: x, end: y}, nodes: [n1],
+     stops: [{job: '7', job_name: x, project: p}], not_serving: [{node: n1, why: drained}]}
   - {name: b, over: {domain: {level: leaf, path: l1}}, start: +2h, length: 1h}
 cursor: null
 ";
     let many = document::reservations(list, "r.yaml").unwrap();
     assert_eq!(many.len(), 2);
-    assert_eq!((many[1].start.as_str(), many[1].start_at.0), ("+2h", 4));
+    assert_eq!((many[1].start.as_str(), many[1].start_at.0), ("+2h", 5));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::output::time;
 use jiff::tz::TimeZone;
 use muster_api::{AttemptPreflight, Job, Notice, Promise, Timestamp};
-use muster_model::job::{JobState, StopReason};
+use muster_model::job::{FenceEnd, JobState};
 use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
 
@@ -17,12 +17,13 @@ pub fn word(job: &Job) -> &'static str {
 }
 
 /// How long the attempt that goes on has all its ranks up, or how long the last one of a job that
-/// ended had: until its last rank ended. Waiting, and time in which the job had ended, are none of it.
+/// ended had: until its last rank ended, or its lost node was last heard. Waiting, and time in which
+/// the job had ended, are none of it.
 #[must_use]
 pub fn ran(job: &Job, now: Time) -> Option<Span> {
     let (start, end) = match (&job.attempt, job.past.last()) {
-        (Some(a), _) => (a.started_at, a.freed_at.map_or(now, |t| t.0)),
-        (None, Some(p)) => (p.started_at, p.ended_at.0),
+        (Some(a), _) => (a.started_at, a.stopped_at.or(a.freed_at).map_or(now, |t| t.0)),
+        (None, Some(p)) => (p.started_at, p.stopped_at.unwrap_or(p.ended_at).0),
         (None, None) => (job.started_at, job.ended_at.map_or(now, |t| t.0)),
     };
     let runs = job.attempt.is_some() || job.state.is_final();
@@ -69,24 +70,15 @@ pub struct Fence {
 pub fn fence(job: &Job, now: Time) -> Option<Fence> {
     let a = job.attempt.as_ref()?;
     let stop = a.stop.as_ref()?;
-    let ends = match stop.reason {
-        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. } => {
-            true
-        }
-        StopReason::NodeLost { .. } => {
-            job.infrastructure_failures >= job.spec.retries.infrastructure
-        }
-        _ => false,
-    };
     let lost = a.slots.iter().filter(|s| s.state == "lost");
     let lost: Vec<&str> = lost.map(|s| s.node.as_str()).collect();
-    let waits = if ends { job.spec.checkpoint.is_some() } else { job.spec.fenced() };
-    if lost.is_empty() || !waits {
+    if lost.is_empty() {
         return None;
     }
-    let until = match job.spec.partition() {
-        OnPartition::StopAfter(_) => Some(stop.fence_until.filter(|t| t.0 > now)?),
-        OnPartition::Continue => stop.fence_until.filter(|t| t.0 > now),
+    let ends = stop.reason.ends_job(&job.spec, job.infrastructure_failures);
+    let until = match FenceEnd::of(&job.spec, ends, stop.fence_until.map(|t| t.0), now)? {
+        FenceEnd::At(t) => Some(t.into()),
+        FenceEnd::Connected => None,
     };
     Some(Fence { ends, nodes: muster_specs::hostlist::compress(lost), until })
 }

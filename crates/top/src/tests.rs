@@ -307,6 +307,7 @@ fn job() -> Model {
         placed_at: ago(Span::mins(300)),
         started_at: Some(ago(Span::mins(299))),
         ended_at: ago(Span::mins(126)),
+        stopped_at: None,
         verdict: Verdict::Infrastructure,
         attributed_to: "infrastructure".into(),
         reason: "XID 79 on GPU 3 of hgx-00002: the GPU fell off the bus".into(),

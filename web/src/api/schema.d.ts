@@ -1480,7 +1480,11 @@ export interface paths {
         };
         /** Get a reservation. */
         get: operations["get_reservations_name"];
-        /** Make a reservation, or replace the one of that name. */
+        /**
+         * Make a reservation, or replace the one of that name.
+         * @description The answer says which jobs of others are stopped when it begins, and which of its nodes take no
+         *     work now. With `dry_run=true` nothing is made: the answer says what it would be.
+         */
         put: operations["put_reservations_name"];
         post?: never;
         /** Delete a reservation. */
@@ -2167,6 +2171,7 @@ export interface components {
             /** @description `starting`, `running` or `stopping`. */
             state: components["schemas"]["JobState"];
             stop?: components["schemas"]["Stop"] | null;
+            stopped_at?: components["schemas"]["Timestamp"] | null;
         };
         /**
          * @description One try at running a job; written `JOB.ATTEMPT`. Everything that runs on a node carries it,
@@ -2765,6 +2770,15 @@ export interface components {
             rotational?: boolean | null;
             /** @description Its capacity in bytes. */
             size: components["schemas"]["Bytes"];
+        };
+        /** @description A job that a reservation stops when its window begins. */
+        DisplacedJob: {
+            /** @description The job's id: `42`, or `42_3`. */
+            job: string;
+            /** @description What its user calls it. */
+            job_name: string;
+            /** @description Whose it is. */
+            project: string;
         };
         /** @description `POST /v1/nodes/{name}/drain`. */
         DrainRequest: {
@@ -5528,6 +5542,13 @@ export interface components {
             /** @description The nodes of this page. */
             items: components["schemas"]["Node"][];
         };
+        /** @description A node that takes no work now. */
+        NodeOutOfService: {
+            /** @description The node's name. */
+            node: string;
+            /** @description Why: `unreachable`, `drained`, `quarantined` and so on. */
+            why: string;
+        };
         /**
          * @description What a node is kept for.
          * @enum {string}
@@ -5743,6 +5764,7 @@ export interface components {
             /** @description Why it ended, for people. */
             reason: string;
             started_at?: components["schemas"]["Timestamp"] | null;
+            stopped_at?: components["schemas"]["Timestamp"] | null;
             /** @description What caused its end. */
             verdict: components["schemas"]["Verdict"];
         };
@@ -6663,6 +6685,8 @@ export interface components {
             name: string;
             /** @description Nodes that it covers now. */
             nodes: string[];
+            /** @description Nodes of it that take no work now. */
+            not_serving?: components["schemas"]["NodeOutOfService"][];
             /** @description What was asked for. */
             over: components["schemas"]["Over"];
             /** @description What happens to work of others that still runs when it begins. */
@@ -6675,6 +6699,8 @@ export interface components {
             start: components["schemas"]["Timestamp"];
             /** @description `scheduled`, `active` or `over`. */
             state: string;
+            /** @description Jobs of others that are stopped when the window begins, as far as the caller may know of them. */
+            stops?: components["schemas"]["DisplacedJob"][];
             /**
              * Format: int64
              * @description Stands for the record that made it; goes into `If-Match`.
@@ -11788,7 +11814,12 @@ export interface operations {
     };
     put_reservations_name: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only say which nodes it would cover, which jobs it would stop and which nodes take no work now. */
+                dry_run?: boolean;
+                /** @description Refuse with 409 where another reservation has that name; without it that one is replaced. */
+                create?: boolean;
+            };
             header?: {
                 /** @description Makes a repeat of this write harmless for 24 hours. */
                 "Idempotency-Key"?: string;

@@ -236,6 +236,7 @@ pub(crate) mod tests {
             placed_at: Time(from).into(),
             started_at: Some(Time(from).into()),
             ended_at: Time(until).into(),
+            stopped_at: None,
             verdict: muster_model::job::Verdict::Application,
             attributed_to: "application".into(),
             reason: String::new(),
@@ -256,6 +257,12 @@ pub(crate) mod tests {
             a.freed_at = Some(Time(61_000).into());
         }
         assert_eq!(jobs::ran(&ending, Time(65_000)), Some(Span::secs(1)));
+        // A node was lost under it: what counts is when it was last heard, not how long the fence lasts.
+        let mut fenced = running(3);
+        if let Some(a) = &mut fenced.attempt {
+            a.stopped_at = Some(Time(62_000).into());
+        }
+        assert_eq!(jobs::ran(&fenced, Time(165_000)), Some(Span::secs(2)));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 muster reservation create night --gpus 64 --sku h100-sxm --project nlp --start 2026-02-01T20:00:00Z --length 10h --every 24h\n  \
 muster reservation create fans --domain rack:r1 --start +2h --length 1h --maintenance --reason 'replace fans'\n  \
 muster reservation create demo --nodes 'hgx-[0001-0004]' --project nlp --start now --length 3h --lend\n  \
+muster reservation create night --gpus 64 --project nlp --start +2h --length 10h --dry-run\n  \
 muster reservation apply night.yaml\n  muster reservation delete night"
 )]
 pub(crate) struct ReservationCmd {
@@ -39,8 +40,11 @@ enum Verb {
     Apply {
         /// YAML or JSON of `kind: Reservation`
         file: PathBuf,
+        /// Only say which nodes they would cover and which jobs they would stop
+        #[arg(long)]
+        dry_run: bool,
     },
-    /// Create or replace one; --project (global) says whose, several with commas between
+    /// Create one; --project (global) says whose, several with commas between
     Create(Create),
     /// Delete them
     Delete {
@@ -88,6 +92,9 @@ struct Create {
     /// Spot work of others may use what stays idle in it
     #[arg(long)]
     lend: bool,
+    /// Only say which nodes it would cover and which jobs it would stop
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -112,19 +119,21 @@ impl ReservationCmd {
                 }
                 ctx.show(&list, |l| table(&l.items, now()).render())?;
             }
-            Some(Verb::Apply { file }) => {
+            Some(Verb::Apply { file, dry_run }) => {
                 let wanted = read(&file, now())?;
                 let client = ctx.client()?;
                 let mut made = Vec::new();
                 for r in &wanted {
-                    made.push(set(&client, r).await?);
+                    made.push(set(&client, r, dry_run).await?);
                 }
-                show(ctx, made)?;
+                show(ctx, made, dry_run)?;
             }
             Some(Verb::Create(create)) => {
+                let dry_run = create.dry_run;
                 let wanted = create.wanted(ctx.global.project.as_deref(), now())?;
-                let made = set(&ctx.client()?, &wanted).await?;
-                show(ctx, vec![made])?;
+                let (name, body) = (wanted.name.as_str(), SetReservation::from_model(&wanted));
+                let made = ctx.client()?.create_reservation(name, &body, dry_run).await?;
+                show(ctx, vec![made], dry_run)?;
             }
             Some(Verb::Delete { names }) => {
                 let client = ctx.client()?;
@@ -150,27 +159,53 @@ impl ReservationCmd {
     }
 }
 
-async fn set(client: &Client, r: &m::Reservation) -> Result<Reservation, Fail> {
-    let body = SetReservation::from_model(r);
-    Ok(client.set_reservation(r.name.as_str(), &body, None).await?)
+async fn set(client: &Client, r: &m::Reservation, dry_run: bool) -> Result<Reservation, Fail> {
+    let (name, body) = (r.name.as_str(), SetReservation::from_model(r));
+    Ok(if dry_run {
+        client.plan_reservation(name, &body).await?
+    } else {
+        client.set_reservation(name, &body, None).await?
+    })
 }
 
-fn show(ctx: &Ctx, made: Vec<Reservation>) -> Result<(), Fail> {
+fn show(ctx: &Ctx, made: Vec<Reservation>, dry_run: bool) -> Result<(), Fail> {
     let now = now();
     match &made[..] {
-        [one] => ctx.show(one, |r| said(r, now)),
+        [one] => ctx.show(one, |r| said(r, now, dry_run)),
         _ => ctx.show(&ReservationList { items: made, cursor: None }, |l| {
-            l.items.iter().map(|r| said(r, now)).collect()
+            l.items.iter().map(|r| said(r, now, dry_run)).collect()
         }),
     }
 }
 
-fn said(r: &Reservation, now: Time) -> String {
+/// What was reserved, whose work that stops and what of it takes no work.
+fn said(r: &Reservation, now: Time, dry_run: bool) -> String {
     let when = r.window.map_or("it is over".into(), |w| {
         format!("it is {}, from {} for {}", r.state, time::full(now, w.start), r.length)
     });
+    let names = muster_specs::hostlist::compress(r.nodes.iter().map(String::as_str));
     let nodes = output::plural(r.nodes.len(), "node");
-    format!("reservation {} covers {nodes}; {when}\n", r.name)
+    let verb = if dry_run { "would cover" } else { "covers" };
+    let mut out = format!("reservation {} {verb} {nodes}; {when}\n", r.name);
+    if !r.nodes.is_empty() {
+        out += &format!("  nodes: {names}\n");
+    }
+    for j in &r.stops {
+        let at = r.window.map_or_else(String::new, |w| {
+            if w.start.0 <= now {
+                " now".into()
+            } else {
+                format!(" at {}", time::full(now, w.start))
+            }
+        });
+        let does = if dry_run { "would be stopped" } else { "will be stopped" };
+        out += &format!("  job {} ({}) of project {} {does}{at}\n", j.job, j.job_name, j.project);
+    }
+    // In a maintenance window nodes take no work on purpose.
+    for n in r.not_serving.iter().filter(|_| !r.maintenance) {
+        out += &format!("  node {} takes no work now: {}\n", n.node, n.why);
+    }
+    out
 }
 
 impl Create {
@@ -289,6 +324,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
+    use muster_api::{DisplacedJob, NodeOutOfService};
 
     fn create(args: &[&str]) -> Result<m::Reservation, String> {
         let all = ["muster", "reservation", "create"].iter().chain(args);
@@ -360,6 +396,29 @@ mod tests {
         assert!(create(&["r", "--length", "1h", "--maintenance"]).unwrap_err().contains("--nodes"));
         let e = create(&["r", "--domain", "l1", "--length", "1h", "--maintenance"]).unwrap_err();
         assert!(e.contains("write it like leaf:l1"), "{e}");
+    }
+
+    #[test]
+    fn who_is_stopped_and_what_takes_no_work_is_said() {
+        let args = ["night", "--gpus", "16", "--length", "1h", "--project", "nlp", "--dry-run"];
+        let r = create(&args).unwrap();
+        let now = Time(1_000_000);
+        let mut shown = Reservation::of(&r, 3, vec!["n1".into(), "n2".into()], now - Span::mins(1));
+        let (job, job_name, project) = ("17".into(), "train".into(), "vision".into());
+        shown.stops = vec![DisplacedJob { job, job_name, project }];
+        shown.not_serving = vec![NodeOutOfService { node: "n2".into(), why: "drained".into() }];
+        let text = said(&shown, now - Span::mins(1), true);
+        assert_eq!(
+            text,
+            "reservation night would cover 2 nodes; it is scheduled, from 1970-01-01T00:16:40Z (in 1m) for 1h\n  \
+             nodes: n[1-2]\n  \
+             job 17 (train) of project vision would be stopped at 1970-01-01T00:16:40Z (in 1m)\n  \
+             node n2 takes no work now: drained\n"
+        );
+        shown.maintenance = true;
+        let text = said(&shown, now, false);
+        assert!(text.contains("job 17 (train) of project vision will be stopped now\n"), "{text}");
+        assert!(!text.contains("takes no work"), "{text}");
     }
 
     #[test]

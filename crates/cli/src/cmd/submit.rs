@@ -50,11 +50,11 @@ impl Submit {
         let submitted = client.submit(&spec).await?;
         if !wait {
             ctx.show(&submitted, |s| said(s, &spec, output::is_terminal()))?;
-            warn_of_shared(&client, &spec, submitted.id()).await;
+            warn(&client, &spec, submitted.id()).await;
             return Ok(0);
         }
         output::note(said(&submitted, &spec, true).trim_end());
-        warn_of_shared(&client, &spec, submitted.id()).await;
+        warn(&client, &spec, submitted.id()).await;
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;
@@ -72,13 +72,14 @@ impl Submit {
 }
 
 /// Only a word of warning, whatever comes of asking: the job is submitted, and its id was said.
-async fn warn_of_shared(client: &Client, spec: &JobSpec, id: &str) {
-    if spec.checkpoint.is_none() {
+async fn warn(client: &Client, spec: &JobSpec, id: &str) {
+    // Work with a limit never runs into a window.
+    if spec.checkpoint.is_none() && spec.time_limit.is_some() {
         return;
     }
     let Ok(e) = client.explain(id).await else { return };
-    let shared = e.constraints.iter().filter(|c| c.name == "checkpoint");
-    shared.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
+    let notes = e.constraints.iter().filter(|c| matches!(c.name.as_str(), "checkpoint" | "window"));
+    notes.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
 }
 
 /// The spec of a file with flags over it, or of a command line.

@@ -44,6 +44,22 @@ pub(super) fn windows_and_places(c: &Cluster, nodes: &[String; 2]) {
     refuses(&c.muster(&["reservation", "delete", "fans"]), 3, &["fans"]);
     assert_eq!(pair(c)["state"], "would start");
 
+    let own = |more: &[&str]| {
+        let start = "2999-01-01T00:00:00Z";
+        let what = ["reservation", "create", "own", "--nodes", one.as_str(), "--maintenance"];
+        c.muster(&[&what[..], &["--start", start, "--length", "1h"], more].concat())
+    };
+    says(
+        &own(&["--dry-run"]),
+        &["reservation own would cover 1 node; it is scheduled, from ", one],
+    );
+    assert!(items(&c.json(&["reservation", "list"])).is_empty(), "nothing was made");
+    says(&own(&[]), &["reservation own covers 1 node; ", one]);
+    says(&own(&[]), &["reservation own covers 1 node; "]);
+    let refused = own(&["--reason", "fans"]);
+    refuses(&refused, 5, &["another reservation own", "muster reservation apply FILE"]);
+    says(&c.muster(&["reservation", "delete", "own"]), &["reservation own is deleted\n"]);
+
     let site = |at: &str| {
         format!(
             "region:\n  - name: eu\n    cluster:\n      - name: c1\n        leaf:\n          \

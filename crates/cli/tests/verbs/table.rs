@@ -121,6 +121,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("reserve", 0, "muster reservation create NAME"),
     ("reservation list", 0, "no reservations"),
     ("reservation create x --gpus 8 --length 1h", 2, "--project NAME"),
+    ("reservation create x --gpus 8 --length 1h --dry-run", 2, "--project NAME"),
     ("reservation apply nope.yaml", 2, "nope.yaml"),
     ("reservation delete nope", 3, "no reservation nope"),
     ("history node nope", 3, "no node nope"),

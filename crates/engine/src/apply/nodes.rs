@@ -100,8 +100,11 @@ impl State {
                 })?;
                 let here: Vec<JobId> = self.attempts_on(node).map(|j| j.id).collect();
                 for id in here {
-                    if let Some(job) = self.jobs.get_mut(&id) {
-                        crate::health::recovery_of_lost(Arc::make_mut(job), *last_seen, r.at);
+                    if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
+                        crate::health::recovery_of_lost(job, *last_seen, r.at);
+                        if let Some(a) = &mut job.attempt {
+                            a.lost_at = a.lost_at.max(Some((*last_seen).max(a.placed_at)));
+                        }
                     }
                 }
                 Ok(())

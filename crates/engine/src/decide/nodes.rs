@@ -196,6 +196,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         ended_ago,
         place,
         ahead,
+        silent_for,
     } = c
     else {
         return Ok(Answer::Done);
@@ -279,8 +280,12 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     }
     let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
     let gone = match n.boot == *boot {
-        true => (SlotEnd::agent_anew(), away.map(|t| e.state.now.since(t))),
-        false => (SlotEnd::ranks_gone(), None),
+        true => Gone {
+            end: SlotEnd::agent_anew(),
+            away: away.map(|t| e.state.now.since(t)),
+            silent_for: *silent_for,
+        },
+        false => Gone { end: SlotEnd::ranks_gone(), away: None, silent_for: *silent_for },
     };
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
@@ -343,14 +348,22 @@ fn is_recorded(end: &SlotEnd) -> bool {
         || end.is_unproven()
 }
 
-/// `gone` is how an attempt ended, and how long ago, of which the node knows nothing.
+/// How attempts ended of which their node knows nothing, and since when that may be.
+struct Gone {
+    end: SlotEnd,
+    /// How long no server heard the node, where it comes back to one that started anew.
+    away: Option<Span>,
+    /// How long this server did not hear it.
+    silent_for: Option<Span>,
+}
+
 fn reconcile_attempt(
     e: &mut Engine,
     node: &NodeName,
     key: AttemptKey,
     seen: Option<&Observed>,
     ago: Option<Span>,
-    gone: &(SlotEnd, Option<Span>),
+    gone: &Gone,
 ) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {
@@ -358,9 +371,12 @@ fn reconcile_attempt(
         }
         // Never started there: the order goes out again.
         (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
-        (Standing::Live(_) | Standing::Lost, None) => {
-            end_slot(e, key, node, gone.0.clone(), gone.1);
+        // The node came back before it was called lost: as for a lost one, the trouble began when it
+        // was last heard.
+        (Standing::Live(_), None) => {
+            end_slot(e, key, node, gone.end.clone(), gone.away.or(gone.silent_for));
         }
+        (Standing::Lost, None) => end_slot(e, key, node, gone.end.clone(), gone.away),
     }
 }
 

@@ -8,7 +8,7 @@ use muster_model::job::StopReason;
 use muster_model::names::{Label, NodeName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
-use muster_model::reservation::{Over, Reservation};
+use muster_model::reservation::Reservation;
 use muster_model::units::Time;
 use std::sync::Arc;
 
@@ -39,41 +39,7 @@ pub(super) fn set_reservation(
     e: &mut Engine,
     reservation: &Arc<Reservation>,
 ) -> Result<Answer, Refusal> {
-    reservation.check()?;
-    for p in &reservation.projects {
-        if !e.state.projects.contains_key(p) {
-            return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
-                .field("projects")
-                .hint(format!("make it with `muster project create {p}`")));
-        }
-    }
-    if reservation.window(e.state.now).is_none() {
-        return Err(Refusal::new(RefusalCode::Invalid, "its only window is over already")
-            .field("start")
-            .hint("give a start in the future, or `every` to make it recur"));
-    }
-    let nodes = match &reservation.over {
-        Over::Nodes(names) => {
-            if let Some(n) = names.iter().find(|n| !e.state.nodes.contains_key(*n)) {
-                return Err(Refusal::new(RefusalCode::NotFound, format!("there is no node {n}"))
-                    .field("over.nodes")
-                    .hint("`muster nodes` lists them"));
-            }
-            Vec::new()
-        }
-        Over::Domain { level, path } => {
-            if e.state.in_domain(*level, path).next().is_none() {
-                return Err(Refusal::new(
-                    RefusalCode::NotFound,
-                    format!("there is no {level} called `{path}`, or it has no nodes"),
-                )
-                .field("over.domain.path")
-                .hint("`muster topology` shows the domains"));
-            }
-            Vec::new()
-        }
-        Over::Gpus { count, sku } => e.state.choose_for_reservation(reservation, *count, sku)?,
-    };
+    let nodes = e.state.plan_reservation(reservation, e.state.now)?;
     let booked = e.state.reservations.get(&reservation.name);
     if booked.is_none_or(|b| b.reservation != *reservation) {
         e.emit(None, Event::ReservationSet { reservation: reservation.clone(), nodes });

@@ -253,6 +253,7 @@ impl RemedyRehearsal {
             ended_ago: Vec::new(),
             place: n.place.clone(),
             ahead: false,
+            silent_for: None,
         })
     }
 

@@ -46,6 +46,7 @@ fn back_without(w: &mut World, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
         ended_ago: vec![(key, ago)],
         place: String::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 

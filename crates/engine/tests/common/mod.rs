@@ -325,6 +325,7 @@ fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observe
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     }
 }
 

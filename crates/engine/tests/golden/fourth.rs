@@ -29,6 +29,7 @@ fn join(w: &mut World, i: usize, boot: &str) {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 
@@ -145,6 +146,8 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
             // ended where that was the end of the attempt.
             let past = j.past.iter().map(|p| PastAttempt {
                 stopped_for: None,
+                // So is when ranks on lost nodes were last heard of.
+                stopped_at: None,
                 freed_at: p.freed_at.filter(|t| *t != p.ended_at),
                 ..p.clone()
             });

@@ -57,6 +57,7 @@ fn join(w: &mut World, i: usize) {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 

@@ -139,6 +139,30 @@ fn a_slot_that_its_node_failed_was_hit_when_its_agent_said_so() {
 }
 
 #[test]
+fn a_node_that_came_back_before_it_was_called_lost_was_gone_when_it_was_last_heard() {
+    for boot in ["boot", "another"] {
+        let mut w = able(4);
+        let job = w.run(gang(2, 8));
+        w.pass(Span::secs(60));
+        let heard = w.now;
+        w.pass(Span::secs(30));
+        let node = w.nodes_of(job)[0].clone();
+        let i = (0..4).find(|i| crate::common::node(*i) == node).unwrap();
+        meet_after(&mut w, i, boot, Span::secs(30));
+        assert!(matches!(stops_for(&w, job), StopReason::SlotFailed { .. }), "{boot}");
+        assert_eq!(times(&recovery(&w, job)), (heard, w.now, w.now), "{boot}");
+        // What report says is the same.
+        w.pass(Span::secs(1));
+        moves_on(&mut w, job);
+        let mut lives = muster_metering::Lives::default();
+        w.log.iter().for_each(|r| lives.apply(r));
+        let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
+        assert_eq!(g.recover, Some(w.now.since(heard)), "{boot}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
 fn a_job_that_ended_and_is_run_again_by_a_person_comes_back_from_nothing() {
     let mut w = able(4);
     let mut spec = gang(1, 8);

@@ -180,6 +180,7 @@ fn join(
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     });
 }
 

@@ -104,6 +104,7 @@ mod tests {
             started_at: None,
             ended_at: now,
             freed_at: Some(placed + Span::secs(5)),
+            stopped_at: None,
             verdict: Verdict::Success,
             reason: String::new(),
             findings: Vec::new(),

@@ -218,6 +218,7 @@ fn node(name: &str) -> Command {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     }
 }
 

@@ -130,6 +130,32 @@ async fn a_reservation_is_made_read_replaced_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_is_planned_without_being_made_and_made_once() {
+    let s = site().await;
+    let path = "/v1/reservations/night";
+    let ask = |reason: &str| {
+        json!({"projects": ["alpha"], "over": {"gpus": {"count": 8}}, "reason": reason,
+               "start": "2999-01-01T00:00:00Z", "length": "1h"})
+    };
+    let with = |query: &str| format!("{path}?{query}");
+    let got = put(&s, &s.operator, &with("create=true&dry_run=true"), &ask("a")).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let plan = got.json();
+    assert_eq!((&plan["nodes"], &plan["stops"]), (&json!(["n1"]), &json!([])), "{plan}");
+    assert_eq!(s.get(&s.operator, path).await.status, 404, "nothing was made");
+
+    assert_eq!(put(&s, &s.operator, &with("create=true"), &ask("a")).await.status, 200);
+    let same = put(&s, &s.operator, &with("create=true"), &ask("a")).await;
+    assert_eq!(same.status, 200, "the very same is no conflict");
+    let other = put(&s, &s.operator, &with("create=true"), &ask("b")).await;
+    assert_eq!((other.status.as_u16(), other.error().as_str()), (409, "conflict"));
+    assert_eq!(s.get(&s.operator, path).await.json()["reason"], "a");
+    assert_eq!(put(&s, &s.operator, path, &ask("b")).await.status, 200, "PUT alone replaces");
+    let theirs = put(&s, &s.user, &with("dry_run=true"), &ask("b")).await;
+    assert_eq!(theirs.status, 403, "a plan tells of the work of others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_reservation_is_named() {
     let s = site().await;
     let good = json!({"over": {"nodes": ["n1"]}, "start": "2999-01-01T00:00:00Z", "length": "1h"});

@@ -10,6 +10,7 @@ fn who_cancels_their_own_job_is_no_operator() {
         started_at: None,
         ended_at: Time(1),
         freed_at: None,
+        stopped_at: None,
         verdict,
         reason: stopped_for.as_ref().map(ToString::to_string).unwrap_or_default(),
         findings: Vec::new(),

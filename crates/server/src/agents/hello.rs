@@ -162,6 +162,7 @@ pub(super) async fn enter(
             "the agent runs in another data directory than before: ranks that were started from that one may still run"
         );
     }
+    let silent_for = seat.heard().map(|h| inner.clock().since(h));
     seat.hear(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
@@ -174,6 +175,7 @@ pub(super) async fn enter(
         ended_ago: hello.ended_ago.clone(),
         place: hello.place.clone(),
         ahead,
+        silent_for,
     };
     session.busy.fetch_add(1, Ordering::Relaxed);
     let answer = inner.brain.call(inner.request(node, command), Attach::default()).await;

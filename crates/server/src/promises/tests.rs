@@ -94,6 +94,7 @@ async fn kit(nodes: usize) -> Kit {
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
+        silent_for: None,
     };
     // Many at once, so that a slow disk is waited for a few times only.
     let all: [Vec<Command>; 2] =

@@ -64,6 +64,7 @@ impl World {
                     ended_ago: Vec::new(),
                     place: String::new(),
                     ahead: false,
+                    silent_for: None,
                 },
             );
         }

@@ -434,6 +434,7 @@ impl World {
                     ended_ago: Vec::new(),
                     place: String::new(),
                     ahead: false,
+                    silent_for: None,
                 },
             );
             if let Err(r) = asked

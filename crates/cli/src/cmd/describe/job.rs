@@ -256,7 +256,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
 fn ran(p: &PastAttempt) -> String {
     let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
     match p.started_at {
-        Some(s) => length(p.ended_at.0.since(s.0)),
+        Some(s) => length(p.stopped_at.unwrap_or(p.ended_at).0.since(s.0)),
         // They ended before it was heard that they were up: somewhen after the placement.
         None if exited => {
             format!("<{}", length(p.ended_at.0.since(p.placed_at.0).max(Span::secs(1))))
@@ -333,6 +333,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
+            stopped_at: None,
             verdict: Verdict::Infrastructure,
             attributed_to: "infrastructure".into(),
             reason: "node hgx-01 was lost".into(),
@@ -362,6 +363,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: None,
             ended_at: Time(400).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
@@ -372,6 +374,9 @@ mod tests {
         assert_eq!(ran(&p), "<5s");
         p.started_at = Some(Time(1_000).into());
         assert_eq!(ran(&p), "4s");
+        p.stopped_at = Some(Time(3_000).into());
+        assert_eq!(ran(&p), "2s", "until its lost node was last heard");
+        p.stopped_at = None;
         (p.started_at, p.reason) = (None, "cancelled by user:alice".into());
         assert_eq!(ran(&p), "never");
     }
@@ -386,6 +391,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
@@ -591,6 +597,7 @@ mod tests {
             placed_at: Time(0).into(),
             started_at: Some(Time(500).into()),
             ended_at: Time(1_500).into(),
+            stopped_at: None,
             verdict: Verdict::Application,
             attributed_to: "application".into(),
             reason: "rank 0 exited with code 1".into(),

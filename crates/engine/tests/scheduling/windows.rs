@@ -1,0 +1,168 @@
+//! Which nodes a reservation gets, whose work it stops, and how work keeps out of its way.
+
+use crate::common::{World, checkpoints, gang, limited, node, number, replay};
+use muster_engine::ReservationEffect;
+use muster_model::command::Observed;
+use muster_model::ids::JobId;
+use muster_model::job::{JobState, SlotEnd};
+use muster_model::names::NodeName;
+use muster_model::spec::JobSpec;
+use muster_model::units::{Span, Time};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// Reserves GPUs for two hours from an hour on.
+fn reserve_gpus(w: &mut World, name: &str, count: u32) -> Vec<NodeName> {
+    let start = (w.now + Span::hours(1)).0;
+    let over = json!({"gpus": {"count": count}});
+    w.reserve(json!({"name": name, "over": over, "start": start, "length": "2h"}));
+    w.engine.state().reservations[name].nodes.clone()
+}
+
+/// Reserves nodes for two hours.
+fn reserve_nodes(w: &mut World, nodes: &[NodeName], start: Time) {
+    let over = json!({"nodes": nodes});
+    w.reserve(json!({"name": "window", "over": over, "start": start.0, "length": "2h"}));
+}
+
+fn effect(w: &World, name: &str) -> ReservationEffect {
+    let state = w.engine.state();
+    state.reservation_effect(&state.reservations[name], w.now)
+}
+
+#[test]
+fn idle_nodes_of_one_rack_are_reserved_before_busy_and_lost_ones() {
+    let mut w = World::new(16, 8);
+    let job = w.run(gang(2, 8));
+    let busy = w.nodes_of(job);
+    let lost = (0..16).map(node).find(|n| !busy.contains(n)).unwrap();
+    w.lose(&lost);
+    let nodes = reserve_gpus(&mut w, "night", 32);
+    assert_eq!(nodes.len(), 4, "{nodes:?}");
+    assert!(!nodes.contains(&lost) && nodes.iter().all(|n| !busy.contains(n)), "{nodes:?}");
+    let racks: BTreeSet<usize> = nodes.iter().map(|n| number(n) / 4).collect();
+    assert_eq!(racks.len(), 1, "as near as can be: {nodes:?}");
+    assert_eq!(effect(&w, "night"), ReservationEffect::default());
+}
+
+#[test]
+fn work_that_is_over_before_the_window_is_in_nobodys_way() {
+    let mut w = World::new(2, 8);
+    let short = w.run(limited(1, 8, 30));
+    let endless = w.run(gang(1, 8));
+    assert_eq!(reserve_gpus(&mut w, "night", 8), w.nodes_of(short));
+    assert!(effect(&w, "night").stops.is_empty());
+    assert_eq!(w.job(endless).state, JobState::Running);
+}
+
+#[test]
+fn where_work_must_stop_the_fewest_jobs_are_hit_and_named() {
+    let mut w = World::new(3, 8);
+    let wide = w.run(gang(2, 8));
+    let small = [w.run(gang(1, 4)), w.run(gang(1, 4))];
+    assert_eq!(w.nodes_of(small[0]), w.nodes_of(small[1]), "they share a node");
+    let mut want = w.nodes_of(wide);
+    want.sort();
+    let mut nodes = reserve_gpus(&mut w, "night", 16);
+    nodes.sort();
+    assert_eq!(nodes, want);
+    assert_eq!(effect(&w, "night").stops, BTreeSet::from([wide]));
+    // What is being stopped for it is still named when the window has begun.
+    w.sleep(Span::hours(1));
+    assert_eq!(effect(&w, "night").stops, BTreeSet::from([wide]));
+}
+
+#[test]
+fn a_node_that_takes_no_work_is_reserved_last_and_named() {
+    let mut w = World::new(2, 8);
+    w.lose(&node(0));
+    assert_eq!(reserve_gpus(&mut w, "first", 8), [node(1)]);
+    assert!(effect(&w, "first").not_serving.is_empty());
+    assert_eq!(reserve_gpus(&mut w, "second", 8), [node(0)], "nothing else is left");
+    assert_eq!(effect(&w, "second").not_serving, [(node(0), "unreachable")]);
+}
+
+#[test]
+fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
+    let mut w = World::new(2, 8);
+    let start = w.now + Span::hours(1);
+    reserve_nodes(&mut w, &[node(0)], start);
+    let first = w.run(gang(1, 8));
+    assert_eq!(w.nodes_of(first), [node(1)]);
+    assert!(!w.explain(first).summary.contains("window"));
+    // As before, it may have the reserved node until the window begins; nobody is surprised.
+    let second = w.run(gang(1, 8));
+    assert_eq!(w.nodes_of(second), [node(0)]);
+    let e = w.explain(second);
+    let words = "reservation window begins on node n000 in 1h: the job is stopped then";
+    assert!(e.summary.contains(words), "{}", e.summary);
+    assert!(e.constraints.iter().any(|c| c.name == "window" && c.detail.contains(words)), "{e:?}");
+}
+
+#[test]
+fn a_gang_without_a_limit_keeps_off_nodes_with_a_window_ahead() {
+    let mut w = World::new(4, 8);
+    let start = w.now + Span::hours(1);
+    reserve_nodes(&mut w, &[node(0), node(2)], start);
+    let id = w.submit(gang(2, 8));
+    assert_eq!(w.nodes_of(id), [node(1), node(3)]);
+}
+
+/// A gang of two with checkpoints that lost its first node, and when its other rank stopped.
+fn fenced(w: &mut World) -> (JobId, NodeName, Time) {
+    let id = w.run(JobSpec { checkpoint: checkpoints(true), ..gang(2, 8) });
+    w.pass(Span::mins(2));
+    let nodes = w.nodes_of(id);
+    w.lose(&nodes[0]);
+    w.pass(Span::secs(1));
+    w.report(id, &nodes[1], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!(w.job(id).state, JobState::Stopping, "its ranks on the lost node may still run");
+    (id, nodes[0].clone(), w.now)
+}
+
+#[test]
+fn a_fence_is_explained_with_its_node_and_its_end() {
+    let mut w = World::new(4, 8);
+    let (id, lost, _) = fenced(&mut w);
+    let summary = w.explain(id).summary;
+    for words in ["next attempt in ", "at the earliest", lost.as_str(), "have certainly stopped"] {
+        assert!(summary.contains(words), "{summary}");
+    }
+}
+
+#[test]
+fn an_attempt_has_run_until_its_ranks_stopped_however_long_its_fence_lasts() {
+    let mut w = World::new(4, 8);
+    let (id, _, stopped) = fenced(&mut w);
+    w.pass(Span::secs(30));
+    assert_eq!(w.job(id).attempt.as_ref().unwrap().stopped_at(), Some(stopped));
+    w.sleep(Span::mins(30));
+    let past = w.job(id).past.last().unwrap();
+    assert_eq!((past.freed_at, past.stopped_at), (None, Some(stopped)));
+    assert!(past.ended_at > stopped, "its end was settled when the fence was over");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
+    let mut w = World::new(6, 8);
+    let (id, ..) = fenced(&mut w);
+    let kept = w.job(id).promise.as_ref().unwrap().nodes.to_vec();
+    let start = w.now + Span::secs(10);
+    reserve_nodes(&mut w, &kept, start);
+    w.sleep(Span::mins(30));
+    assert_eq!(w.job(id).state, JobState::Starting, "others are free");
+    assert!(w.nodes_of(id).iter().all(|n| !kept.contains(n)));
+    // Where no others are, its start is after the window.
+    let mut w = World::new(3, 8);
+    let (id, ..) = fenced(&mut w);
+    let kept = w.job(id).promise.as_ref().unwrap().nodes.to_vec();
+    let start = w.now + Span::secs(10);
+    reserve_nodes(&mut w, &kept, start);
+    w.sleep(Span::mins(30));
+    assert_eq!(w.job(id).state, JobState::Queued);
+    assert_eq!(w.job(id).promise.as_ref().unwrap().at, start + Span::hours(2));
+    assert_eq!(w.explain(id).estimate.unwrap().at, start + Span::hours(2));
+    w.sleep(Span::hours(2));
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
