@@ -102,6 +102,10 @@ function Tile({
   );
 }
 
+/** One meaning of an interruption here, in `muster report fleet` and in the objective of that name. */
+export const BETWEEN =
+  'time of jobs with all ranks up / attempts that the hardware, the platform or something unknown ended, over the time shown; failures of the programs themselves are not counted';
+
 function RateTile({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
   const value = percent(rate.of(r.total));
   return <Tile word={rate.name} formula={rate.formula} value={value} note={note} over={over} />;
@@ -132,7 +136,7 @@ function Shown({ r }: { r: Report }) {
         />
         <Tile
           word="between interruptions"
-          formula="time of jobs with all ranks up / attempts that a failure ended"
+          formula={BETWEEN}
           value={t.mtbi_ms ? span(t.mtbi_ms) : 'not known'}
           note={t.recover_ms ? `${span(t.recover_ms)} to go on` : undefined}
           over={log}

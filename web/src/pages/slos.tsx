@@ -183,7 +183,13 @@ function One({ name }: { name: string }) {
                     word="counted for"
                     text={`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
                   />
-                  {s.mean_time && <Fact word="between two" text={s.mean_time} />}
+                  {s.mean_time && (
+                    <Fact
+                      word="between interruptions"
+                      title={`time that gangs ran / interruptions by the hardware, the platform or something unknown, over ${s.window}; failures of the programs themselves are not counted`}
+                      text={brief(s.mean_time)}
+                    />
+                  )}
                   {whole > 0 && (
                     <Fact
                       word="spent by"
@@ -202,10 +208,10 @@ function One({ name }: { name: string }) {
   );
 }
 
-function Fact({ word, text }: { word: string; text: string }) {
+function Fact({ word, text, title }: { word: string; text: string; title?: string }) {
   return (
     <>
-      <dt>{word}</dt>
+      <dt title={title}>{word}</dt>
       <dd>{text}</dd>
     </>
   );
@@ -245,7 +251,7 @@ function Silences() {
                     {s.why} {s.by.replace(/^user:/, '')};{' '}
                     {s.window && (
                       <>
-                        until <Ago at={s.window.end} />
+                        ends <Ago at={s.window.end} />
                       </>
                     )}
                     {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}
