@@ -81,9 +81,12 @@ test('held and free are counted by one rule, whatever colour a GPU has', () => {
   expect(heldOrFree('ready', 0)).toBe('free');
   expect(heldOrFree('ready', Flag.breaker)).toBe('neither');
   expect(heldOrFree('missing', 0)).toBe('neither');
-  expect(usage(fleet)).toEqual({ held: 2, free: 1, neither: 1 });
+  expect(heldOrFree('ready', Flag.spare)).toBe('spare');
+  expect(heldOrFree('ready', Flag.spare | Flag.held)).toBe('held');
+  expect(heldOrFree('cordoned', Flag.spare)).toBe('neither');
+  expect(usage(fleet)).toEqual({ held: 2, free: 1, spare: 0, neither: 1 });
   const broken = { ...fleet, columns: { ...fleet.columns, flags: new Uint8Array([132, 4, 128, 0]) } };
-  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, neither: 2 });
+  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, spare: 0, neither: 2 });
 });
 
 test('what has a fault has no hazard', () => {

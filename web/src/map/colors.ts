@@ -171,15 +171,19 @@ export function classOf(state: string, flags: number, avoided = false): Class {
   return own;
 }
 
-/** Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. `muster top` counts so too. */
-export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'neither' {
+/**
+ * Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: it would be
+ * free, and waits to replace a node that fails. `muster top` counts so too.
+ */
+export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'spare' | 'neither' {
   if (flags & Flag.held) return 'held';
-  return state === 'ready' && !(flags & Flag.breaker) ? 'free' : 'neither';
+  if (state !== 'ready' || flags & Flag.breaker) return 'neither';
+  return flags & Flag.spare ? 'spare' : 'free';
 }
 
 /** GPUs by their use. */
 export function usage(fleet: Picture): Record<ReturnType<typeof heldOrFree>, number> {
-  const out = { held: 0, free: 0, neither: 0 };
+  const out = { held: 0, free: 0, spare: 0, neither: 0 };
   const { columns: c, layout } = fleet;
   layout?.nodes.forEach((node, n) => {
     // A node without GPUs has a place on the map too.
