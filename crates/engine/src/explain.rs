@@ -147,6 +147,7 @@ impl State {
                         None => format!("is {} on {}", job.state, a.placement.domain),
                     },
                 },
+                (None, s @ JobState::Cancelled) => format!("was {s}"),
                 (None, s) => format!("has {s}"),
             };
             if job.state.is_final()
@@ -268,7 +269,7 @@ impl State {
         if let Some(text) = self.index.waits.judge(self, job).words(self) {
             return Some(("dependency", text));
         }
-        let wait = job.not_before.since(now);
+        let wait = Span::secs(job.not_before.since(now).0.div_ceil(1000));
         let after = job.reason.as_deref().unwrap_or("a failure");
         (job.not_before > now)
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
