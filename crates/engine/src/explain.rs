@@ -7,14 +7,14 @@ use crate::state::saves::dir_of;
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, StopReason};
+use muster_model::job::{Basis, Job, JobState, Rank, StopReason};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
-use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
+use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, RoomMade, made_room, range};
 use muster_scheduler::history::KEEP;
-use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Reasons, Work, explain};
+use muster_scheduler::{Ahead, Cluster, Constraint, Estimate, Explanation, Reasons, Work, explain};
 use std::sync::Arc;
 
 /// Puts what stops a job before everything else, whatever the fleet has.
@@ -35,6 +35,28 @@ fn bind_first(out: &mut Explanation, name: &str, text: String) {
     out.estimate = None;
     out.suggestions.clear();
     out.would_go = None;
+}
+
+/// Says that others make room for a job, why they have to, and by when it starts.
+fn tell_made_room(out: &mut Explanation, room: &RoomMade, now: Time) {
+    for c in &mut out.constraints {
+        c.binding = false;
+    }
+    let by = |rank: Rank| room.victims.iter().any(|v| v.rank == rank);
+    let why: Vec<&str> = [
+        (by(Rank::Quota), "GPUs that others have borrowed are taken back"),
+        (by(Rank::Priority), "work of a lower priority is stopped"),
+        (by(Rank::Spot), "spot work is stopped"),
+        (!room.shrinks.is_empty(), "elastic work shrinks"),
+    ]
+    .into_iter()
+    .filter_map(|(so, words)| so.then_some(words))
+    .collect();
+    let wait = Span::secs(room.at.since(now).0.div_ceil(1000));
+    out.summary = format!("starts within {wait}: {}", why.join(", "));
+    out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks.clone()).collect();
+    let basis = "others would be stopped for it".into();
+    out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
 }
 
 /// Jobs ahead that are named one by one.
@@ -99,15 +121,8 @@ impl State {
         let lasts: Option<&Lasts<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
         // A reserved start is the late end: without durations there is nothing to look for.
         if !reserved || lasts.is_some() {
-            let mut c = self.index.cluster.clone();
-            c.queue.set_ranks(self.ranks(now));
             let job = w.job;
-            if c.queue.get(job).is_none() {
-                let belief = self.belief(&w);
-                c.queue.insert(Arc::new(w));
-                c.queue.believe(job, belief);
-            }
-            let r = range(c, job, &self.policy, now, (e.at, reserved), lasts);
+            let r = range(self.queued(w, now), job, &self.policy, now, (e.at, reserved), lasts);
             (e.earliest, e.at) = (r.earliest, r.latest);
             if r.whole && !reserved {
                 e.basis =
@@ -124,6 +139,19 @@ impl State {
                 "; sooner if jobs end before their limits: of the last {KEEP} jobs of each user too few had a time limit to say how much ({seen} of {ENOUGH})"
             ),
         };
+    }
+
+    /// A copy of the cluster in which this waits, if it does not yet.
+    fn queued(&self, w: Work, now: Time) -> Cluster {
+        let mut c = self.index.cluster.clone();
+        c.queue.set_ranks(self.ranks(now));
+        let job = w.job;
+        if c.queue.get(job).is_none() {
+            let belief = self.belief(&w);
+            c.queue.insert(Arc::new(w));
+            c.queue.believe(job, belief);
+        }
+        c
     }
 
     /// Why a job waits (or that it does not); of its start only the late end, which costs little.
@@ -234,13 +262,19 @@ impl State {
         if out.impossible {
             return Ok(out);
         }
+        let w = Work { user: user_of(actor).into(), since: now, ..w };
+        let mut made = None;
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
         } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
+        } else if !out.starts_now {
+            // The predicates say what is there; whether others make room is the plan's to say.
+            made = made_room(self.queued(w.clone(), now), w.job, &self.policy, now);
         }
-        if let Some(e) = &mut out.estimate {
-            let w = Work { user: user_of(actor).into(), since: now, ..w };
+        if let Some(room) = &made {
+            tell_made_room(&mut out, room, now);
+        } else if let Some(e) = &mut out.estimate {
             self.forecast(e, w, false, now);
         }
         if depends.is_empty() {
