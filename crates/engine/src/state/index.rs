@@ -601,7 +601,11 @@ impl Index {
 /// Nodes because of which attempts of a job were stopped, and when these ended.
 fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
     job.past.iter().filter_map(|p| {
-        let node = p.stopped_for.as_ref()?.node()?;
+        let node = match p.stopped_for.as_ref()? {
+            // Its ranks ended by themselves, because of what is under them.
+            StopReason::SlotFailed { node, .. } if p.verdict.is_interruption() => node,
+            reason => reason.node()?,
+        };
         Some((node.clone(), p.ended_at, job.id))
     })
 }
