@@ -94,6 +94,13 @@ test('what has a fault has no hazard', () => {
   expect(hazardWords('missing', 0, null)).toBe('out of service');
   expect(hazardWords('ready', 0, 'critical')).toBe('critical finding');
   expect(painter(fleet, 'hazard', 'dark')?.legend).toMatchObject([{ label: 'out of service', count: 1 }]);
+  // The server writes down what is high: that nothing was written is no forecast of 0 %.
+  expect(hazardWords('ready', 0, null)).toBe('not raised');
+  const calm = { ...fleet, columns: { ...fleet.columns, hazard: new Uint16Array([10, 0, 0, 0]) } };
+  expect(painter(calm as Picture, 'hazard', 'dark')?.legend).toMatchObject([
+    { label: 'out of service', count: 1 },
+    { label: 'not raised', count: 2 },
+  ]);
 });
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {

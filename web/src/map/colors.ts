@@ -201,6 +201,8 @@ const FAULTY = new Set(['suspect', 'quarantined', 'repairing', 'excluded', 'lost
 export function hazardWords(state: string, thousandths: number, worst: string | null): string {
   if (FAULTY.has(state)) return 'out of service';
   if (worst === 'critical') return 'critical finding';
+  // The server writes a hazard down only where its model finds it high, or somebody set it.
+  if (thousandths === 0) return 'not raised';
   return `${(thousandths / 10).toFixed(1)} % a month`;
 }
 
@@ -282,7 +284,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           : mode === 'power'
             ? columns.power
             : columns.hazard;
-    const none = mode === 'power' ? NONE : mode === 'hazard' ? -1 : NO_FIGURE;
+    const none = mode === 'power' ? NONE : mode === 'hazard' ? 0 : NO_FIGURE;
     const factor = mode === 'hazard' ? 0.1 : 1;
     let to = scale.to;
     if (mode === 'power') {
@@ -295,10 +297,17 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     for (let i = 0; i < 64; i++) steps[i] = ramp(i / 63, theme);
     // What has a fault is past all forecast.
     const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
-    const blanked = (i: number) => values[i] === none || (over[columns.state[i]] ?? false);
-    const label = over.length ? 'out of service' : 'not told';
-    let unknown = 0;
-    for (let i = 0; i < n; i++) if (blanked(i)) unknown++;
+    const faulty = (i: number) => over[columns.state[i]] ?? false;
+    const blanked = (i: number) => values[i] === none || faulty(i);
+    let [out, unknown] = [0, 0];
+    for (let i = 0; i < n; i++) {
+      if (faulty(i)) out++;
+      else if (values[i] === none) unknown++;
+    }
+    const blanks = [
+      { label: 'out of service', color: STATE[theme].unknown, count: out },
+      { label: mode === 'hazard' ? 'not raised' : 'not told', color: STATE[theme].unknown, count: unknown },
+    ];
     return {
       paint(out) {
         for (let i = 0; i < n; i++) {
@@ -309,7 +318,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           }
         }
       },
-      legend: unknown ? [{ label, color: STATE[theme].unknown, count: unknown }] : [],
+      legend: blanks.filter((l) => l.count > 0),
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
   }

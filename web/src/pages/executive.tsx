@@ -10,9 +10,12 @@ import {
   RATES,
   type Rate,
   type Report,
+  rateWords,
+  toldFor,
   waterfall,
 } from '../exec/figures';
 import { fleetReport, slos } from '../queries';
+import { useRights } from '../rights';
 import { useBrand } from '../ui/brand';
 import { count, Empty, Loaded, Panel, Scroll, span, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
@@ -95,7 +98,7 @@ function Tile({
   return (
     <div className="tile" title={formula}>
       <span>{word}</span>
-      <b className={value === 'not known' ? 'dim' : ''}>{value}</b>
+      <b className={value.startsWith('not ') ? 'dim' : ''}>{value}</b>
       {note && <span>{note}</span>}
       <span className="over">{spanned(over)}</span>
     </div>
@@ -107,7 +110,8 @@ export const BETWEEN =
   'time of jobs with all ranks up / attempts that the hardware, the platform or something unknown ended, over the time shown; failures of the programs themselves are not counted';
 
 function RateTile({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
-  const value = percent(rate.of(r.total));
+  const { whole } = useRights();
+  const value = rateWords(rate, r.total, whole);
   return <Tile word={rate.name} formula={rate.formula} value={value} note={note} over={over} />;
 }
 
@@ -145,7 +149,7 @@ function Shown({ r }: { r: Report }) {
       <div className="columns">
         <Panel
           title="Utilisation and allocation"
-          note={`utilisation known ${spanned(telemetry)}, the rest ${spanned(log)}`}
+          note={`utilisation ${telemetry ? spanned(telemetry) : 'not known'}, the rest ${spanned(log)}`}
         >
           <div className="body">
             <Plot
@@ -294,7 +298,7 @@ function Forecast({ r }: { r: Report }) {
     );
   const rows = r.rows.map((x) => ({
     at: drawnAt(r.step, x),
-    seconds: (Date.parse(x.to) - Date.parse(x.from)) / 1000,
+    seconds: toldFor(r, x),
     x,
   }));
   const gpus = (v: number | null | undefined, s: number) =>

@@ -10,7 +10,7 @@ import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { age, Empty, Problem } from '../ui/parts';
+import { age, count, Empty, Problem } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { wall } from '../ui/zone';
 
@@ -132,7 +132,7 @@ export function FleetPage() {
               ? `Enter opens ${page.label}`
               : found.gpus === 0
                 ? 'nothing matches'
-                : `${found.gpus.toLocaleString('en')} GPUs on ${found.nodes.length.toLocaleString('en')} nodes`}
+                : `${count(found.gpus, 'GPU')} on ${count(found.nodes.length, 'node')}`}
             {found.nodes.length === 1 && ', Enter opens it'}
           </span>
         )}

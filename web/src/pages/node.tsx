@@ -12,7 +12,7 @@ import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
 import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
-import { standing } from '../words';
+import { drainable, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
@@ -213,7 +213,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           onClick={() =>
             void act(
               () => api.POST('/v1/nodes/{name}/uncordon', { params: params() }),
-              `${n.name} takes work again`,
+              servesWords(n),
             )
           }
         >
@@ -249,13 +249,13 @@ function NodeButtons({ node: n }: { node: Node }) {
           onClick={() =>
             void act(
               () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
-              `${n.name} takes work again`,
+              servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
             )
           }
         >
           Undrain
         </button>
-      ) : (
+      ) : drainable(n) ? (
         <button
           type="button"
           disabled={busy}
@@ -277,7 +277,7 @@ function NodeButtons({ node: n }: { node: Node }) {
         >
           Drain
         </button>
-      )}
+      ) : null}
       {n.qualifying ? (
         <button
           type="button"
