@@ -278,6 +278,25 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
 }
 
 #[test]
+fn a_critical_finding_whose_remediation_was_denied_is_a_page() {
+    let mut w = unpromised(16);
+    let mut f = common::fault("xid-79", 0);
+    f.at = w.now;
+    w.ok(Command::FaultsSeen { node: node(1), faults: vec![f] });
+    w.sleep(Span::secs(3));
+    let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(node(1), 0));
+    assert_eq!(of(&w).map(|a| a.urgency), Some(Urgency::Ticket));
+    let live = |w: &World| {
+        let health = &w.engine.state().health;
+        health.live_remedies().find(|r| r.node == node(1)).map(|r| r.id)
+    };
+    let id = live(&w).expect("a remediation");
+    w.ok(Command::DenyRemedy { id, reason: "vendor is coming".into() });
+    w.sleep(Span::secs(3));
+    assert_eq!(of(&w).map(|a| a.urgency), Some(Urgency::Page), "{:#?}", open(&w));
+}
+
+#[test]
 fn jobs_that_have_ended_are_not_affected_any_more() {
     let mut w = unpromised(16);
     let job = w.run(gang(1, 8));

@@ -9,7 +9,7 @@ use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::remedy::RemedyStep;
+use muster_model::remedy::{RemedyOutcome, RemedyStep};
 use muster_model::units::Time;
 use muster_slo::conditions::{self, Standing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,12 @@ impl Engine {
                 let of = worst.entry(i).or_insert(f.seen.severity);
                 *of = f.seen.severity.max(*of);
             }
-            let Some(c) = conditions::finding(f, standing) else { continue };
+            // What was chosen for it and denied helps nobody.
+            let chosen = f.remedy.and_then(|id| s.health.remedies.get(&id));
+            let denied = chosen.is_some_and(|r| r.outcome == Some(RemedyOutcome::Denied));
+            let alone = denied.then(|| Finding { remedy: None, ..(**f).clone() });
+            let judged: &Finding = alone.as_ref().unwrap_or(f);
+            let Some(c) = conditions::finding(judged, standing) else { continue };
             // A job that takes its nodes down is the cause, not they.
             let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
             let broken = || f.seen.attempt.filter(|_| suffers).and_then(|k| self.broken_under(k));
