@@ -61,6 +61,8 @@ const fleet = {
 test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect([...avoided]).toEqual([['n1', 'finding 12 (xid)']]);
   expect(classOf('ready', 0, true)).toBe('avoided');
+  expect(classOf('ready', Flag.spare)).toBe('avoided');
+  expect(classOf('ready', Flag.spare | Flag.held)).toBe('held');
   expect(classOf('ready', Flag.held, true)).toBe('held');
   expect(classOf('ready', 3, true)).toBe('out');
   expect(classOf('cordoned', 0, true)).toBe('away');
@@ -68,7 +70,7 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
     Object.fromEntries(painter(fleet, 'state', 'dark', names)?.legend.map((l) => [l.label, l.count]) ?? []);
   expect(counts(avoided)).toMatchObject({
     'free, healthy': 0,
-    'free, avoided by new work': 1,
+    'spare, or avoided by new work': 1,
     'held, healthy': 2,
   });
   expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'held, healthy': 2 });

@@ -36,7 +36,7 @@ const LOST = CLASSES.indexOf('lost');
 export const CLASS_WORDS: Record<Class, string> = {
   held: 'held, healthy',
   free: 'free, healthy',
-  avoided: 'free, avoided by new work',
+  avoided: 'spare, or avoided by new work',
   away: 'takes no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
@@ -166,7 +166,7 @@ export function classOf(state: string, flags: number, avoided = false): Class {
     if (worst === 2) return 'suspect';
     // As where a node is cordoned, held or not.
     if (own === 'free' && flags & Flag.breaker) return 'away';
-    if (own === 'free') return flags & Flag.held ? 'held' : avoided ? 'avoided' : 'free';
+    if (own === 'free') return flags & Flag.held ? 'held' : avoided || flags & Flag.spare ? 'avoided' : 'free';
   }
   return own;
 }
@@ -299,13 +299,13 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
     const faulty = (i: number) => over[columns.state[i]] ?? false;
     const blanked = (i: number) => values[i] === none || faulty(i);
-    let [out, unknown] = [0, 0];
+    let [broken, unknown] = [0, 0];
     for (let i = 0; i < n; i++) {
-      if (faulty(i)) out++;
+      if (faulty(i)) broken++;
       else if (values[i] === none) unknown++;
     }
     const blanks = [
-      { label: 'out of service', color: STATE[theme].unknown, count: out },
+      { label: 'out of service', color: STATE[theme].unknown, count: broken },
       { label: mode === 'hazard' ? 'not raised' : 'not told', color: STATE[theme].unknown, count: unknown },
     ];
     return {
