@@ -90,7 +90,12 @@ const nodes = createRoute({
   component: NodesPage,
   validateSearch: (s: Record<string, unknown>): { state?: string } => ({ state: text(s.state) }),
 });
-const node = createRoute({ getParentRoute: () => root, path: '/nodes/$name', component: NodePage });
+const node = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes/$name',
+  component: NodePage,
+  validateSearch: (s: Record<string, unknown>): { past?: string } => ({ past: text(s.past) }),
+});
 const gpu = createRoute({ getParentRoute: () => root, path: '/nodes/$name/gpus/$gpu', component: GpuPage });
 const events = createRoute({
   getParentRoute: () => root,

@@ -98,7 +98,7 @@ export const RATES = {
   site: {
     name: 'not failed by the site',
     formula:
-      '1 - jobs failed by hardware or platform / (jobs succeeded + failed); cancelled jobs are not counted',
+      '1 - jobs failed by infrastructure or platform / (jobs succeeded + failed); cancelled jobs are not counted',
     of: (f) => share(ended(f) - f.jobs.failed.infrastructure - f.jobs.failed.platform, ended(f)),
   },
 } satisfies Record<string, Rate>;

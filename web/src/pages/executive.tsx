@@ -107,7 +107,7 @@ function Tile({
 
 /** One meaning of an interruption here, in `muster report fleet` and in the objective of that name. */
 export const BETWEEN =
-  'time of jobs with all ranks up / attempts that the hardware, the platform or something unknown ended, over the time shown; failures of the programs themselves are not counted';
+  'time of jobs with all ranks up / attempts ended by infrastructure, platform or unknown causes, over the time shown; failures of the programs themselves are not counted';
 
 function RateTile({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
   const { whole } = useRights();
@@ -233,7 +233,7 @@ function Success({ r }: { r: Report }) {
       `${jobs.succeeded_first.toLocaleString('en')} of them at the first attempt`,
     ],
     ['failed by themselves', jobs.failed.application, 'the program ended badly'],
-    ['failed by the hardware', jobs.failed.infrastructure, ''],
+    ['failed by the infrastructure', jobs.failed.infrastructure, ''],
     ['failed by the platform', jobs.failed.platform, ''],
     ['failed, not known why', jobs.failed.unknown, ''],
     ['cancelled', jobs.cancelled, 'by somebody'],
@@ -278,7 +278,7 @@ function Success({ r }: { r: Report }) {
               <tr>
                 <td>attempts interrupted</td>
                 <td className="num">{hit.toLocaleString('en')}</td>
-                <td className="dim">by hardware, platform or unknown; most of their jobs went on</td>
+                <td className="dim">by infrastructure, platform or unknown; most of their jobs went on</td>
               </tr>
             </tbody>
           </table>

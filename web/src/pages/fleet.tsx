@@ -156,6 +156,7 @@ export function FleetPage() {
           match={found?.match ?? null}
           avoided={now}
           revision={revision}
+          past={at}
         />
       ) : fleet.layout ? (
         <Empty title="No nodes yet">

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, useParams } from '@tanstack/react-router';
+import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
@@ -10,7 +10,19 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
+import {
+  Ago,
+  bytes,
+  Clock,
+  Empty,
+  exact,
+  Loaded,
+  NodeState,
+  NotShown,
+  Panel,
+  Scroll,
+  State,
+} from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { drainable, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
@@ -19,11 +31,27 @@ type Node = Schemas['Node'];
 
 export function NodePage() {
   const { name } = useParams({ from: '/nodes/$name' });
+  const { past } = useSearch({ from: '/nodes/$name' });
   const query = useQuery(nodeQuery(name));
   return (
     <main className="page" id="page">
+      {past && <LeftPast at={past} />}
       <Loaded query={query}>{(n) => <Shown node={n} />}</Loaded>
     </main>
+  );
+}
+
+/** Whoever comes from a map of the past sees the node as it is now. */
+function LeftPast({ at }: { at: string }) {
+  const known = !Number.isNaN(Date.parse(at));
+  return (
+    <p className="stale-note" role="status">
+      <b>Live.</b> This is the node as it is now
+      {known ? `, not as it was at ${exact(at)}` : ''}.{' '}
+      <Link to="/" search={{ at }}>
+        Back to the map of then
+      </Link>
+    </p>
   );
 }
 

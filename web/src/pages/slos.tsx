@@ -186,7 +186,7 @@ function One({ name }: { name: string }) {
                   {s.mean_time && (
                     <Fact
                       word="between interruptions"
-                      title={`time that gangs ran / interruptions by the hardware, the platform or something unknown, over ${s.window}; failures of the programs themselves are not counted`}
+                      title={`time that gangs ran / interruptions by infrastructure, platform or unknown causes, over ${s.window}; failures of the programs themselves are not counted`}
                       text={brief(s.mean_time)}
                     />
                   )}
