@@ -327,6 +327,13 @@ impl Index {
             self.wakes.insert((t, new.id));
         }
         self.note(new);
+        // Whose doing the end of an earlier attempt was may turn out late.
+        if old.past != new.past {
+            for hit in hits(old) {
+                self.hit.remove(&hit);
+            }
+            self.hit.extend(hits(new));
+        }
         if old.promise != new.promise {
             self.unkeep(old);
             self.keep(new);
