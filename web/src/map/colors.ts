@@ -166,7 +166,8 @@ export function classOf(state: string, flags: number, avoided = false): Class {
     if (worst === 2) return 'suspect';
     // As where a node is cordoned, held or not.
     if (own === 'free' && flags & Flag.breaker) return 'away';
-    if (own === 'free') return flags & Flag.held ? 'held' : avoided || flags & Flag.spare ? 'avoided' : 'free';
+    if (own === 'free' && flags & Flag.held) return 'held';
+    if (own === 'free') return avoided || flags & Flag.spare ? 'avoided' : 'free';
   }
   return own;
 }
