@@ -12,7 +12,7 @@ import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
-const ORDER: Record<string, number> = { spent: 0, burning: 1, kept: 2, no_data: 3 };
+const ORDER: Record<string, number> = { spent: 0, burning: 1, below_target: 2, kept: 3, no_data: 4 };
 
 export function SlosPage() {
   const query = useQuery(slos());
@@ -76,8 +76,8 @@ function Tally({ items }: { items: Slo[] }) {
   const of = (state: string) => items.filter((s) => s.state === state).length;
   return (
     <span className="dim">
-      {count(items.length, 'objective')}: {of('kept')} met, {of('burning')} burning, {of('spent')} exhausted,{' '}
-      {of('no_data')} without data
+      {count(items.length, 'objective')}: {of('kept')} met, {of('below_target')} not met, {of('burning')}{' '}
+      burning, {of('spent')} exhausted, {of('no_data')} without data
     </span>
   );
 }
