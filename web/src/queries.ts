@@ -99,6 +99,12 @@ export const fabric = () =>
     refetchInterval: (query) => (query.state.data?.going ? 3000 : false),
   });
 
+export const finding = (id: string) =>
+  queryOptions({
+    queryKey: ['health', 'finding', id],
+    queryFn: async () => must(await api.GET('/v1/findings/{id}', { params: { path: { id } } })),
+  });
+
 export const linkFindings = () =>
   queryOptions({
     queryKey: ['health', 'links'],

@@ -1,9 +1,10 @@
-import { createRootRoute, createRoute, createRouter, Link } from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter, Link, redirect } from '@tanstack/react-router';
 import type { EventSearch } from './find/events';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
 import { ExecutivePage } from './pages/executive';
+import { FindingPage } from './pages/finding';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
 import { IncidentPage } from './pages/incident';
@@ -89,7 +90,12 @@ const nodes = createRoute({
   component: NodesPage,
   validateSearch: (s: Record<string, unknown>): { state?: string } => ({ state: text(s.state) }),
 });
-const node = createRoute({ getParentRoute: () => root, path: '/nodes/$name', component: NodePage });
+const node = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes/$name',
+  component: NodePage,
+  validateSearch: (s: Record<string, unknown>): { past?: string } => ({ past: text(s.past) }),
+});
 const gpu = createRoute({ getParentRoute: () => root, path: '/nodes/$name/gpus/$gpu', component: GpuPage });
 const events = createRoute({
   getParentRoute: () => root,
@@ -127,6 +133,15 @@ const slos = createRoute({
   component: SlosPage,
   validateSearch: (s: Record<string, unknown>): { name?: string } => ({ name: text(s.name) }),
 });
+// Messages of alerts link to an objective by its path.
+const sloLink = createRoute({
+  getParentRoute: () => root,
+  path: '/slos/$name',
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: '/slos', search: { name: params.name }, replace: true });
+  },
+});
+const finding = createRoute({ getParentRoute: () => root, path: '/findings/$id', component: FindingPage });
 const reservations = createRoute({
   getParentRoute: () => root,
   path: '/reservations',
@@ -189,6 +204,8 @@ export const router = createRouter({
     topology,
     simulator,
     slos,
+    sloLink,
+    finding,
     executive,
     reservations,
     quotas,

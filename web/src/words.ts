@@ -31,6 +31,19 @@ export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_
   return { word: n.state };
 }
 
+type Staged = Pick<Schemas['Node'], 'name' | 'stage' | 'qualifying'>;
+
+/** What is said once a node is uncordoned or undrained: that it takes work again, or what is still in the way. */
+export function servesWords(n: Staged, end = 'no longer cordoned'): string {
+  const still = n.qualifying ? 'being tested' : n.stage === 'ready' ? null : n.stage;
+  return still ? `${n.name} is ${end}; it is still ${still} and takes no work` : `${n.name} takes work again`;
+}
+
+/** May a node be drained? The server refuses what is out of service already. */
+export function drainable(n: Pick<Staged, 'stage'>): boolean {
+  return n.stage !== 'quarantined' && n.stage !== 'repairing' && n.stage !== 'retired';
+}
+
 /** What a promised start rests on. A job does not tell whether somebody is being stopped for it. */
 export const PROMISE_WORDS: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',

@@ -33,7 +33,7 @@ pub struct Alert {
     pub members: Vec<String>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were hit by it: the most at a time.
+    /// Jobs that run on what is affected, or were hit by it and have not ended.
     pub jobs: u64,
     /// GPUs that those jobs have.
     pub gpus: u64,

@@ -170,6 +170,12 @@ impl FleetBlame {
     pub fn total(&self) -> u64 {
         self.application + self.infrastructure + self.platform + self.unknown
     }
+
+    /// Those that interrupted an attempt: not what the job did itself.
+    #[must_use]
+    pub fn interruptions(&self) -> u64 {
+        self.infrastructure + self.platform + self.unknown
+    }
 }
 
 /// GPUs of one kind, as they stand now.

@@ -7,15 +7,15 @@ use crate::state::{Booked, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Attempt, Basis, Job, JobState, Promise, SlotState, Stop, StopReason};
+use muster_model::job::{Basis, Job, JobState, Promise, Rank, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
-use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
+use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, RoomMade, made_room, range};
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
-    Ahead, Constraint, Estimate, Explanation, FAR, Reasons, Work, explain, window_words,
+    Ahead, Cluster, Constraint, Estimate, Explanation, FAR, Reasons, Work, explain, window_words,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,6 +47,28 @@ fn note_window(out: &mut Explanation, detail: String) {
     let name = "window".into();
     let (nodes_left, gpus_left) = (0, 0);
     out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+}
+
+/// Says that others make room for a job, why they have to, and by when it starts.
+fn tell_made_room(out: &mut Explanation, room: &RoomMade, now: Time) {
+    for c in &mut out.constraints {
+        c.binding = false;
+    }
+    let by = |rank: Rank| room.victims.iter().any(|v| v.rank == rank);
+    let why: Vec<&str> = [
+        (by(Rank::Quota), "GPUs that others have borrowed are taken back"),
+        (by(Rank::Priority), "work of a lower priority is stopped"),
+        (by(Rank::Spot), "spot work is stopped"),
+        (!room.shrinks.is_empty(), "elastic work shrinks"),
+    ]
+    .into_iter()
+    .filter_map(|(so, words)| so.then_some(words))
+    .collect();
+    let wait = Span::secs(room.at.since(now).0.div_ceil(1000));
+    out.summary = format!("starts within {wait}: {}", why.join(", "));
+    out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks.clone()).collect();
+    let basis = "others would be stopped for it".into();
+    out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
 }
 
 /// Jobs ahead that are named one by one.
@@ -121,15 +143,8 @@ impl State {
         let lasts: Option<&Lasts<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
         // A reserved start is the late end: without durations there is nothing to look for.
         if !reserved || lasts.is_some() {
-            let mut c = self.index.cluster.clone();
-            c.queue.set_ranks(self.ranks(now));
             let job = w.job;
-            if c.queue.get(job).is_none() {
-                let belief = self.belief(&w);
-                c.queue.insert(Arc::new(w));
-                c.queue.believe(job, belief);
-            }
-            let r = range(c, job, &self.policy, now, (e.at, reserved), lasts);
+            let r = range(self.queued(w, now), job, &self.policy, now, (e.at, reserved), lasts);
             (e.earliest, e.at) = (r.earliest, r.latest);
             if r.whole && !reserved {
                 e.basis =
@@ -151,6 +166,19 @@ impl State {
         };
     }
 
+    /// A copy of the cluster in which this waits, if it does not yet.
+    fn queued(&self, w: Work, now: Time) -> Cluster {
+        let mut c = self.index.cluster.clone();
+        c.queue.set_ranks(self.ranks(now));
+        let job = w.job;
+        if c.queue.get(job).is_none() {
+            let belief = self.belief(&w);
+            c.queue.insert(Arc::new(w));
+            c.queue.believe(job, belief);
+        }
+        c
+    }
+
     /// Why a job waits (or that it does not); of its start only the late end, which costs little.
     #[must_use]
     pub fn why(&self, id: JobId, now: Time) -> Option<Explanation> {
@@ -161,10 +189,7 @@ impl State {
                     Some(s) if job.ending_until().is_some() => {
                         format!("is ending, looking for the cause: {}", s.reason)
                     }
-                    Some(s) => {
-                        let left = ranks_on_lost_nodes(job, a, s, now).unwrap_or_default();
-                        format!("is stopping: {}{left}", s.reason)
-                    }
+                    Some(s) => format!("is stopping: {}", s.reason),
                     None => match a.in_preflight() {
                         Some(p) => format!(
                             "is in preflight: {} since {} ago, until {} from now; then its ranks start",
@@ -175,6 +200,7 @@ impl State {
                         None => format!("is {} on {}", job.state, a.placement.domain),
                     },
                 },
+                (None, s @ JobState::Cancelled) => format!("was {s}"),
                 (None, s) => format!("has {s}"),
             };
             if job.state.is_final()
@@ -298,13 +324,19 @@ impl State {
         if out.impossible {
             return Ok(out);
         }
+        let w = Work { user: user_of(actor).into(), since: now, ..w };
+        let mut made = None;
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
         } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
+        } else if !out.starts_now {
+            // The predicates say what is there; whether others make room is the plan's to say.
+            made = made_room(self.queued(w.clone(), now), w.job, &self.policy, now);
         }
-        if let Some(e) = &mut out.estimate {
-            let w = Work { user: user_of(actor).into(), since: now, ..w };
+        if let Some(room) = &made {
+            tell_made_room(&mut out, room, now);
+        } else if let Some(e) = &mut out.estimate {
             self.forecast(e, w, false, now);
         }
         if depends.is_empty() {
@@ -333,7 +365,7 @@ impl State {
         if let Some(text) = self.index.waits.judge(self, job).words(self) {
             return Some(("dependency", text));
         }
-        let wait = job.not_before.since(now);
+        let wait = Span::secs(job.not_before.since(now).0.div_ceil(1000));
         let after = job.reason.as_deref().unwrap_or("a failure");
         (job.not_before > now)
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))

@@ -278,6 +278,47 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
 }
 
 #[test]
+fn a_critical_finding_whose_remediation_was_denied_is_a_page() {
+    let mut w = unpromised(16);
+    let mut f = common::fault("xid-79", 0);
+    f.at = w.now;
+    w.ok(Command::FaultsSeen { node: node(1), faults: vec![f] });
+    w.sleep(Span::secs(3));
+    let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(node(1), 0));
+    assert_eq!(of(&w).map(|a| a.urgency), Some(Urgency::Ticket));
+    let live = |w: &World| {
+        let health = &w.engine.state().health;
+        health.live_remedies().find(|r| r.node == node(1)).map(|r| r.id)
+    };
+    let id = live(&w).expect("a remediation");
+    w.ok(Command::DenyRemedy { id, reason: "vendor is coming".into() });
+    w.sleep(Span::secs(3));
+    assert_eq!(of(&w).map(|a| a.urgency), Some(Urgency::Page), "{:#?}", open(&w));
+}
+
+#[test]
+fn jobs_that_have_ended_are_not_affected_any_more() {
+    let mut w = unpromised(16);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    let drift = |w: &World| {
+        let on = Entity::Node(n.clone());
+        SeenFinding::new("config-drift", on, Severity::Warning, w.now)
+    };
+    w.ok(Command::FindingsSeen { findings: vec![drift(&w)] });
+    w.sleep(Span::secs(3));
+    let of = |w: &World| open(w).into_iter().find(|a| a.topic == Topic::Drift);
+    assert_eq!(of(&w).map(|a| (a.jobs, a.gpus)), Some((1, 8)));
+    w.ok(Command::Cancel { job });
+    w.stopped(job);
+    // Seen again on the empty node: the alert is looked at anew.
+    w.sleep(Span::mins(1));
+    w.ok(Command::FindingsSeen { findings: vec![drift(&w)] });
+    w.sleep(Span::secs(3));
+    assert!(of(&w).is_none_or(|a| (a.jobs, a.gpus) == (0, 0)), "{:?}", of(&w));
+}
+
+#[test]
 fn the_alert_of_an_incident_counts_the_jobs_that_it_hit_although_they_are_gone() {
     let mut w = World::new(32, 8);
     w.engine = Engine::new(w.engine.state().clone(), policy());

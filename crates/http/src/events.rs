@@ -4,7 +4,7 @@ use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::event_filter::EventFilter;
 use super::event_pages;
-use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
+use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, shown, stream_body, text_header};
 use super::feed::{Batch, Feed, NextText, Outlet, Unsent};
 use super::limits::StreamPermit;
 use super::{App, auth, mark, paging};
@@ -107,7 +107,7 @@ pub(super) struct Place {
 /// The position in a text that the caller was given.
 fn position(app: &App, caller: &Caller, text: &str, field: &str) -> Reply<Seq> {
     let seq = caller.open_position(app, text).ok_or_else(|| {
-        Failure::bad(format!("{field} is not a place in the log"))
+        Failure::bad(format!("{field} `{}` is not a place in the log", shown(text)))
             .field(field)
             .hint("send the `cursor` of an event, or 0 for the beginning")
     })?;

@@ -404,6 +404,26 @@ fn past(state: JobState) -> &'static str {
     }
 }
 
+/// Who gives way to a job: those that the caller may know by their names, the others by their number.
+fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId]) -> String {
+    let seen = |id: &&JobId| site.jobs.get(*id).is_some_and(|j| caller.sees(&j.project));
+    let (known, hidden): (Vec<&JobId>, Vec<&JobId>) = jobs.iter().partition(seen);
+    let mut words: Vec<String> = known
+        .into_iter()
+        .filter_map(|id| site.jobs.get(id))
+        .map(|j| format!("job {} ({}, project {})", j.display_id(), j.name, j.project))
+        .collect();
+    match hidden.len() {
+        0 => {}
+        1 => words.push("1 job of another project".into()),
+        n => words.push(format!("{n} jobs of other projects")),
+    }
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("; it takes the place of {}", words.join(", ")),
+    }
+}
+
 /// The scheduler's words, with the names of others' jobs left out for those who may not know.
 fn explanation(
     site: &Site,
@@ -414,7 +434,7 @@ fn explanation(
     let state = match job {
         Some(j) => j.word(),
         None if e.impossible => "can never start",
-        None if e.starts_now => "would start",
+        None if e.starts_now || !e.gives_way.is_empty() => "would start",
         None => "would wait",
     };
     let ahead = e.ahead.into_iter().map(|a| {
@@ -425,12 +445,13 @@ fn explanation(
             why: a.why,
         }
     });
+    let summary = format!("{}{}", e.summary, giving_way(site, caller, &e.gives_way));
     Explanation {
         kind: Kind::Explanation,
         job: job.map(ModelJob::display_id),
         state: state.into(),
         possible: !e.impossible,
-        summary: e.summary,
+        summary,
         ahead: ahead.collect(),
         ahead_count: e.ahead_count.into(),
         constraints: e

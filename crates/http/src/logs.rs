@@ -62,8 +62,11 @@ pub(crate) async fn logs(
     if let Some(n) = q.attempt
         && (n == 0 || n > job.attempts)
     {
-        return Err(Failure::not_found(format!("job {id} has had {} attempts", job.attempts))
-            .field("attempt"));
+        let had = match job.attempts {
+            1 => "1 attempt".to_owned(),
+            n => format!("{n} attempts"),
+        };
+        return Err(Failure::not_found(format!("job {id} has had {had}")).field("attempt"));
     }
     let most = most_ranks(&job);
     if q.rank.is_some_and(|r| u64::from(r) >= most) {

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
-use muster_model::node::Stage;
+use muster_model::node::{NodeRole, Stage};
 use muster_model::tenant::Role;
 use std::collections::BTreeMap;
 
@@ -230,8 +230,8 @@ fn site_figures(app: &App, out: &mut Registry) {
             oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
         }
     });
-    let (nodes, [used, free, gone]) = app.brain().read(|s| {
-        let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 3]);
+    let (nodes, [used, free, gone, spare]) = app.brain().read(|s| {
+        let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 4]);
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
@@ -239,7 +239,8 @@ fn site_figures(app: &App, out: &mut Registry) {
             let rest = all.saturating_sub(used);
             gpus[0] += used;
             let out = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
-            gpus[1] += rest - out;
+            // New work does not go to a spare.
+            gpus[if n.role == NodeRole::Spare { 3 } else { 1 }] += rest - out;
             gpus[2] += out;
         }
         (nodes, gpus)
@@ -254,7 +255,7 @@ fn site_figures(app: &App, out: &mut Registry) {
         m.put(&[("state", state)], nodes.get(state).copied().unwrap_or(0));
     }
     let mut m = out.gauge("muster_gpus", "GPUs by use; out are those that take no work now.");
-    for (state, n) in [("used", used), ("free", free), ("out", gone)] {
+    for (state, n) in [("used", used), ("free", free), ("out", gone), ("spare", spare)] {
         m.put(&[("state", state)], n);
     }
     let counts = app.brain().read(|s| s.fault_counts.clone());

@@ -54,6 +54,12 @@ impl Blame {
         self.application + self.infrastructure + self.platform + self.unknown
     }
 
+    /// Failures that interrupted an attempt: not those of the job itself (`Verdict::is_interruption`).
+    #[must_use]
+    pub fn interruptions(&self) -> u64 {
+        self.infrastructure + self.platform + self.unknown
+    }
+
     fn add(&mut self, o: &Blame) {
         self.application += o.application;
         self.infrastructure += o.infrastructure;
@@ -127,10 +133,11 @@ impl Work {
         crate::parts::millionths(all.get(Part::Productive), all.total())
     }
 
-    /// Mean time between interruptions of a job with all ranks up.
+    /// Mean time between interruptions of a job with all ranks up: by the hardware, the platform or
+    /// what nobody knows, as the objective of that name counts them.
     #[must_use]
     pub fn mtbi(&self) -> Option<Span> {
-        self.up.checked_div(self.interrupted.total()).map(Span)
+        self.up.checked_div(self.interrupted.interruptions()).map(Span)
     }
 
     /// Mean time from a failure until the work went on.
@@ -345,6 +352,31 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_job_did_itself_is_no_interruption() {
+        let all = [
+            Verdict::Success,
+            Verdict::Application,
+            Verdict::Infrastructure,
+            Verdict::Operator,
+            Verdict::Scheduler,
+            Verdict::Platform,
+            Verdict::Unknown,
+        ];
+        for v in all {
+            let mut b = Blame::default();
+            if let Some(n) = b.of(v) {
+                *n += 1;
+            }
+            assert_eq!(b.interruptions(), u64::from(v.is_interruption()), "{v:?}");
+        }
+        let interrupted = Blame { application: 283, infrastructure: 43, ..Blame::default() };
+        let work = Work { up: 43 * 60_000, interrupted, ..Work::default() };
+        assert_eq!(work.mtbi(), Some(Span::mins(1)));
+        let interrupted = Blame { infrastructure: 0, ..interrupted };
+        assert_eq!(Work { interrupted, ..work }.mtbi(), None);
+    }
 
     #[test]
     fn a_stretch_goes_into_every_hour_and_day_it_touches_and_adds_up() {

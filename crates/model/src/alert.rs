@@ -223,7 +223,7 @@ pub struct Alert {
     pub members: Vec<Entity>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were hit by it: the most at a time.
+    /// Jobs that run on what is affected, or were hit by it and have not ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub jobs: u64,
     /// GPUs that those jobs have.

@@ -78,6 +78,9 @@ pub struct Explanation {
     pub estimate: Option<Estimate>,
     /// Smallest changes that would start it now.
     pub suggestions: Vec<String>,
+    /// Jobs that would be stopped or shrunk for it; the plan's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gives_way: Vec<JobId>,
     /// Where it would go if it started now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_go: Option<String>,

@@ -6,7 +6,7 @@
 
 use crate::cluster::{Cluster, Running};
 use crate::history::History;
-use crate::plan::{Start, plan};
+use crate::plan::{Start, Victim, plan};
 use crate::work::{ENDLESS_MS, FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -146,6 +146,30 @@ pub fn range(
         out.earliest = Some(best);
     }
     out
+}
+
+/// Room that the next plan has others make for a waiting job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomMade {
+    /// It starts not later than this.
+    pub at: Time,
+    /// Who is stopped for it.
+    pub victims: Vec<Victim>,
+    /// Elastic gangs that shrink for it.
+    pub shrinks: Vec<JobId>,
+}
+
+/// What the next plan does for a job that waits in the queue of this cluster, where others make room
+/// for it; none where nobody does.
+#[must_use]
+pub fn made_room(mut c: Cluster, job: JobId, policy: &SitePolicy, now: Time) -> Option<RoomMade> {
+    let p = plan(&mut c, policy, now);
+    let promise = p.promises.iter().find(|p| p.job == job && p.basis == Basis::Preemption)?;
+    Some(RoomMade {
+        at: promise.at,
+        victims: p.victims.iter().filter(|v| v.by == job).copied().collect(),
+        shrinks: p.resizes.iter().filter(|r| r.by == Some(job)).map(|r| r.job).collect(),
+    })
 }
 
 /// A number that looks drawn and is always the same for the same job and course (splitmix64).

@@ -58,10 +58,6 @@ fn judged(verdict: Verdict, blame: Blame) -> Option<Result<(), Cause>> {
     }
 }
 
-fn interrupted(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
-}
-
 /// What work was lost to.
 fn lost_to(verdict: Verdict) -> Cause {
     match verdict {
@@ -321,7 +317,7 @@ impl Book {
             // What is found out about a day that is final changes nothing of it.
             let Some(at) = at.filter(|at| *at >= final_before(told)) else { continue };
             if let Sli::Interruptions { cost } = s.sli {
-                let why = |v: Verdict| interrupted(v).then(|| lost_to(v));
+                let why = |v: Verdict| v.is_interruption().then(|| lost_to(v));
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
             }
             let Sli::JobSuccess { blame, .. } = s.sli else { continue };
@@ -417,7 +413,7 @@ fn work(
             }
             Sli::Interruptions { cost } => {
                 ledger.spread((began, to), s, 1, Ok(()));
-                if interrupted(verdict) && a.started_at.is_some() {
+                if verdict.is_interruption() && a.started_at.is_some() {
                     ledger.note(to, s, Count::bad_ones(cost.0), Some(lost));
                 }
             }

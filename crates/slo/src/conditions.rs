@@ -309,7 +309,7 @@ pub fn clock_set(how: &str, since: Time) -> Condition {
 pub fn no_spares(pool: &str, since: Time) -> Condition {
     Condition {
         summary: format!("pool {pool} has no spare left"),
-        link: "/fleet".to_owned(),
+        link: "/".to_owned(),
         ..condition(
             format!("capacity:spares:{pool}"),
             Topic::Capacity,
@@ -368,6 +368,65 @@ mod tests {
             inferred: false,
             incident: None,
             remedy: Some(1),
+            closed: None,
+        }
+    }
+
+    /// The addresses that the console opens, from its router.
+    fn console_pages() -> Vec<String> {
+        let router = include_str!("../../../web/src/router.tsx");
+        let after = router.split("path: '").skip(1);
+        after.filter_map(|rest| rest.split_once('\'')).map(|(path, _)| path.to_owned()).collect()
+    }
+
+    fn opens(page: &str, link: &str) -> bool {
+        let (page, link) = (page.split('/'), link.split('/'));
+        page.clone().count() == link.clone().count()
+            && page.zip(link).all(|(p, l)| p == l || (p.starts_with('$') && !l.is_empty()))
+    }
+
+    #[test]
+    fn every_link_of_an_alert_opens_a_page_of_the_console() {
+        let text = r#"{"name":"api","sli":"api_availability","target":"99.9%","window":"30d"}"#;
+        let o: Objective = serde_json::from_str(text).unwrap();
+        let series = Series { sli: o.sli, scope: o.scope.clone() };
+        let mut l = Ledger::default();
+        l.note(T0, &series, Count::bad_ones(100), Some(Cause::Slow));
+        let all = [
+            finding(&found(1, "gpu-off-bus", "gpu:n1/3", Severity::Critical), CALM),
+            incident(&incident_of("leaf:eu/c/s/l2"), Some(Severity::Critical)),
+            objective(&o, &status(&o, Counts(&[&l]), T0), T0),
+            certificate(&Entity::Site, T0, T0),
+            Some(automation_stopped("x", T0)),
+            approvals_wait(1, T0),
+            Some(cannot_write("x", T0)),
+            Some(part_panicked("x", 1, "x", T0)),
+            Some(clock_set("x", T0)),
+            Some(no_spares("default", T0)),
+        ];
+        let pages = console_pages();
+        assert!(pages.len() > 10, "{pages:?}");
+        for c in all.map(Option::unwrap) {
+            for link in [&c.link, &c.runbook] {
+                assert!(pages.iter().any(|p| opens(p, link)), "{}: {link}", c.key);
+            }
+        }
+        assert!(!pages.iter().any(|p| opens(p, "/no-such-page/1")));
+    }
+
+    fn incident_of(cause: &str) -> Incident {
+        Incident {
+            id: 99,
+            cause: cause.parse().unwrap(),
+            kind: "leaf-loss".to_owned(),
+            severity: Severity::Critical,
+            summary: "leaf eu/c/s/l2 is lost".to_owned(),
+            began_at: T0,
+            opened_at: T0,
+            findings: vec![],
+            count: 64,
+            owner: None,
+            notes: Vec::new(),
             closed: None,
         }
     }
@@ -507,20 +566,7 @@ mod tests {
             .collect();
         let up = |e: &Entity| above(e, |n| nodes.get(n.as_str()));
         let site = Site { silences: &[], routing: &Routing::default(), above: &up, hold: HOLD };
-        let loss = Incident {
-            id: 99,
-            cause: "leaf:eu/c/s/l2".parse().unwrap(),
-            kind: "leaf-loss".to_owned(),
-            severity: Severity::Critical,
-            summary: "leaf eu/c/s/l2 is lost".to_owned(),
-            began_at: T0,
-            opened_at: T0,
-            findings: vec![],
-            count: 64,
-            owner: None,
-            notes: Vec::new(),
-            closed: None,
-        };
+        let loss = incident_of("leaf:eu/c/s/l2");
         assert_eq!(incident(&loss, None), None, "all that was found is over");
         let rest = incident(&loss, Some(Severity::Degraded)).unwrap();
         assert_eq!(rest.urgency, Urgency::Ticket, "what was critical is over");

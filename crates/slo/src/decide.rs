@@ -153,7 +153,8 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let projects: BTreeSet<_> = g.all.iter().map(|c| &c.project).collect();
     // Somebody said that they look after a ticket; nobody did about a page.
     let worse = before.is_some_and(|a| a.urgency < urgency);
-    let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse);
+    let joined = before.is_some_and(|a| heard.iter().any(|c| is_news(a, c)));
+    let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse && !joined);
     let raised_at = before.map_or(now, |a| a.raised_at);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
     let mut affected: BTreeMap<JobId, u32> = BTreeMap::new();
@@ -181,9 +182,8 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         runbook: g.lead.runbook.clone(),
         link: g.lead.link.clone(),
         count: g.all.len() as u64,
-        // A job that was stopped and runs elsewhere by now was affected all the same.
-        jobs: before.map_or(0, |a| a.jobs).max(jobs),
-        gpus: before.map_or(0, |a| a.gpus).max(gpus),
+        jobs,
+        gpus,
         members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
         since: before.map_or(since_all, |a| a.since.min(since_all)),
@@ -200,6 +200,14 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         resolved_at: None,
         merged_into: None,
     }
+}
+
+/// Does an objective that wakes somebody join what was about something else? Whoever acknowledged that
+/// did not know of it.
+fn is_news(a: &Alert, c: &Condition) -> bool {
+    let named = a.cause == c.entity || a.members.contains(&c.entity);
+    let whole = a.members.len() < MEMBERS_MAX;
+    c.topic == Topic::Objective && c.urgency == Urgency::Page && whole && !named
 }
 
 /// The first silence by name that keeps a condition quiet.

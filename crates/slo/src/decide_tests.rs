@@ -278,6 +278,29 @@ fn a_silence_keeps_quiet_and_ends() {
 }
 
 #[test]
+fn an_objective_that_joins_an_acknowledged_page_is_heard() {
+    let mut w = World::new();
+    let node = finding(1, "node:n1-1", Urgency::Page);
+    let mut slo = condition("objective:a", Topic::Objective, "nodes", "site", Urgency::Page);
+    slo.by_hardware = true;
+    let answer = |a: &mut Alert, t| {
+        a.acknowledged = Some(Acknowledgement { by: "ann".into(), at: t, note: String::new() });
+        a.state = AlertState::Acknowledged;
+    };
+    w.see(at(0), std::slice::from_ref(&node));
+    answer(w.open.get_mut("node:n1-1").unwrap(), at(5));
+    w.see(at(10), std::slice::from_ref(&node));
+    assert_eq!(w.open["node:n1-1"].state, AlertState::Acknowledged);
+    let both = [node, slo];
+    w.see(at(2400), &both);
+    assert_eq!((w.open.len(), w.open["node:n1-1"].state), (1, AlertState::Firing));
+    // Once acknowledged with it, it stays so.
+    answer(w.open.get_mut("node:n1-1").unwrap(), at(2410));
+    w.see(at(2420), &both);
+    assert_eq!(w.open["node:n1-1"].state, AlertState::Acknowledged);
+}
+
+#[test]
 fn an_answer_stops_passing_on_until_it_becomes_worse() {
     let mut w = World::new();
     let text = r#"{"receivers":[{"name":"a","by":{"webhook":{"url":"http://a"}}},{"name":"b","by":{"webhook":{"url":"http://b"}}}],

@@ -133,8 +133,11 @@ pub(super) struct NodeSum {
     pub(super) gpus: u32,
     pub(super) held: u32,
     /// GPUs that nobody holds and that cannot be given: excluded, missing, behind an open breaker, or on
-    /// a node that takes no work. The rest is free; the console's map counts so too (`heldOrFree`).
+    /// a node that takes no work. What is neither this nor a spare is free; the console's map counts so
+    /// too (`heldOrFree`).
     pub(super) out: u32,
+    /// GPUs that would be free, and wait to replace a node that fails.
+    pub(super) spare: u32,
     watts: u64,
     watts_told: u32,
     util: u32,
@@ -184,6 +187,7 @@ pub(super) struct Totals {
     pub(super) gpus: u32,
     pub(super) held: u32,
     pub(super) out: u32,
+    pub(super) spare: u32,
     pub(super) watts: u64,
     pub(super) watts_told: u32,
     pub(super) util: Option<u32>,
@@ -299,6 +303,10 @@ impl Fleet {
             (_, true) => count(&|c| !c.held && (c.breaker || apart(&c))),
             (_, false) => count(&|c| !c.held),
         };
+        let spare = match (gpus, ready) {
+            (1.., true) => count(&|c| c.spare && !c.held && !c.breaker && !apart(&c)),
+            _ => 0,
+        };
         if ready {
             glyph = if cells.iter().any(|c| c.breaker) {
                 Glyph::Breaker
@@ -313,6 +321,7 @@ impl Fleet {
             gpus,
             held,
             out,
+            spare,
             watts: cells.iter().filter_map(|c| c.watts).map(u64::from).sum(),
             watts_told: count(&|c| c.watts.is_some()),
             util: cells.iter().filter_map(|c| c.util).map(u32::from).sum(),
@@ -380,6 +389,7 @@ impl Fleet {
             t.gpus += n.gpus;
             t.held += n.held;
             t.out += n.out;
+            t.spare += n.spare;
             t.watts += n.watts;
             t.watts_told += n.watts_told;
             util += u64::from(n.util);

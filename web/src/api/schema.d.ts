@@ -2043,7 +2043,7 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description Jobs that run on what is affected, or were hit by it: the most at a time.
+             * @description Jobs that run on what is affected, or were hit by it and have not ended.
              */
             jobs: number;
             /** @description A stable code: a failure mode, the name of an objective. */

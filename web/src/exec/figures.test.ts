@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Figures, known, percent, RATES, waterfall } from './figures';
+import { type Figures, known, percent, RATES, rateWords, toldFor, waterfall } from './figures';
 
 const figures = (more: object = {}): Figures =>
   ({
@@ -83,4 +83,17 @@ test('figures are known from when the log or telemetry begins, not from when the
     log: { from: at('24T00:00:00'), to: at('31T12:30:00') },
     telemetry: null,
   });
+});
+
+test('the first hour of a log is as long as what is known of it', () => {
+  const row = { from: '2030-01-31T05:00:00Z', to: '2030-01-31T06:00:00Z' };
+  expect(toldFor({ since: '2030-01-31T05:34:00Z' }, row)).toBe(26 * 60);
+  expect(toldFor({ since: '2030-01-30T00:00:00Z' }, row)).toBe(3600);
+});
+
+test('a tenant reads that a rate of the site is not shown, not that it is not known', () => {
+  const hidden = figures({ allocation: null, goodput: null });
+  expect(rateWords(RATES.allocation, hidden, false)).toBe('not shown to tenants');
+  expect(rateWords(RATES.allocation, hidden, true)).toBe('not known');
+  expect(rateWords(RATES.goodput, hidden, false)).toBe('not known');
 });

@@ -98,7 +98,7 @@ export const RATES = {
   site: {
     name: 'not failed by the site',
     formula:
-      '1 - jobs failed by hardware or platform / (jobs succeeded + failed); cancelled jobs are not counted',
+      '1 - jobs failed by infrastructure or platform / (jobs succeeded + failed); cancelled jobs are not counted',
     of: (f) => share(ended(f) - f.jobs.failed.infrastructure - f.jobs.failed.platform, ended(f)),
   },
 } satisfies Record<string, Rate>;
@@ -122,6 +122,20 @@ export function known(r: Pick<Report, 'from' | 'to' | 'since' | 'telemetry_since
   const log = Date.parse(r.since);
   const told = r.telemetry_since ? Date.parse(r.telemetry_since) : null;
   return { log: span(log), telemetry: told === null ? null : span(Math.max(log, told)) };
+}
+
+/** So long a row of a report tells of, in seconds: the first one begins with the log, not with its hour. */
+export const toldFor = (r: Pick<Report, 'since'>, row: Pick<Schemas['FleetRow'], 'from' | 'to'>) =>
+  (Date.parse(row.to) - Math.max(Date.parse(row.from), Date.parse(r.since))) / 1000;
+
+/** Rates of the whole site, which tenants are not shown. */
+const OF_SITE: readonly Rate[] = [RATES.allocation, RATES.utilisation, RATES.availability];
+
+/** A rate in words; `whole`: is the reader shown the whole site? */
+export function rateWords(rate: Rate, f: Figures, whole: boolean | null | undefined): string {
+  const v = rate.of(f);
+  const none = v === null || v === undefined;
+  return none && whole === false && OF_SITE.includes(rate) ? 'not shown to tenants' : percent(v);
 }
 
 export const percent = (v: number | null | undefined, digits = 1) =>

@@ -61,6 +61,8 @@ const fleet = {
 test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect([...avoided]).toEqual([['n1', 'finding 12 (xid)']]);
   expect(classOf('ready', 0, true)).toBe('avoided');
+  expect(classOf('ready', Flag.spare)).toBe('avoided');
+  expect(classOf('ready', Flag.spare | Flag.held)).toBe('held');
   expect(classOf('ready', Flag.held, true)).toBe('held');
   expect(classOf('ready', 3, true)).toBe('out');
   expect(classOf('cordoned', 0, true)).toBe('away');
@@ -68,7 +70,7 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
     Object.fromEntries(painter(fleet, 'state', 'dark', names)?.legend.map((l) => [l.label, l.count]) ?? []);
   expect(counts(avoided)).toMatchObject({
     'free, healthy': 0,
-    'free, avoided by new work': 1,
+    'spare, or avoided by new work': 1,
     'held, healthy': 2,
   });
   expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'held, healthy': 2 });
@@ -81,9 +83,12 @@ test('held and free are counted by one rule, whatever colour a GPU has', () => {
   expect(heldOrFree('ready', 0)).toBe('free');
   expect(heldOrFree('ready', Flag.breaker)).toBe('neither');
   expect(heldOrFree('missing', 0)).toBe('neither');
-  expect(usage(fleet)).toEqual({ held: 2, free: 1, neither: 1 });
+  expect(heldOrFree('ready', Flag.spare)).toBe('spare');
+  expect(heldOrFree('ready', Flag.spare | Flag.held)).toBe('held');
+  expect(heldOrFree('cordoned', Flag.spare)).toBe('neither');
+  expect(usage(fleet)).toEqual({ held: 2, free: 1, spare: 0, neither: 1 });
   const broken = { ...fleet, columns: { ...fleet.columns, flags: new Uint8Array([132, 4, 128, 0]) } };
-  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, neither: 2 });
+  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, spare: 0, neither: 2 });
 });
 
 test('what has a fault has no hazard', () => {
@@ -91,6 +96,13 @@ test('what has a fault has no hazard', () => {
   expect(hazardWords('missing', 0, null)).toBe('out of service');
   expect(hazardWords('ready', 0, 'critical')).toBe('critical finding');
   expect(painter(fleet, 'hazard', 'dark')?.legend).toMatchObject([{ label: 'out of service', count: 1 }]);
+  // The server writes down what is high: that nothing was written is no forecast of 0 %.
+  expect(hazardWords('ready', 0, null)).toBe('not raised');
+  const calm = { ...fleet, columns: { ...fleet.columns, hazard: new Uint16Array([10, 0, 0, 0]) } };
+  expect(painter(calm as Picture, 'hazard', 'dark')?.legend).toMatchObject([
+    { label: 'out of service', count: 1 },
+    { label: 'not raised', count: 2 },
+  ]);
 });
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {

@@ -36,7 +36,7 @@ const LOST = CLASSES.indexOf('lost');
 export const CLASS_WORDS: Record<Class, string> = {
   held: 'held, healthy',
   free: 'free, healthy',
-  avoided: 'free, avoided by new work',
+  avoided: 'spare, or avoided by new work',
   away: 'takes no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
@@ -166,20 +166,25 @@ export function classOf(state: string, flags: number, avoided = false): Class {
     if (worst === 2) return 'suspect';
     // As where a node is cordoned, held or not.
     if (own === 'free' && flags & Flag.breaker) return 'away';
-    if (own === 'free') return flags & Flag.held ? 'held' : avoided ? 'avoided' : 'free';
+    if (own === 'free' && flags & Flag.held) return 'held';
+    if (own === 'free') return avoided || flags & Flag.spare ? 'avoided' : 'free';
   }
   return own;
 }
 
-/** Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. `muster top` counts so too. */
-export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'neither' {
+/**
+ * Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: it would be
+ * free, and waits to replace a node that fails. `muster top` counts so too.
+ */
+export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'spare' | 'neither' {
   if (flags & Flag.held) return 'held';
-  return state === 'ready' && !(flags & Flag.breaker) ? 'free' : 'neither';
+  if (state !== 'ready' || flags & Flag.breaker) return 'neither';
+  return flags & Flag.spare ? 'spare' : 'free';
 }
 
 /** GPUs by their use. */
 export function usage(fleet: Picture): Record<ReturnType<typeof heldOrFree>, number> {
-  const out = { held: 0, free: 0, neither: 0 };
+  const out = { held: 0, free: 0, spare: 0, neither: 0 };
   const { columns: c, layout } = fleet;
   layout?.nodes.forEach((node, n) => {
     // A node without GPUs has a place on the map too.
@@ -197,6 +202,8 @@ const FAULTY = new Set(['suspect', 'quarantined', 'repairing', 'excluded', 'lost
 export function hazardWords(state: string, thousandths: number, worst: string | null): string {
   if (FAULTY.has(state)) return 'out of service';
   if (worst === 'critical') return 'critical finding';
+  // The server writes a hazard down only where its model finds it high, or somebody set it.
+  if (thousandths === 0) return 'not raised';
   return `${(thousandths / 10).toFixed(1)} % a month`;
 }
 
@@ -278,7 +285,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           : mode === 'power'
             ? columns.power
             : columns.hazard;
-    const none = mode === 'power' ? NONE : mode === 'hazard' ? -1 : NO_FIGURE;
+    const none = mode === 'power' ? NONE : mode === 'hazard' ? 0 : NO_FIGURE;
     const factor = mode === 'hazard' ? 0.1 : 1;
     let to = scale.to;
     if (mode === 'power') {
@@ -291,10 +298,17 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     for (let i = 0; i < 64; i++) steps[i] = ramp(i / 63, theme);
     // What has a fault is past all forecast.
     const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
-    const blanked = (i: number) => values[i] === none || (over[columns.state[i]] ?? false);
-    const label = over.length ? 'out of service' : 'not told';
-    let unknown = 0;
-    for (let i = 0; i < n; i++) if (blanked(i)) unknown++;
+    const faulty = (i: number) => over[columns.state[i]] ?? false;
+    const blanked = (i: number) => values[i] === none || faulty(i);
+    let [broken, unknown] = [0, 0];
+    for (let i = 0; i < n; i++) {
+      if (faulty(i)) broken++;
+      else if (values[i] === none) unknown++;
+    }
+    const blanks = [
+      { label: 'out of service', color: STATE[theme].unknown, count: broken },
+      { label: mode === 'hazard' ? 'not raised' : 'not told', color: STATE[theme].unknown, count: unknown },
+    ];
     return {
       paint(out) {
         for (let i = 0; i < n; i++) {
@@ -305,7 +319,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           }
         }
       },
-      legend: unknown ? [{ label, color: STATE[theme].unknown, count: unknown }] : [],
+      legend: blanks.filter((l) => l.count > 0),
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
   }

@@ -17,6 +17,8 @@ interface Props {
   /** Nodes that new work avoids, where that is known. */
   avoided?: Avoided;
   revision: number;
+  /** The moment that is shown, where that is not now. */
+  past?: string;
 }
 
 interface Hover {
@@ -31,7 +33,7 @@ function color(name: string): number {
   return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
-export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
+export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props) {
   const theme = useTheme();
   const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
@@ -185,7 +187,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
   const open = (gpu: number) => {
     const n = fleet.nodeOf[gpu];
     const name = layout?.nodes[n].name;
-    if (name) void navigate({ to: '/nodes/$name', params: { name } });
+    if (name) void navigate({ to: '/nodes/$name', params: { name }, search: { past } });
   };
   const keys = (e: React.KeyboardEvent) => {
     const v = view.current;

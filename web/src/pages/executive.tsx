@@ -10,9 +10,12 @@ import {
   RATES,
   type Rate,
   type Report,
+  rateWords,
+  toldFor,
   waterfall,
 } from '../exec/figures';
 import { fleetReport, slos } from '../queries';
+import { useRights } from '../rights';
 import { useBrand } from '../ui/brand';
 import { count, Empty, Loaded, Panel, Scroll, span, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
@@ -95,15 +98,20 @@ function Tile({
   return (
     <div className="tile" title={formula}>
       <span>{word}</span>
-      <b className={value === 'not known' ? 'dim' : ''}>{value}</b>
+      <b className={value.startsWith('not ') ? 'dim' : ''}>{value}</b>
       {note && <span>{note}</span>}
       <span className="over">{spanned(over)}</span>
     </div>
   );
 }
 
+/** One meaning of an interruption here, in `muster report fleet` and in the objective of that name. */
+export const BETWEEN =
+  'time of jobs with all ranks up / attempts ended by infrastructure, platform or unknown causes, over the time shown; failures of the programs themselves are not counted';
+
 function RateTile({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
-  const value = percent(rate.of(r.total));
+  const { whole } = useRights();
+  const value = rateWords(rate, r.total, whole);
   return <Tile word={rate.name} formula={rate.formula} value={value} note={note} over={over} />;
 }
 
@@ -132,7 +140,7 @@ function Shown({ r }: { r: Report }) {
         />
         <Tile
           word="between interruptions"
-          formula="time of jobs with all ranks up / attempts that a failure ended"
+          formula={BETWEEN}
           value={t.mtbi_ms ? span(t.mtbi_ms) : 'not known'}
           note={t.recover_ms ? `${span(t.recover_ms)} to go on` : undefined}
           over={log}
@@ -141,7 +149,7 @@ function Shown({ r }: { r: Report }) {
       <div className="columns">
         <Panel
           title="Utilisation and allocation"
-          note={`utilisation known ${spanned(telemetry)}, the rest ${spanned(log)}`}
+          note={`utilisation ${telemetry ? spanned(telemetry) : 'not known'}, the rest ${spanned(log)}`}
         >
           <div className="body">
             <Plot
@@ -225,7 +233,7 @@ function Success({ r }: { r: Report }) {
       `${jobs.succeeded_first.toLocaleString('en')} of them at the first attempt`,
     ],
     ['failed by themselves', jobs.failed.application, 'the program ended badly'],
-    ['failed by the hardware', jobs.failed.infrastructure, ''],
+    ['failed by the infrastructure', jobs.failed.infrastructure, ''],
     ['failed by the platform', jobs.failed.platform, ''],
     ['failed, not known why', jobs.failed.unknown, ''],
     ['cancelled', jobs.cancelled, 'by somebody'],
@@ -270,7 +278,7 @@ function Success({ r }: { r: Report }) {
               <tr>
                 <td>attempts interrupted</td>
                 <td className="num">{hit.toLocaleString('en')}</td>
-                <td className="dim">by hardware, platform or unknown; most of their jobs went on</td>
+                <td className="dim">by infrastructure, platform or unknown; most of their jobs went on</td>
               </tr>
             </tbody>
           </table>
@@ -290,7 +298,7 @@ function Forecast({ r }: { r: Report }) {
     );
   const rows = r.rows.map((x) => ({
     at: drawnAt(r.step, x),
-    seconds: (Date.parse(x.to) - Date.parse(x.from)) / 1000,
+    seconds: toldFor(r, x),
     x,
   }));
   const gpus = (v: number | null | undefined, s: number) =>

@@ -35,6 +35,6 @@ test('what is no moment does not show the map of now', () => {
 
 test('words of a moment are never negative', () => {
   const now = Date.parse('2030-01-31T12:07:00Z');
-  expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 1 min ago$/);
-  expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 349 d$/);
+  expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 90 s ago$/);
+  expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 350 d$/);
 });

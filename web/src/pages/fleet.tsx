@@ -10,7 +10,7 @@ import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { age, Empty, Problem } from '../ui/parts';
+import { age, count, Empty, Problem } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { wall } from '../ui/zone';
 
@@ -132,7 +132,7 @@ export function FleetPage() {
               ? `Enter opens ${page.label}`
               : found.gpus === 0
                 ? 'nothing matches'
-                : `${found.gpus.toLocaleString('en')} GPUs on ${found.nodes.length.toLocaleString('en')} nodes`}
+                : `${count(found.gpus, 'GPU')} on ${count(found.nodes.length, 'node')}`}
             {found.nodes.length === 1 && ', Enter opens it'}
           </span>
         )}
@@ -156,6 +156,7 @@ export function FleetPage() {
           match={found?.match ?? null}
           avoided={now}
           revision={revision}
+          past={at}
         />
       ) : fleet.layout ? (
         <Empty title="No nodes yet">
@@ -216,9 +217,10 @@ function Legend({
   const number = (n: number) => n.toLocaleString('en');
   return (
     <ul className="legend" aria-label="Legend">
-      <li title="Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there.">
+      <li title="Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: waits to replace a node that fails.">
         {number(use.held)} held, {number(use.free)} free
-        <span className="dim">of {number(use.held + use.free + use.neither)} GPUs</span>
+        {use.spare > 0 && `, ${number(use.spare)} spare`}
+        <span className="dim">of {number(use.held + use.free + use.spare + use.neither)} GPUs</span>
       </li>
       {scale && (
         <li className="ramp">

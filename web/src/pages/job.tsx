@@ -105,7 +105,7 @@ function Shown({ job: j }: { job: Job }) {
                 )}
                 <dt>failures</dt>
                 <dd>
-                  {j.infrastructure_failures} of the platform, {j.application_failures} of its own,{' '}
+                  {j.infrastructure_failures} of the infrastructure, {j.application_failures} of its own,{' '}
                   {j.preemptions} preemptions
                 </dd>
               </dl>

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, useParams } from '@tanstack/react-router';
+import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
@@ -10,20 +10,48 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
+import {
+  Ago,
+  bytes,
+  Clock,
+  Empty,
+  exact,
+  Loaded,
+  NodeState,
+  NotShown,
+  Panel,
+  Scroll,
+  State,
+} from '../ui/parts';
 import { useTheme } from '../ui/theme';
-import { standing } from '../words';
+import { drainable, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
 
 export function NodePage() {
   const { name } = useParams({ from: '/nodes/$name' });
+  const { past } = useSearch({ from: '/nodes/$name' });
   const query = useQuery(nodeQuery(name));
   return (
     <main className="page" id="page">
+      {past && <LeftPast at={past} />}
       <Loaded query={query}>{(n) => <Shown node={n} />}</Loaded>
     </main>
+  );
+}
+
+/** Whoever comes from a map of the past sees the node as it is now. */
+function LeftPast({ at }: { at: string }) {
+  const known = !Number.isNaN(Date.parse(at));
+  return (
+    <p className="stale-note" role="status">
+      <b>Live.</b> This is the node as it is now
+      {known ? `, not as it was at ${exact(at)}` : ''}.{' '}
+      <Link to="/" search={{ at }}>
+        Back to the map of then
+      </Link>
+    </p>
   );
 }
 
@@ -213,7 +241,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           onClick={() =>
             void act(
               () => api.POST('/v1/nodes/{name}/uncordon', { params: params() }),
-              `${n.name} takes work again`,
+              servesWords(n),
             )
           }
         >
@@ -249,13 +277,13 @@ function NodeButtons({ node: n }: { node: Node }) {
           onClick={() =>
             void act(
               () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
-              `${n.name} takes work again`,
+              servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
             )
           }
         >
           Undrain
         </button>
-      ) : (
+      ) : drainable(n) ? (
         <button
           type="button"
           disabled={busy}
@@ -277,7 +305,7 @@ function NodeButtons({ node: n }: { node: Node }) {
         >
           Drain
         </button>
-      )}
+      ) : null}
       {n.qualifying ? (
         <button
           type="button"

@@ -81,7 +81,10 @@ export function NodesPage() {
               row={(n) => (
                 <Link to="/nodes/$name" params={{ name: n.name }} className="grid-row">
                   <span className="cut">{n.name}</span>
-                  <NodeState of={n} />
+                  <span>
+                    <NodeState of={n} />
+                    {n.role === 'spare' && <span className="dim"> spare</span>}
+                  </span>
                   <span className="cut">
                     {n.gpus_total} {n.sku}
                   </span>

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
 import { quotas } from '../queries';
+import { useRights } from '../rights';
 import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 
 /** Thousandths as people say them. */
@@ -24,6 +25,7 @@ function byRank(rows: Schemas['AccountRow'][]): Schemas['AccountRow'][] {
 
 export function QuotasPage() {
   const query = useQuery(quotas());
+  const { whole } = useRights();
   return (
     <main className="page" id="page">
       <div className="head">
@@ -32,7 +34,10 @@ export function QuotasPage() {
       <Loaded query={query}>
         {(q) => (
           <>
-            <Panel title="Quotas" note="GPUs owned, lent and borrowed">
+            <Panel
+              title="Quotas"
+              note={`GPUs owned, lent and borrowed${whole === false ? '; what other projects use and received is not shown to tenants' : ''}`}
+            >
               {q.report.quotas.length === 0 ? (
                 <Empty title="There are no quotas: nobody owns GPUs, and nobody is held back">
                   <p>

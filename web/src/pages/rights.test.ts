@@ -203,6 +203,9 @@ test("a tenant's page of a node leaves out what is hidden, and buttons that woul
   expect(text).toContain('Not shown to this token');
   const whole = show(NodePage, operator);
   for (const t of ['not connected', 'Never tested', 'press Qualify', ...buttons]) expect(whole).toContain(t);
+  // Buttons that the server would refuse are not shown.
+  const out = show(NodePage, operator, [[['node', 'n1'], { ...node, stage: 'quarantined' }]]);
+  expect(out).not.toContain('>Drain<');
   const only = show(NodePage, viewer);
   for (const t of ['press Qualify', ...buttons]) expect(only).not.toContain(t);
   expect(only).toContain('Never tested');

@@ -83,7 +83,7 @@ export function RunbooksPage() {
           return (
             <Panel title="Runbooks" note={count(shown.length, 'runbook')}>
               <Scroll label="Runbooks">
-                <table>
+                <table className="cards">
                   <thead>
                     <tr>
                       <th>Title</th>
@@ -96,7 +96,7 @@ export function RunbooksPage() {
                   <tbody>
                     {shown.map((b) => (
                       <tr key={b.name}>
-                        <td>
+                        <td className="whole">
                           <Link to="/runbooks/$name" params={{ name: b.name }} search={{ node, finding }}>
                             {b.title}
                           </Link>
@@ -105,9 +105,9 @@ export function RunbooksPage() {
                         <td>
                           <Tag word={b.urgency} />
                         </td>
-                        <td>{b.length}</td>
-                        <td className="dim">{[...b.modes, ...b.topics].join(', ')}</td>
-                        <td>{b.owner}</td>
+                        <td data-l="steps">{b.length}</td>
+                        <td className="dim whole">{[...b.modes, ...b.topics].join(', ')}</td>
+                        <td data-l="owner">{b.owner}</td>
                       </tr>
                     ))}
                   </tbody>

@@ -12,6 +12,7 @@ type Alert = Schemas['Alert'];
 
 const STATES: Record<string, [Tone, string]> = {
   kept: ['ok', 'met'],
+  below_target: ['warn', 'not met'],
   burning: ['bad', 'burning'],
   spent: ['worst', 'exhausted'],
   no_data: ['plain', 'no data'],

@@ -12,7 +12,7 @@ import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
-const ORDER: Record<string, number> = { spent: 0, burning: 1, kept: 2, no_data: 3 };
+const ORDER: Record<string, number> = { spent: 0, burning: 1, below_target: 2, kept: 3, no_data: 4 };
 
 export function SlosPage() {
   const query = useQuery(slos());
@@ -76,8 +76,8 @@ function Tally({ items }: { items: Slo[] }) {
   const of = (state: string) => items.filter((s) => s.state === state).length;
   return (
     <span className="dim">
-      {count(items.length, 'objective')}: {of('kept')} met, {of('burning')} burning, {of('spent')} exhausted,{' '}
-      {of('no_data')} without data
+      {count(items.length, 'objective')}: {of('kept')} met, {of('below_target')} not met, {of('burning')}{' '}
+      burning, {of('spent')} exhausted, {of('no_data')} without data
     </span>
   );
 }
@@ -183,7 +183,13 @@ function One({ name }: { name: string }) {
                     word="counted for"
                     text={`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
                   />
-                  {s.mean_time && <Fact word="between two" text={s.mean_time} />}
+                  {s.mean_time && (
+                    <Fact
+                      word="between interruptions"
+                      title={`time that gangs ran / interruptions by infrastructure, platform or unknown causes, over ${s.window}; failures of the programs themselves are not counted`}
+                      text={brief(s.mean_time)}
+                    />
+                  )}
                   {whole > 0 && (
                     <Fact
                       word="spent by"
@@ -202,10 +208,10 @@ function One({ name }: { name: string }) {
   );
 }
 
-function Fact({ word, text }: { word: string; text: string }) {
+function Fact({ word, text, title }: { word: string; text: string; title?: string }) {
   return (
     <>
-      <dt>{word}</dt>
+      <dt title={title}>{word}</dt>
       <dd>{text}</dd>
     </>
   );
@@ -245,7 +251,7 @@ function Silences() {
                     {s.why} {s.by.replace(/^user:/, '')};{' '}
                     {s.window && (
                       <>
-                        until <Ago at={s.window.end} />
+                        ends <Ago at={s.window.end} />
                       </>
                     )}
                     {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}

@@ -81,6 +81,7 @@ export function title(path: string): string {
   if (first === 'nodes' && third === 'gpus') return `${second} GPU ${fourth}`;
   if (first === 'nodes' && second) return second;
   if (first === 'incidents' && second) return `Incident ${second}`;
+  if (first === 'findings' && second) return `Finding ${second}`;
   if (first === 'runbooks' && second) return `Runbook ${second}`;
   if (first === 'runbook-runs' && second) return `Run ${second}`;
   return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';

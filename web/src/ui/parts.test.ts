@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { age, exact, Loaded, NodeState, Problem, span } = await import('./parts');
+const { age, exact, Loaded, NodeState, Problem, span, when } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -50,13 +50,16 @@ test('a moment carries its time zone', () => {
   expect(exact('2026-11-16T20:00:00Z', 'Asia/Kolkata')).toBe('2026-11-17 01:30:00 UTC+5:30');
 });
 
-test('an age is counted in whole units, as the command line does', () => {
+test('an age and a length of time have the same words, and are rounded', () => {
   const day = 86_400_000;
-  expect(age(4.7 * day)).toBe('4 d');
-  expect(age(1.99 * day)).toBe('1 d');
-  expect(age(39.8 * 60_000)).toBe('39 min');
+  expect(age(4.7 * day)).toBe('5 d');
+  expect(age(1.99 * day)).toBe('48 h');
+  expect(age(39.8 * 60_000)).toBe('40 min');
   expect(age(59_999)).toBe('59 s');
   expect(age(-5)).toBe('0 s');
+  for (const ms of [6_960_000, 7_198_000, 90_000_000, 5 * day]) expect(age(ms)).toBe(span(ms));
+  expect(when(-7_198_000)).toBe('in 2 h');
+  expect(when(6_960_000)).toBe('2 h ago');
 });
 
 test('a length of time is never negative', () => {

@@ -154,13 +154,9 @@ export function span(ms: number): string {
   return `${Math.round(s / 86400)} d`;
 }
 
-/** How old something is: 45 s, 3 min, 2 h, 4 d. Whole units that have passed, as the command line counts them. */
+/** How old something is: the same words as a length of time has, without parts of a second. */
 export function age(ms: number): string {
-  const s = Math.floor(Math.max(0, ms) / 1000);
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min`;
-  if (s < 86_400) return `${Math.floor(s / 3600)} h`;
-  return `${Math.floor(s / 86_400)} d`;
+  return span(Math.floor(Math.max(0, ms) / 1000) * 1000).replace(/^0 ms$/, '0 s');
 }
 
 /** A length of time as the API writes it, such as `14d16h22m29s790ms`, as far as people read it. */
@@ -194,12 +190,18 @@ export function Since({ at }: { at: string }) {
   return <>{age(Date.now() - Date.parse(at))}</>;
 }
 
+/** How far a moment is from now, from its age. */
+export function when(ms: number): string {
+  if (ms < -1000) return `in ${age(-ms)}`;
+  return ms < 5000 ? 'now' : `${age(ms)} ago`;
+}
+
 /** A moment as its distance from now; the exact time when pointed at. */
 export function Ago({ at }: { at: string | null | undefined }) {
   useTicks(10_000);
   if (!at) return <span className="dim">never</span>;
   const ms = Date.now() - Date.parse(at);
-  const text = ms < -1000 ? `in ${age(-ms)}` : ms < 5000 ? 'now' : `${age(ms)} ago`;
+  const text = when(ms);
   return (
     <time dateTime={at} title={exact(at)}>
       {text}

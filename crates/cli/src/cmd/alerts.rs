@@ -143,12 +143,17 @@ fn affected(a: &Alert) -> String {
     }
 }
 
+/// Where an alert stands, in one word for all commands: one that is silenced notifies nobody.
+fn state_word(a: &Alert) -> &str {
+    if a.silenced.is_some() { "silenced" } else { a.state.as_str() }
+}
+
 /// The alerts as a table.
 pub(crate) fn table(alerts: &[Alert], now: Time) -> Table {
     let mut table =
         Table::new(&["ID", "URGENCY", "STATE", "SINCE", "CAUSE", "WHAT", "AFFECTED", "RUNBOOK"]);
     for a in alerts {
-        let shown = if a.silenced.is_some() { "silenced" } else { a.state.as_str() };
+        let shown = state_word(a);
         table.row(vec![
             cell(&a.id),
             state(a.urgency.word()),
@@ -167,7 +172,7 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Alert", &a.id);
     f.line("Urgency", a.urgency.word());
-    f.line("State", &a.state);
+    f.line("State", state_word(a));
     f.line("What", &a.summary);
     f.line("Kind", format!("{} ({})", a.kind, a.topic.word()));
     f.line("Cause", &a.cause);
@@ -204,4 +209,29 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
         f.text(&format!("{}: {what}, {}", t.receiver, relative(now, t.at)));
     }
     f.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_and_a_page_of_an_alert_say_the_same_state() {
+        let json = serde_json::json!({
+            "id": "3f9c", "kind": "thermal", "state": "firing", "topic": "finding",
+            "urgency": "ticket", "summary": "gpu:n1/3: thermal", "cause": "gpu:n1/3", "count": 1,
+            "above": [], "members": [], "jobs": 0, "gpus": 0, "owner": "", "told": [],
+            "runbook": "/runbooks/thermal", "evidence": "/findings/12",
+            "since": "2030-01-31T12:00:00Z", "raised_at": "2030-01-31T12:00:00Z",
+            "changed_at": "2030-01-31T12:00:00Z", "level": 0, "silenced": "night",
+        });
+        let mut a: Alert = serde_json::from_value(json).expect("an alert");
+        assert_eq!(state_word(&a), "silenced");
+        let now = a.since.0;
+        assert!(text(&a, now, false).contains("silenced\n"));
+        let listed = table(std::slice::from_ref(&a), now).render_for(None, false);
+        assert!(listed.contains("silenced") && !listed.contains("firing"), "{listed}");
+        a.silenced = None;
+        assert_eq!(state_word(&a), "firing");
+    }
 }

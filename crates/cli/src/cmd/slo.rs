@@ -148,6 +148,8 @@ fn shown_state(state: &str) -> &str {
     match state {
         "kept" => "met",
         "spent" => "exhausted",
+        "below_target" => "not met",
+        "no_data" => "no data",
         other => other,
     }
 }
@@ -266,6 +268,13 @@ fn text(s: &Slo, on: bool) -> String {
 mod tests {
     use super::*;
     use muster_model::alert::Urgency;
+
+    #[test]
+    fn every_state_has_one_word_for_people() {
+        let all = ["kept", "below_target", "burning", "spent", "no_data"];
+        let words = ["met", "not met", "burning", "exhausted", "no data"];
+        assert_eq!(all.map(shown_state), words);
+    }
 
     #[test]
     fn what_was_bad_is_missing_from_what_was_good() {

@@ -10,7 +10,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
-use muster_model::remedy::RemedyStep;
+use muster_model::remedy::{RemedyOutcome, RemedyStep};
 use muster_model::units::Time;
 use muster_slo::conditions::{self, Standing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,12 @@ impl Engine {
             if f.seen.kind == FailureMode::DETECTOR_STORM && stopped.is_some_and(|s| !s.word) {
                 continue;
             }
-            let Some(c) = conditions::finding(f, standing) else { continue };
+            // What was chosen for it and denied helps nobody.
+            let chosen = f.remedy.and_then(|id| s.health.remedies.get(&id));
+            let denied = chosen.is_some_and(|r| r.outcome == Some(RemedyOutcome::Denied));
+            let alone = denied.then(|| Finding { remedy: None, ..(**f).clone() });
+            let judged: &Finding = alone.as_ref().unwrap_or(f);
+            let Some(c) = conditions::finding(judged, standing) else { continue };
             // A job that takes its nodes down is the cause, not they.
             let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
             let broken = || f.seen.attempt.filter(|_| suffers).and_then(|k| self.broken_under(k));
@@ -71,8 +76,8 @@ impl Engine {
         out
     }
 
-    /// Jobs that run on what a finding is about, or were hit by it, with the GPUs of each: one GPU
-    /// stops the whole gang.
+    /// Jobs that run on what a finding is about, or were stopped by its node since it began, with the
+    /// GPUs of each: one GPU stops the whole gang. Those that have ended are not affected any more.
     fn affected(&self, f: &Finding) -> Vec<(JobId, u32)> {
         let s = &self.state;
         let mut jobs: BTreeSet<JobId> = f.seen.attempt.iter().map(|k| k.job).collect();
@@ -85,7 +90,23 @@ impl Engine {
             (_, Some(node)) => jobs.extend(s.attempts_on(node).map(|j| j.id)),
             _ => {}
         }
-        jobs.iter().filter_map(|id| s.jobs.get(id)).map(|j| (j.id, gpus_of(j))).collect()
+        // What a node is told to be is not what stops its jobs.
+        let stops = f.seen.entity.node().filter(|_| f.seen.kind != FailureMode::CONFIG_DRIFT);
+        jobs.extend(stops.into_iter().flat_map(|n| self.stopped_by_node(n, f.seen.first_seen)));
+        self.with_gpus(&jobs)
+    }
+
+    /// Jobs of which an attempt was stopped by a node since then.
+    fn stopped_by_node(&self, node: &NodeName, since: Time) -> Vec<JobId> {
+        let from = (node.clone(), since, JobId(0));
+        let here = self.state.index.hit.range(from..).take_while(|h| h.0 == *node);
+        here.map(|h| h.2).collect()
+    }
+
+    /// Those of some jobs that have not ended, with their GPUs.
+    fn with_gpus(&self, jobs: &BTreeSet<JobId>) -> Vec<(JobId, u32)> {
+        let known = jobs.iter().filter_map(|id| self.state.jobs.get(id));
+        known.filter(|j| !j.state.is_final()).map(|j| (j.id, gpus_of(j))).collect()
     }
 
     /// Jobs that nodes of an incident stopped since it began, also those where nothing is open any
@@ -94,13 +115,9 @@ impl Engine {
         let s = &self.state;
         let findings = i.findings.iter().filter_map(|id| s.health.findings.get(id));
         let nodes: BTreeSet<&NodeName> = findings.filter_map(|f| f.seen.entity.node()).collect();
-        let hits = |n: &NodeName| {
-            let from = (n.clone(), i.began_at, JobId(0));
-            let here = s.index.hit.range(from..).take_while(|h| h.0 == *n);
-            here.map(|h| h.2).collect::<Vec<_>>()
-        };
+        let hits = |n: &NodeName| self.stopped_by_node(n, i.began_at);
         let jobs: BTreeSet<JobId> = nodes.into_iter().flat_map(hits).collect();
-        jobs.iter().filter_map(|id| s.jobs.get(id)).map(|j| (j.id, gpus_of(j))).collect()
+        self.with_gpus(&jobs)
     }
 
     /// The first critical finding that is open about hardware under an attempt: it explains what

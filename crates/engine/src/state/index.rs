@@ -327,6 +327,13 @@ impl Index {
             self.wakes.insert((t, new.id));
         }
         self.note(new);
+        // Whose doing the end of an earlier attempt was may turn out late.
+        if old.past != new.past {
+            for hit in hits(old) {
+                self.hit.remove(&hit);
+            }
+            self.hit.extend(hits(new));
+        }
         if old.promise != new.promise {
             self.unkeep(old);
             self.keep(new);
@@ -601,7 +608,11 @@ impl Index {
 /// Nodes because of which attempts of a job were stopped, and when these ended.
 fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
     job.past.iter().filter_map(|p| {
-        let node = p.stopped_for.as_ref()?.node()?;
+        let node = match p.stopped_for.as_ref()? {
+            // Its ranks ended by themselves, because of what is under them.
+            StopReason::SlotFailed { node, .. } if p.verdict.is_interruption() => node,
+            reason => reason.node()?,
+        };
         Some((node.clone(), p.ended_at, job.id))
     })
 }

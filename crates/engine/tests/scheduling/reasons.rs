@@ -235,6 +235,27 @@ fn what_a_spec_would_meet_can_be_asked_beforehand() {
 }
 
 #[test]
+fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
+    let mut w = World::new(1, 8);
+    let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
+    let running = w.run(low);
+    w.pass(Span::mins(10));
+    let notice = w.engine.state().policy.preemption.notice;
+    let spec = JobSpec { priority: Priority::High, ..gang(1, 8) };
+    let e = ask(&w, &spec).unwrap();
+    assert_eq!(e.gives_way, [running], "{e:?}");
+    assert!(e.summary.contains("work of a lower priority is stopped"), "{}", e.summary);
+    assert!(!e.starts_now && e.constraints.iter().all(|c| !c.binding), "{e:?}");
+    assert_eq!(e.estimate.as_ref().unwrap().at, w.now + notice);
+    // One of the same rank has nobody stopped.
+    let e = ask(&w, &JobSpec { priority: Priority::Low, ..gang(1, 8) }).unwrap();
+    assert!(e.gives_way.is_empty() && e.constraints.iter().any(|c| c.binding), "{e:?}");
+    // It happens as it was said.
+    let id = w.submit(spec);
+    assert_eq!(w.explain(id).estimate.unwrap().at, w.now + notice);
+}
+
+#[test]
 fn what_a_spec_names_is_asked_beforehand_too() {
     let mut w = World::new(2, 8);
     let first = w.run(limited(1, 8, 60));

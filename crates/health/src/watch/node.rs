@@ -254,7 +254,9 @@ impl Node {
             let say = if chance >= c.hazard_permille {
                 let why = hazard::why(&precursors).join(", ");
                 let percent = f64::from(chance) / 10.0;
-                Say::bad(Severity::Warning, 500, format!("{percent:.0}% within a month: {why}"))
+                // The chance itself: what a node is marked with.
+                let sure = u16::try_from(chance).unwrap_or(1000);
+                Say::bad(Severity::Warning, sure, format!("{percent:.0}% within a month: {why}"))
             } else {
                 Say::good_if(chance < c.hazard_permille / 2)
             };

@@ -306,6 +306,10 @@ fn precursors_are_kept_and_weighed() {
         .collect();
     assert_eq!(hazards.len(), 1, "{found:?}");
     assert_eq!(hazards.first().expect("one").0, "gpu:n1/1");
+    // What a node is marked with is the chance that the finding tells.
+    let first = found.iter().find(|f| f.kind == "hazard").expect("one");
+    let told = format!("{:.0}% within a month", f64::from(first.confidence) / 10.0);
+    assert!(first.evidence.iter().any(|line| line.contains(&told)), "{first:?}");
     let p = w.precursors(&node, 0).expect("told");
     assert_eq!((p.sbe_slope, p.nvlink_slope, p.replay_slope), (Some(1), Some(0), None));
     assert_eq!(w.precursors(&node, 7), None);

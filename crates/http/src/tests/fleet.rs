@@ -163,6 +163,14 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
         let gpus = shown["jobs"][0]["gpus"].as_array().map(Vec::len);
         assert_eq!((&shown["gpus_used"], gpus), (&json!(2), Some(2)), "{shown}");
     }
+    // A spare is not free: new work does not go there.
+    let node = "n1".parse().unwrap();
+    let spare = Command::MarkNode { node, role: Some(NodeRole::Spare), hazard: None };
+    s.brain.system(spare).await.unwrap();
+    let page = s.get(&s.operator, "/metrics").await;
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    assert!(page.contains("muster_gpus{state=\"free\"} 0\n"), "{page}");
+    assert!(page.contains("muster_gpus{state=\"spare\"} "), "{page}");
     // Its user sees by which lease, and until when.
     let id = got.json()["id"].as_str().unwrap().to_owned();
     let job = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();

@@ -100,8 +100,9 @@ pub(super) fn metrics_and_lists(said: &Said, wrong: &mut Wrong) {
         }
     }
     let number = |n: &Value, field: &str| n[field].as_u64().unwrap_or(0);
-    let free: u64 =
-        said.nodes.iter().map(|n| offers(n).saturating_sub(number(n, "gpus_used"))).sum();
+    // New work does not go to a spare.
+    let open = said.nodes.iter().filter(|n| n["role"] != "spare");
+    let free: u64 = open.map(|n| offers(n).saturating_sub(number(n, "gpus_used"))).sum();
     let counted = sum(page, "muster_gpus", &[("state", "free")]);
     wrong.same("free GPUs", (METRICS, counted), ("GET /v1/nodes", json!(free)));
 }

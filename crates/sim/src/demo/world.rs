@@ -146,7 +146,7 @@ impl Twin<'_> {
                 self.plan(now + Span::secs(3), Beat::Done(id, format!("DC-{no}")));
             }
             (Act::Page { .. }, _) => {
-                self.plan(now + Span::secs(2), Beat::Done(id, "on-call was told".into()));
+                self.plan(now + Span::secs(2), Beat::Done(id, "notification queued".into()));
             }
             _ => {}
         }

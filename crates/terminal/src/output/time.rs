@@ -14,14 +14,16 @@ pub fn length(span: Span) -> String {
     }
 }
 
-/// `45s`, `3m`, `2h`, `3d`: one unit, for narrow columns.
+/// `45s`, `3m`, `2h`, `3d`: one unit, for narrow columns. The nearest one: a wait of 1 h 59 min that
+/// reads as an hour is planned for as half of what it is.
 pub fn short(span: Span) -> String {
     let s = span.0 / 1000;
+    let near = |unit: u64| (s + unit / 2) / unit;
     match s {
         0..60 => format!("{s}s"),
-        60..3600 => format!("{}m", s / 60),
-        3600..86_400 => format!("{}h", s / 3600),
-        _ => format!("{}d", s / 86_400),
+        _ if near(60) < 60 => format!("{}m", near(60)),
+        _ if near(3600) < 24 => format!("{}h", near(3600)),
+        _ => format!("{}d", near(86_400)),
     }
 }
 
@@ -82,6 +84,9 @@ mod tests {
             (200_000, "3m20s", "3m"),
             (7_500_000, "2h05m", "2h"),
             (273_600_000, "3d4h", "3d"),
+            (7_198_000, "1h59m", "2h"),
+            (3_598_000, "59m58s", "1h"),
+            (86_300_000, "23h58m", "1d"),
         ] {
             assert_eq!(length(Span(ms)), long);
             assert_eq!(short(Span(ms)), brief);
@@ -121,6 +126,7 @@ mod tests {
         assert_eq!(relative(now, Timestamp(now)), "just now");
         assert_eq!(relative(now, Timestamp(now - Span::mins(3))), "3m ago");
         assert_eq!(relative(now, Timestamp(now + Span::mins(130))), "in 2h");
+        assert_eq!(relative(now, Timestamp(now + Span::secs(7198))), "in 2h");
         assert_eq!(full(now, Timestamp(now - Span::secs(5))), "1970-01-12T13:46:35Z (5s ago)");
     }
 }

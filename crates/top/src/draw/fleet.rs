@@ -112,14 +112,16 @@ fn totals(
     if t.waits > 0 {
         nodes.push((format!("  pending approval {}", t.waits), Tone::Warn));
     }
-    let free = t.gpus.saturating_sub(t.held + t.out);
+    let free = t.gpus.saturating_sub(t.held + t.out + t.spare);
     let share = if t.gpus == 0 { 0.0 } else { f64::from(t.held) / f64::from(t.gpus) };
     let cells = if w >= 60 { 12 } else { 4 };
+    let spare = if t.spare > 0 { format!("  spare {}", t.spare) } else { String::new() };
     let gpus = vec![
         (format!("GPUs  {:>6}  ", t.gpus), Tone::Bold),
         (part(share, cells), Tone::Good),
         (format!(" allocated {}", t.held), Tone::Plain),
         (format!("  free {free}"), Tone::Plain),
+        (spare, Tone::Plain),
         (format!("  out {}", t.out), if t.out == 0 { Tone::Faint } else { Tone::Warn }),
         (t.util.map(|u| format!("  busy {u}%")).unwrap_or_default(), Tone::Plain),
     ];

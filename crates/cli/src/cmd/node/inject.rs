@@ -122,6 +122,24 @@ impl Inject {
         let Inject { kind, node, which, gpu, port, mount, percent, factor, rate, count, .. } = self;
         let (kind, node) = if known(&kind) || !known(&node) { (kind, node) } else { (node, kind) };
         let (length, code, text) = (self.length, self.code, self.text);
+        if let Some((_, wanted)) = KINDS.iter().find(|(k, _)| *k == kind) {
+            let given = [
+                ("--gpu", gpu.is_some()),
+                ("--port", port.is_some()),
+                ("--code", code.is_some()),
+                ("--text", text.is_some()),
+            ];
+            // What is left aside would be a fault on more than was meant.
+            if let Some((flag, _)) = given.iter().find(|(f, so)| *so && !wanted.contains(f)) {
+                return Err(Fail::usage(format!("`{kind}` takes no {flag}")).hint(takes(&kind)));
+            }
+            if let Some(w) = &which
+                && !wanted.contains("JOB.ATTEMPT")
+                && !wanted.contains("--gpu")
+            {
+                return Err(Fail::usage(format!("`{kind}` takes no `{w}`")).hint(takes(&kind)));
+            }
+        }
         let lacks = |what: &str| Fail::usage(format!("`{kind}` needs {what}")).hint(takes(&kind));
         let gpu = || match (gpu, which.as_deref().map(str::parse::<u32>)) {
             (Some(g), _) | (None, Some(Ok(g))) => Ok(g),
@@ -230,14 +248,33 @@ mod tests {
 
     #[test]
     fn every_fault_can_be_typed() {
-        let rest = ["n1", "42.1", "--gpu", "1", "--port", "1", "--code", "79", "--text", "x=1"];
-        for (kind, _) in KINDS {
-            let all: Vec<&str> = [*kind].into_iter().chain(rest).collect();
+        let options: [(&str, &[&str]); 5] = [
+            ("JOB.ATTEMPT", &["42.1"]),
+            ("--gpu", &["--gpu", "1"]),
+            ("--port", &["--port", "1"]),
+            ("--code", &["--code", "79"]),
+            ("--text", &["--text", "x=1"]),
+        ];
+        for (kind, wanted) in KINDS {
+            let rest = options.iter().filter(|(o, _)| wanted.contains(o)).flat_map(|(_, all)| *all);
+            let all: Vec<&str> = [*kind, "n1"].into_iter().chain(rest.copied()).collect();
             let (_, fault) = read(&all).unwrap_or_else(|e| panic!("{kind}: {e}"));
             let word = serde_json::to_value(&fault).expect("plain data")["fault"].clone();
             let word = word.as_str().unwrap_or_default().replace('_', "-");
             assert!(kind.starts_with(&word), "{kind} {word}");
             assert!(takes(kind).contains(kind));
+        }
+    }
+
+    #[test]
+    fn what_a_fault_does_not_take_is_refused() {
+        for (args, no) in [
+            (&["crash", "n1", "--gpu", "3"][..], "`crash` takes no --gpu"),
+            (&["n1", "crash", "--port", "1"][..], "`crash` takes no --port"),
+            (&["thermal", "n1", "--gpu", "3", "--code", "79"][..], "`thermal` takes no --code"),
+            (&["repair", "n1", "42.1"][..], "`repair` takes no `42.1`"),
+        ] {
+            assert!(read(args).is_err_and(|e| e.contains(no)), "{args:?}");
         }
     }
 

@@ -80,7 +80,7 @@ fn cells(f: &FleetFigures) -> Vec<Cell> {
         number(hours(f.gpu_seconds.queued)),
         number(f.jobs.succeeded),
         number(failed).style(if failed > 0 { Style::Warn } else { Style::default() }),
-        number(f.interruptions.total()),
+        number(f.interruptions.interruptions()),
         number(percent(f.utilisation)),
         number(kilowatts(f.power_watts)),
     ]
@@ -163,9 +163,11 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
         f.text(&format!("lost besides: {} GPU-hours of work of days that were final", hours(lost)));
     }
     f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
-    let causes = |a, h, p, u| format!("{a} application, {h} hardware, {p} platform, {u} unknown");
+    let causes =
+        |a, i, p, u| format!("{a} application, {i} infrastructure, {p} platform, {u} unknown");
     let interrupted = causes(i.application, i.infrastructure, i.platform, i.unknown);
-    f.text(&format!("interruptions: {interrupted}"));
+    f.text("MTBI: time with all ranks up, divided by interruptions that were not the job's own");
+    f.text(&format!("attempts that failed: {interrupted}"));
     let failed = causes(b.application, b.infrastructure, b.platform, b.unknown);
     f.text(&format!("jobs failed: {failed}"));
     f.text(&format!(

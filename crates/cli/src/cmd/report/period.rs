@@ -76,7 +76,7 @@ fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
             &|f| platform(f).to_string(),
             before.is_some_and(|b| platform(now) > platform(b)),
         ),
-        line("interruptions", &|f| f.interruptions.total().to_string(), false),
+        line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
         line("MTTR of a job", &|f| span(f.recover_ms), false),
     ]
@@ -212,7 +212,7 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
             number(j.succeeded),
             number(j.failed.total()),
             warn(ours.to_string(), ours > 0),
-            number(p.figures.interruptions.total()),
+            number(p.figures.interruptions.interruptions()),
         ]);
     }
     f.table(&t, on);

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { drainable, servesWords } from './words';
+
+const node = (more: object) =>
+  ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];
+
+test('who uncordons a node reads what is still in the way', () => {
+  expect(servesWords(node({}))).toBe('n1 takes work again');
+  expect(servesWords(node({ stage: 'quarantined' }))).toBe(
+    'n1 is no longer cordoned; it is still quarantined and takes no work',
+  );
+  expect(servesWords(node({ stage: 'quarantined', qualifying: { level: 'quick' } }))).toContain(
+    'still being tested',
+  );
+});
+
+test('a node that is out of service is not offered to be drained', () => {
+  for (const stage of ['ready', 'suspect', 'enrolled']) expect(drainable(node({ stage }))).toBe(true);
+  for (const stage of ['quarantined', 'repairing', 'retired']) expect(drainable(node({ stage }))).toBe(false);
+});
