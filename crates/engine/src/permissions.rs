@@ -6,6 +6,7 @@ use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::tenant::Role;
+use muster_model::units::Span;
 
 /// May this actor see things of that project?
 #[must_use]
@@ -40,10 +41,17 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Release { job }
         | Command::Requeue { job }
         | Command::RequeueFailed { job }
-        | Command::UpdateJob { job, .. }
         | Command::AskCheckpoint { job } => {
             visible(state, a, *job)?;
             need(a, Role::User, "steer jobs")
+        }
+        Command::UpdateJob { job, time_limit, .. } => {
+            visible(state, a, *job)?;
+            need(a, Role::User, "steer jobs")?;
+            match extends_running(state, *job, *time_limit) {
+                true => need(a, Role::Operator, "extend the time limit of a job that runs"),
+                false => Ok(()),
+            }
         }
         Command::SetSecret { project, .. } | Command::DeleteSecret { project, .. } => {
             need(a, Role::User, "change secrets")?;
@@ -140,6 +148,13 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ReceiverFailed { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }
+}
+
+/// Would it run for longer than was known when it started? Reserved starts of others rest on that.
+fn extends_running(state: &State, job: JobId, asked: Option<Span>) -> bool {
+    let running = state.jobs.get(&job).filter(|j| j.runs());
+    let known = running.and_then(|j| j.spec.time_limit);
+    known.zip(asked).is_some_and(|(known, asked)| asked > known)
 }
 
 fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {

@@ -467,7 +467,22 @@ impl Engine {
     }
 }
 
-/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew.
+/// When an attempt ends by a new limit; nothing where its ranks have not all started.
+fn deadline_of(job: &Job, limit: Span, now: Time) -> Result<Option<Time>, Refusal> {
+    let Some(started) = job.attempt.as_ref().and_then(|a| a.started_at) else { return Ok(None) };
+    let deadline = started + limit;
+    if deadline > now {
+        return Ok(Some(deadline));
+    }
+    let (id, ran) = (job.display_id(), now.since(started));
+    let message = format!("job {id} has run for {ran}: a time limit of {limit} is over already");
+    Err(Refusal::new(RefusalCode::Conflict, message)
+        .field("time_limit")
+        .hint(format!("ask for more than {ran}, or `muster cancel {id}` to end it now")))
+}
+
+/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew. Of a
+/// job that runs only the limit changes, and with it when its attempt ends.
 pub(super) fn update(
     e: &mut Engine,
     req: &Request,
@@ -476,7 +491,10 @@ pub(super) fn update(
     time_limit: Option<Span>,
 ) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    must_wait(&job, "changed")?;
+    let running = job.runs() && priority.is_none();
+    if !running {
+        must_wait(&job, if job.runs() { "given another priority" } else { "changed" })?;
+    }
     let mut spec = (*job.spec).clone();
     spec.priority = priority.unwrap_or(spec.priority);
     spec.time_limit = time_limit.or(spec.time_limit);
@@ -488,6 +506,10 @@ pub(super) fn update(
     if let Some(limit) = time_limit {
         allowed(&e.state, limit)?;
     }
+    let deadline = match time_limit.filter(|_| running) {
+        Some(limit) => deadline_of(&job, limit, e.state.now)?,
+        None => None,
+    };
     // From here on the task has a spec of its own; the whole array's text would be one copy more.
     if let (Some(task), Some(_)) = (job.array, &spec.array) {
         spec.array = Some(task.index.to_string());
@@ -496,7 +518,7 @@ pub(super) fn update(
         let reason = "what it asks for was changed".to_string();
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
-    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec) });
+    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec), deadline });
     // What it asks for now is asked anew, also of those who were to make room for it.
     e.withdraw_notices(id);
     Ok(Answer::Done)
