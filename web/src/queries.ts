@@ -132,6 +132,14 @@ export const job = (id: string) =>
     queryFn: async () => must(await api.GET('/v1/jobs/{id}', { params: { path: { id } } })),
   });
 
+/** What was submitted, with what it runs: for those who may submit it again. */
+export const jobSpec = (id: string) =>
+  queryOptions({
+    queryKey: ['jobs', 'spec', id],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/spec', { params: { path: { id } } })),
+    retry: false,
+  });
+
 export const explain = (id: string) =>
   queryOptions({
     queryKey: ['jobs', 'explain', id],

@@ -67,7 +67,12 @@ const jobs = createRoute({
     name: text(s.name),
   }),
 });
-const submit = createRoute({ getParentRoute: () => root, path: '/jobs/new', component: SubmitPage });
+const submit = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs/new',
+  component: SubmitPage,
+  validateSearch: (s: Record<string, unknown>): { from?: string } => ({ from: text(s.from) }),
+});
 const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
 const debug = createRoute({
   getParentRoute: () => root,
