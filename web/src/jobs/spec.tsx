@@ -6,6 +6,12 @@ import { Loaded, Panel } from '../ui/parts';
 import { save } from './files';
 import { specYaml } from './form';
 
+async function copy(text: string) {
+  // Browsers give it to pages that came over TLS, or from this machine.
+  if (!navigator.clipboard) throw new Error('This browser lets the page copy nothing: use Download.');
+  await navigator.clipboard.writeText(text);
+}
+
 /** What was submitted, script and environment included, as the file that submits it again. */
 export function JobSpecPanel({ job: j }: { job: Pick<Schemas['Job'], 'id' | 'name'> }) {
   const query = useQuery(jobSpec(j.id));
@@ -21,7 +27,7 @@ export function JobSpecPanel({ job: j }: { job: Pick<Schemas['Job'], 'id' | 'nam
             <button
               type="button"
               disabled={busy}
-              onClick={() => void act(() => navigator.clipboard.writeText(text), 'Copied the spec')}
+              onClick={() => void act(() => copy(text), 'Copied the spec')}
             >
               Copy
             </button>

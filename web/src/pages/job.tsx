@@ -44,6 +44,9 @@ function Shown({ job: j }: { job: Job }) {
             Debug
           </Link>
         )}
+        <Link to="/jobs/compare" search={{ a: j.id }}>
+          Compare
+        </Link>
         <Actions job={j} />
       </div>
       <div className="columns wide-left">
@@ -220,7 +223,17 @@ function Placement({ job: j }: { job: Job }) {
 function Attempts({ job: j }: { job: Job }) {
   if (j.past.length === 0) return null;
   return (
-    <Panel title="Earlier attempts" note="why each ended">
+    <Panel
+      title="Earlier attempts"
+      note="why each ended"
+      actions={
+        j.attempts > 1 && (
+          <Link to="/jobs/compare" search={{ a: `${j.id}.${j.attempts - 1}`, b: `${j.id}.${j.attempts}` }}>
+            Compare the last two
+          </Link>
+        )
+      }
+    >
       <Scroll label="Earlier attempts" tall>
         <table>
           <thead>
