@@ -20,7 +20,7 @@ export async function walkJobs({ chromium, check, must, until }) {
   const p = await page(chromium);
   const dialog = p.getByRole('dialog');
 
-  await check('a held job is released and given another time limit, each after it was asked for', async () => {
+  await check('a held job is released and given another time limit, each in a dialog', async () => {
     await p.goto(`${base}/jobs/${id}`);
     await p.getByRole('button', { name: 'Time limit' }).click();
     await dialog.getByLabel('Time limit of one attempt').fill('forever');
@@ -53,8 +53,9 @@ export async function walkJobs({ chromium, check, must, until }) {
     await p.getByRole('link', { name: 'Clone' }).click();
     await p.waitForURL(`${base}/jobs/new?from=*`);
     await p.getByText(`Filled from job ${id}`).waitFor();
-    must((await p.getByLabel('Name', { exact: true }).inputValue()) === 'walk-clone', 'the name is not filled');
-    await p.getByLabel('Name', { exact: true }).fill('walk-copy');
+    const name = p.getByLabel('Name', { exact: true });
+    must((await name.inputValue()) === 'walk-clone', 'the name is not filled');
+    await name.fill('walk-copy');
     await p.getByText('walk: jobs').waitFor();
     await p.getByRole('button', { name: 'Submit' }).click();
     await p.getByRole('heading', { name: /walk-copy/ }).waitFor();
@@ -65,7 +66,7 @@ export async function walkJobs({ chromium, check, must, until }) {
   await check('the list is narrowed by its address, and saved as a table', async () => {
     await p.goto(`${base}/jobs?state=all&prefix=walk-c&tag=walk%3Djobs`);
     await p.locator('a.grid-row').first().waitFor();
-    const names = await p.locator('a.grid-row span:nth-child(2)').allTextContents();
+    const names = await p.locator('a.grid-row > span:nth-child(2)').allTextContents();
     must(
       names.length === 2 && names.every((n) => n === 'walk-copy' || n === 'walk-clone'),
       `it lists ${names.join(', ')}`,

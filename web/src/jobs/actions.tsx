@@ -49,10 +49,7 @@ export function Actions({ job: j }: { job: Job }) {
     const how = j.state === 'cancelled' ? 'been cancelled' : j.state;
     const text = `It has ${how} and runs again under the same number: it goes back into the queue, and a new attempt starts when it fits.`;
     if ((await ask({ title: `Requeue ${name}`, text, act: 'Requeue' })) === null) return;
-    void act(
-      () => api.POST('/v1/jobs/{id}/requeue', { params: params() }),
-      `Job ${j.id} waits to run again`,
-    );
+    void act(() => api.POST('/v1/jobs/{id}/requeue', { params: params() }), `Job ${j.id} waits to run again`);
   };
   const again = async () => {
     const text = 'The same spec and script are submitted as a new job, with a number of its own.';
@@ -97,10 +94,7 @@ export function Actions({ job: j }: { job: Job }) {
       risky: true,
     });
     if (yes === null) return;
-    void act(
-      () => api.POST('/v1/jobs/{id}/cancel', { params: params() }),
-      `Job ${j.id} is being cancelled`,
-    );
+    void act(() => api.POST('/v1/jobs/{id}/cancel', { params: params() }), `Job ${j.id} is being cancelled`);
   };
   const buttons: [(typeof may)[number], string, () => Promise<void>, string?][] = [
     ['release', 'Release', release, 'main'],

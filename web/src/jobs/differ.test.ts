@@ -8,7 +8,10 @@ test('jobs, tasks and attempts are named as they are written elsewhere', () => {
 });
 
 test('lines of both sides stand once', () => {
-  const lines = diff('name: a\ngang:\n  nodes: 2\ntags: []\n', 'name: a\ngang:\n  nodes: 4\n  sku: x\ntags: []\n');
+  const lines = diff(
+    'name: a\ngang:\n  nodes: 2\ntags: []\n',
+    'name: a\ngang:\n  nodes: 4\n  sku: x\ntags: []\n',
+  );
   expect(lines?.map((l) => `${l.side}${l.text}`)).toEqual([
     ' name: a',
     ' gang:',

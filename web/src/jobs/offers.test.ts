@@ -7,7 +7,8 @@ const viewer = { submits: false, operates: false };
 
 test('only what the role and the state allow is offered', () => {
   expect(offers({ state: 'queued', held: null }, user)).toEqual(['hold', 'limit', 'clone', 'cancel']);
-  expect(offers({ state: 'queued', held: 'user:ann' }, user)).toEqual(['release', 'limit', 'clone', 'cancel']);
+  const held = { state: 'queued', held: 'user:ann' } as const;
+  expect(offers(held, user)).toEqual(['release', 'limit', 'clone', 'cancel']);
   expect(offers({ state: 'running', held: null }, user)).toEqual(['clone', 'cancel']);
   expect(offers({ state: 'running', held: null }, operator)).toEqual(['limit', 'clone', 'cancel']);
   expect(offers({ state: 'stopping', held: null }, operator)).toEqual(['clone', 'cancel']);

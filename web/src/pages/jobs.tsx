@@ -100,6 +100,8 @@ function Filters({
   const known = useQuery(projects());
   const set = (field: keyof JobSearch) => (e: { target: { value: string } }) =>
     show(withField(search, field, e.target.value));
+  const toggle = (name: Column, on: boolean) =>
+    keep(columnsOf([...columns.filter((c) => c !== name), on ? name : ''].join(',')));
   const number = narrowedBy(search);
   const [open, setOpen] = useState(number > 0);
   const skus = fleet.layout?.skus ?? [];
@@ -138,12 +140,7 @@ function Filters({
         </label>
         <label>
           Tag
-          <input
-            type="search"
-            defaultValue={search.tag ?? ''}
-            placeholder="team=nlp"
-            onChange={set('tag')}
-          />
+          <input type="search" defaultValue={search.tag ?? ''} placeholder="team=nlp" onChange={set('tag')} />
         </label>
         <fieldset>
           <legend>Columns</legend>
@@ -152,9 +149,7 @@ function Filters({
               <input
                 type="checkbox"
                 checked={columns.includes(name)}
-                onChange={(e) =>
-                  keep(columnsOf([...columns.filter((c) => c !== name), e.target.checked ? name : ''].join(',')))
-                }
+                onChange={(e) => toggle(name, e.target.checked)}
               />{' '}
               {word}
             </label>

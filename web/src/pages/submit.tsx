@@ -45,7 +45,7 @@ export function SubmitPage() {
     <main className="page" id="page">
       <div className="head">
         <h1>Submit a job</h1>
-        {from && <span className="dim">Filled from job {from}; what has no field here is kept as it was.</span>}
+        {from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
       </div>
       {from ? <Clone key={from} id={from} /> : <SubmitForm first={FIRST} base={{}} />}
     </main>
@@ -109,7 +109,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
           </label>
           {keepsGang(base) ? (
             <p className="whole dim">
-              Its gang has groups or parts of a GPU, which have no fields here: it is kept as the file shows it.
+              Its gang has groups or parts of a GPU, which have no fields here: it is kept as it is.
             </p>
           ) : (
             <>
