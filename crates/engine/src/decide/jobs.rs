@@ -9,13 +9,14 @@ use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, Epoch, JobId};
-use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
-use muster_model::names::{Label, ProjectName};
+use muster_model::job::{Basis, Checkpoint, Dependency, Job, JobState, Promise, StopReason};
+use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::{Node, Stage};
 use muster_model::policy::{QUEUED_JOBS, QUEUED_JOBS_PER_PROJECT};
 use muster_model::resolve::{AfterRef, resolve};
 use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn find(e: &Engine, req: &Request, id: JobId) -> Result<Arc<Job>, Refusal> {
@@ -481,6 +482,23 @@ fn deadline_of(job: &Job, limit: Span, now: Time) -> Result<Option<Time>, Refusa
         .hint(format!("ask for more than {ran}, or `muster cancel {id}` to end it now")))
 }
 
+/// Reserved starts that rest on an earlier end of this attempt are planned anew.
+fn drop_promises_before(e: &mut Engine, job: &Job, limit: Span) {
+    let Some(a) = &job.attempt else { return };
+    let end = a.started_at.unwrap_or(a.placed_at) + limit;
+    let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
+    let rests = |p: &Promise| {
+        p.basis == Basis::Limits && p.at < end && p.nodes.iter().any(|n| here.contains(n))
+    };
+    let waits =
+        |j: &&Arc<Job>| j.state == JobState::Queued && j.promise.as_ref().is_some_and(rests);
+    let resting: Vec<Arc<Job>> = e.state.jobs.values().filter(waits).cloned().collect();
+    for other in resting {
+        let reason = "the time limit of what runs on its nodes was extended".to_string();
+        e.emit(Some(&other.project), Event::PromiseDropped { job: other.id, reason });
+    }
+}
+
 /// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew. Of a
 /// job that runs only the limit changes, and with it when its attempt ends.
 pub(super) fn update(
@@ -519,6 +537,9 @@ pub(super) fn update(
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
     e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec), deadline });
+    if let Some(limit) = time_limit.filter(|_| running) {
+        drop_promises_before(e, &job, limit);
+    }
     // What it asks for now is asked anew, also of those who were to make room for it.
     e.withdraw_notices(id);
     Ok(Answer::Done)

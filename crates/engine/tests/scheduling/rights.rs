@@ -94,6 +94,8 @@ fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_
     let id = w.run(limited(1, 8, 60));
     let started = w.job(id).started_at.unwrap();
     let waits = w.submit(limited(1, 8, 30));
+    let reserved = |w: &World| w.job(waits).promise.as_ref().unwrap().at;
+    assert_eq!(reserved(&w), started + Span::hours(1));
     let ask = |w: &mut World, role, job, mins| {
         let actor = Actor { name: "user:ann".into(), role, project: None };
         let time_limit = Some(Span::mins(mins));
@@ -116,6 +118,7 @@ fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_
     let deadline = |w: &World| w.job(id).attempt.as_ref().unwrap().deadline;
     assert_eq!(deadline(&w), Some(started + Span::hours(4)));
     assert_eq!(w.job(id).spec.time_limit, Some(Span::hours(4)));
+    assert_eq!(reserved(&w), started + Span::hours(4), "no start is reserved before that");
     w.pass(Span::mins(60));
     assert_eq!(w.job(id).state, JobState::Running, "the first limit is past");
     // What comes sooner harms nobody.
