@@ -72,6 +72,7 @@ const jobs = createRoute({
     user: text(s.user),
     sku: text(s.sku),
     tag: text(s.tag),
+    view: s.view === 'timeline' ? 'timeline' : undefined,
   }),
 });
 const submit = createRoute({

@@ -3,6 +3,7 @@ import { columnsOf, csv, jobQuery, narrowedBy, withField } from './filters';
 
 test('the address is what the server is asked', () => {
   expect(jobQuery({})).toEqual({ state: 'active' });
+  expect(jobQuery({ view: 'timeline' })).toEqual({ state: 'active' });
   expect(jobQuery({ state: 'all', project: 'nlp' })).toEqual({ state: undefined, project: 'nlp' });
   expect(jobQuery({ state: 'failed', tag: 'team=nlp' })).toEqual({ state: 'failed', tag: 'team=nlp' });
 });

@@ -11,7 +11,12 @@ export interface JobSearch {
   user?: string;
   sku?: string;
   tag?: string;
+  /** Bars in time in place of rows. */
+  view?: 'timeline';
 }
+
+/** What is typed or picked. */
+export type Field = Exclude<keyof JobSearch, 'view'>;
 
 export const STATES: [string, string][] = [
   ['active', 'active'],
@@ -24,17 +29,17 @@ export const STATES: [string, string][] = [
 ];
 
 /** The same as the server takes it. */
-export function jobQuery({ state = 'active', ...rest }: JobSearch) {
+export function jobQuery({ state = 'active', view: _view, ...rest }: JobSearch) {
   return { ...rest, state: state === 'all' ? undefined : state };
 }
 
-/** How many fields narrow the list, the state not counted. */
-export function narrowedBy({ state: _state, ...rest }: JobSearch): number {
+/** How many fields narrow the list; the state and how it is shown are not counted. */
+export function narrowedBy({ state: _state, view: _view, ...rest }: JobSearch): number {
   return Object.values(rest).filter(Boolean).length;
 }
 
 /** The search with one field changed; an empty one is not in the address. */
-export function withField(search: JobSearch, field: keyof JobSearch, value: string): JobSearch {
+export function withField(search: JobSearch, field: Field, value: string): JobSearch {
   return { ...search, [field]: value.trim() === '' ? undefined : value.trim() };
 }
 

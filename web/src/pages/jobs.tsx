@@ -8,6 +8,7 @@ import {
   type Column,
   columnsOf,
   csv,
+  type Field,
   gang,
   type JobSearch,
   jobQuery,
@@ -15,6 +16,7 @@ import {
   STATES,
   withField,
 } from '../jobs/filters';
+import { Gantt } from '../jobs/gantt-view';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { jobs, projects } from '../queries';
@@ -98,7 +100,7 @@ function Filters({
   useRevision(fleet);
   const { whole } = useRights();
   const known = useQuery(projects());
-  const set = (field: keyof JobSearch) => (e: { target: { value: string } }) =>
+  const set = (field: Field) => (e: { target: { value: string } }) =>
     show(withField(search, field, e.target.value));
   const toggle = (name: Column, on: boolean) =>
     keep(columnsOf([...columns.filter((c) => c !== name), on ? name : ''].join(',')));
@@ -221,6 +223,13 @@ export function JobsPage() {
         </div>
         <Filters search={search} show={show} columns={columns} keep={keep} />
         <span className="grow" />
+        <button
+          type="button"
+          aria-pressed={search.view === 'timeline'}
+          onClick={() => show({ ...search, view: search.view ? undefined : 'timeline' })}
+        >
+          Timeline
+        </button>
         <button type="button" disabled={busy} onClick={() => void download()}>
           CSV
         </button>
@@ -242,6 +251,7 @@ export function JobsPage() {
                 </p>
               </Empty>
             );
+          if (search.view === 'timeline') return <Gantt jobs={items} more={hasNextPage} />;
           return (
             <Rows
               items={items}
