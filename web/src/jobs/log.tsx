@@ -7,6 +7,8 @@ import { save } from './files';
 import { atEnd, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
 
 const KEPT = 2000;
+/** Of larger gangs one rank is shown first: all of them may print more than a page can follow. */
+const ALL_SHOWN = 64;
 
 interface Asked {
   rank: number | null;
@@ -78,23 +80,14 @@ function useLog(id: string, asked: Asked, over: boolean, attempts: number, ranks
 /** What the ranks of a job print: of one or all of them, of any attempt. */
 export function JobLog(props: { id: string; over: boolean; attempts: number; ranks: number }) {
   const { id, attempts, ranks } = props;
-  const [asked, setAsked] = useState<Asked>({ rank: null, attempt: null });
+  const [asked, setAsked] = useState<Asked>({ rank: ranks > ALL_SHOWN ? 0 : null, attempt: null });
   const [text, setText] = useState('');
   const [atBottom, setAtBottom] = useState(true);
-  const box = useRef<HTMLPreElement>(null);
   const { act, busy } = useAct();
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
   const over = props.over || (asked.attempt !== null && asked.attempt < attempts);
   const { lines, error, lost } = useLog(id, asked, over, attempts, ranks);
   const shown = found(lines, text);
-  const toEnd = () => {
-    const b = box.current;
-    if (b) b.scrollTop = b.scrollHeight;
-  };
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the end stays in sight when lines come
-  useEffect(() => {
-    if (atBottom) toEnd();
-  }, [shown, atBottom]);
   const download = () =>
     act(async () => {
       const all = new Lines();
@@ -175,21 +168,36 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
               </button>
             )}
           </p>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls */}
-          <pre
-            className="log job-log"
-            ref={box}
-            tabIndex={0}
-            aria-label="Output"
-            onScroll={(e) => setAtBottom(atEnd(e.currentTarget))}
-          >
-            {shown.map((line) => (
-              <LogLine key={line.no} line={line} text={text} />
-            ))}
-          </pre>
+          <LogBox lines={shown} text={text} atBottom={atBottom} onScroll={setAtBottom} />
         </>
       )}
     </Panel>
+  );
+}
+
+interface Box {
+  lines: readonly Line[];
+  text: string;
+  atBottom: boolean;
+  onScroll: (atBottom: boolean) => void;
+}
+
+/** The end stays in sight when lines come, unless somebody has scrolled up. */
+function LogBox({ lines, text, atBottom, onScroll }: Box) {
+  const box = useRef<HTMLPreElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end
+  useEffect(() => {
+    const b = box.current;
+    if (b && atBottom) b.scrollTop = b.scrollHeight;
+  }, [lines, atBottom]);
+  const scrolled = (e: { currentTarget: HTMLPreElement }) => onScroll(atEnd(e.currentTarget));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+    <pre className="log job-log" ref={box} tabIndex={0} aria-label="Output" onScroll={scrolled}>
+      {lines.map((line) => (
+        <LogLine key={line.no} line={line} text={text} />
+      ))}
+    </pre>
   );
 }
 
