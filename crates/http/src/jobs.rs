@@ -364,11 +364,21 @@ pub(crate) async fn spec(
     Segment(id): Segment,
 ) -> Reply {
     let name = job_name(&id)?;
-    let (seq, job) = app.brain().read(|s| Ok::<_, Failure>((s.seq, find(s, &caller, name)?)))?;
+    let (seq, job, tasks) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let tasks = whole_array(&job, name).map(|_| meant(s, &job, name));
+        Ok::<_, Failure>((s.seq, job, tasks))
+    })?;
     caller.at_least(Role::User)?;
     let mut spec = (*job.spec).clone();
-    if let (Some(task), Some(_)) = (job.array, name.task) {
-        spec.array = Some(task.index.to_string());
+    if let Some(task) = job.array {
+        let own = task.index.to_string();
+        match tasks {
+            None => spec.array = Some(own),
+            // A task that was changed has its own index only in its spec.
+            Some(all) if spec.array.as_ref() == Some(&own) => spec.array = Some(indices(&all)),
+            Some(_) => {}
+        }
     }
     match app.brain().payload(job.payload).await? {
         Some(run) => spec.run = run,
@@ -382,6 +392,22 @@ pub(crate) async fn spec(
         }
     }
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &spec))
+}
+
+/// The indices of tasks as a spec names them: `0-3,7`.
+fn indices(tasks: &[Arc<ModelJob>]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for index in tasks.iter().filter_map(|j| j.array).map(|a| a.index) {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(index) => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let word = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
 /// Why a job waits, if it still does. Takes a while where the fleet or the queue is large: done aside.

@@ -242,8 +242,13 @@ async fn what_a_job_runs_is_read_by_those_who_may_submit_it_again() {
     assert_eq!(got.status, 200, "{:?}", got.body);
     let spec = got.json();
     assert_eq!((&spec["run"], &spec["array"]), (&run, &json!("1")));
-    let whole = s.get(&s.user, &format!("/v1/jobs/{id}/spec")).await.json();
-    assert_eq!(whole["array"], "0-2");
+    let whole = async || s.get(&s.user, &format!("/v1/jobs/{id}/spec")).await.json();
+    assert_eq!(whole().await["array"], "0-2");
+    let longer = json!({"time_limit": "2h"});
+    let got = s.call(&s.user, "PATCH", &format!("/v1/jobs/{id}"), &longer, &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let changed = whole().await;
+    assert_eq!((&changed["array"], &changed["time_limit"]), (&json!("0-2"), &json!("2h")));
     let again = s.post(&s.user, "/v1/jobs", &spec).await;
     assert_eq!(again.status, 201, "{:?}", again.body);
     assert_eq!(s.get(&s.viewer, &format!("/v1/jobs/{id}/spec")).await.status, 403);
