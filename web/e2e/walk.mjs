@@ -606,6 +606,7 @@ const PAGES = [
   '/runbooks',
   '/runbooks/gpu-off-bus',
   '/jobs?state=all',
+  '/jobs?view=timeline',
   '/jobs/new',
   `/jobs/${id}`,
   `/jobs/compare?a=${id}.1&b=${id}.2`,

@@ -24,7 +24,7 @@ test('lines of both sides stand once', () => {
   expect(diff('x\n'.repeat(3000), 'x\n')).toBeNull();
 });
 
-test('an attempt is told apart from its job', () => {
+test('an attempt has facts of its own', () => {
   const at = (s: number) => new Date(s * 1000).toISOString();
   const job = {
     state: 'running',

@@ -25,7 +25,7 @@ export interface Facts {
 const between = (from: string | null | undefined, to: string | null | undefined, now: number) =>
   from ? Math.max(0, (to ? Date.parse(to) : now) - Date.parse(from)) : null;
 
-/** What is told of a job, or of one of its attempts; none where it has no such attempt. */
+/** The facts of a job, or of one of its attempts; none where it has no such attempt. */
 export function factsOf(j: Job, attempt: number | null, now: number): Facts | null {
   const whole = { user: j.user, submitted: j.submitted_at };
   const current = j.attempt ?? null;

@@ -36,7 +36,7 @@ export class Lines {
       return line;
     };
     for (const part of parts) {
-      // A note stands by itself, also in the middle of a line.
+      // A note stands by itself, also where it cuts a line.
       const line = note ? begin() : (this.open.get(of) ?? begin());
       line.text += part;
       if (!note) this.open.delete(of);
