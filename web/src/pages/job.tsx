@@ -55,7 +55,7 @@ function Shown({ job: j }: { job: Job }) {
           <Placement job={j} />
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
-          <JobLog id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
+          <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
         </div>
         <div>
           <Panel title="Job">
