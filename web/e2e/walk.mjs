@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { base, browser, call, page, token } from './browser.mjs';
+import { walkJobs } from './jobs.mjs';
 import { walkOncall } from './oncall.mjs';
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -269,6 +270,8 @@ await check('a job that has ended is requeued by its button', async () => {
   await p.getByRole('button', { name: 'Cancel the job' }).click();
   await p.locator('.head .word', { hasText: 'cancelled' }).waitFor();
 });
+
+await walkJobs({ chromium, check, must, until });
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',
@@ -603,8 +606,10 @@ const PAGES = [
   '/runbooks',
   '/runbooks/gpu-off-bus',
   '/jobs?state=all',
+  '/jobs?view=timeline',
   '/jobs/new',
   `/jobs/${id}`,
+  `/jobs/compare?a=${id}.1&b=${id}.2`,
   '/nodes',
   `/nodes/${sick}`,
   `/nodes/${sick}/gpus/0`,

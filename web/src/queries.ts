@@ -3,6 +3,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
 import { type EventSearch, eventQuery } from './find/events';
+import { type JobSearch, jobQuery } from './jobs/filters';
 
 export const whoami = () =>
   queryOptions({
@@ -112,20 +113,13 @@ export const linkFindings = () =>
       must(await api.GET('/v1/findings', { params: { query: { open: true, limit: 1000 } } })),
   });
 
-export const jobs = (state: string, name: string) =>
+export const jobs = (search: JobSearch) =>
   infiniteQueryOptions({
-    queryKey: ['jobs', 'list', state, name],
+    queryKey: ['jobs', 'list', search],
     queryFn: async ({ pageParam }) =>
       must(
         await api.GET('/v1/jobs', {
-          params: {
-            query: {
-              limit: 200,
-              state: state || undefined,
-              name: name || undefined,
-              cursor: pageParam ?? undefined,
-            },
-          },
+          params: { query: { ...jobQuery(search), limit: 200, cursor: pageParam ?? undefined } },
         }),
       ),
     initialPageParam: null as string | null,
@@ -136,6 +130,16 @@ export const job = (id: string) =>
   queryOptions({
     queryKey: ['jobs', 'one', id],
     queryFn: async () => must(await api.GET('/v1/jobs/{id}', { params: { path: { id } } })),
+  });
+
+/** What was submitted, with what it runs: for those who may submit it again. */
+export const jobSpec = (id: string) =>
+  queryOptions({
+    // Of its own: what runs on the site does not change it.
+    queryKey: ['job-spec', id],
+    staleTime: 60_000,
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/spec', { params: { path: { id } } })),
+    retry: false,
   });
 
 export const explain = (id: string) =>

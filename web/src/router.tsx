@@ -1,5 +1,7 @@
 import { createRootRoute, createRoute, createRouter, Link, redirect } from '@tanstack/react-router';
 import type { EventSearch } from './find/events';
+import { ComparePage } from './jobs/compare';
+import type { JobSearch } from './jobs/filters';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
@@ -63,12 +65,32 @@ const jobs = createRoute({
   getParentRoute: () => root,
   path: '/jobs',
   component: JobsPage,
-  validateSearch: (s: Record<string, unknown>): { state?: string; name?: string } => ({
+  validateSearch: (s: Record<string, unknown>): JobSearch => ({
     state: text(s.state),
-    name: text(s.name),
+    // Addresses that were kept name a whole name.
+    prefix: text(s.prefix) ?? text(s.name),
+    project: text(s.project),
+    user: text(s.user),
+    sku: text(s.sku),
+    tag: text(s.tag),
+    view: s.view === 'timeline' ? 'timeline' : undefined,
   }),
 });
-const submit = createRoute({ getParentRoute: () => root, path: '/jobs/new', component: SubmitPage });
+const submit = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs/new',
+  component: SubmitPage,
+  validateSearch: (s: Record<string, unknown>): { from?: string } => ({ from: text(s.from) }),
+});
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs/compare',
+  component: ComparePage,
+  validateSearch: (s: Record<string, unknown>): { a?: string; b?: string } => ({
+    a: text(s.a),
+    b: text(s.b),
+  }),
+});
 const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
 const debug = createRoute({
   getParentRoute: () => root,
@@ -195,6 +217,7 @@ export const router = createRouter({
     oncall,
     jobs,
     submit,
+    compare,
     job,
     debug,
     nodes,

@@ -22,3 +22,13 @@ test('what would be read as something else is quoted', () => {
   }
   expect(yaml({ v: 'plain words' })).toBe('v: plain words\n');
 });
+
+test('a text of several lines keeps its first spaces and its end', () => {
+  expect(yaml({ v: 'a\nb' })).toBe('v: |-\n  a\n  b\n');
+  expect(yaml({ v: '  a\nb\n' })).toBe('v: |2\n    a\n  b\n');
+  expect(yaml({ v: 'a\n\n' })).toBe('v: |+\n  a\n  \n');
+});
+
+test('what has nothing in it is not null', () => {
+  expect(yaml({ gang: {}, run: { env: {} } })).toBe('gang: {}\nrun:\n  env: {}\n');
+});

@@ -15,6 +15,12 @@ function simple(v: Plain): v is string | number | boolean | null {
   return v === null || typeof v !== 'object';
 }
 
+/** How a text of several lines begins: where its lines begin, and whether its last one is ended. */
+function block(text: string): string {
+  const end = text.endsWith('\n\n') ? '+' : text.endsWith('\n') ? '' : '-';
+  return `|${text.startsWith(' ') || text.startsWith('\n') ? '2' : ''}${end}`;
+}
+
 export function yaml(value: Plain, indent = 0): string {
   const pad = ' '.repeat(indent);
   if (simple(value)) return `${pad}${scalar(value)}\n`;
@@ -27,11 +33,12 @@ export function yaml(value: Plain, indent = 0): string {
     .map(([key, v]) => {
       if (typeof v === 'string' && v.includes('\n')) {
         const lines = v.replace(/\n$/, '').split('\n');
-        return `${pad}${key}: |\n${lines.map((l) => `${pad}  ${l}\n`).join('')}`;
+        return `${pad}${key}: ${block(v)}\n${lines.map((l) => `${pad}  ${l}\n`).join('')}`;
       }
       if (simple(v)) return `${pad}${key}: ${scalar(v)}\n`;
       if (Array.isArray(v) && v.every(simple)) return `${pad}${key}: ${yaml(v)}`;
-      return `${pad}${key}:\n${yaml(v, indent + 2)}`;
+      const inner = yaml(v, indent + 2);
+      return inner === '' ? `${pad}${key}: {}\n` : `${pad}${key}:\n${inner}`;
     })
     .join('');
 }

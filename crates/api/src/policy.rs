@@ -53,7 +53,7 @@ pub struct SetPolicy {
     pub version: Option<i64>,
 }
 
-/// `PATCH /v1/jobs/{id}`: what changes about a waiting job.
+/// `PATCH /v1/jobs/{id}`: what changes about a job that waits or runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -54,6 +54,18 @@ pub struct JobsQuery {
     /// Only jobs with this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Only jobs whose name begins with this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Only jobs that ask for this SKU, or have GPUs of it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sku: Option<String>,
+    /// Only jobs with this tag: `KEY=VALUE`, or `KEY` with any value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Only jobs that are queued and held (`true`), or all others (`false`); both when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]

@@ -47,12 +47,17 @@ impl Client {
 
     /// One page of jobs, newest first.
     pub async fn jobs(&self, query: &JobsQuery) -> Result<JobList, ClientError> {
-        let JobsQuery { state, project, user, name, limit, cursor } = query.clone();
+        let JobsQuery { state, project, user, name, prefix, sku, tag, held, limit, cursor } =
+            query.clone();
         let call = self.get(&["v1", "jobs"]).query(&[
             ("state", state),
             ("project", project),
             ("user", user),
             ("name", name),
+            ("prefix", prefix),
+            ("sku", sku),
+            ("tag", tag),
+            ("held", held.map(|h| h.to_string())),
             ("limit", limit.map(|n| n.to_string())),
             ("cursor", cursor),
         ]);

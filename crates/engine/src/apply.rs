@@ -349,7 +349,12 @@ impl State {
             Event::JobResized { job, nodes } => {
                 self.job(r.seq, *job, |j| j.size = Some(*nodes))?;
             }
-            Event::JobUpdated { job, spec } => self.job(r.seq, *job, |j| j.spec = spec.clone())?,
+            Event::JobUpdated { job, spec, deadline } => self.job(r.seq, *job, |j| {
+                j.spec = spec.clone();
+                if let (Some(a), Some(_)) = (&mut j.attempt, deadline) {
+                    a.deadline = *deadline;
+                }
+            })?,
             Event::IdleWarned { job, .. } => {
                 self.job(r.seq, *job, |j| j.idle_warned = Some(r.at))?;
             }

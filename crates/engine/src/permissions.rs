@@ -7,6 +7,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::spec::Priority;
 use muster_model::tenant::Role;
+use muster_model::units::Span;
 
 /// May this actor see things of that project?
 #[must_use]
@@ -66,9 +67,12 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
             visible(state, a, *job)?;
             need(a, Role::User, "steer jobs")
         }
-        Command::UpdateJob { job, priority, .. } => {
+        Command::UpdateJob { job, priority, time_limit, .. } => {
             visible(state, a, *job)?;
             need(a, Role::User, "steer jobs")?;
+            if extends_running(state, *job, *time_limit) {
+                need(a, Role::Operator, "extend the time limit of a job that runs")?;
+            }
             let has = state.jobs.get(job).map(|j| j.spec.priority);
             match priority {
                 Some(class) if has != Some(*class) => may_use_class(state, a, *class),
@@ -170,6 +174,13 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ReceiverFailed { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }
+}
+
+/// Would it run for longer than was known when it started? Reserved starts of others rest on that.
+fn extends_running(state: &State, job: JobId, asked: Option<Span>) -> bool {
+    let running = state.jobs.get(&job).filter(|j| j.runs());
+    let known = running.and_then(|j| j.spec.time_limit);
+    known.zip(asked).is_some_and(|(known, asked)| asked > known)
 }
 
 fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {

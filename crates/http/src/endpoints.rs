@@ -23,6 +23,7 @@ macro_rules! endpoints {
             post "/v1/jobs/{id}/release" => jobs::release,
             get "/v1/jobs/{id}/report" => report::report,
             post "/v1/jobs/{id}/requeue" => jobs::requeue,
+            get "/v1/jobs/{id}/spec" => jobs::spec,
             get "/v1/jobs/{id}/telemetry" => telemetry::get,
             get "/v1/reports/fleet" => fleet::report,
             get "/v1/reports/period" => period::report,

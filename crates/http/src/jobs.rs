@@ -59,12 +59,17 @@ pub(crate) async fn list(
         (None, own) => own.clone(),
         (Some(p), _) => Some(admin::known(&app, caller.project(Some(p))?)?),
     };
-    let fits = |j: &ModelJob| {
+    let tag = q.tag.as_deref().map(tag_asked).transpose()?;
+    let fits = |s: &Site, j: &ModelJob| {
         project.as_ref().is_none_or(|p| j.project == *p)
             && q.user
                 .as_ref()
                 .is_none_or(|u| j.user == *u || j.user.strip_prefix("user:") == Some(u))
             && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
+            && q.prefix.as_ref().is_none_or(|p| j.name.as_str().starts_with(p.as_str()))
+            && q.sku.as_ref().is_none_or(|sku| is_of_sku(s, j, sku))
+            && tag.is_none_or(|(key, value)| has_tag(j, key, value))
+            && q.held.is_none_or(|held| held == (j.held.is_some() && j.state == JobState::Queued))
             && states.fits(j.state, j.held.is_some())
     };
     let now = app.brain().now();
@@ -79,7 +84,7 @@ pub(crate) async fn list(
                     return (s.seq, false);
                 }
                 below = Some(id.0);
-                if fits(job) {
+                if fits(s, job) {
                     let reasons = reasons.get_or_insert_with(|| s.reasons(now));
                     found.push((Arc::clone(job), s.stopped_by(job, reasons, now)));
                 }
@@ -102,6 +107,33 @@ pub(crate) async fn list(
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// The key of a tag, and its value where that matters too.
+fn tag_asked(text: &str) -> Reply<(&str, Option<&str>)> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value)),
+        None => (text, None),
+    };
+    if key.is_empty() {
+        return Err(Failure::bad(format!("`{}` names no tag", shown(text)))
+            .field("tag")
+            .hint("write ?tag=KEY=VALUE, or ?tag=KEY for any value"));
+    }
+    Ok((key, value))
+}
+
+fn has_tag(job: &ModelJob, key: &str, value: Option<&str>) -> bool {
+    job.spec.tags.get(key).is_some_and(|v| value.is_none_or(|asked| v == asked))
+}
+
+/// Does it ask for GPUs of this SKU, or is it on a node that has them?
+fn is_of_sku(site: &Site, job: &ModelJob, sku: &str) -> bool {
+    let named = |skus: &str| skus.split('|').any(|s| s.trim().eq_ignore_ascii_case(sku));
+    let asks = job.groups.iter().any(|g| g.sku.as_deref().is_some_and(named));
+    let slots = job.attempt.iter().flat_map(|a| a.placement.slots.iter());
+    let mut nodes = slots.filter_map(|s| site.nodes.get(&s.node));
+    asks || nodes.any(|n| n.sku().eq_ignore_ascii_case(sku))
 }
 
 /// A job, and what keeps it from starting whatever is free.
@@ -320,6 +352,65 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(shown.version), &shown))
 }
 
+/// Get what was submitted, with the script and the environment that its ranks get.
+///
+/// For those who may submit to its project: an environment may hold what only they should read. Of a
+/// task of an array it is the spec of that task alone. Can be submitted again as it is.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/spec", tag = "jobs",
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The spec.", body = JobSpec))))]
+pub(crate) async fn spec(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+) -> Reply {
+    let name = job_name(&id)?;
+    let (seq, job, tasks) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let tasks = whole_array(&job, name).map(|_| meant(s, &job, name));
+        Ok::<_, Failure>((s.seq, job, tasks))
+    })?;
+    caller.at_least(Role::User)?;
+    let mut spec = (*job.spec).clone();
+    if let Some(task) = job.array {
+        let own = task.index.to_string();
+        match tasks {
+            None => spec.array = Some(own),
+            // A task that was changed has its own index only in its spec.
+            Some(all) if spec.array.as_ref() == Some(&own) => spec.array = Some(indices(&all)),
+            Some(_) => {}
+        }
+    }
+    match app.brain().payload(job.payload).await? {
+        Some(run) => spec.run = run,
+        None if spec.simulate.is_some() => {}
+        None => {
+            return Err(Failure::not_found(format!(
+                "what job {} runs is not kept any more",
+                job.display_id()
+            ))
+            .hint("submit it again from its file"));
+        }
+    }
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &spec))
+}
+
+/// The indices of tasks as a spec names them: `0-3,7`.
+fn indices(tasks: &[Arc<ModelJob>]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for index in tasks.iter().filter_map(|j| j.array).map(|a| a.index) {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(index) => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let word = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
 /// Why a job waits, if it still does. Takes a while where the fleet or the queue is large: done aside.
 fn why_queued(site: &Site, id: JobId, now: Time) -> Option<String> {
     site.jobs.get(&id).filter(|j| j.state == JobState::Queued)?;
@@ -513,9 +604,10 @@ async fn steer(
     for chunk in rest.chunks(256) {
         for one in futures::future::join_all(chunk.iter().map(|id| call(*id, true))).await {
             outcome = match (outcome, one) {
-                // Tasks that have already ended refuse; one that does not is enough.
-                (Err(BrainError::Refused(r)), one) if r.code == RefusalCode::Conflict => one,
-                (kept, Err(BrainError::Refused(r))) if r.code == RefusalCode::Conflict => kept,
+                // Tasks that have already ended refuse, and so do those that this caller may not
+                // change while they run; one that does not is enough.
+                (Err(BrainError::Refused(r)), one) if of_one_task(r.code) => one,
+                (kept, Err(BrainError::Refused(r))) if of_one_task(r.code) => kept,
                 (Err(e), _) | (_, Err(e)) => Err(e),
                 (Ok(a), Ok(b)) => Ok(if b.seq > a.seq { b } else { a }),
             };
@@ -529,6 +621,11 @@ async fn steer(
     });
     let shown = view(&app, &writer.caller, &job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
+}
+
+/// May the next task of an array be changed although this one was refused?
+fn of_one_task(code: RefusalCode) -> bool {
+    matches!(code, RefusalCode::Conflict | RefusalCode::NotAllowed)
 }
 
 macro_rules! steering {
@@ -589,9 +686,10 @@ steering!(
     checkpoint, "/v1/jobs/{id}/checkpoint", AskCheckpoint
 );
 
-/// Change the priority class or the time limit of a waiting job.
+/// Change the priority class or the time limit of a waiting job, or the time limit of a running one.
 ///
-/// The plain number of an array means every task of it.
+/// A longer limit of a running job is for operators: reserved starts of others rest on it. The plain
+/// number of an array means every task of it.
 #[cfg_attr(feature = "openapi", utoipa::path(patch, path = "/v1/jobs/{id}", tag = "jobs", request_body = UpdateJob,
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
             pattern = "^[0-9]+(_[0-9]+)?$")),

@@ -258,9 +258,9 @@ pub enum Command {
         /// Public part.
         id: String,
     },
-    /// Change what a waiting job asks for.
+    /// Change what a waiting job asks for, or the time limit of one that runs.
     UpdateJob {
-        /// The waiting job to change.
+        /// The job to change.
         job: JobId,
         /// Its new priority class.
         priority: Option<crate::spec::Priority>,

@@ -361,12 +361,15 @@ pub enum Event {
         /// How many nodes it shall have.
         nodes: u32,
     },
-    /// What a waiting job asks for was changed.
+    /// What a job asks for was changed.
     JobUpdated {
-        /// The waiting job.
+        /// The job, which waits or runs.
         job: JobId,
         /// Its spec now.
         spec: Arc<JobSpec>,
+        /// When its running attempt reaches the new time limit; nothing where none runs yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Time>,
     },
     /// A job's GPUs do nothing; it was warned.
     IdleWarned {

@@ -727,6 +727,13 @@ pub const CAUSE_WINDOW: Span = Span::secs(5);
 const CAUSE_TOLD_WITHIN: Span = Span::secs(2);
 
 impl Job {
+    /// Does an attempt go on that nothing stops? One that is being stopped does not run any more.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        matches!(self.state, JobState::Starting | JobState::Running)
+            && self.attempt.as_ref().is_some_and(|a| a.stop.is_none())
+    }
+
     /// Until when its end is held back while its cause is looked for. Only where the cause would
     /// change what follows: a rank failed by itself, every rank is gone, hardware was used, the
     /// failure is the job's last as far as is known, and one of the infrastructure would be tried

@@ -82,6 +82,7 @@ fn attempt(no: u32, nodes: &[&str], placed: i64, started: Option<i64>) -> Attemp
         freed_at: None,
         last_end: None,
         started_from: BTreeMap::new(),
+        lost_at: None,
     }
 }
 

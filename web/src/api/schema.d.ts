@@ -614,8 +614,9 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the priority class or the time limit of a waiting job.
-         * @description The plain number of an array means every task of it.
+         * Change the priority class or the time limit of a waiting job, or the time limit of a running one.
+         * @description A longer limit of a running job is for operators: reserved starts of others rest on it. The plain
+         *     number of an array means every task of it.
          */
         patch: operations["patch_jobs_id"];
         trace?: never;
@@ -790,6 +791,27 @@ export interface paths {
          * @description Of an array's plain number: tasks that failed or were cancelled; with `all` every task of it.
          */
         post: operations["post_jobs_id_requeue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/spec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what was submitted, with the script and the environment that its ranks get.
+         * @description For those who may submit to its project: an environment may hold what only they should read. Of a
+         *     task of an array it is the spec of that task alone. Can be submitted again as it is.
+         */
+        get: operations["get_jobs_id_spec"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -8102,7 +8124,7 @@ export interface components {
             /** @default null */
             spread: components["schemas"]["Spread"] | null;
         };
-        /** @description `PATCH /v1/jobs/{id}`: what changes about a waiting job. */
+        /** @description `PATCH /v1/jobs/{id}`: what changes about a job that waits or runs. */
         UpdateJob: {
             /** @default null */
             priority: components["schemas"]["Priority"] | null;
@@ -9547,6 +9569,14 @@ export interface operations {
                 user?: string;
                 /** @description Only jobs with this name. */
                 name?: string;
+                /** @description Only jobs whose name begins with this. */
+                prefix?: string;
+                /** @description Only jobs that ask for this SKU, or have GPUs of it now. */
+                sku?: string;
+                /** @description Only jobs with this tag: `KEY=VALUE`, or `KEY` with any value. */
+                tag?: string;
+                /** @description Only jobs that are queued and held (`true`), or all others (`false`); both when absent. */
+                held?: boolean;
                 /** @description At most so many. */
                 limit?: number;
                 /** @description Where the last page ended. */
@@ -10069,6 +10099,41 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_jobs_id_spec: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description `42`, or `42_3` for a task of an array. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The spec. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobSpec"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
-import { api, once, type Schemas, stream } from '../api/client';
-import { keepReading, Output } from '../live/output';
+import type { Schemas } from '../api/client';
+import { Actions } from '../jobs/actions';
+import { JobLog } from '../jobs/log';
+import { ended } from '../jobs/offers';
+import { JobSpecPanel } from '../jobs/spec';
 import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
-import { useAct } from '../ui/act';
-import { useAsk } from '../ui/ask';
-import { Ago, Clock, Empty, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
+import { Ago, Clock, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
 import { PROMISE_WORDS } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
@@ -26,7 +26,11 @@ export function JobPage() {
   );
 }
 
+/** Ranks of the gang as it is written. */
+const ranksOf = (j: Job) => j.groups.reduce((sum, g) => sum + g.nodes * g.ranks, 0);
+
 function Shown({ job: j }: { job: Job }) {
+  const { submits } = useRights();
   return (
     <>
       <div className="head">
@@ -40,7 +44,10 @@ function Shown({ job: j }: { job: Job }) {
             Debug
           </Link>
         )}
-        <Buttons job={j} />
+        <Link to="/jobs/compare" search={{ a: j.id }}>
+          Compare
+        </Link>
+        <Actions job={j} />
       </div>
       <div className="columns wide-left">
         <div>
@@ -48,7 +55,7 @@ function Shown({ job: j }: { job: Job }) {
           <Placement job={j} />
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
-          <Logs id={j.id} over={ended(j)} attempts={j.attempts} />
+          <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
         </div>
         <div>
           <Panel title="Job">
@@ -62,6 +69,15 @@ function Shown({ job: j }: { job: Job }) {
                 <dd>{gang(j)}</dd>
                 <dt>priority</dt>
                 <dd>{String(j.spec.priority ?? 'normal')}</dd>
+                <dt>time limit</dt>
+                <dd>
+                  {j.spec.time_limit ?? 'none'}
+                  {!ended(j) && j.attempt?.deadline && (
+                    <>
+                      , reached <Ago at={j.attempt.deadline} />
+                    </>
+                  )}
+                </dd>
                 <dt>submitted</dt>
                 <dd>
                   <Ago at={j.submitted_at} />
@@ -78,7 +94,7 @@ function Shown({ job: j }: { job: Job }) {
                 )}
                 {j.promise && j.state === 'queued' && (
                   <>
-                    <dt>promised</dt>
+                    <dt>reserved start</dt>
                     <dd>
                       <Ago at={j.promise.at} />, {PROMISE_WORDS[j.promise.basis]}
                     </dd>
@@ -111,6 +127,7 @@ function Shown({ job: j }: { job: Job }) {
               </dl>
             </div>
           </Panel>
+          {submits && <JobSpecPanel job={j} />}
           {j.state !== 'queued' || j.past.length > 0 ? <Report id={j.id} /> : null}
           {j.recovery && <Recovery r={j.recovery} />}
         </div>
@@ -118,8 +135,6 @@ function Shown({ job: j }: { job: Job }) {
     </>
   );
 }
-
-const ended = (j: Pick<Job, 'state'>) => ['succeeded', 'failed', 'cancelled'].includes(j.state);
 
 type Timed = Pick<Job, 'state' | 'started_at' | 'ended_at' | 'attempt' | 'past'>;
 
@@ -153,86 +168,6 @@ export function Times({ job: j }: { job: Timed }) {
         </>
       )}
     </>
-  );
-}
-
-function Buttons({ job: j }: { job: Job }) {
-  const ask = useAsk();
-  const { act, busy } = useAct();
-  const params = () => ({ path: { id: j.id }, header: once() });
-  const { submits } = useRights();
-  if (!submits) return null;
-  if (ended(j))
-    return (
-      <div className="actions">
-        <button
-          type="button"
-          disabled={busy}
-          onClick={async () => {
-            const yes = await ask({
-              title: `Requeue job ${j.id} ${j.name}`,
-              text: `It has ${j.state === 'cancelled' ? 'been cancelled' : j.state} and runs again: it goes back into the queue, and a new attempt starts when it fits.`,
-              act: 'Requeue',
-            });
-            if (yes !== null)
-              void act(
-                () => api.POST('/v1/jobs/{id}/requeue', { params: params() }),
-                `Job ${j.id} waits to run again`,
-              );
-          }}
-        >
-          Requeue
-        </button>
-      </div>
-    );
-  return (
-    <div className="actions">
-      {j.state === 'queued' && !j.held && (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={() =>
-            void act(() => api.POST('/v1/jobs/{id}/hold', { params: params() }), `Job ${j.id} is held`)
-          }
-        >
-          Hold
-        </button>
-      )}
-      {j.held && (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={() =>
-            void act(
-              () => api.POST('/v1/jobs/{id}/release', { params: params() }),
-              `Job ${j.id} waits for its turn`,
-            )
-          }
-        >
-          Release
-        </button>
-      )}
-      <button
-        type="button"
-        className="risky"
-        disabled={busy}
-        onClick={async () => {
-          const yes = await ask({
-            title: `Cancel job ${j.id} ${j.name}`,
-            text: 'Its ranks are stopped. This cannot be undone.',
-            act: 'Cancel the job',
-            risky: true,
-          });
-          if (yes !== null)
-            void act(
-              () => api.POST('/v1/jobs/{id}/cancel', { params: params() }),
-              `Job ${j.id} is being cancelled`,
-            );
-        }}
-      >
-        Cancel
-      </button>
-    </div>
   );
 }
 
@@ -288,7 +223,17 @@ function Placement({ job: j }: { job: Job }) {
 function Attempts({ job: j }: { job: Job }) {
   if (j.past.length === 0) return null;
   return (
-    <Panel title="Earlier attempts" note="why each ended">
+    <Panel
+      title="Earlier attempts"
+      note="why each ended"
+      actions={
+        j.attempts > 1 && (
+          <Link to="/jobs/compare" search={{ a: `${j.id}.${j.attempts - 1}`, b: `${j.id}.${j.attempts}` }}>
+            Compare the last two
+          </Link>
+        )
+      }
+    >
       <Scroll label="Earlier attempts" tall>
         <table>
           <thead>
@@ -354,93 +299,5 @@ function FactRow({ word, text }: { word: string; text: string }) {
       <dt>{word}</dt>
       <dd>{text}</dd>
     </>
-  );
-}
-
-const KEPT = 2000;
-
-/** The newest output, and what follows while the job goes on. What is shown stays when the connection is lost. */
-function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: number }) {
-  const [lines, setLines] = useState<string[]>([]);
-  const [error, setError] = useState('');
-  const [lost, setLost] = useState(false);
-  const [rank, setRank] = useState(0);
-  const box = useRef<HTMLPreElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt has other output
-  useEffect(() => {
-    const stop = new AbortController();
-    const output = new Output();
-    setLines([]);
-    setError('');
-    setLost(false);
-    const read = async (tail: number) => {
-      const query = new URLSearchParams({ rank: String(rank), tail: String(tail), follow: String(!over) });
-      const response = await stream(`/v1/jobs/${encodeURIComponent(id)}/logs?${query}`, {
-        signal: stop.signal,
-        headers: { Accept: 'application/x-ndjson' },
-      });
-      const reader = (response.body as ReadableStream<Uint8Array>)
-        .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
-        .getReader();
-      setLost(false);
-      let rest = '';
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        const parts = (rest + value).split('\n');
-        rest = parts.pop() ?? '';
-        const fresh = parts
-          .filter(Boolean)
-          .map((p) => output.take(JSON.parse(p) as Schemas['LogLine']))
-          .filter(Boolean);
-        if (fresh.length) setLines((old) => [...old, ...fresh].slice(-KEPT));
-      }
-    };
-    keepReading((again) => read(again ? KEPT : 300), {
-      over,
-      signal: stop.signal,
-      lost: () => setLost(true),
-      pause: () => new Promise((r) => setTimeout(r, 3000)),
-    }).catch((e) => setError((e as Error).message));
-    return () => stop.abort();
-  }, [id, over, rank, attempts]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the end stays in sight when lines come
-  useEffect(() => {
-    const b = box.current;
-    if (b) b.scrollTop = b.scrollHeight;
-  }, [lines]);
-  return (
-    <Panel
-      title="Output"
-      note={lost ? 'the connection is lost, trying again' : over ? '' : 'as it comes'}
-      actions={
-        <label className="dim">
-          rank{' '}
-          <input
-            type="number"
-            min={0}
-            value={rank}
-            onChange={(e) => setRank(Math.max(0, Number(e.target.value) || 0))}
-            className="short"
-          />
-        </label>
-      }
-    >
-      {error && <p className="state">{error}</p>}
-      {lines.length === 0 ? (
-        !error && (
-          <Empty title="No output of this rank yet">
-            <p>
-              Pretended work (<code>simulate</code>) prints nothing.
-            </p>
-          </Empty>
-        )
-      ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
-        <pre className="log" ref={box} tabIndex={0} aria-label="Output">
-          {lines.join('')}
-        </pre>
-      )}
-    </Panel>
   );
 }

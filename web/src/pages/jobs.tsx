@@ -1,33 +1,31 @@
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useCallback } from 'react';
-import type { Schemas } from '../api/client';
-import { jobs } from '../queries';
+import { useCallback, useState } from 'react';
+import { api, must, type Schemas } from '../api/client';
+import { save } from '../jobs/files';
+import {
+  COLUMNS,
+  type Column,
+  columnsOf,
+  csv,
+  type Field,
+  gang,
+  type JobSearch,
+  jobQuery,
+  narrowedBy,
+  STATES,
+  withField,
+} from '../jobs/filters';
+import { Gantt } from '../jobs/gantt-view';
+import { useFleet } from '../live/context';
+import { useRevision } from '../live/fleet';
+import { jobs, projects } from '../queries';
 import { useRights } from '../rights';
-import { Ago, Empty, Loaded, State, tidy } from '../ui/parts';
+import { useAct } from '../ui/act';
+import { Ago, count, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 
-const STATES: [string, string][] = [
-  ['active', 'not ended'],
-  ['', 'all'],
-  ['queued', 'queued'],
-  ['running', 'running'],
-  ['failed', 'failed'],
-  ['succeeded', 'succeeded'],
-  ['cancelled', 'cancelled'],
-];
-const COLUMNS =
-  '90px minmax(120px, 1fr) 110px minmax(90px, 0.6fr) minmax(110px, 0.7fr) 90px minmax(220px, 2.4fr)';
-
-/** `2 x 8 GPUs`. */
-export function gang(job: Schemas['Job']): string {
-  return job.groups
-    .map((g) => {
-      const what = g.gpus > 0 ? `${g.gpus} GPU${g.gpus === 1 ? '' : 's'}` : `${g.cpus} CPUs`;
-      return g.nodes > 1 ? `${g.nodes} x ${what}` : what;
-    })
-    .join(' + ');
-}
+export { gang };
 
 /** What joins its GPUs; nothing for an attempt that holds none. */
 export function fabricOf(a: Schemas['Attempt']): string {
@@ -48,17 +46,165 @@ export function whereOrWhy(job: Schemas['Job']): string {
   return tidy((job.state === 'queued' ? job.waiting : null) ?? job.reason ?? '');
 }
 
+/** Most jobs of a file. */
+const FILED = 10_000;
+
+/** Every job that the filters let through, newest first, as far as a file holds them. */
+async function allJobs(search: JobSearch): Promise<Schemas['Job'][]> {
+  const all: Schemas['Job'][] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { ...jobQuery(search), limit: 1000, cursor };
+    const page = must(await api.GET('/v1/jobs', { params: { query } }));
+    all.push(...page.items);
+    cursor = page.cursor ?? undefined;
+  } while (cursor && all.length < FILED);
+  return all.slice(0, FILED);
+}
+
+const KEPT_COLUMNS = 'muster.jobs.columns';
+
+/** The columns of this browser. */
+function useColumns(): [Column[], (next: Column[]) => void] {
+  const [columns, setColumns] = useState(() => {
+    try {
+      return columnsOf(localStorage.getItem(KEPT_COLUMNS));
+    } catch {
+      return columnsOf(null);
+    }
+  });
+  const keep = (next: Column[]) => {
+    setColumns(next);
+    try {
+      localStorage.setItem(KEPT_COLUMNS, next.join(','));
+    } catch {
+      // They are shown until the page is left.
+    }
+  };
+  return [columns, keep];
+}
+
+/** What narrows the list; each field is in the address and asked of the server. */
+function Filters({
+  search,
+  show,
+  columns,
+  keep,
+}: {
+  search: JobSearch;
+  show: (next: JobSearch) => void;
+  columns: Column[];
+  keep: (next: Column[]) => void;
+}) {
+  const fleet = useFleet();
+  useRevision(fleet);
+  const { whole } = useRights();
+  const known = useQuery(projects());
+  const set = (field: Field) => (e: { target: { value: string } }) =>
+    show(withField(search, field, e.target.value));
+  const toggle = (name: Column, on: boolean) =>
+    keep(columnsOf([...columns.filter((c) => c !== name), on ? name : ''].join(',')));
+  const number = narrowedBy(search);
+  const [open, setOpen] = useState(number > 0);
+  const skus = fleet.layout?.skus ?? [];
+  const others = search.sku && !skus.includes(search.sku) ? [search.sku] : [];
+  return (
+    <details className="job-filters" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{number > 0 ? `Filters (${number})` : 'Filters'}</summary>
+      <div className="filter-fields">
+        <label>
+          Name begins with
+          <input type="search" defaultValue={search.prefix ?? ''} onChange={set('prefix')} />
+        </label>
+        {whole && (
+          <label>
+            Project
+            <select value={search.project ?? ''} onChange={set('project')}>
+              <option value="">all</option>
+              {known.data?.items.map((p) => (
+                <option key={p.name}>{p.name}</option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label>
+          User
+          <input type="search" defaultValue={search.user ?? ''} onChange={set('user')} />
+        </label>
+        <label>
+          SKU
+          <select value={search.sku ?? ''} onChange={set('sku')}>
+            <option value="">all</option>
+            {[...skus, ...others].map((s) => (
+              <option key={s}>{s}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Tag
+          <input type="search" defaultValue={search.tag ?? ''} placeholder="team=nlp" onChange={set('tag')} />
+        </label>
+        <fieldset>
+          <legend>Columns</legend>
+          {COLUMNS.map(([name, word]) => (
+            <label key={name}>
+              <input
+                type="checkbox"
+                checked={columns.includes(name)}
+                onChange={(e) => toggle(name, e.target.checked)}
+              />{' '}
+              {word}
+            </label>
+          ))}
+        </fieldset>
+      </div>
+    </details>
+  );
+}
+
+function Cell({ job, column }: { job: Schemas['Job']; column: Column }) {
+  switch (column) {
+    case 'project':
+      return <span className="cut">{job.project}</span>;
+    case 'user':
+      return <span className="cut">{job.user}</span>;
+    case 'gang':
+      return <span className="cut">{gang(job)}</span>;
+    case 'submitted':
+      return (
+        <span className="dim">
+          <Ago at={job.submitted_at} />
+        </span>
+      );
+    case 'where':
+      return (
+        <span className="cut dim" title={whereOrWhy(job)}>
+          {whereOrWhy(job)}
+        </span>
+      );
+  }
+}
+
 export function JobsPage() {
   const search = useSearch({ from: '/jobs' });
   const navigate = useNavigate({ from: '/jobs' });
   const { submits } = useRights();
+  const { act, busy } = useAct();
+  const [columns, keep] = useColumns();
   const state = search.state ?? 'active';
-  const asked = state === 'all' ? '' : state;
-  const query = useInfiniteQuery(jobs(asked, search.name ?? ''));
+  const query = useInfiniteQuery(jobs(search));
   const { fetchNextPage, hasNextPage, isFetchingNextPage } = query;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
+  const show = (next: JobSearch) => void navigate({ search: next, replace: true });
+  const chosen = COLUMNS.filter(([name]) => columns.includes(name));
+  const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
+  const download = () =>
+    act(async () => {
+      const all = await allJobs(search);
+      save(`jobs-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`, csv(all), 'text/csv');
+    }, `Saved the jobs of this list, ${count(FILED, 'job')} at most`);
   return (
     <main className="page full list" id="page">
       <div className="map-bar">
@@ -66,31 +212,27 @@ export function JobsPage() {
         <div className="modes" role="group" aria-label="Which jobs">
           {STATES.map(([value, label]) => (
             <button
-              key={label}
+              key={value}
               type="button"
-              aria-pressed={asked === value}
-              onClick={() =>
-                void navigate({
-                  search: { ...search, state: value === 'active' ? undefined : value || 'all' },
-                  replace: true,
-                })
-              }
+              aria-pressed={state === value}
+              onClick={() => show({ ...search, state: value === 'active' ? undefined : value })}
             >
               {label}
             </button>
           ))}
         </div>
-        <input
-          type="search"
-          className="search"
-          aria-label="Name of a job"
-          placeholder="Exact name"
-          defaultValue={search.name ?? ''}
-          onChange={(e) =>
-            void navigate({ search: { ...search, name: e.target.value || undefined }, replace: true })
-          }
-        />
+        <Filters search={search} show={show} columns={columns} keep={keep} />
         <span className="grow" />
+        <button
+          type="button"
+          aria-pressed={search.view === 'timeline'}
+          onClick={() => show({ ...search, view: search.view ? undefined : 'timeline' })}
+        >
+          Timeline
+        </button>
+        <button type="button" disabled={busy} onClick={() => void download()}>
+          CSV
+        </button>
         {submits && (
           <Link to="/jobs/new" className="button">
             Submit a job
@@ -102,17 +244,18 @@ export function JobsPage() {
           const items = data.pages.flatMap((p) => p.items);
           if (items.length === 0)
             return (
-              <Empty title={asked ? 'No such jobs' : 'No jobs yet'}>
+              <Empty title={state !== 'all' || narrowedBy(search) > 0 ? 'No such jobs' : 'No jobs yet'}>
                 <p>
                   Try one: <code>muster run --gpus 8 -- nvidia-smi</code>, or submit a file:{' '}
                   <code>muster submit job.yaml</code>. A Slurm script works as it is.
                 </p>
               </Empty>
             );
+          if (search.view === 'timeline') return <Gantt jobs={items} more={hasNextPage} />;
           return (
             <Rows
               items={items}
-              columns={COLUMNS}
+              columns={widths}
               label="Jobs"
               more={more}
               header={
@@ -120,10 +263,9 @@ export function JobsPage() {
                   <span>Job</span>
                   <span>Name</span>
                   <span>State</span>
-                  <span>Project</span>
-                  <span>Gang</span>
-                  <span>Submitted</span>
-                  <span>Where, or why not</span>
+                  {chosen.map(([name, word]) => (
+                    <span key={name}>{word}</span>
+                  ))}
                 </>
               }
               row={(job) => (
@@ -131,14 +273,9 @@ export function JobsPage() {
                   <span>{job.id}</span>
                   <span className="cut">{job.name}</span>
                   <State word={job.state} />
-                  <span className="cut">{job.project}</span>
-                  <span className="cut">{gang(job)}</span>
-                  <span className="dim">
-                    <Ago at={job.submitted_at} />
-                  </span>
-                  <span className="cut dim" title={whereOrWhy(job)}>
-                    {whereOrWhy(job)}
-                  </span>
+                  {chosen.map(([name]) => (
+                    <Cell key={name} job={job} column={name} />
+                  ))}
                 </Link>
               )}
             />

@@ -282,6 +282,17 @@ test('a job that has ended can be requeued by whoever may submit', () => {
   expect(show(JobPage, tenant, active)).toContain('>Cancel<');
 });
 
+test('of a job nobody is offered, or shown, what would be refused', () => {
+  const at = (state: string): [unknown[], unknown][] => [[['jobs', 'one', '7'], { ...job, state }]];
+  expect(show(JobPage, operator, at('running'))).toContain('>Time limit<');
+  expect(show(JobPage, tenant, at('running'))).not.toContain('>Time limit<');
+  expect(show(JobPage, tenant, at('queued'))).toContain('>Time limit<');
+  expect(show(JobPage, tenant)).toContain('>Clone<');
+  expect(show(JobPage, tenant)).toContain('<h2>Spec</h2>');
+  const seen = show(JobPage, viewer);
+  for (const hidden of ['>Clone<', '>Submit again<', '<h2>Spec</h2>']) expect(seen).not.toContain(hidden);
+});
+
 test('a job that waits again does not run, and one that runs is timed from its own attempt', () => {
   const before = (ms: number) => new Date(Date.now() - ms).toISOString();
   const times = (of: object) =>

@@ -1,61 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';
 import { ApiError, api, must, once, type Schemas } from '../api/client';
+import { commandOf, FIRST, type Form, formOf, keepsGang, type Spec, specOf, specYaml } from '../jobs/form';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
-import { projects } from '../queries';
+import { jobSpec, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
-import { Empty, Panel, Problem } from '../ui/parts';
-import { yaml } from '../yaml';
+import { Empty, Loaded, Panel, Problem } from '../ui/parts';
 import { Explained } from './explanation';
-
-interface Form {
-  name: string;
-  project: string;
-  nodes: string;
-  gpus: string;
-  sku: string;
-  priority: string;
-  within: string;
-  limit: string;
-  pretend: boolean;
-  script: string;
-  length: string;
-  retries: string;
-}
-
-const FIRST: Form = {
-  name: 'hello',
-  project: '',
-  nodes: '1',
-  gpus: '8',
-  sku: '',
-  priority: 'normal',
-  within: '',
-  limit: '',
-  pretend: false,
-  script: 'echo rank $RANK of $WORLD_SIZE on $MUSTER_NODE\n',
-  length: '10m',
-  retries: '20',
-};
-
-/** The spec that the form stands for. */
-export function spec(f: Form) {
-  const number = (text: string) => (text.trim() === '' ? undefined : Number(text));
-  return {
-    kind: 'Job',
-    name: f.name || undefined,
-    project: f.project || undefined,
-    gang: { nodes: number(f.nodes), gpus_per_node: number(f.gpus), sku: f.sku || undefined },
-    priority: f.priority === 'normal' ? undefined : f.priority,
-    topology: f.within ? { required: f.within } : undefined,
-    time_limit: f.limit || undefined,
-    retries: f.retries === '20' ? undefined : { infrastructure: number(f.retries) },
-    ...(f.pretend ? { simulate: { run: f.length } } : { run: { script: f.script } }),
-  };
-}
 
 type Answer = { explanation?: Schemas['Explanation']; error?: Error };
 
@@ -86,14 +40,38 @@ function useDryRun(body: unknown): Answer | null {
 }
 
 export function SubmitPage() {
-  const [form, setForm] = useState(FIRST);
+  const { from } = useSearch({ from: '/jobs/new' });
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Submit a job</h1>
+        {from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
+      </div>
+      {from ? <Clone key={from} id={from} /> : <SubmitForm first={FIRST} base={{}} />}
+    </main>
+  );
+}
+
+/** The form, filled from a job that was submitted before. */
+function Clone({ id }: { id: string }) {
+  const query = useQuery(jobSpec(id));
+  return <Loaded query={query}>{(spec) => <SubmitForm first={formOf(spec)} base={spec} />}</Loaded>;
+}
+
+/** The choices with the one that is taken, which they may lack. */
+function withTaken(choices: readonly string[], taken: string): string[] {
+  return taken === '' || choices.includes(taken) ? [...choices] : [...choices, taken];
+}
+
+function SubmitForm({ first, base }: { first: Form; base: Spec }) {
+  const [form, setForm] = useState(first);
   const fleet = useFleet();
   useRevision(fleet);
   const known = useQuery(projects());
   const navigate = useNavigate();
   const { act, busy } = useAct();
   const { whole, submits } = useRights();
-  const body = useMemo(() => spec(form), [form]);
+  const body = useMemo(() => specOf(form, base), [form, base]);
   const answer = useDryRun(body);
   const set = (key: keyof Form) => (e: { target: { value: string } }) =>
     setForm({ ...form, [key]: e.target.value });
@@ -108,128 +86,132 @@ export function SubmitPage() {
       await navigate({ to: '/jobs/$id', params: { id: made.id } });
     }, `Submitted ${form.name}`);
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Submit a job</h1>
-      </div>
-      <div className="columns">
-        <Panel title="Job">
-          <form
-            className="body fields"
-            onSubmit={(e) => {
-              e.preventDefault();
-              if (submits) void submit();
-            }}
-          >
-            <label>
-              Name <input value={form.name} onChange={set('name')} autoComplete="off" />
-            </label>
-            <label>
-              Project
-              <select value={form.project} onChange={set('project')}>
-                <option value="">the default one</option>
-                {known.data?.items.map((p) => (
-                  <option key={p.name}>{p.name}</option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Nodes <input type="number" min={1} value={form.nodes} onChange={set('nodes')} />
-            </label>
-            <label>
-              GPUs on each <input type="number" min={0} value={form.gpus} onChange={set('gpus')} />
-            </label>
-            <label>
-              SKU
-              <select value={form.sku} onChange={set('sku')}>
-                <option value="">any</option>
-                {fleet.layout?.skus.map((s) => (
-                  <option key={s}>{s}</option>
-                ))}
-              </select>
-            </label>
-            <label>
-              All of it within one
-              <select value={form.within} onChange={set('within')}>
-                <option value="">anything</option>
-                {['spine', 'leaf', 'rack', 'nvlink'].map((l) => (
-                  <option key={l}>{l}</option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Priority
-              <select value={form.priority} onChange={set('priority')}>
-                {['low', 'normal', 'high', 'critical'].map((p) => (
-                  <option key={p}>{p}</option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Time limit <input value={form.limit} onChange={set('limit')} placeholder="none, or 12h" />
-            </label>
-            <label>
-              Attempts after failures of the platform{' '}
-              <input type="number" min={0} value={form.retries} onChange={set('retries')} />
-            </label>
-            <label className="check">
-              <input
-                type="checkbox"
-                checked={form.pretend}
-                onChange={(e) => setForm({ ...form, pretend: e.target.checked })}
-              />{' '}
-              Only pretend to work (simulated nodes)
-            </label>
-            {form.pretend ? (
+    <div className="columns">
+      <Panel title="Job">
+        <form
+          className="body fields"
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (submits) void submit();
+          }}
+        >
+          <label>
+            Name <input value={form.name} onChange={set('name')} autoComplete="off" />
+          </label>
+          <label>
+            Project
+            <select value={form.project} onChange={set('project')}>
+              <option value="">the default one</option>
+              {withTaken(known.data?.items.map((p) => p.name) ?? [], form.project).map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+          {keepsGang(base) ? (
+            <p className="whole dim">
+              Its gang has groups or parts of a GPU, which have no fields here: it is kept as it is.
+            </p>
+          ) : (
+            <>
               <label>
-                For <input value={form.length} onChange={set('length')} />
+                Nodes <input type="number" min={1} value={form.nodes} onChange={set('nodes')} />
               </label>
-            ) : (
-              <label className="whole">
-                Script, run by every rank
-                <textarea
-                  rows={6}
-                  value={form.script}
-                  onChange={set('script')}
-                  className="mono"
-                  spellCheck={false}
-                />
+              <label>
+                GPUs on each <input type="number" min={0} value={form.gpus} onChange={set('gpus')} />
               </label>
+              <label>
+                SKU
+                <select value={form.sku} onChange={set('sku')}>
+                  <option value="">any</option>
+                  {withTaken(fleet.layout?.skus ?? [], form.sku).map((s) => (
+                    <option key={s}>{s}</option>
+                  ))}
+                </select>
+              </label>
+            </>
+          )}
+          <label>
+            Topology constraint: within one
+            <select value={form.within} onChange={set('within')}>
+              <option value="">anything</option>
+              {withTaken(['spine', 'leaf', 'rack', 'nvlink'], form.within).map((l) => (
+                <option key={l}>{l}</option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Priority
+            <select value={form.priority} onChange={set('priority')}>
+              {['low', 'normal', 'high', 'critical'].map((p) => (
+                <option key={p}>{p}</option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Time limit <input value={form.limit} onChange={set('limit')} placeholder="none, or 12h" />
+          </label>
+          <label>
+            Infrastructure retries{' '}
+            <input type="number" min={0} value={form.retries} onChange={set('retries')} />
+          </label>
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={form.simulated}
+              onChange={(e) => setForm({ ...form, simulated: e.target.checked })}
+            />{' '}
+            Dry workload (simulated nodes only)
+          </label>
+          {form.simulated ? (
+            <label>
+              For <input value={form.length} onChange={set('length')} />
+            </label>
+          ) : (
+            <label className="whole">
+              Script, run by every rank
+              {commandOf(base).length > 0 && ` (empty: it runs ${commandOf(base).join(' ')})`}
+              <textarea
+                rows={6}
+                value={form.script}
+                onChange={set('script')}
+                className="mono"
+                spellCheck={false}
+              />
+            </label>
+          )}
+          <div className="whole">
+            {submits && (
+              <button
+                type="submit"
+                className="main"
+                disabled={busy || !!answer?.error || answer?.explanation?.possible === false}
+              >
+                Submit
+              </button>
             )}
-            <div className="whole">
-              {submits && (
-                <button
-                  type="submit"
-                  className="main"
-                  disabled={busy || !!answer?.error || answer?.explanation?.possible === false}
-                >
-                  Submit
-                </button>
+            {whole !== null && !submits && <p className="dim">This token may not submit jobs.</p>}
+          </div>
+        </form>
+      </Panel>
+      <div>
+        <Panel title="What would happen" note="asked anew with every change; nothing is started">
+          {!answer ? (
+            <Empty title="Asking…" />
+          ) : answer.error ? (
+            <div className="body">
+              <Problem error={answer.error} />
+              {answer.error instanceof ApiError && answer.error.field && (
+                <p className="dim">Look at: {answer.error.field}</p>
               )}
-              {whole !== null && !submits && <p className="dim">This token may not submit jobs.</p>}
             </div>
-          </form>
+          ) : (
+            answer.explanation && <Explained of={answer.explanation} />
+          )}
         </Panel>
-        <div>
-          <Panel title="What would happen" note="asked anew with every change; nothing is started">
-            {!answer ? (
-              <Empty title="Asking…" />
-            ) : answer.error ? (
-              <div className="body">
-                <Problem error={answer.error} />
-                {answer.error instanceof ApiError && answer.error.field && (
-                  <p className="dim">Look at: {answer.error.field}</p>
-                )}
-              </div>
-            ) : (
-              answer.explanation && <Explained of={answer.explanation} />
-            )}
-          </Panel>
-          <Panel title="The same as a file" note="muster submit job.yaml">
-            <pre className="log">{yaml(body)}</pre>
-          </Panel>
-        </div>
+        <Panel title="The same as a file" note="muster submit job.yaml">
+          <pre className="log">{specYaml(body)}</pre>
+        </Panel>
       </div>
-    </main>
+    </div>
   );
 }

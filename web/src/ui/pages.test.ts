@@ -26,6 +26,7 @@ test('each address has a title', () => {
   expect(title('/')).toBe('Fleet');
   expect(title('/jobs/42')).toBe('Job 42');
   expect(title('/jobs/new')).toBe('Submit a job');
+  expect(title('/jobs/compare')).toBe('Compare jobs');
   expect(title('/debug/jobs/42_3')).toBe('Debug job 42_3');
   expect(title('/nodes/a01/gpus/3')).toBe('a01 GPU 3');
   expect(title('/nonsense')).toBe('No such page');

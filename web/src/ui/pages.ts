@@ -76,6 +76,7 @@ export function title(path: string): string {
   const parts = path.split('/').filter(Boolean).map(decodeURIComponent);
   const [first, second, third, fourth] = parts;
   if (first === 'jobs' && second === 'new') return 'Submit a job';
+  if (first === 'jobs' && second === 'compare') return 'Compare jobs';
   if (first === 'jobs' && second) return `Job ${second}`;
   if (first === 'debug' && third) return `Debug job ${third}`;
   if (first === 'nodes' && third === 'gpus') return `${second} GPU ${fourth}`;

@@ -1,4 +1,4 @@
-//! `muster update`: what changes about waiting jobs.
+//! `muster update`: what changes about jobs that wait or run.
 
 use super::several::Refusals;
 use clap::{ArgGroup, Args};
@@ -9,11 +9,15 @@ use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::{output, pick};
 
-/// Change the priority or the time limit of waiting jobs
+/// Change the priority or the time limit of jobs
+///
+/// Of a running job only the time limit changes, and a longer one takes an operator: reserved starts
+/// of others rest on it.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("what").required(true).multiple(true).args(["priority", "time"]),
     after_help = "Examples:\n  muster update 42 --priority high\n  muster update train --time 12h    a shorter limit may let it start sooner\n  \
+muster update 42 --time 36h      of a running job: longer is for operators\n  \
 muster update 42 --priority low --time 2-00:00"
 )]
 pub(crate) struct Update {
@@ -51,7 +55,7 @@ impl Update {
             };
             if ctx.is_table() {
                 let said = match array {
-                    Some(_) => format!("array {id}: tasks that wait are changed\n"),
+                    Some(_) => format!("array {id}: tasks that can be changed are changed\n"),
                     None if job.version == before.version => {
                         format!("job {id} asks for that already\n")
                     }

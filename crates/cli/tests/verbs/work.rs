@@ -83,7 +83,9 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     says(&c.muster(&update), &[&format!("job {gang} is changed\n")]);
     let spec = job(&c, &gang)["spec"].clone();
     assert_eq!((&spec["priority"], &spec["time_limit"]), (&"low".into(), &"2h".into()), "{spec:#}");
-    refuses(&c.muster(&["update", &one, "--time", "2h"]), 5, &["only a waiting job"]);
+    refuses(&c.muster(&["update", &one, "--priority", "low"]), 5, &["only a waiting job"]);
+    says(&c.muster(&["update", &one, "--time", "4h"]), &[&format!("job {one} is changed\n")]);
+    assert_eq!(job(&c, &one)["spec"]["time_limit"], "4h");
 
     says(&c.muster(&["cancel", &one]), &[&format!("job {one} is being cancelled\n")]);
     until("its room is free", || is(&c, &one, "cancelled"));

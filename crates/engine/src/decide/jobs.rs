@@ -9,13 +9,14 @@ use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, Epoch, JobId};
-use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
-use muster_model::names::{Label, ProjectName};
+use muster_model::job::{Basis, Checkpoint, Dependency, Job, JobState, Promise, StopReason};
+use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::{Node, Stage};
 use muster_model::policy::{QUEUED_JOBS, QUEUED_JOBS_PER_PROJECT};
 use muster_model::resolve::{AfterRef, resolve};
 use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn find(e: &Engine, req: &Request, id: JobId) -> Result<Arc<Job>, Refusal> {
@@ -467,7 +468,39 @@ impl Engine {
     }
 }
 
-/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew.
+/// When an attempt ends by a new limit; nothing where its ranks have not all started.
+fn deadline_of(job: &Job, limit: Span, now: Time) -> Result<Option<Time>, Refusal> {
+    let Some(started) = job.attempt.as_ref().and_then(|a| a.started_at) else { return Ok(None) };
+    let deadline = started + limit;
+    if deadline > now {
+        return Ok(Some(deadline));
+    }
+    let (id, ran) = (job.display_id(), now.since(started));
+    let message = format!("job {id} has run for {ran}: a time limit of {limit} is over already");
+    Err(Refusal::new(RefusalCode::Conflict, message)
+        .field("time_limit")
+        .hint(format!("ask for more than {ran}, or `muster cancel {id}` to end it now")))
+}
+
+/// Reserved starts that rest on an earlier end of this attempt are planned anew.
+fn drop_promises_before(e: &mut Engine, job: &Job, limit: Span) {
+    let Some(a) = &job.attempt else { return };
+    let end = a.started_at.unwrap_or(a.placed_at) + limit;
+    let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
+    let rests = |p: &Promise| {
+        p.basis == Basis::Limits && p.at < end && p.nodes.iter().any(|n| here.contains(n))
+    };
+    let waits =
+        |j: &&Arc<Job>| j.state == JobState::Queued && j.promise.as_ref().is_some_and(rests);
+    let resting: Vec<Arc<Job>> = e.state.jobs.values().filter(waits).cloned().collect();
+    for other in resting {
+        let reason = "the time limit of what runs on its nodes was extended".to_string();
+        e.emit(Some(&other.project), Event::PromiseDropped { job: other.id, reason });
+    }
+}
+
+/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew. Of a
+/// job that runs only the limit changes, and with it when its attempt ends.
 pub(super) fn update(
     e: &mut Engine,
     req: &Request,
@@ -476,7 +509,10 @@ pub(super) fn update(
     time_limit: Option<Span>,
 ) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    must_wait(&job, "changed")?;
+    let running = job.runs() && priority.is_none();
+    if !running {
+        must_wait(&job, if job.runs() { "given another priority" } else { "changed" })?;
+    }
     let mut spec = (*job.spec).clone();
     spec.priority = priority.unwrap_or(spec.priority);
     spec.time_limit = time_limit.or(spec.time_limit);
@@ -488,6 +524,10 @@ pub(super) fn update(
     if let Some(limit) = time_limit {
         allowed(&e.state, limit)?;
     }
+    let deadline = match time_limit.filter(|_| running) {
+        Some(limit) => deadline_of(&job, limit, e.state.now)?,
+        None => None,
+    };
     // From here on the task has a spec of its own; the whole array's text would be one copy more.
     if let (Some(task), Some(_)) = (job.array, &spec.array) {
         spec.array = Some(task.index.to_string());
@@ -496,7 +536,10 @@ pub(super) fn update(
         let reason = "what it asks for was changed".to_string();
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
-    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec) });
+    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec), deadline });
+    if let Some(limit) = time_limit.filter(|_| running) {
+        drop_promises_before(e, &job, limit);
+    }
     // What it asks for now is asked anew, also of those who were to make room for it.
     e.withdraw_notices(id);
     Ok(Answer::Done)

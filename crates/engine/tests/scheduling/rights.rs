@@ -1,10 +1,12 @@
 //! What a user may have: limits of the site, quotas, and a fair share.
 
-use crate::common::{World, gang, limited};
-use muster_model::command::{Command, RefusalCode};
+use crate::common::{World, gang, limited, replay};
+use muster_model::command::{Actor, Command, RefusalCode, Request};
 use muster_model::ids::JobId;
+use muster_model::job::JobState;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{JobSpec, Priority};
+use muster_model::tenant::Role;
 use muster_model::units::Span;
 use serde_json::json;
 use std::sync::Arc;
@@ -84,6 +86,48 @@ fn the_longest_time_is_a_default_and_a_limit() {
         Command::UpdateJob { job: short, priority: None, time_limit: Some(Span::hours(3)) };
     assert_eq!(w.send(longer).unwrap_err().code, RefusalCode::Policy, "nor by a change");
     assert_eq!(w.log.len(), n);
+}
+
+#[test]
+fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_user() {
+    let mut w = World::new(1, 8);
+    let id = w.run(limited(1, 8, 60));
+    let started = w.job(id).started_at.unwrap();
+    let waits = w.submit(limited(1, 8, 30));
+    let reserved = |w: &World| w.job(waits).promise.as_ref().unwrap().at;
+    assert_eq!(reserved(&w), started + Span::hours(1));
+    let ask = |w: &mut World, role, job, mins| {
+        let actor = Actor { name: "user:ann".into(), role, project: None };
+        let time_limit = Some(Span::mins(mins));
+        let (at, command) = (w.now, Command::UpdateJob { job, priority: None, time_limit });
+        w.request(&Request { actor, at, key: None, if_version: None, command })
+    };
+    w.pass(Span::mins(20));
+    let n = w.log.len();
+    let e = ask(&mut w, Role::User, id, 240).unwrap_err();
+    assert_eq!((e.code, w.log.len()), (RefusalCode::NotAllowed, n), "{e}");
+    let e = ask(&mut w, Role::Operator, id, 20).unwrap_err();
+    assert_eq!((e.code, e.field.as_deref()), (RefusalCode::Conflict, Some("time_limit")));
+    assert!(e.message.contains("has run for 20m"), "{e}");
+    let priority = Some(Priority::High);
+    let higher = Command::UpdateJob { job: id, priority, time_limit: Some(Span::hours(4)) };
+    assert_eq!(w.send(higher).unwrap_err().code, RefusalCode::Conflict);
+    assert_eq!(w.log.len(), n, "what is refused leaves no trace");
+
+    ask(&mut w, Role::Operator, id, 240).unwrap();
+    let deadline = |w: &World| w.job(id).attempt.as_ref().unwrap().deadline;
+    assert_eq!(deadline(&w), Some(started + Span::hours(4)));
+    assert_eq!(w.job(id).spec.time_limit, Some(Span::hours(4)));
+    assert_eq!(reserved(&w), started + Span::hours(4), "no start is reserved before that");
+    w.pass(Span::mins(60));
+    assert_eq!(w.job(id).state, JobState::Running, "the first limit is past");
+    // What comes sooner harms nobody.
+    ask(&mut w, Role::User, id, 90).unwrap();
+    assert_eq!(deadline(&w), Some(started + Span::mins(90)));
+    ask(&mut w, Role::User, waits, 600).unwrap();
+    w.pass(Span::mins(11));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/jobs/{id}/explain", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/logs", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/report", JobReaders, no.clone()),
+        ("get", "/v1/jobs/{id}/spec", JobSteerers, no.clone()),
         ("get", "/v1/jobs/{id}/telemetry", JobReaders, no.clone()),
         ("patch", "/v1/jobs/{id}", JobSteerers, json!({"priority": "low"})),
         ("post", "/v1/jobs/{id}/hold", JobSteerers, no.clone()),

@@ -260,6 +260,67 @@ async fn a_waiting_job_is_changed_and_an_array_as_a_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_jobs_is_narrowed_before_its_limit() {
+    let s = site().await;
+    let submit = async |name: &str, hold: bool, tags: Value, sku: Value| {
+        let gang = json!({"gpus": 1, "sku": sku});
+        let run = json!({"command": ["true"]});
+        let body = json!({"name": name, "gang": gang, "run": run, "hold": hold, "tags": tags});
+        let got = s.post(&s.user, "/v1/jobs", &body).await;
+        assert_eq!(got.status, 201, "{:?}", got.body);
+        got.json()["id"].as_str().unwrap().to_owned()
+    };
+    let first = submit("train-a", false, json!({"team": "nlp"}), Value::Null).await;
+    let second = submit("train-b", true, json!({"team": "vision"}), json!("h100-sxm")).await;
+    let third = submit("eval", true, json!({}), Value::Null).await;
+    let ids = async |query: &str| -> Vec<String> {
+        let got = s.get(&s.user, &format!("/v1/jobs?{query}")).await;
+        assert_eq!(got.status, 200, "{query}: {:?}", got.body);
+        let items = got.json()["items"].as_array().unwrap().clone();
+        items.iter().map(|j| j["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("prefix=train").await, [second.clone(), first.clone()]);
+    assert_eq!(ids("prefix=train&limit=1&held=false").await, [first.clone()]);
+    assert_eq!(ids("held=true&limit=1&prefix=train").await, [second.clone()]);
+    assert_eq!(ids("tag=team").await, [second.clone(), first.clone()]);
+    assert_eq!(ids("tag=team%3Dnlp").await, [first]);
+    assert_eq!(ids("tag=team%3Dnobody").await, Vec::<String>::new());
+    assert_eq!(ids("sku=h100-sxm&held=true").await, [second], "{third} asks for none");
+    for (bad, field) in [("tag=", "tag"), ("tag=%3Dx", "tag"), ("held=maybe", "held")] {
+        let got = s.get(&s.user, &format!("/v1/jobs?{bad}")).await;
+        assert_eq!(got.status, 400, "{bad}: {:?}", got.body);
+        assert_eq!(got.json()["error"]["field"], field, "{bad}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_runs_is_read_by_those_who_may_submit_it_again() {
+    let s = site().await;
+    let run = json!({"script": "echo $LR\n", "env": {"LR": "0.1"}});
+    let body = json!({"name": "a", "gang": {"gpus": 1}, "run": run, "hold": true, "array": "0-2"});
+    let made = s.post(&s.user, "/v1/jobs", &body).await.json();
+    let id = made["id"].as_str().unwrap();
+    let job = s.get(&s.user, &format!("/v1/jobs/{id}_1")).await.json();
+    assert!(job["spec"]["run"].is_null(), "{job}");
+    let got = s.get(&s.user, &format!("/v1/jobs/{id}_1/spec")).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let spec = got.json();
+    assert_eq!((&spec["run"], &spec["array"]), (&run, &json!("1")));
+    let whole = async || s.get(&s.user, &format!("/v1/jobs/{id}/spec")).await.json();
+    assert_eq!(whole().await["array"], "0-2");
+    let longer = json!({"time_limit": "2h"});
+    let got = s.call(&s.user, "PATCH", &format!("/v1/jobs/{id}"), &longer, &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let changed = whole().await;
+    assert_eq!((&changed["array"], &changed["time_limit"]), (&json!("0-2"), &json!("2h")));
+    let again = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(again.status, 201, "{:?}", again.body);
+    assert_eq!(s.get(&s.viewer, &format!("/v1/jobs/{id}/spec")).await.status, 403);
+    assert_eq!(s.get(&s.other, &format!("/v1/jobs/{id}/spec")).await.status, 404);
+    assert_eq!(s.get(&s.user, "/v1/jobs/424242/spec").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_marked_and_moves_are_only_proposed() {
     let s = site().await;
     let mark = "/v1/nodes/n1/mark";

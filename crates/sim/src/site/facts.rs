@@ -102,7 +102,7 @@ impl Facts {
                     self.jobs.insert(JobId(id.0 + i), came.clone());
                 }
             }
-            Event::JobUpdated { job, spec } => {
+            Event::JobUpdated { job, spec, .. } => {
                 if let Some(j) = self.jobs.get_mut(job) {
                     j.spec = spec.clone();
                 }

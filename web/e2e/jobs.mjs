@@ -1,0 +1,112 @@
+// Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
+import { readFileSync } from 'node:fs';
+import { base, call, page } from './browser.mjs';
+
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+const spec = (name, more = {}) => ({
+  kind: 'Job',
+  name,
+  gang: { nodes: 1, gpus_per_node: 8 },
+  simulate: { run: '4h' },
+  tags: { walk: 'jobs' },
+  hold: true,
+  ...more,
+});
+
+export async function walkJobs({ chromium, check, must, until }) {
+  const { id } = await call('POST', '/v1/jobs', spec('walk-clone', { time_limit: '2h' }));
+  const get = () => call('GET', `/v1/jobs/${id}`);
+  const p = await page(chromium);
+  const dialog = p.getByRole('dialog');
+
+  await check('a held job is released and given another time limit, each in a dialog', async () => {
+    await p.goto(`${base}/jobs/${id}`);
+    await p.getByRole('button', { name: 'Time limit' }).click();
+    await dialog.getByLabel('Time limit of one attempt').fill('forever');
+    await dialog.getByRole('button', { name: 'Change' }).click();
+    must((await get()).spec.time_limit === '2h', 'what is no length of time was sent');
+    await dialog.getByLabel('Time limit of one attempt').fill('3h');
+    await dialog.getByRole('button', { name: 'Change' }).click();
+    await until('the limit is changed', async () => (await get()).spec.time_limit === '3h');
+    await p.getByRole('button', { name: 'Release' }).click();
+    await dialog.getByRole('button', { name: 'Release' }).click();
+    await until('it is released', async () => !(await get()).held);
+    must((await p.locator('.head button.main').count()) <= 1, 'there is more than one primary action');
+  });
+
+  await check('the time limit of a running job is extended by an operator', async () => {
+    await until('it runs', async () => (await get()).state === 'running');
+    await p.getByRole('button', { name: 'Time limit' }).click();
+    await dialog.getByText('Reserved starts of other jobs').waitFor();
+    await dialog.getByLabel('Time limit of one attempt').fill('5h');
+    await dialog.getByRole('button', { name: 'Change' }).click();
+    const j = await until('the limit is changed', async () => {
+      const now = await get();
+      return now.spec.time_limit === '5h' && now;
+    });
+    const runs = Date.parse(j.attempt.deadline) - Date.parse(j.attempt.started_at);
+    must(runs === 5 * 3_600_000, `its attempt ends after ${runs} ms`);
+  });
+
+  await check('a clone is filled from the spec, and what has no field is kept', async () => {
+    await p.getByRole('link', { name: 'Clone' }).click();
+    await p.waitForURL(`${base}/jobs/new?from=*`);
+    await p.getByText(`Filled from job ${id}`).waitFor();
+    const name = p.getByLabel('Name', { exact: true });
+    must((await name.inputValue()) === 'walk-clone', 'the name is not filled');
+    await name.fill('walk-copy');
+    await p.getByText('walk: jobs').waitFor();
+    await p.getByRole('button', { name: 'Submit' }).click();
+    await p.getByRole('heading', { name: /walk-copy/ }).waitFor();
+    const { items } = await call('GET', '/v1/jobs?prefix=walk-copy&tag=walk%3Djobs');
+    must(items.length === 1 && items[0].spec.time_limit === '5h', 'it is another job');
+  });
+
+  await check('the list is narrowed by its address, and saved as a table', async () => {
+    await p.goto(`${base}/jobs?state=all&prefix=walk-c&tag=walk%3Djobs`);
+    await p.locator('a.grid-row').first().waitFor();
+    const names = await p.locator('a.grid-row > span:nth-child(2)').allTextContents();
+    must(
+      names.length === 2 && names.every((n) => n === 'walk-copy' || n === 'walk-clone'),
+      `it lists ${names.join(', ')}`,
+    );
+    await p.getByLabel('Name begins with').fill('walk-copy');
+    await p.waitForURL(/prefix=walk-copy/);
+    await until('one is left', async () => (await p.locator('a.grid-row').count()) === 1);
+    const [file] = await Promise.all([
+      p.waitForEvent('download'),
+      p.getByRole('button', { name: 'CSV' }).click(),
+    ]);
+    const text = readFileSync(await file.path(), 'utf8');
+    must(text.split('\r\n').length === 3 && text.includes('walk-copy'), text);
+  });
+
+  await check('two jobs are compared', async () => {
+    const { items } = await call('GET', '/v1/jobs?prefix=walk-copy&tag=walk%3Djobs');
+    await p.goto(`${base}/jobs/compare?a=${id}&b=${items[0].id}`);
+    await p.getByRole('heading', { name: 'Side by side' }).waitFor();
+    await p.locator('.spec-diff .less', { hasText: 'name: walk-clone' }).waitFor();
+    await p.locator('.spec-diff .more', { hasText: 'name: walk-copy' }).waitFor();
+    for (const j of items) await call('POST', `/v1/jobs/${j.id}/cancel`);
+  });
+
+  await check('on a phone the page of a job, its form and a comparison do not scroll sideways', async () => {
+    const phone = await page(chromium, PHONE);
+    for (const path of [`/jobs/${id}`, `/jobs/new?from=${id}`, `/jobs/compare?a=${id}&b=${id}.1`]) {
+      await phone.goto(base + path);
+      await phone.locator('.standing.live').waitFor();
+      await phone.waitForFunction(() => !/Loading…/.test(document.body.textContent));
+      const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
+      must(wide <= 390, `${path} is ${wide} px wide`);
+    }
+    must(phone.problems.length === 0, phone.problems.join('\n'));
+    await phone.context().close();
+  });
+
+  await call('POST', `/v1/jobs/${id}/cancel`);
+  await check('nothing went wrong in the browser on the pages of jobs', async () => {
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  });
+}

@@ -1,0 +1,180 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Schemas } from '../api/client';
+import { job as jobOf, jobSpec } from '../queries';
+import { useRights } from '../rights';
+import { Ago, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { diff, type Facts, factsOf, sideOf } from './differ';
+import { specYaml } from './form';
+
+type Job = Schemas['Job'];
+
+/** Two jobs, or two attempts, side by side: what was asked for, how long it took, why it ended, and where. */
+export function ComparePage() {
+  const search = useSearch({ from: '/jobs/compare' });
+  const navigate = useNavigate({ from: '/jobs/compare' });
+  const [a, setA] = useState(search.a ?? '');
+  const [b, setB] = useState(search.b ?? '');
+  const [first, second] = [sideOf(search.a ?? ''), sideOf(search.b ?? '')];
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Compare jobs</h1>
+      </div>
+      <form
+        className="compare-fields"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void navigate({ search: { a: a.trim() || undefined, b: b.trim() || undefined }, replace: true });
+        }}
+      >
+        <label>
+          First <input required value={a} placeholder="42" onChange={(e) => setA(e.target.value)} />
+        </label>
+        <label>
+          Second <input required value={b} placeholder="42.1" onChange={(e) => setB(e.target.value)} />
+        </label>
+        <button type="submit" className="main">
+          Compare
+        </button>
+        <span className="dim">A job such as 42, or an attempt of it such as 42.1.</span>
+      </form>
+      {first && second ? (
+        <Sides key={`${search.a} ${search.b}`} first={first} second={second} />
+      ) : (
+        <Empty title="Name two jobs">
+          {search.a && !first && <p>“{search.a}” is not a job.</p>}
+          {search.b && !second && <p>“{search.b}” is not a job.</p>}
+        </Empty>
+      )}
+    </main>
+  );
+}
+
+type Side = NonNullable<ReturnType<typeof sideOf>>;
+
+const nameOf = (s: Side) => (s.attempt === null ? s.id : `${s.id}.${s.attempt}`);
+
+function Sides({ first, second }: { first: Side; second: Side }) {
+  const one = useQuery(jobOf(first.id));
+  const two = useQuery(jobOf(second.id));
+  const { submits } = useRights();
+  return (
+    <Loaded query={one}>
+      {(a) => (
+        <Loaded query={two}>
+          {(b) => (
+            <>
+              <FactsTable jobs={[a, b]} sides={[first, second]} />
+              {first.id === second.id ? null : submits ? (
+                <FullSpecs first={a} second={b} />
+              ) : (
+                <SpecDiff first={specYaml(a.spec)} second={specYaml(b.spec)} note="without what they run" />
+              )}
+            </>
+          )}
+        </Loaded>
+      )}
+    </Loaded>
+  );
+}
+
+const ROWS: [string, (f: Facts) => string, ((f: Facts) => ReactNode)?][] = [
+  ['state', (f) => f.state, (f) => <State word={f.state} />],
+  ['user', (f) => f.user],
+  ['submitted', (f) => f.submitted ?? '', (f) => <Ago at={f.submitted} />],
+  ['started', (f) => f.started ?? '', (f) => (f.started ? <Ago at={f.started} /> : 'not yet')],
+  ['ended', (f) => f.ended ?? '', (f) => (f.ended ? <Ago at={f.ended} /> : 'not yet')],
+  ['ran for', (f) => (f.ran === null ? 'not yet' : span(f.ran))],
+  ['attempts', (f) => f.attempts],
+  ['cause', (f) => f.cause],
+];
+
+function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) {
+  const now = Date.now();
+  const a = factsOf(jobs[0], sides[0].attempt, now);
+  const b = factsOf(jobs[1], sides[1].attempt, now);
+  if (!a || !b) {
+    const missing = a ? 1 : 0;
+    return (
+      <Empty title="There is no such attempt">
+        <p>
+          Job {jobs[missing].id} keeps no attempt {sides[missing].attempt}.
+        </p>
+      </Empty>
+    );
+  }
+  const both = new Set(a.nodes.filter((n) => b.nodes.includes(n)));
+  return (
+    <Panel title="Side by side" note={both.size === 0 ? 'no node in common' : `${both.size} nodes in common`}>
+      <Scroll label="Side by side">
+        <table>
+          <thead>
+            <tr>
+              <th>What</th>
+              {jobs.map((j, i) => (
+                <th key={i === 0 ? 'first' : 'second'}>
+                  <Link to="/jobs/$id" params={{ id: j.id }}>
+                    {nameOf(sides[i])} {j.name}
+                  </Link>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {ROWS.map(([word, text, shown = text]) => (
+              <tr key={word} className={text(a) === text(b) ? undefined : 'differs'}>
+                <th scope="row">{word}</th>
+                <td>{shown(a)}</td>
+                <td>{shown(b)}</td>
+              </tr>
+            ))}
+            <tr className={a.nodes.join() === b.nodes.join() ? undefined : 'differs'}>
+              <th scope="row">nodes</th>
+              <td>{a.nodes.join(', ')}</td>
+              <td>{b.nodes.join(', ')}</td>
+            </tr>
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}
+
+/** With the scripts and environments, which those may read who may submit. */
+function FullSpecs({ first, second }: { first: Job; second: Job }) {
+  const one = useQuery(jobSpec(first.id));
+  const two = useQuery(jobSpec(second.id));
+  return (
+    <Loaded query={one}>
+      {(a) => (
+        <Loaded query={two}>{(b) => <SpecDiff first={specYaml(a)} second={specYaml(b)} note="" />}</Loaded>
+      )}
+    </Loaded>
+  );
+}
+
+function SpecDiff({ first, second, note }: { first: string; second: string; note: string }) {
+  const lines = diff(first, second);
+  const changed = lines?.some((l) => l.side !== ' ');
+  return (
+    <Panel title="Specs" note={note}>
+      {lines === null ? (
+        <Empty title="A spec is too long to be compared line by line" />
+      ) : !changed ? (
+        <Empty title="The specs are the same" />
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+        <pre className="log spec-diff" tabIndex={0} aria-label="What differs">
+          {lines.map((l, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: lines never move, and may be the same
+            <span key={i} className={l.side === '-' ? 'less' : l.side === '+' ? 'more' : undefined}>
+              {`${l.side} ${l.text}\n`}
+            </span>
+          ))}
+        </pre>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { diff, factsOf, sideOf } from './differ';
+
+test('jobs, tasks and attempts are named as they are written elsewhere', () => {
+  expect(sideOf(' 42 ')).toEqual({ id: '42', attempt: null });
+  expect(sideOf('42_3.2')).toEqual({ id: '42_3', attempt: 2 });
+  for (const bad of ['', 'train', '42.', '42.0', '4 2', '42_']) expect(sideOf(bad)).toBeNull();
+});
+
+test('lines of both sides stand once', () => {
+  const lines = diff(
+    'name: a\ngang:\n  nodes: 2\ntags: []\n',
+    'name: a\ngang:\n  nodes: 4\n  sku: x\ntags: []\n',
+  );
+  expect(lines?.map((l) => `${l.side}${l.text}`)).toEqual([
+    ' name: a',
+    ' gang:',
+    '-  nodes: 2',
+    '+  nodes: 4',
+    '+  sku: x',
+    ' tags: []',
+  ]);
+  expect(diff('a\n', 'a\n')?.every((l) => l.side === ' ')).toBe(true);
+  expect(diff('x\n'.repeat(3000), 'x\n')).toBeNull();
+});
+
+test('an attempt has facts of its own', () => {
+  const at = (s: number) => new Date(s * 1000).toISOString();
+  const job = {
+    state: 'running',
+    user: 'ann',
+    submitted_at: at(0),
+    started_at: at(10),
+    attempts: 2,
+    reason: 'node n1 was lost',
+    attempt: { no: 2, state: 'running', started_at: at(100), slots: [{ node: 'n2' }, { node: 'n2' }] },
+    past: [
+      {
+        no: 1,
+        started_at: at(10),
+        ended_at: at(70),
+        attributed_to: 'infrastructure',
+        reason: 'node n1 was lost',
+        nodes: ['n1'],
+      },
+    ],
+  } as never;
+  const now = 130_000;
+  expect(factsOf(job, 1, now)).toMatchObject({
+    ran: 60_000,
+    nodes: ['n1'],
+    cause: 'infrastructure: node n1 was lost',
+  });
+  expect(factsOf(job, 2, now)).toMatchObject({ ran: 30_000, nodes: ['n2'], attempts: '2 of 2' });
+  expect(factsOf(job, null, now)).toMatchObject({ ran: 120_000, nodes: ['n2'], state: 'running' });
+  expect(factsOf(job, 3, now)).toBeNull();
+});

@@ -1,0 +1,111 @@
+// Which jobs are listed, and the same as a file. No React here.
+import type { Schemas } from '../api/client';
+
+type Job = Schemas['Job'];
+
+/** What the address of the list says. No state: those that have not ended; `all`: every one. */
+export interface JobSearch {
+  state?: string;
+  prefix?: string;
+  project?: string;
+  user?: string;
+  sku?: string;
+  tag?: string;
+  /** Bars in time in place of rows. */
+  view?: 'timeline';
+}
+
+/** What is typed or picked. */
+export type Field = Exclude<keyof JobSearch, 'view'>;
+
+export const STATES: [string, string][] = [
+  ['active', 'active'],
+  ['all', 'all'],
+  ['queued', 'queued'],
+  ['running', 'running'],
+  ['failed', 'failed'],
+  ['succeeded', 'succeeded'],
+  ['cancelled', 'cancelled'],
+];
+
+/** The same as the server takes it. */
+export function jobQuery({ state = 'active', view: _view, ...rest }: JobSearch) {
+  return { ...rest, state: state === 'all' ? undefined : state };
+}
+
+/** How many fields narrow the list; the state and how it is shown are not counted. */
+export function narrowedBy({ state: _state, view: _view, ...rest }: JobSearch): number {
+  return Object.values(rest).filter(Boolean).length;
+}
+
+/** The search with one field changed; an empty one is not in the address. */
+export function withField(search: JobSearch, field: Field, value: string): JobSearch {
+  return { ...search, [field]: value.trim() === '' ? undefined : value.trim() };
+}
+
+/** `2 x 8 GPUs`. */
+export function gang(job: Pick<Job, 'groups'>): string {
+  return job.groups
+    .map((g) => {
+      const what = g.gpus > 0 ? `${g.gpus} GPU${g.gpus === 1 ? '' : 's'}` : `${g.cpus} CPUs`;
+      return g.nodes > 1 ? `${g.nodes} x ${what}` : what;
+    })
+    .join(' + ');
+}
+
+/** Columns that may be left out, with their words. */
+export const COLUMNS = [
+  ['project', 'Project', 'minmax(90px, 0.6fr)'],
+  ['user', 'User', 'minmax(80px, 0.5fr)'],
+  ['gang', 'Gang', 'minmax(110px, 0.7fr)'],
+  ['submitted', 'Submitted', '90px'],
+  ['where', 'Where, or why not', 'minmax(220px, 2.4fr)'],
+] as const;
+
+export type Column = (typeof COLUMNS)[number][0];
+
+const FIRST: Column[] = ['project', 'gang', 'submitted', 'where'];
+
+/** The columns that were chosen in this browser; what it does not know is passed over. */
+export function columnsOf(kept: string | null): Column[] {
+  if (kept === null) return FIRST;
+  const names = kept.split(',');
+  return COLUMNS.map(([name]) => name).filter((name) => names.includes(name));
+}
+
+const HEAD = [
+  ...['id', 'name', 'state', 'held', 'project', 'user', 'gang', 'priority', 'submitted_at'],
+  ...['started_at', 'ended_at', 'exit_code', 'attempts', 'nodes', 'reason', 'tags'],
+];
+
+function cell(value: unknown): string {
+  const text = value === null || value === undefined ? '' : String(value);
+  // A spreadsheet would take such a text for a formula.
+  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}
+
+/** Jobs as a table for spreadsheets. */
+export function csv(jobs: readonly Job[]): string {
+  const rows = jobs.map((j) => [
+    j.id,
+    j.name,
+    j.state,
+    j.held ?? '',
+    j.project,
+    j.user,
+    gang(j),
+    j.spec.priority ?? 'normal',
+    j.submitted_at,
+    j.started_at,
+    j.ended_at,
+    j.exit_code,
+    j.attempts,
+    [...new Set(j.attempt?.slots.map((s) => s.node) ?? [])].join(' '),
+    j.waiting ?? j.reason,
+    Object.entries(j.spec.tags ?? {})
+      .map(([key, value]) => `${key}=${value}`)
+      .join(' '),
+  ]);
+  return [HEAD, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+}

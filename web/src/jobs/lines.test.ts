@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { atEnd, cut, fileOf, found, Lines, tailOf } from './lines';
+
+const piece = (rank: number, stream: 'stdout' | 'stderr' = 'stdout', note: string | null = null) => ({
+  attempt: 1,
+  rank,
+  stream,
+  note,
+});
+
+test('pieces of many ranks become lines of one rank each', () => {
+  const lines = new Lines();
+  lines.add(piece(0), 'loss ');
+  lines.add(piece(1), 'ready\nst');
+  lines.add(piece(0), '0.5\n');
+  lines.add(piece(0, 'stderr'), 'Traceback\n');
+  lines.add(piece(1, 'stdout', '10 bytes were dropped here'), '[10 bytes were dropped here]\n');
+  lines.add(piece(1), 'ep 1\n\n');
+  expect(fileOf(lines.all())).toBe(
+    '1 0: loss 0.5\n1 1: ready\n1 1: step 1\n1 0 err: Traceback\n1 muster: [10 bytes were dropped here]\n1 1: \n',
+  );
+});
+
+test('only the newest lines are kept, and each keeps its number', () => {
+  const lines = new Lines(2);
+  lines.add(piece(0), 'a\nb\nc\n');
+  expect(lines.all().map((l) => [l.no, l.text])).toEqual([
+    [1, 'b'],
+    [2, 'c'],
+  ]);
+});
+
+test('a text is found in capital and small letters, and shown where it is', () => {
+  const lines = new Lines();
+  lines.add(piece(0), 'CUDA error\nfine\nno cuda here, Cuda\n');
+  expect(found(lines.all(), ' cuda ').map((l) => l.text)).toEqual(['CUDA error', 'no cuda here, Cuda']);
+  expect(found(lines.all(), ' ')).toHaveLength(3);
+  expect(cut('no cuda here, Cuda', 'cuda')).toEqual(['no ', 'cuda', ' here, ', 'Cuda', '']);
+  expect(cut('fine', 'cuda')).toEqual(['fine']);
+});
+
+test('of many ranks fewer lines each are read first', () => {
+  expect([tailOf(8, null, 2000), tailOf(4000, null, 2000), tailOf(0, null, 2000)]).toEqual([250, 5, 2000]);
+  expect(tailOf(4000, 3, 2000)).toBe(2000);
+});
+
+test('who has scrolled up is not at the end', () => {
+  expect(atEnd({ scrollTop: 600, scrollHeight: 1000, clientHeight: 390 })).toBe(true);
+  expect(atEnd({ scrollTop: 500, scrollHeight: 1000, clientHeight: 390 })).toBe(false);
+});

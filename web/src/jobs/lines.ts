@@ -1,0 +1,99 @@
+// Output of many ranks as lines. No React here.
+import type { Schemas } from '../api/client';
+
+export interface Line {
+  /** Counts the lines as they came. */
+  no: number;
+  attempt: number;
+  rank: number;
+  /** It went to stderr. */
+  err: boolean;
+  /** The server says it, not the rank. */
+  note: boolean;
+  text: string;
+}
+
+/** Puts pieces together to lines, each stream for itself. Only the newest `most` lines are kept. */
+export class Lines {
+  private lines: Line[] = [];
+  /** The last line of each stream, while its end has not come. */
+  private open = new Map<string, Line>();
+  private next = 0;
+
+  constructor(private readonly most = Number.POSITIVE_INFINITY) {}
+
+  /** `text` is what of the piece was not read before. */
+  add(piece: Pick<Schemas['LogLine'], 'attempt' | 'rank' | 'stream' | 'note'>, text: string) {
+    if (text === '') return;
+    const { attempt, rank, stream } = piece;
+    const note = !!piece.note;
+    const of = `${attempt}/${rank}/${stream}`;
+    const parts = text.split('\n');
+    const rest = parts.pop() ?? '';
+    const begin = (): Line => {
+      const line = { no: this.next++, attempt, rank, err: stream === 'stderr', note, text: '' };
+      this.lines.push(line);
+      return line;
+    };
+    for (const part of parts) {
+      // A note stands by itself, also where it cuts a line.
+      const line = note ? begin() : (this.open.get(of) ?? begin());
+      line.text += part;
+      if (!note) this.open.delete(of);
+    }
+    if (rest !== '') {
+      const line = this.open.get(of) ?? begin();
+      line.text += rest;
+      this.open.set(of, line);
+    }
+    if (this.lines.length > this.most) this.lines = this.lines.slice(-this.most);
+  }
+
+  /** The lines as they are now. */
+  all(): Line[] {
+    return this.lines.map((line) => ({ ...line }));
+  }
+}
+
+/** The lines with this text in them, in capital or small letters. */
+export function found(lines: readonly Line[], text: string): readonly Line[] {
+  const wanted = text.trim().toLowerCase();
+  return wanted === '' ? lines : lines.filter((l) => l.text.toLowerCase().includes(wanted));
+}
+
+/** A line cut where the text is: every second part is the text. */
+export function cut(line: string, text: string): string[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === '') return [line];
+  const parts: string[] = [];
+  const small = line.toLowerCase();
+  // Letters that are longer in small ones would be cut in the wrong place.
+  if (small.length !== line.length) return [line];
+  let from = 0;
+  for (let at = small.indexOf(wanted); at >= 0; at = small.indexOf(wanted, from)) {
+    parts.push(line.slice(from, at), line.slice(at, at + wanted.length));
+    from = at + wanted.length;
+  }
+  return [...parts, line.slice(from)];
+}
+
+/** Who said a line, as it is written before it. */
+export function saidBy(line: Line): string {
+  if (line.note) return 'muster';
+  return line.err ? `${line.rank} err` : String(line.rank);
+}
+
+/** The lines as a file. */
+export function fileOf(lines: readonly Line[]): string {
+  return lines.map((l) => `${l.attempt} ${saidBy(l)}: ${l.text}\n`).join('');
+}
+
+/** How many lines of each rank are read first, so that those of all of them fit. */
+export function tailOf(ranks: number, rank: number | null, most: number): number {
+  return rank === null ? Math.max(5, Math.floor(most / Math.max(1, ranks))) : most;
+}
+
+/** Is the end in sight? A line more or less does not matter. */
+export function atEnd(box: { scrollTop: number; scrollHeight: number; clientHeight: number }): boolean {
+  return box.scrollHeight - box.scrollTop - box.clientHeight < 30;
+}
