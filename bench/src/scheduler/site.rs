@@ -81,6 +81,7 @@ impl Site {
             projects,
             gpus: limit(gpus),
             order: QueueOrder::BestEffort,
+            max_priority: None,
         };
         let mut tree = vec![quota("site", None, Vec::new(), all * 0.4)];
         for (p, part) in mix.projects.iter().zip(mix.parts()) {

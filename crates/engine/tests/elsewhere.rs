@@ -25,6 +25,7 @@ fn connect(w: &mut World, n: &NodeName, at: (&str, &str), observed: Vec<(Attempt
         ended_ago: Vec::new(),
         place: place.into(),
         ahead: false,
+        silent_for: None,
     });
 }
 

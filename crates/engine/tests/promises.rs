@@ -415,7 +415,9 @@ fn nodes_that_are_protected_are_a_page_until_they_are_reconciled() {
         inventory: Box::new(w.engine.state().nodes[&node(1)].inventory.clone()),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
+        silent_for: None,
     });
     w.sleep(Span::mins(5));
     let all = open(&w);

@@ -48,7 +48,7 @@ impl<'a> Asker<'a> {
 
     /// Does what is reserved for another job stand in its way?
     pub(crate) fn heeds(self, b: &Booking) -> bool {
-        b.job != self.job && !self.above.is_some_and(|above| b.class.is_some_and(|c| c < above))
+        b.job != self.job && self.above.is_none_or(|above| b.class.is_none_or(|c| c >= above))
     }
 }
 

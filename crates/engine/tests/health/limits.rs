@@ -79,7 +79,9 @@ fn nothing_is_done_about_a_protected_node_until_it_is_reconciled() {
         inventory: Box::new(of(&w, &n).inventory.clone()),
         observed: Vec::new(),
         ended_ago: Vec::new(),
+        place: String::new(),
         ahead: true,
+        silent_for: None,
     };
     w.ok(connect);
     xid79(&mut w, &n);

@@ -280,8 +280,8 @@ async fn a_list_of_jobs_is_narrowed_before_its_limit() {
         items.iter().map(|j| j["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids("prefix=train").await, [second.clone(), first.clone()]);
-    assert_eq!(ids("prefix=train&limit=1&held=false").await, [first.clone()]);
-    assert_eq!(ids("held=true&limit=1&prefix=train").await, [second.clone()]);
+    assert_eq!(ids("prefix=train&limit=1&held=false").await, std::slice::from_ref(&first));
+    assert_eq!(ids("held=true&limit=1&prefix=train").await, std::slice::from_ref(&second));
     assert_eq!(ids("tag=team").await, [second.clone(), first.clone()]);
     assert_eq!(ids("tag=team%3Dnlp").await, [first]);
     assert_eq!(ids("tag=team%3Dnobody").await, Vec::<String>::new());
