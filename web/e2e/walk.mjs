@@ -288,7 +288,10 @@ await check(
     must(sections === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
-    must((await t.getByText('Nothing is open', { exact: true }).count()) === 0, 'it says that nothing is open');
+    must(
+      (await t.getByText('Nothing is open', { exact: true }).count()) === 0,
+      'it says that nothing is open',
+    );
     must((await t.getByRole('link', { name: 'Runbooks' }).count()) === 0, 'runbooks are offered');
     await t.goto(`${base}/nodes/${sick}`);
     await t.getByText('Not shown to this token').first().waitFor();

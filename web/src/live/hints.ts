@@ -11,7 +11,7 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(reservation)/, ['reservations']],
   [/^(quotas|policy|project)/, ['quotas']],
   [/^(topology)/, ['topology']],
-  [/^(alert|silence|objective|routing|receiver|slo|budget)/, ['slo']],
+  [/^(alert|silence|objective|routing|receiver|slo_|budget)/, ['slo']],
   [/^(alert|silence|routing|receiver|condition|certificate)/, ['alerts', 'receivers', 'silences']],
   [/^(objectives|counts)/, ['slos']],
   [/^(finding|incident|breaker|remedy|act|automation|alert|silence|runbook|node|drain)/, ['causes']],

@@ -201,10 +201,13 @@ export function JobsPage() {
   const chosen = COLUMNS.filter(([name]) => columns.includes(name));
   const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
   const download = () =>
-    act(async () => {
-      const all = await allJobs(search);
-      save(`jobs-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`, csv(all), 'text/csv');
-    }, `Saved the jobs of this list, ${count(FILED, 'job')} at most`);
+    act(
+      async () => {
+        const all = await allJobs(search);
+        save(`jobs-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`, csv(all), 'text/csv');
+      },
+      `Saved the jobs of this list, ${count(FILED, 'job')} at most`,
+    );
   return (
     <main className="page full list" id="page">
       <div className="map-bar">

@@ -239,10 +239,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           type="button"
           disabled={busy}
           onClick={() =>
-            void act(
-              () => api.POST('/v1/nodes/{name}/uncordon', { params: params() }),
-              servesWords(n),
-            )
+            void act(() => api.POST('/v1/nodes/{name}/uncordon', { params: params() }), servesWords(n))
           }
         >
           Uncordon
