@@ -5,6 +5,7 @@ use crate::common;
 
 use common::{World, checkpoints, gang, inventory, number, replay};
 use muster_model::command::{Command, Observed};
+use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
@@ -137,4 +138,31 @@ fn an_order_that_another_directory_may_have_taken_is_not_given_twice_to_who_writ
     connect(&mut w, &here, COPY, Vec::new());
     assert_eq!(w.job(plain).past.len(), 1, "its ranks are gone");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn ranks_that_the_agent_of_a_copy_took_over_end_by_its_word() {
+    // The data directory was copied and the copy put in its place: the agent finds the ranks there.
+    for cancelled in [false, true] {
+        let mut w = World::new(2, 8);
+        let (id, here) = runs(&mut w, saving());
+        let key = w.key(id);
+        let from = w.log.len();
+        for _ in 0..3 {
+            connect(&mut w, &here, COPY, vec![(key, Observed::Running)]);
+        }
+        let started = |e: &&Event| matches!(e, Event::SlotStarted { .. });
+        assert_eq!(w.since(from).filter(started).count(), 1, "taken over once");
+        assert_eq!(stands(&w, id), (JobState::Running, 1));
+        let over = if cancelled {
+            w.ok(Command::Cancel { job: id });
+            w.report(id, &here, Observed::Ended(SlotEnd::Stopped));
+            (JobState::Cancelled, 1)
+        } else {
+            connect(&mut w, &here, COPY, Vec::new());
+            (JobState::Starting, 2)
+        };
+        assert_eq!(stands(&w, id), over, "nothing is left to wait for");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
 }

@@ -409,6 +409,13 @@ pub(super) fn report(
                 e.settle_job(key.job);
             }
         }
+        // The agent of another directory took them over: what it says of their end counts from now on.
+        (Observed::Running, Standing::Live(SlotState::Running))
+            if is_started_elsewhere(&e.state, node, key) =>
+        {
+            let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
+            e.emit(project.as_ref(), Event::SlotStarted { key, node: node.clone() });
+        }
         (Observed::Running, _) => {}
         // What nobody saw end holds its lease, which was renewed just now at the latest.
         (Observed::Ended(end), Standing::Live(_)) if unproven => {
