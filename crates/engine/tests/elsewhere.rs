@@ -4,11 +4,12 @@
 use crate::common;
 
 use common::{World, checkpoints, gang, inventory, number, replay};
-use muster_model::command::{Command, Observed};
+use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
+use muster_model::node::Stage;
 use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
 
@@ -165,4 +166,43 @@ fn ranks_that_the_agent_of_a_copy_took_over_end_by_its_word() {
         assert_eq!(stands(&w, id), over, "nothing is left to wait for");
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
+}
+
+#[test]
+fn a_connected_node_whose_ranks_are_lost_is_drained_and_retired() {
+    for cancelled in [false, true] {
+        let mut w = World::new(2, 8);
+        let on_partition = Some(OnPartition::Continue);
+        let (id, here) = runs(&mut w, JobSpec { on_partition, ..gang(1, 8) });
+        connect(&mut w, &here, COPY, Vec::new());
+        if cancelled {
+            w.ok(Command::Cancel { job: id });
+        }
+        w.pass(Span::hours(1));
+        assert_eq!(stands(&w, id), (JobState::Stopping, 1));
+        let words = w.job(id).fence(w.now).expect("it waits for them").words(w.now);
+        assert!(words.contains("drained and retired"), "{words}");
+        let retire = Command::Retire { node: here.clone() };
+        let n = w.log.len();
+        assert_eq!(w.send(retire.clone()).unwrap_err().code, RefusalCode::Conflict, "in service");
+        assert_eq!(w.log.len(), n);
+        w.person(Command::Drain { node: here.clone(), reason: "moved".into(), stop: false });
+        assert_eq!(w.engine.state().nodes[&here].stage, Stage::Draining, "nobody saw them end");
+        w.ok(retire);
+        assert_eq!(w.engine.state().nodes[&here].stage, Stage::Retired);
+        let over = if cancelled { (JobState::Cancelled, 1) } else { (JobState::Starting, 2) };
+        assert_eq!(stands(&w, id), over);
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn a_node_is_not_retired_in_a_drain_before_the_fence_of_its_lost_ranks() {
+    let mut w = World::new(2, 8);
+    let (id, here) = runs(&mut w, saving());
+    connect(&mut w, &here, COPY, Vec::new());
+    w.person(Command::Drain { node: here.clone(), reason: "moved".into(), stop: false });
+    let e = w.send(Command::Retire { node: here }).unwrap_err();
+    assert!(e.message.contains("may write there for"), "{e}");
+    assert_eq!(stands(&w, id), (JobState::Stopping, 1));
 }

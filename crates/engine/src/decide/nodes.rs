@@ -639,14 +639,21 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
 
 pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    step(&n, Step::Retire)?;
+    let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
+    let is_lost = |job: &Arc<Job>| {
+        let key = job.attempt_key();
+        key.is_some_and(|key| matches!(standing(&e.state, name, key), Standing::Lost))
+    };
+    // Ranks that its agent cannot know of keep the drain from its end, and nothing else is there.
+    let only_lost = !here.is_empty() && here.iter().all(is_lost);
+    if !(n.stage == Stage::Draining && only_lost) {
+        step(&n, Step::Retire)?;
+    }
     // What was lost with it will not come back: nothing there can write any more, says the
     // operator's word. It is not taken while ranks that nobody hears may go on by their lease.
-    let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
     let fence = |job: &Arc<Job>| {
         let until = job.attempt.as_ref()?.stop.as_ref()?.fence_until?;
-        let lost = matches!(standing(&e.state, name, job.attempt_key()?), Standing::Lost);
-        (lost && until > e.state.now).then_some((until, job.id))
+        (is_lost(job) && until > e.state.now).then_some((until, job.id))
     };
     if let Some((until, job)) = here.iter().filter_map(fence).max() {
         let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);

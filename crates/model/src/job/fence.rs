@@ -13,7 +13,7 @@ const NODES_NAMED: usize = 4;
 pub enum FenceEnd {
     /// They have certainly stopped then.
     At(Time),
-    /// Until their nodes connect again or are retired: nothing else ends them.
+    /// Until their nodes connect again, restart or are retired: nothing else ends them.
     Connected,
 }
 
@@ -45,7 +45,8 @@ impl StopReason {
 
 impl FenceEnd {
     /// What an attempt that lost nodes waits for; none where nothing is waited for any more. A job
-    /// that ends waits only where its ranks could still write to its checkpoint directory.
+    /// that ends waits for a time only where its ranks could still write to its checkpoint directory,
+    /// and for ranks that no time ends like any other.
     #[must_use]
     pub fn of(
         spec: &JobSpec,
@@ -53,7 +54,8 @@ impl FenceEnd {
         fence_until: Option<Time>,
         now: Time,
     ) -> Option<FenceEnd> {
-        let waits = if ends { spec.checkpoint.is_some() } else { spec.fenced() };
+        let timed = ends && fence_until.is_some();
+        let waits = if timed { spec.checkpoint.is_some() } else { spec.fenced() };
         match fence_until {
             _ if !waits => None,
             Some(t) if t <= now => None,
@@ -103,10 +105,10 @@ impl Fence {
                 }
             }
             (FenceEnd::Connected, true) => format!(
-                "its ranks on {nodes} may still run, until it connects again, restarts or is retired"
+                "its ranks on {nodes} may still run, until it connects again, restarts, or is drained and retired"
             ),
             (FenceEnd::Connected, false) => format!(
-                "next attempt when {nodes} connects again or is retired: its ranks there may still run"
+                "next attempt when {nodes} connects again, restarts, or is drained and retired: its ranks there may still run"
             ),
         }
     }
