@@ -532,7 +532,8 @@ pub(super) fn update(
     if let (Some(task), Some(_)) = (job.array, &spec.array) {
         spec.array = Some(task.index.to_string());
     }
-    if job.promise.is_some() {
+    // What is reserved for one that runs is for its next size, which stays as it is.
+    if job.promise.is_some() && !running {
         let reason = "what it asks for was changed".to_string();
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
@@ -541,7 +542,9 @@ pub(super) fn update(
         drop_promises_before(e, &job, limit);
     }
     // What it asks for now is asked anew, also of those who were to make room for it.
-    e.withdraw_notices(id);
+    if !running {
+        e.withdraw_notices(id);
+    }
     Ok(Answer::Done)
 }
 

@@ -334,7 +334,9 @@ impl Index {
             }
             self.hit.extend(hits(new));
         }
-        if old.promise != new.promise {
+        // What is reserved for it is so for as long as it may run.
+        let other_limit = new.promise.is_some() && old.spec.time_limit != new.spec.time_limit;
+        if old.promise != new.promise || other_limit {
             self.unkeep(old);
             self.keep(new);
         }

@@ -1,6 +1,7 @@
 //! Gangs that start smaller, shrink before anybody is stopped, and grow into what is idle.
 
-use crate::common::{World, checkpoints, gang, limited};
+use crate::common::{World, checkpoints, gang, limited, replay};
+use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, StopReason};
@@ -73,6 +74,32 @@ fn it_grows_when_it_has_settled_and_nobody_waits_and_keeps_its_nodes() {
     assert_eq!((w.job(id).state, size(&w, id)), (JobState::Starting, 4));
     assert!(set(w.nodes_of(id)).is_superset(&had));
     assert_eq!(w.job(id).preemptions, 0);
+}
+
+#[test]
+fn another_time_limit_leaves_it_what_it_grows_into() {
+    let mut w = World::new(4, 8);
+    let other = w.run(gang(2, 8));
+    let id = w.submit(JobSpec { time_limit: Some(Span::hours(9)), ..elastic(2, 2, 4) });
+    w.start(id);
+    w.pass(Span::mins(1));
+    w.finish(other);
+    w.sleep(settle(&w));
+    assert_eq!(resizing(&w, id), Some(4));
+    let n = w.log.len();
+    for hours in [12, 6] {
+        let time_limit = Some(Span::hours(hours));
+        w.ok(Command::UpdateJob { job: id, priority: None, time_limit });
+        assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Resize));
+        assert_eq!(resizing(&w, id), Some(4));
+    }
+    assert!(!w.since(n).any(|e| matches!(e, Event::PromiseDropped { .. })));
+    let late = w.submit(gang(1, 8));
+    assert_eq!(w.job(late).state, JobState::Queued);
+    w.checkpoint(id, 5);
+    w.stopped(id);
+    assert_eq!((w.job(id).state, size(&w, id)), (JobState::Starting, 4));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
