@@ -485,14 +485,18 @@ fn deadline_of(job: &Job, limit: Span, now: Time) -> Result<Option<Time>, Refusa
 /// Reserved starts that rest on an earlier end of this attempt are planned anew.
 fn drop_promises_before(e: &mut Engine, job: &Job, limit: Span) {
     let Some(a) = &job.attempt else { return };
+    // Nothing rests on the end of one without a limit, and one that ends sooner is in nobody's way.
+    if job.spec.time_limit.is_none_or(|was| limit <= was) {
+        return;
+    }
     let end = a.started_at.unwrap_or(a.placed_at) + limit;
     let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
-    let rests = |p: &Promise| {
-        p.basis == Basis::Limits && p.at < end && p.nodes.iter().any(|n| here.contains(n))
-    };
+    let rests = |p: &Promise| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
     let waits =
         |j: &&Arc<Job>| j.state == JobState::Queued && j.promise.as_ref().is_some_and(rests);
-    let resting: Vec<Arc<Job>> = e.state.jobs.values().filter(waits).cloned().collect();
+    let before = e.state.index.promised.range(..(end, JobId(0)));
+    let before = before.filter_map(|(_, id)| e.state.jobs.get(id));
+    let resting: Vec<Arc<Job>> = before.filter(waits).cloned().collect();
     for other in resting {
         let reason = "the time limit of what runs on its nodes was extended".to_string();
         e.emit(Some(&other.project), Event::PromiseDropped { job: other.id, reason });

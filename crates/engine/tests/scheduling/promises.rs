@@ -163,6 +163,24 @@ fn a_change_of_what_a_job_asks_for_drops_its_promise_and_a_new_one_follows() {
 }
 
 #[test]
+fn a_shorter_limit_of_what_runs_leaves_reserved_starts_alone_and_a_longer_one_moves_them() {
+    let mut w = World::new(1, 8);
+    let long = w.run(limited(1, 4, 240));
+    let short = w.run(limited(1, 4, 60));
+    let waits = w.submit(limited(1, 4, 30));
+    let (begins, n) = (w.now + Span::mins(60), w.log.len());
+    assert_eq!(promise(&w, waits).at, begins);
+    let update =
+        |job, mins| Command::UpdateJob { job, priority: None, time_limit: Some(Span::mins(mins)) };
+    w.ok(update(long, 120));
+    assert!(!w.since(n).any(|e| matches!(e, Event::PromiseDropped { .. })));
+    assert_eq!(promise(&w, waits).at, begins);
+    w.ok(update(short, 90));
+    assert!(w.since(n).any(|e| matches!(e, Event::PromiseDropped { job, .. } if *job == waits)));
+    assert_eq!(promise(&w, waits).at, begins + Span::mins(30));
+}
+
+#[test]
 fn a_held_or_cancelled_job_gives_its_promise_back() {
     let mut w = World::new(2, 8);
     let runs = w.run(limited(1, 8, 60));
