@@ -5,7 +5,9 @@ use crate::common;
 use common::{World, node, replay};
 use muster_engine::{Engine, Policy, State, current_step, rehearse};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::entity::Entity;
 use muster_model::event::Event;
+use muster_model::finding::{SeenFinding, Severity};
 use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepWord};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -437,14 +439,20 @@ fn people_write_about_an_incident_and_take_it_on() {
 
 #[test]
 fn an_incident_is_closed_with_everything_that_is_open_of_it() {
-    let mut w = World::new(32, 8);
+    let mut w = crate::health::able(32);
     let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
     assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
-    for i in 8..16 {
-        w.lose(&node(i));
+    let kinds = ["gpu-off-bus", "ecc-uncorrectable", "pcie-replay", "thermal", "nvlink-errors"];
+    let mut findings = Vec::new();
+    for kind in kinds {
+        for (i, gpu) in (0..8).flat_map(|i| (0..8).map(move |gpu| (i, gpu))) {
+            let entity = Entity::Gpu(node(i), gpu);
+            findings.push(SeenFinding::new(kind, entity, Severity::Degraded, w.now));
+        }
     }
-    w.sleep(Span::secs(5));
-    let id = w.engine.state().health.open_incidents().next().expect("a leaf is lost").id;
+    w.ok(Command::FindingsSeen { findings });
+    w.pass(Span::secs(2));
+    let id = w.engine.state().health.open_incidents().next().expect("they have one cause").id;
     for _ in 0..2 {
         w.ok(close(id));
         let health = &w.engine.state().health;
@@ -456,4 +464,25 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
         assert_eq!(notes, ["closed: planned work"]);
     }
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_incident_of_nodes_that_are_still_lost_is_not_closed() {
+    let mut w = World::new(32, 8);
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let id = w.engine.state().health.open_incidents().next().expect("a leaf is lost").id;
+    let close = || Command::CloseIncident { id, reason: "planned work".into() };
+    let n = w.log.len();
+    let e = w.send(close()).unwrap_err();
+    assert_eq!((e.code, w.log.len()), (RefusalCode::Conflict, n), "{e}");
+    assert!(e.message.contains("and 7 more is still lost"), "{e}");
+    assert_eq!(w.engine.state().health.incidents[&id].closed, None);
+    for i in 8..16 {
+        w.connect(i, 8, "boot", Vec::new());
+    }
+    w.ok(close());
+    assert!(w.engine.state().health.incidents[&id].closed.is_some());
 }

@@ -138,6 +138,7 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
     if known(e, id)?.closed.is_some() {
         return Ok(());
     }
+    refuse_unheard(e, id)?;
     let why = format!("closed with incident {id} by {by}: {reason}");
     let open = e.state.health.open().filter(|f| f.incident == Some(id));
     let open: Vec<u64> = open.map(|f| f.id).collect();
@@ -150,6 +151,27 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
         e.incident_over(id);
     }
     Ok(())
+}
+
+/// Nothing finds a node lost a second time while it stays away: of one that is closed nobody would
+/// hear any more.
+fn refuse_unheard(e: &Engine, id: u64) -> Result<(), Refusal> {
+    let lost = FailureMode::NODE_LOST.code();
+    let open = e.state.health.open().filter(|f| f.incident == Some(id) && f.seen.kind == lost);
+    let away: Vec<&NodeName> = open
+        .filter_map(|f| f.seen.entity.node())
+        .filter(|n| e.state.nodes.get(*n).is_some_and(|n| !n.reachable))
+        .collect();
+    let Some(first) = away.first() else { return Ok(()) };
+    let nodes = match away.len() - 1 {
+        0 => format!("node {first}"),
+        more => format!("node {first} and {more} more"),
+    };
+    Err(conflict(
+        format!("the heartbeat of {nodes} is still lost: incident {id} is not over"),
+        "it is closed when they connect again or are retired; a silence keeps its alert quiet \
+         until then",
+    ))
 }
 
 fn known(e: &Engine, id: u64) -> Result<&Arc<Incident>, Refusal> {
