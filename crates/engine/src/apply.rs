@@ -135,10 +135,12 @@ impl State {
                     }
                 })?;
                 // Where its node was not lost it was heard just now.
+                let heard = self.nodes.get(node).is_some_and(|n| n.reachable);
                 if let Some(job) = self.jobs.get_mut(&key.job)
                     && let Some(a) = &mut Arc::make_mut(job).attempt
                 {
-                    a.lost_at = a.lost_at.or(Some(r.at));
+                    let now = Some(r.at);
+                    a.lost_at = if heard { a.lost_at.max(now) } else { a.lost_at.or(now) };
                 }
             }
             Event::AttemptStarted { key, deadline } => self.job(r.seq, key.job, |j| {

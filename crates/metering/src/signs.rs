@@ -39,6 +39,10 @@ impl Signs {
                     None => self.gone.remove(node),
                 };
             }
+            // Another way to go: what was noted of ranks there before is not its sign.
+            Event::SlotLost { node, .. } => {
+                self.gone.remove(node);
+            }
             Event::FindingOpened { finding, .. } => {
                 self.found.insert(finding.id, finding.seen.first_seen.min(finding.opened_at));
                 if self.found.len() > KEPT {
@@ -49,12 +53,13 @@ impl Signs {
         }
     }
 
-    /// The first sign of what an attempt is stopped for, where there was one before.
-    pub(crate) fn behind(&self, reason: &StopReason) -> Option<Time> {
+    /// The first sign of what an attempt is stopped for, where there was one before. That of ranks of
+    /// which their node knew nothing is told once: it is of this attempt alone.
+    pub(crate) fn behind(&mut self, reason: &StopReason) -> Option<Time> {
         match reason {
             StopReason::NodeLost { node } => self.lost.get(node).copied(),
             StopReason::SlotFailed { node, end: SlotEnd::NodeFault { .. } } => {
-                self.gone.get(node).copied()
+                self.gone.remove(node)
             }
             StopReason::Sick { finding, .. } | StopReason::Hung { finding } => {
                 self.found.get(finding).copied()
