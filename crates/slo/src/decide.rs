@@ -79,7 +79,12 @@ pub fn decide(
         match before {
             None => out.push(Change::Raised(Box::new(next))),
             Some(old) => {
-                let same = Alert { changed_at: old.changed_at, ..next.clone() };
+                // Jobs come and go every minute: how many are affected is written with what else
+                // changes, and when the first or the last of them does.
+                let counted = (next.jobs == 0) != (old.jobs == 0);
+                let (jobs, gpus) =
+                    if counted { (next.jobs, next.gpus) } else { (old.jobs, old.gpus) };
+                let same = Alert { changed_at: old.changed_at, jobs, gpus, ..next.clone() };
                 if same != *old {
                     out.push(Change::Changed(Box::new(next)));
                 }

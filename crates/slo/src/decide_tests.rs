@@ -106,6 +106,27 @@ fn at(secs: u64) -> Time {
 }
 
 #[test]
+fn another_number_of_affected_jobs_alone_is_no_change() {
+    let mut w = World::new();
+    let hit = |jobs: u64| {
+        let affected = (0..jobs).map(|j| (JobId(j + 1), 8)).collect();
+        [Condition { affected, ..finding(1, "node:n1-1", Urgency::Ticket) }]
+    };
+    let counts = |w: &World| w.open.values().map(|a| (a.jobs, a.gpus)).collect::<Vec<_>>();
+    w.see(at(0), &hit(2));
+    assert_eq!(counts(&w), [(2, 16)]);
+    assert_eq!(w.see(at(1), &hit(3)), vec![]);
+    assert_eq!(w.see(at(2), &hit(1)), vec![]);
+    // It is written with what else changes, and when nobody is affected any more.
+    let worse = hit(3).map(|c| Condition { urgency: Urgency::Page, ..c });
+    assert_eq!(w.see(at(3), &worse).len(), 1);
+    assert_eq!(counts(&w), [(3, 24)]);
+    let nobody = hit(0).map(|c| Condition { urgency: Urgency::Page, ..c });
+    assert_eq!(w.see(at(4), &nobody).len(), 1);
+    assert_eq!(counts(&w), [(0, 0)]);
+}
+
+#[test]
 fn a_lost_leaf_is_one_page_with_its_64_nodes() {
     let mut w = World::new();
     let mut nodes: Vec<Condition> =
