@@ -486,13 +486,23 @@ impl Cycle<'_> {
         }
         let f = &self.c.fleet;
         let Some(kept) = f.kept.get(&job) else { return };
-        let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
+        let mut q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
         // Something was found on a node since it was kept: others do better, if they fit now.
         let doubtful = kept.nodes.iter().any(|ix| f.avoided.contains(ix));
         let sound = doubtful.then(|| place_sound(f, &q).ok()).flatten();
         if let Some(placed) = sound.or_else(|| place_on(f, &q, &kept.nodes).ok()) {
-            self.start(work, placed);
+            self.start(work.clone(), placed);
+            return;
         }
+        // Reserved starts of lower classes do not make it give way, so they do not stop it either.
+        q.who.above = f.overruled_by(work.priority);
+        if q.who.above.is_none() {
+            return;
+        }
+        let Ok(placed) = place_on(f, &q, &kept.nodes) else { return };
+        let nodes: Vec<u32> = placed.slots.iter().filter_map(|s| f.find(&s.node)).collect();
+        self.start(work.clone(), placed);
+        self.overrule(&work, &nodes);
     }
 
     pub(crate) fn strict_quota(&self, t: Turn) -> Option<usize> {
