@@ -156,8 +156,18 @@ impl Cycle<'_> {
             let mut q =
                 Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
             // It begins when the others are gone.
-            q.end = w.ends(self.now + self.policy.preemption.notice);
-            match self.cheapest_way(&w, &mut q) {
+            let gone = self.now + self.policy.preemption.notice;
+            q.end = w.ends(gone);
+            let mut found = self.cheapest_way(&w, &mut q);
+            // Some of what it needs comes later than that: it is booked for longer, so that it has to
+            // fit for longer.
+            let late = found.as_ref().filter(|room| room.anybody_leaves() && room.coming_by > gone);
+            if let Some(by) = late.map(|room| room.coming_by) {
+                q.end = w.ends(by);
+                q.who.above = None;
+                found = self.cheapest_way(&w, &mut q).filter(|room| room.coming_by <= by);
+            }
+            match found {
                 Some(room) if room.anybody_leaves() => self.claim(&w, room, &q),
                 found => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
