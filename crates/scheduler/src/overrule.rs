@@ -3,7 +3,7 @@
 
 use crate::fleet::Fleet;
 use crate::node::Entry;
-use crate::place::{Query, place};
+use crate::place::{Query, place, place_on};
 use crate::plan::Cycle;
 use crate::queue::Turn;
 use crate::timeline::{Later, earliest};
@@ -43,6 +43,18 @@ impl Cycle<'_> {
         self.start(work.clone(), placed);
         self.overrule(work, &nodes);
         true
+    }
+
+    /// The same on the nodes that are kept for it: reserved starts of lower classes do not make it
+    /// give them up, so they do not keep it from starting there.
+    pub(crate) fn overrule_on_kept(&mut self, work: &Arc<Work>, mut q: Query<'_>) {
+        let f = &self.c.fleet;
+        q.who.above = f.overruled_by(work.priority);
+        let Some(kept) = f.kept.get(&work.job).filter(|_| q.who.above.is_some()) else { return };
+        let Ok(placed) = place_on(f, &q, &kept.nodes) else { return };
+        let nodes: Vec<u32> = placed.slots.iter().filter_map(|s| f.find(&s.node)).collect();
+        self.start(work.clone(), placed);
+        self.overrule(work, &nodes);
     }
 
     /// The earliest start of a job, and whether it overrules somebody: only where it is earlier
@@ -86,6 +98,7 @@ impl Cycle<'_> {
             self.keep_nothing(t.job);
             self.out.promises.retain(|p| p.job != t.job);
             self.overruled.insert(t.job);
+            self.overruling.insert(by.job);
         }
     }
 
@@ -119,6 +132,14 @@ impl Cycle<'_> {
                 self.out.dropped.push((t.job, OVERRULED.to_string()));
             }
         }
+    }
+
+    /// Did the cycle decide anything by overruling somebody? What it only tried leaves no trace, and
+    /// would be tried again and again.
+    pub(crate) fn has_overruled(&self) -> bool {
+        let promised = |j: &JobId| self.out.promises.iter().any(|p| p.job == *j);
+        let took = |j: &JobId| self.started.contains(j) || promised(j);
+        !self.out.dropped.is_empty() || self.overruling.iter().any(took)
     }
 
     /// The start that was reserved for a job before this cycle, as far as the cycle touched it.

@@ -94,7 +94,8 @@ fn levels(d: &Demand) -> impl Iterator<Item = Level> {
 /// others begins: it goes where none does, if it can.
 pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
     // Reserved work is inside a window in any case.
-    if q.who.endless && q.who.tier != Tier::Reserved && !fleet.closed.is_empty() {
+    let limitless = q.who.endless && q.who.tier != Tier::Reserved;
+    if limitless && fleet.is_any_window_ahead(q.who, q.now) {
         let who = Asker { endless: false, ..q.who };
         let placed = place_preferred(fleet, &Query { who, ..q.clone() });
         if placed.is_ok() {

@@ -126,6 +126,8 @@ pub(crate) struct Cycle<'c> {
     pub(crate) gave_way: BTreeSet<JobId>,
     /// Jobs whose reserved start work of a higher class took.
     pub(crate) overruled: BTreeSet<JobId>,
+    /// The jobs that took it.
+    pub(crate) overruling: BTreeSet<JobId>,
     memo: Memo,
 }
 
@@ -151,6 +153,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         gathered: Vec::new(),
         gave_way: BTreeSet::new(),
         overruled: BTreeSet::new(),
+        overruling: BTreeSet::new(),
         memo: Memo::default(),
     };
     if let Some(edge) = cycle.c.fleet.pass_edges(now)
@@ -175,7 +178,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     cycle.undo();
     // What they gave up is free once their new promise is in the log.
     let gave_way = cycle.out.promises.iter().any(|p| cycle.gave_way.contains(&p.job));
-    cycle.out.more |= cycle.let_go || gave_way || !cycle.overruled.is_empty();
+    cycle.out.more |= cycle.let_go || gave_way || cycle.has_overruled();
     cycle.out
 }
 
@@ -486,23 +489,15 @@ impl Cycle<'_> {
         }
         let f = &self.c.fleet;
         let Some(kept) = f.kept.get(&job) else { return };
-        let mut q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
+        let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
         // Something was found on a node since it was kept: others do better, if they fit now.
         let doubtful = kept.nodes.iter().any(|ix| f.avoided.contains(ix));
         let sound = doubtful.then(|| place_sound(f, &q).ok()).flatten();
         if let Some(placed) = sound.or_else(|| place_on(f, &q, &kept.nodes).ok()) {
             self.start(work.clone(), placed);
-            return;
+        } else {
+            self.overrule_on_kept(&work, q);
         }
-        // Reserved starts of lower classes do not make it give way, so they do not stop it either.
-        q.who.above = f.overruled_by(work.priority);
-        if q.who.above.is_none() {
-            return;
-        }
-        let Ok(placed) = place_on(f, &q, &kept.nodes) else { return };
-        let nodes: Vec<u32> = placed.slots.iter().filter_map(|s| f.find(&s.node)).collect();
-        self.start(work.clone(), placed);
-        self.overrule(&work, &nodes);
     }
 
     pub(crate) fn strict_quota(&self, t: Turn) -> Option<usize> {

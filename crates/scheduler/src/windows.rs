@@ -92,6 +92,16 @@ impl Fleet {
         r.projects.contains(who.project) || (r.lend && who.tier == Tier::Spot)
     }
 
+    /// Does a window still begin somewhere that stops work of an asker who has no limit?
+    pub(crate) fn is_any_window_ahead(&self, who: Asker<'_>, now: Time) -> bool {
+        self.closed.iter().any(|c| {
+            let r = &c.reservation;
+            let ahead = |(start, _): (Time, Time)| start > now || r.every.is_some();
+            let stops = r.overrun == Overrun::Stop && !Fleet::admits(r, who);
+            stops && !c.nodes.is_empty() && r.window(now).is_some_and(ahead)
+        })
+    }
+
     /// Times in which a node is closed to the asker, from `now` on.
     pub(crate) fn closed_times(&self, e: &Entry, who: Asker<'_>, now: Time) -> Vec<(Time, Time)> {
         let mut out = Vec::new();
