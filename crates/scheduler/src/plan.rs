@@ -205,10 +205,7 @@ impl Cycle<'_> {
             if self.full() {
                 return;
             }
-            if self.started.contains(&t.job) {
-                continue;
-            }
-            if behind.contains(&t.job) {
+            if self.started.contains(&t.job) || behind.contains(&t.job) {
                 continue;
             }
             let stands = self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.is_broken(t.job);
