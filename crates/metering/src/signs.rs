@@ -53,8 +53,8 @@ impl Signs {
         }
     }
 
-    /// The first sign of what an attempt is stopped for, where there was one before. That of ranks of
-    /// which their node knew nothing is told once: it is of this attempt alone.
+    /// The first sign of what an attempt is stopped for, where there was one before. That of ranks
+    /// of which their node knew nothing is used once: it is of this attempt alone.
     pub(crate) fn behind(&mut self, reason: &StopReason) -> Option<Time> {
         match reason {
             StopReason::NodeLost { node } => self.lost.get(node).copied(),

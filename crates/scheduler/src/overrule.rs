@@ -134,8 +134,8 @@ impl Cycle<'_> {
         }
     }
 
-    /// Did the cycle decide anything by overruling somebody? What it only tried leaves no trace, and
-    /// would be tried again and again.
+    /// Did the cycle decide anything by overruling somebody? What it only tried leaves no trace,
+    /// and would be tried again and again.
     pub(crate) fn has_overruled(&self) -> bool {
         let promised = |j: &JobId| self.out.promises.iter().any(|p| p.job == *j);
         let took = |j: &JobId| self.started.contains(j) || promised(j);

@@ -159,8 +159,8 @@ impl Cycle<'_> {
             let gone = self.now + self.policy.preemption.notice;
             q.end = w.ends(gone);
             let mut found = self.cheapest_way(&w, &mut q);
-            // Some of what it needs comes later than that: it is booked for longer, so that it has to
-            // fit for longer.
+            // Some of what it needs comes later than that: it is booked for longer, so that it has
+            // to fit for longer.
             let late = found.as_ref().filter(|room| room.anybody_leaves() && room.coming_by > gone);
             if let Some(by) = late.map(|room| room.coming_by) {
                 q.end = w.ends(by);

@@ -64,8 +64,8 @@ pub struct Fence {
     pub until: Option<Timestamp>,
 }
 
-/// The fence that a job waits for; none where nothing of it is lost, or where it ends and has no
-/// checkpoint directory to which its ranks could still write.
+/// The fence that a job waits for; none where nothing of it is lost, or where it ends, its ranks do
+/// so by themselves, and it has no checkpoint directory to which they could still write.
 #[must_use]
 pub fn fence(job: &Job, now: Time) -> Option<Fence> {
     let a = job.attempt.as_ref()?;

@@ -409,7 +409,7 @@ pub(super) fn report(
                 e.settle_job(key.job);
             }
         }
-        // The agent of another directory took them over: what it says of their end counts from now on.
+        // The agent of another directory took them over: from now on its word of their end counts.
         (Observed::Running, Standing::Live(SlotState::Running))
             if is_started_elsewhere(&e.state, node, key) =>
         {

@@ -45,8 +45,8 @@ impl StopReason {
 
 impl FenceEnd {
     /// What an attempt that lost nodes waits for; none where nothing is waited for any more. A job
-    /// that ends waits for a time only where its ranks could still write to its checkpoint directory,
-    /// and for ranks that no time ends like any other.
+    /// that ends waits for a time only where its ranks could still write to its checkpoint
+    /// directory, and for ranks that no time ends like any other.
     #[must_use]
     pub fn of(
         spec: &JobSpec,
