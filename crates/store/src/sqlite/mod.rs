@@ -506,14 +506,15 @@ impl Store for SqliteStore {
         Ok(header)
     }
 
-    fn begin_load(&mut self, what: &str) -> Result<(), StoreError> {
+    fn begin_load(&mut self, what: &str) -> Result<Option<String>, StoreError> {
         let tx = self.begin()?;
-        walk::begin_load(&mut Db(&tx), what)?;
-        tx.commit().map_err(fail_commit)
+        let before = walk::begin_load(&mut Db(&tx), what)?;
+        tx.commit().map_err(fail_commit)?;
+        Ok(before)
     }
 
-    fn cancel_load(&mut self) -> Result<(), StoreError> {
-        Db(&self.conn).set_loading(None)
+    fn cancel_load(&mut self, before: Option<&str>) -> Result<(), StoreError> {
+        Db(&self.conn).set_loading(before)
     }
 
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
