@@ -78,9 +78,11 @@ pub enum NoHistory {
     #[error("the history of metrics is being opened")]
     Opening,
     /// The answer would need too much of them.
-    #[error("{bytes} bytes would be read for this, more than the {most} that one answer may take")]
+    #[error(
+        "at least {bytes} bytes would be read for this, more than the {most} that one answer may take"
+    )]
     TooMuch {
-        /// What would be read.
+        /// What would be read, as far as it was counted.
         bytes: u64,
         /// What may be.
         most: u64,
@@ -228,7 +230,7 @@ impl History {
         max_points: usize,
         most: u64,
     ) -> Result<Points, NoHistory> {
-        let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points))?;
+        let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points, most))?;
         let bytes = plan.bytes();
         if bytes > most {
             return Err(NoHistory::TooMuch { bytes, most });
