@@ -213,9 +213,12 @@ async fn follow(app: App, caller: Caller, filter: EventFilter, from: Place) -> R
     Ok(response.into_response())
 }
 
-/// Is the token still good?
+/// Are the token and the session still good?
 pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
     let now = app.brain().now();
+    if caller.session_ended(now) {
+        return false;
+    }
     app.brain().read(|s| {
         s.tokens.get(&caller.token).is_some_and(|t| t.expires_at.is_none_or(|at| at > now))
     })
@@ -281,7 +284,7 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
         }
         let end = *told.borrow_and_update();
         if !still_valid(&app, &caller) {
-            return outlet.end(": this token has expired or was revoked\n\n".into());
+            return outlet.end(": this token or session has expired, or was revoked\n\n".into());
         }
         if from.after < end {
             // A failure ends the stream; the reader comes back with its last id and is told why.

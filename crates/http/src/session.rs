@@ -22,7 +22,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) struct Shown<'a> {
     /// Public part of the token that it stands for.
     pub(crate) token: &'a str,
-    until: Time,
+    pub(crate) until: Time,
     proof: &'a str,
 }
 
@@ -84,6 +84,11 @@ pub(crate) fn not_own() -> Failure {
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/session", tag = "site",
     responses((status = 200, description = "Who logged in, with the cookie.", body = muster_api::WhoAmI))))]
 pub(crate) async fn begin(State(app): State<App>, caller: Caller) -> Reply {
+    // Whoever has a copy of a cookie would otherwise be let in for ever.
+    if caller.session_until.is_some() {
+        return Err(Failure::unauthenticated("a session begins with a token, not with a session")
+            .hint("send the token as `Authorization: Bearer TOKEN`"));
+    }
     let hash = app.brain().read(|s| s.tokens.get(&caller.token).map(|t| t.hash.clone()));
     let hash = hash.ok_or_else(|| Failure::unauthenticated("this token was revoked"))?;
     let until = app.brain().now() + LONGEST;

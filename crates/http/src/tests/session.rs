@@ -100,3 +100,17 @@ async fn a_session_is_ended_and_under_tls_never_shown_without() {
     assert!(ended.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(s.post("", "/v1/session", &Value::Null).await.status, 401);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_renew_itself() {
+    let s = site().await;
+    let (cookie, _) = login(&s, &s.user).await;
+    let refused = by_cookie(&s, &cookie, "POST", "/v1/session", &[CONSOLE]).await;
+    assert_eq!((refused.status.as_u16(), refused.error().as_str()), (401, "unauthenticated"));
+    assert_eq!(refused.header("set-cookie"), "");
+    assert!(String::from_utf8_lossy(&refused.body).contains("Authorization"), "{:?}", refused.body);
+    // Who has the token begins another one, whatever cookie comes with it.
+    let both = [("cookie", cookie.as_str())];
+    let again = s.call(&s.user, "POST", "/v1/session", &Value::Null, &both).await;
+    assert_eq!(again.status, 200, "{:?}", again.body);
+}
