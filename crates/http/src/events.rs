@@ -19,6 +19,7 @@ use muster_model::{Record, Seq};
 use muster_server::brain::BrainError;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Records read from the log at a time.
 pub(super) const BATCH: usize = 512;
@@ -270,6 +271,9 @@ async fn batch(
 async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place, outlet: Outlet) {
     let (mut told, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
+    let keep_alive = app.config().keep_alive;
+    // Not since the log moved: where a filter lets nothing through, the reader still hears of us.
+    let mut last_sent = Instant::now();
     loop {
         match sent {
             Ok(()) => {}
@@ -293,6 +297,11 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
             from = Place { after: batch.upto, named: true };
             if !batch.text.is_empty() {
                 sent = outlet.send(batch.text.clone()).await;
+                last_sent = Instant::now();
+            } else if last_sent.elapsed() >= keep_alive {
+                let place = caller.position(&app, from.after);
+                sent = outlet.send(Bytes::from(format!(": still here, at {place}\n\n"))).await;
+                last_sent = Instant::now();
             }
             if moved {
                 continue;
@@ -300,8 +309,9 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
         }
         tokio::select! {
             changed = told.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(app.config().keep_alive) => {
+            () = tokio::time::sleep(keep_alive.saturating_sub(last_sent.elapsed())) => {
                 sent = outlet.send(Bytes::from_static(b": still here\n\n")).await;
+                last_sent = Instant::now();
             }
             () = outlet.closed() => return,
         }
