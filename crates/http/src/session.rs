@@ -46,7 +46,11 @@ pub(crate) fn shown<'a>(app: &App, headers: &'a HeaderMap) -> Option<Shown<'a>> 
     if !headers.contains_key(header::COOKIE) {
         return None;
     }
-    cookie(headers, &app.sealer().session_name()).and_then(Shown::parse)
+    cookie(headers, &session_name(app)).and_then(Shown::parse)
+}
+
+fn session_name(app: &App) -> String {
+    app.sealer().session_name(app.config().https)
 }
 
 /// The value of the cookie of this name.
@@ -108,7 +112,8 @@ pub(crate) async fn end(State(app): State<App>, caller: Caller) -> Reply {
 
 /// The answer with the cookie. No script can read it, and no other site makes a browser send it.
 fn with_cookie(app: &App, mut response: Response, value: &str, more: &str) -> Reply {
-    let name = app.sealer().session_name();
+    let name = session_name(app);
+    // The prefix of its name takes `Secure`, `Path=/` and no `Domain`.
     let secure = if app.config().https { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");
     let text = HeaderValue::try_from(text).map_err(|_| Failure::internal())?;

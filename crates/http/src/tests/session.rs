@@ -92,7 +92,10 @@ async fn a_cookie_that_was_changed_is_of_no_use() {
 async fn a_session_is_ended_and_under_tls_never_shown_without() {
     let s = site_with(HttpConfig { https: true, ..patient() }).await;
     let (cookie, got) = login(&s, &s.user).await;
-    assert!(got.header("set-cookie").contains("; Secure"), "{}", got.header("set-cookie"));
+    let set = got.header("set-cookie");
+    assert!(set.contains("; Secure") && set.contains("; Path=/;"), "{set}");
+    assert!(set.starts_with("__Host-muster_session_") && !set.contains("Domain"), "{set}");
+    assert_eq!(by_cookie(&s, &cookie, "GET", "/v1/whoami", &[]).await.status, 200);
     let refused = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[]).await;
     assert_eq!(refused.status, 403, "another page cannot log anybody out");
     let ended = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[CONSOLE]).await;
