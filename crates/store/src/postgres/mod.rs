@@ -656,7 +656,7 @@ impl Store for PostgresStore {
         }
         let head = self.with(|c| Db(c).head_row())?;
         match &mut self.kept {
-            Some(kept) => kept.keep(head.seq, head.chain),
+            Some(kept) => kept.keep_unless_ahead(head.seq, head.chain),
             None => Ok(()),
         }
     }

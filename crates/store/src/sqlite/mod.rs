@@ -7,7 +7,7 @@ mod schema;
 use crate::chain::{Link, linked};
 use crate::error::db_int;
 use crate::files::parent;
-use crate::kept::{self, Kept, KeptHead};
+use crate::kept::{self, KeptHead};
 use crate::walk::{self, Fill, Rows};
 use crate::{
     AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
@@ -561,12 +561,7 @@ impl Store for SqliteStore {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))
             .map_err(fail)?;
         let head = Db(&self.conn).head_row()?;
-        // What is kept stays where it says more: it is then all that shows a loss.
-        let behind =
-            |kept: Kept| kept.seq < head.seq || (kept.seq == head.seq && kept.chain == head.chain);
-        if self.kept.read()?.is_none_or(behind) {
-            self.kept.keep(head.seq, head.chain)?;
-        }
+        self.kept.keep_unless_ahead(head.seq, head.chain)?;
         if busy {
             return Err(StoreError::Unavailable {
                 detail: "another process holds the file, so its `-wal` file is still needed".into(),
