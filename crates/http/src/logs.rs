@@ -180,8 +180,8 @@ async fn produce(
     }
 }
 
-/// Waits for the log to move, or for the caller's token or session to end. False when there is nobody left
-/// to wait for.
+/// Waits for the log to move, or for the caller's token or session to end. False when there is
+/// nobody left to wait for.
 async fn wait(
     app: &App,
     caller: &Caller,
