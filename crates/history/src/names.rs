@@ -28,6 +28,9 @@ pub struct SeriesKey {
 
 /// Longer names are not kept.
 const MOST_NAME: usize = 1024;
+/// Series of one node: 64 metrics of 64 GPUs, and those of the host. A node that names ever new
+/// metrics takes no place from the others.
+const MOST_OF_NODE: usize = 64 * 64 + 512;
 /// Length and checksum.
 const HEAD: usize = 8;
 const NO_GPU: u32 = u32::MAX;
@@ -216,6 +219,11 @@ impl Names {
         if self.names.len() >= most || self.next == u32::MAX {
             return Err(HistoryError::TooManySeries(self.names.len()));
         }
+        let of_node = self.nodes.numbers.get(node).and_then(|n| self.by_node.get(n));
+        let of_node = of_node.map_or(0, Vec::len);
+        if of_node >= MOST_OF_NODE {
+            return Err(HistoryError::TooManySeries(of_node));
+        }
         let id = SeriesId(self.next);
         let record = record(id.0, node, gpu, metric);
         if let Err(e) = self.file.write_all(&record) {
@@ -265,6 +273,13 @@ mod tests {
         names.begin_after(0);
         assert_eq!(names.id("n2", None, "load", 10).unwrap(), SeriesId(512));
         assert!(matches!(names.id("n3", None, "x", 3), Err(HistoryError::TooManySeries(3))));
+        for i in 0..u32::try_from(MOST_OF_NODE).unwrap() {
+            names.note(SeriesId(10_000 + i), "n4", Some(i), "x");
+        }
+        let refused = names.id("n4", None, "y", usize::MAX);
+        assert!(matches!(refused, Err(HistoryError::TooManySeries(MOST_OF_NODE))));
+        assert!(names.id("n4", Some(7), "x", usize::MAX).is_ok(), "what it has goes on");
+        names.id("n5", None, "y", usize::MAX).unwrap();
         let long = "x".repeat(MOST_NAME + 1);
         assert!(matches!(names.id("n3", None, &long, 9), Err(HistoryError::LongName(_))));
     }

@@ -108,7 +108,14 @@ pub struct Plan {
     single: bool,
 }
 
-pub(crate) fn plan(store: &Store, wants: Vec<Want>, from: i64, to: i64, max_points: usize) -> Plan {
+pub(crate) fn plan(
+    store: &Store,
+    wants: Vec<Want>,
+    from: i64,
+    to: i64,
+    max_points: usize,
+    most: u64,
+) -> Plan {
     let tiers: Vec<Tier> = store.tiers.iter().map(|t| t.tier).collect();
     let files = &store.tiers[choose(&tiers, store.newest, from, to, max_points)];
     let tier = files.tier;
@@ -119,13 +126,19 @@ pub(crate) fn plan(store: &Store, wants: Vec<Want>, from: i64, to: i64, max_poin
         shards.entry(shard).or_default().push((index, i));
     }
     let (first, last) = (tier.slot(bins.from), tier.slot(bins.end().saturating_sub(1)));
-    let mut blocks = Vec::new();
+    let (mut blocks, mut bytes) = (Vec::new(), 0_u64);
     // A block may reach over the end of its file's time.
     let early = tier.bucket(first.saturating_sub(i64::from(tier.block)));
     for segment in files.segments.range(early..=tier.bucket(last)).map(|(_, s)| s) {
         for shard in shards.keys() {
+            // Nobody reads it then: the rest need not be looked for.
+            if bytes > most {
+                break;
+            }
+            let at = blocks.len();
             let found = segment.blocks(*shard, first, last.saturating_add(1));
             blocks.extend(found.map(|b| (segment.file().clone(), *shard, b)));
+            bytes += size(&blocks[at..]);
         }
     }
     let lines = wants.iter().map(|w| w.line + 1).max().unwrap_or(0);
@@ -151,6 +164,10 @@ pub(crate) fn plan(store: &Store, wants: Vec<Want>, from: i64, to: i64, max_poin
     plan
 }
 
+fn size(blocks: &[(Arc<File>, u32, BlockRef)]) -> u64 {
+    blocks.iter().map(|(_, _, b)| u64::from(b.len)).sum()
+}
+
 impl Plan {
     /// The lines whose cells are put together.
     fn add(&mut self, want: usize, slot: i64, cell: &Cell) {
@@ -167,7 +184,7 @@ impl Plan {
     /// Bytes that will be read.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.blocks.iter().map(|(_, _, b)| u64::from(b.len)).sum()
+        size(&self.blocks)
     }
 
     /// Reads the blocks. One that is damaged is left out and counted.

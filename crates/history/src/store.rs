@@ -333,10 +333,10 @@ impl Store {
     }
 
     /// What to read for an answer: the tier, its blocks, and what is in memory. Reading them needs no
-    /// lock on the store.
+    /// lock on the store. One that needs more than `most` bytes is not whole, and not to be read.
     #[must_use]
-    pub fn plan(&self, wants: Vec<Want>, from: i64, to: i64, max_points: usize) -> Plan {
-        query::plan(self, wants, from, to, max_points)
+    pub fn plan(&self, wants: Vec<Want>, from: i64, to: i64, max_points: usize, most: u64) -> Plan {
+        query::plan(self, wants, from, to, max_points, most)
     }
 
     /// The points of some series from `from` to `to`, at most so many of each.
@@ -344,7 +344,7 @@ impl Store {
     pub fn query(&self, series: &[SeriesId], from: i64, to: i64, max_points: usize) -> Points {
         let whole = |(line, id): (usize, &SeriesId)| Want::whole(*id, line);
         let wants = series.iter().enumerate().map(whole).collect();
-        self.plan(wants, from, to, max_points).read()
+        self.plan(wants, from, to, max_points, u64::MAX).read()
     }
 }
 

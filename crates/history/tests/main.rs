@@ -211,12 +211,12 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_told_and_lines_are_put_toget
         until: START + 300_000,
     };
     let to = START + 600_000;
-    let points = store.plan(vec![want(&ids[1], 0)], START, to, 600).read();
+    let points = store.plan(vec![want(&ids[1], 0)], START, to, 600, u64::MAX).read();
     let found: Vec<usize> =
         points.lines[0].iter().enumerate().filter(|(_, c)| !c.is_gap()).map(|(i, _)| i).collect();
     assert_eq!((found.first(), found.last()), (Some(&1), Some(&29)));
     let together = ids.iter().map(|id| want(id, 0)).collect();
-    let points = store.plan(together, START, to, 600).read();
+    let points = store.plan(together, START, to, 600, u64::MAX).read();
     let cell = points.lines[0][10];
     assert_eq!((cell.min, cell.mean(), cell.max, cell.count), (0.0, Some(10.0), 20.0, 3));
 }

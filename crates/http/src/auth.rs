@@ -29,6 +29,8 @@ pub(crate) struct Caller {
     /// Public part of the token.
     pub(crate) token: String,
     pub(crate) expires_at: Option<Time>,
+    /// When the session ends; none for who shows the token itself.
+    pub(crate) session_until: Option<Time>,
 }
 
 impl FromRequestParts<App> for Caller {
@@ -131,7 +133,11 @@ fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
         };
         let actor =
             Actor { name: format!("user:{}", t.name), role: *role, project: project.clone() };
-        Ok(Caller { actor, token: id.to_owned(), expires_at: t.expires_at })
+        let session_until = match &credential {
+            Credential::Token(_) => None,
+            Credential::Session(s) => Some(s.until),
+        };
+        Ok(Caller { actor, token: id.to_owned(), expires_at: t.expires_at, session_until })
     })
 }
 
@@ -146,6 +152,16 @@ fn word(role: Role) -> &'static str {
 }
 
 impl Caller {
+    /// When the caller is let in no longer: the end of the token, or of the session before it.
+    pub(crate) fn ends_at(&self) -> Option<Time> {
+        self.expires_at.into_iter().chain(self.session_until).min()
+    }
+
+    /// Is the session over? Who shows the token itself has none.
+    pub(crate) fn session_ended(&self, now: Time) -> bool {
+        self.session_until.is_some_and(|until| until <= now)
+    }
+
     /// At least this role.
     pub(crate) fn at_least(&self, role: Role) -> Reply<()> {
         if self.actor.role >= role {

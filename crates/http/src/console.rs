@@ -264,6 +264,7 @@ mod tests {
             },
             token: String::new(),
             expires_at: None,
+            session_until: None,
         };
         let own = |project| s.brain.read(|st| own_gpus(st, &who(project), &node));
         let mut durable = s.brain.watch();

@@ -19,6 +19,7 @@ use muster_model::{Record, Seq};
 use muster_server::brain::BrainError;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Records read from the log at a time.
 pub(super) const BATCH: usize = 512;
@@ -213,9 +214,12 @@ async fn follow(app: App, caller: Caller, filter: EventFilter, from: Place) -> R
     Ok(response.into_response())
 }
 
-/// Is the token still good?
+/// Are the token and the session still good?
 pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
     let now = app.brain().now();
+    if caller.session_ended(now) {
+        return false;
+    }
     app.brain().read(|s| {
         s.tokens.get(&caller.token).is_some_and(|t| t.expires_at.is_none_or(|at| at > now))
     })
@@ -267,6 +271,9 @@ async fn batch(
 async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place, outlet: Outlet) {
     let (mut told, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
+    let keep_alive = app.config().keep_alive;
+    // Not since the log moved: where a filter lets nothing through, the reader still hears of us.
+    let mut last_sent = Instant::now();
     loop {
         match sent {
             Ok(()) => {}
@@ -281,7 +288,7 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
         }
         let end = *told.borrow_and_update();
         if !still_valid(&app, &caller) {
-            return outlet.end(": this token has expired or was revoked\n\n".into());
+            return outlet.end(": this token or session has expired, or was revoked\n\n".into());
         }
         if from.after < end {
             // A failure ends the stream; the reader comes back with its last id and is told why.
@@ -290,6 +297,11 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
             from = Place { after: batch.upto, named: true };
             if !batch.text.is_empty() {
                 sent = outlet.send(batch.text.clone()).await;
+                last_sent = Instant::now();
+            } else if last_sent.elapsed() >= keep_alive {
+                let place = caller.position(&app, from.after);
+                sent = outlet.send(Bytes::from(format!(": still here, at {place}\n\n"))).await;
+                last_sent = Instant::now();
             }
             if moved {
                 continue;
@@ -297,8 +309,9 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
         }
         tokio::select! {
             changed = told.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(app.config().keep_alive) => {
+            () = tokio::time::sleep(keep_alive.saturating_sub(last_sent.elapsed())) => {
                 sent = outlet.send(Bytes::from_static(b": still here\n\n")).await;
+                last_sent = Instant::now();
             }
             () = outlet.closed() => return,
         }

@@ -23,8 +23,12 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let name = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = app.traces().request(&request, name);
     let from = super::extract::address(request.extensions());
+    let api = request.uri().path().starts_with("/v1/");
     let mut response = handle(&app, name, request, next).instrument(span.clone()).await;
     secure(response.headers_mut(), app.config().https);
+    if api {
+        keep_private(response.headers_mut());
+    }
     let route = name;
     let status = response.status();
     app.traces().answered(&span, status.as_u16());
@@ -53,6 +57,13 @@ fn secure(headers: &mut HeaderMap, https: bool) {
         let year = HeaderValue::from_static("max-age=31536000");
         headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
     }
+}
+
+/// What the API says is for who asked, with that token and at that moment: nobody on the way keeps
+/// it. Where an answer says something else about this, that stands.
+fn keep_private(headers: &mut HeaderMap) {
+    let never = HeaderValue::from_static("private, no-store");
+    headers.entry(header::CACHE_CONTROL).or_insert(never);
 }
 
 async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Response {

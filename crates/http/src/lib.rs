@@ -109,7 +109,8 @@ pub struct HttpConfig {
     pub stream_bytes: usize,
     /// The same of all event streams of one token.
     pub stream_bytes_per_token: usize,
-    /// Whether the API is served over TLS: browsers are then told to come back no other way.
+    /// Whether browsers reach the API over TLS, also that of a proxy: they are then told to come back
+    /// no other way.
     pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,

@@ -117,6 +117,9 @@ struct Standing {
 
 fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<Standing> {
     let now = app.brain().now();
+    if caller.session_ended(now) {
+        return None;
+    }
     app.brain().read(|s| {
         // A token that has expired since ends what it began to follow.
         let token = s.tokens.get(&caller.token)?;
@@ -177,8 +180,8 @@ async fn produce(
     }
 }
 
-/// Waits for the log to move, or for the caller's token to expire. False when there is nobody left
-/// to wait for.
+/// Waits for the log to move, or for the caller's token or session to end. False when there is
+/// nobody left to wait for.
 async fn wait(
     app: &App,
     caller: &Caller,
@@ -186,7 +189,7 @@ async fn wait(
     out: &Out,
 ) -> bool {
     let expires = async {
-        match caller.expires_at {
+        match caller.ends_at() {
             Some(at) => {
                 let left = at.since(app.brain().now()).0;
                 // Clocks and timers round: a moment later it has expired for certain.

@@ -54,10 +54,12 @@ impl Sealer {
         URL_SAFE_NO_PAD.encode(c.sign())
     }
 
-    /// The name of this site's cookie: browsers keep those of all ports of a machine together.
-    pub(crate) fn session_name(&self) -> String {
+    /// The name of this site's cookie: browsers keep those of all ports of a machine together. Over
+    /// TLS its prefix makes them refuse one that another host of the domain, or plain HTTP, set.
+    pub(crate) fn session_name(&self, https: bool) -> String {
         let mark = URL_SAFE_NO_PAD.encode(&hmac::sign(&self.session, b"name").as_ref()[..6]);
-        format!("muster_session_{mark}")
+        let prefix = if https { "__Host-" } else { "" };
+        format!("{prefix}muster_session_{mark}")
     }
 
     fn tag(&self, project: &ProjectName, seq: [u8; 8]) -> [u8; 8] {

@@ -22,7 +22,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) struct Shown<'a> {
     /// Public part of the token that it stands for.
     pub(crate) token: &'a str,
-    until: Time,
+    pub(crate) until: Time,
     proof: &'a str,
 }
 
@@ -46,7 +46,11 @@ pub(crate) fn shown<'a>(app: &App, headers: &'a HeaderMap) -> Option<Shown<'a>> 
     if !headers.contains_key(header::COOKIE) {
         return None;
     }
-    cookie(headers, &app.sealer().session_name()).and_then(Shown::parse)
+    cookie(headers, &session_name(app)).and_then(Shown::parse)
+}
+
+fn session_name(app: &App) -> String {
+    app.sealer().session_name(app.config().https)
 }
 
 /// The value of the cookie of this name.
@@ -84,6 +88,11 @@ pub(crate) fn not_own() -> Failure {
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/session", tag = "site",
     responses((status = 200, description = "Who logged in, with the cookie.", body = muster_api::WhoAmI))))]
 pub(crate) async fn begin(State(app): State<App>, caller: Caller) -> Reply {
+    // Whoever has a copy of a cookie would otherwise be let in for ever.
+    if caller.session_until.is_some() {
+        return Err(Failure::unauthenticated("a session begins with a token, not with a session")
+            .hint("send the token as `Authorization: Bearer TOKEN`"));
+    }
     let hash = app.brain().read(|s| s.tokens.get(&caller.token).map(|t| t.hash.clone()));
     let hash = hash.ok_or_else(|| Failure::unauthenticated("this token was revoked"))?;
     let until = app.brain().now() + LONGEST;
@@ -103,7 +112,8 @@ pub(crate) async fn end(State(app): State<App>, caller: Caller) -> Reply {
 
 /// The answer with the cookie. No script can read it, and no other site makes a browser send it.
 fn with_cookie(app: &App, mut response: Response, value: &str, more: &str) -> Reply {
-    let name = app.sealer().session_name();
+    let name = session_name(app);
+    // The prefix of its name takes `Secure`, `Path=/` and no `Domain`.
     let secure = if app.config().https { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");
     let text = HeaderValue::try_from(text).map_err(|_| Failure::internal())?;

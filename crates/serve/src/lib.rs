@@ -341,7 +341,7 @@ impl Server {
                 StoreUrl::Postgres(_) => "postgres".into(),
             },
             started_at: clock(),
-            https: config.tls.is_some(),
+            https: config.tls.is_some() || is_https(config.public_url.as_deref()),
             fabric_file: Some(dir.join("fabric.json")),
             brand: Arc::new(config.brand),
             traces: config.traces,
@@ -624,6 +624,12 @@ impl From<Refusal> for ServeError {
     fn from(r: Refusal) -> ServeError {
         ServeError::Setup(r.message)
     }
+}
+
+/// Do people reach the console over TLS, be it that of a proxy?
+fn is_https(public_url: Option<&str>) -> bool {
+    let scheme = public_url.and_then(|url| url.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|s| s.eq_ignore_ascii_case("https"))
 }
 
 /// When the first of the server's own certificates ends: that which signs nodes', or that of the API.

@@ -134,3 +134,9 @@ async fn a_clean_stop_writes_the_newest_metrics() {
     let bytes: u64 = files.map(|f| f.unwrap().metadata().unwrap().len()).sum();
     assert!(bytes > 0, "what was in memory only is in a file");
 }
+
+#[test]
+fn a_proxy_with_tls_counts_as_tls() {
+    assert!(is_https(Some("https://muster.example")) && is_https(Some("HTTPS://muster.example/")));
+    assert!(!is_https(Some("http://https.example")) && !is_https(Some("https")) && !is_https(None));
+}

@@ -132,6 +132,16 @@ impl KeptHead {
         sync_parent(&self.path)
     }
 
+    /// The same at a clean stop. What is kept stays where it says more than the log: it is then all
+    /// that shows a loss.
+    pub(crate) fn keep_unless_ahead(&mut self, seq: Seq, chain: Link) -> Result<(), StoreError> {
+        let follows = |kept: Kept| kept.seq < seq || kept == Kept { seq, chain };
+        match self.read()?.is_none_or(follows) {
+            true => self.keep(seq, chain),
+            false => Ok(()),
+        }
+    }
+
     /// Before the log is replaced: a crash in between leaves no word about the old one.
     pub(crate) fn forget(&mut self) -> Result<(), StoreError> {
         self.file = None;

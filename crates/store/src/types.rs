@@ -267,11 +267,13 @@ pub trait Store: Send {
 
     /// Notes in an empty store that `what` is about to be loaded into it. Until [`Store::load`] is
     /// through, or [`Store::cancel_load`], [`Store::verify_head`] and a check say so: a store whose
-    /// restore was killed must not be taken for a new site.
-    fn begin_load(&mut self, what: &str) -> Result<(), StoreError>;
+    /// restore was killed must not be taken for a new site. Says what an earlier one that did not
+    /// come to its end noted.
+    fn begin_load(&mut self, what: &str) -> Result<Option<String>, StoreError>;
 
-    /// Nothing was loaded and nobody is about to.
-    fn cancel_load(&mut self) -> Result<(), StoreError>;
+    /// Nothing was loaded and nobody is about to; `before` is what [`Store::begin_load`] said, and
+    /// is noted again.
+    fn cancel_load(&mut self, before: Option<&str>) -> Result<(), StoreError>;
 
     /// The last entry of the backup this store was restored from, until that is cleared.
     fn restored(&mut self) -> Result<Option<Seq>, StoreError>;

@@ -651,13 +651,21 @@ fn a_load_that_was_killed_is_noticed_until_it_is_done_again(site: &Site) {
     assert_eq!(problems, [unfinished.to_string()]);
     assert!(t.accept_loss().is_err(), "nothing was lost, it was never there");
     drop(t);
+    // A second one that fails does not make a new site of it.
+    let bad = site.dir.path().join("bad");
+    std::fs::write(&bad, "{}\n").unwrap();
+    assert!(restore(&bad, &target).is_err());
+    let unfinished = open(&target).unwrap().verify_head().unwrap_err();
+    assert!(
+        matches!(&unfinished, StoreError::Unfinished { what } if what == "site.backup"),
+        "{unfinished}"
+    );
     restore(&file, &target).unwrap();
     let mut t = open(&target).unwrap();
     t.verify_head().unwrap();
     assert!(t.check().unwrap().is_ok());
     // One that failed leaves an empty store as it was.
-    let (other, bad) = (site.another(), site.dir.path().join("bad"));
-    std::fs::write(&bad, "{}\n").unwrap();
+    let other = site.another();
     assert!(restore(&bad, &other).is_err());
     let mut t = open(&other).unwrap();
     t.verify_head().unwrap();

@@ -209,6 +209,22 @@ fn a_restore_over_a_lost_log_needs_no_further_word() {
     });
 }
 
+#[test]
+fn a_clean_stop_does_not_hide_a_loss() {
+    with_both(|site, sql| {
+        let mut s = site.open_as_server();
+        let epoch = filled(&mut *s);
+        s.release_lease(epoch).unwrap();
+        drop(s);
+        for table in ["log", "snapshots", "payloads", "secrets"] {
+            sql(&format!("DELETE FROM {table}"));
+        }
+        sql("UPDATE head SET seq = 0, at = 0, chain = base_chain");
+        site.open_as_server().close().unwrap();
+        lost(site.open_as_server().verify_head(), "entries 1 to 100");
+    });
+}
+
 fn replaced<T>(result: Result<T, StoreError>, file: &Path) {
     let Err(e @ StoreError::Replaced { .. }) = result else { panic!("it was not noticed") };
     let text = e.to_string();
@@ -236,6 +252,21 @@ fn a_file_that_is_deleted_under_an_open_store_is_noticed_and_nothing_more_is_wri
         s.renew_lease(epoch, Span::secs(60)).unwrap();
         assert_eq!(s.head().unwrap().last_seq, Seq(101), "nothing of the refused write is there");
     }
+}
+
+#[test]
+fn no_empty_store_is_made_beside_a_wal_in_use() {
+    let site = Site::sqlite();
+    let mut s = site.open();
+    let epoch = filled(&mut *s);
+    let before = contents(&mut *s);
+    let (file, aside) = (site.dir.path().join("muster.db"), site.dir.path().join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    replaced(open(&site.url), &file);
+    assert!(!file.exists());
+    std::fs::rename(&aside, &file).unwrap();
+    assert_eq!(contents(&mut *site.open()), before);
+    s.append(&batch(epoch, [101])).unwrap();
 }
 
 #[test]

@@ -32,7 +32,9 @@ const NAMED: usize = 64;
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/causes", tag = "health",
     responses((status = 200, description = "What is wrong.", body = CauseList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    let (seq, shown) = app.brain().read(|s| (s.seq, view(s, &caller)));
+    let (brain, reader) = (app.brain().clone(), caller.clone());
+    let look = move || brain.read_copy(|s| (s.seq, view(s, &reader)));
+    let (seq, shown) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
 }
 

@@ -353,23 +353,25 @@ pub(crate) async fn get(
     // Before the job is read: what is allocated to it then was until now.
     let now = app.brain().now();
     let asked = asked(&q)?;
-    let (seq, sources) = match (&q.node, &q.job) {
-        (Some(node), None) => of_node(&app, &caller, node, q.gpu)?,
-        (None, Some(_)) if q.gpu.is_some() => {
-            return Err(Failure::bad("`gpu` goes with `node`").field("gpu"));
-        }
-        (None, Some(job)) => of_job(&app, &caller, job, now)?,
-        _ => {
-            return Err(Failure::bad("say either `node` or `job`")
-                .field("node")
-                .hint("write node=NAME, with gpu=N for one GPU, or job=ID"));
-        }
-    };
-    let (from, to) = time_of(&asked, now, &sources)?;
-    let history = app.agents().history().clone();
-    check_names(&history, &caller, &asked.metrics)?;
+    // All of it aside: whoever writes the history may hold it while the disk is slow.
+    let (site, reader) = (app.clone(), caller.clone());
     let work = move || {
-        let (lines, wants) = lines(&history, &sources, &asked.metrics).map_err(no_history)?;
+        let (seq, sources) = match (&q.node, &q.job) {
+            (Some(node), None) => of_node(&site, &reader, node, q.gpu)?,
+            (None, Some(_)) if q.gpu.is_some() => {
+                return Err(Failure::bad("`gpu` goes with `node`").field("gpu"));
+            }
+            (None, Some(job)) => of_job(&site, &reader, job, now)?,
+            _ => {
+                return Err(Failure::bad("say either `node` or `job`")
+                    .field("node")
+                    .hint("write node=NAME, with gpu=N for one GPU, or job=ID"));
+            }
+        };
+        let (from, to) = time_of(&asked, now, &sources)?;
+        let history = site.agents().history();
+        check_names(history, &reader, &asked.metrics)?;
+        let (lines, wants) = lines(history, &sources, &asked.metrics).map_err(no_history)?;
         if lines.len() > LINES_MAX
             || lines.len() * asked.points > ALL_POINTS_MAX
             || wants.len() > READ_MAX
@@ -382,9 +384,9 @@ pub(crate) async fn get(
         }
         let gpus = gpus_of(lines.len(), &wants);
         let points = history.read(wants, from, to, asked.points, BYTES_MAX).map_err(no_history)?;
-        Ok(answer_of(lines, &gpus, points))
+        Ok((seq, answer_of(lines, &gpus, points)))
     };
-    let body = app.aside(&caller.token, work).await??;
+    let (seq, body) = app.aside(&caller.token, work).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
 }
 
@@ -393,7 +395,8 @@ pub(crate) async fn get(
     responses((status = 200, description = "The metrics, by name.", body = HistoryMetricList))))]
 pub(crate) async fn metrics(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let seq = app.brain().read(|s| s.seq);
-    let kept = app.agents().history().metrics();
+    let history = app.agents().history().clone();
+    let kept = app.aside(&caller.token, move || history.metrics()).await?;
     let source = if kept == Err(NoHistory::Off) { "off" } else { SOURCE };
     let mut names: Vec<String> = FIELDS.iter().map(|(name, ..)| (*name).to_owned()).collect();
     // Names of hosts' metrics have paths of file systems in them.

@@ -169,6 +169,22 @@ async fn every_answer_says_that_its_type_is_what_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_on_the_way_keeps_what_the_api_says() {
+    let s = site().await;
+    for (path, status) in [("/v1/jobs", 200_u16), ("/v1/jobs/999", 404), ("/v1/nowhere", 404)] {
+        let got = s.get(&s.user, path).await;
+        assert_eq!(
+            (got.status.as_u16(), got.header("cache-control")),
+            (status, "private, no-store")
+        );
+    }
+    let stranger = s.get("", "/v1/jobs").await;
+    assert_eq!(stranger.status, 401);
+    assert_eq!(stranger.header("cache-control"), "private, no-store");
+    assert_ne!(s.get("", "/healthz").await.header("cache-control"), "private, no-store");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_project_sees_of_nodes_what_it_needs_and_figures_of_its_own_gpus_only() {
     let s = site().await;
     for path in ["/v1/nodes/n1", "/v1/nodes"] {

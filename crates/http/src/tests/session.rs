@@ -92,11 +92,28 @@ async fn a_cookie_that_was_changed_is_of_no_use() {
 async fn a_session_is_ended_and_under_tls_never_shown_without() {
     let s = site_with(HttpConfig { https: true, ..patient() }).await;
     let (cookie, got) = login(&s, &s.user).await;
-    assert!(got.header("set-cookie").contains("; Secure"), "{}", got.header("set-cookie"));
+    let set = got.header("set-cookie");
+    assert!(set.contains("; Secure") && set.contains("; Path=/;"), "{set}");
+    assert!(set.starts_with("__Host-muster_session_") && !set.contains("Domain"), "{set}");
+    assert_eq!(by_cookie(&s, &cookie, "GET", "/v1/whoami", &[]).await.status, 200);
     let refused = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[]).await;
     assert_eq!(refused.status, 403, "another page cannot log anybody out");
     let ended = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[CONSOLE]).await;
     assert_eq!(ended.status, 204);
     assert!(ended.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(s.post("", "/v1/session", &Value::Null).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_renew_itself() {
+    let s = site().await;
+    let (cookie, _) = login(&s, &s.user).await;
+    let refused = by_cookie(&s, &cookie, "POST", "/v1/session", &[CONSOLE]).await;
+    assert_eq!((refused.status.as_u16(), refused.error().as_str()), (401, "unauthenticated"));
+    assert_eq!(refused.header("set-cookie"), "");
+    assert!(String::from_utf8_lossy(&refused.body).contains("Authorization"), "{:?}", refused.body);
+    // Who has the token begins another one, whatever cookie comes with it.
+    let both = [("cookie", cookie.as_str())];
+    let again = s.call(&s.user, "POST", "/v1/session", &Value::Null, &both).await;
+    assert_eq!(again.status, 200, "{:?}", again.body);
 }

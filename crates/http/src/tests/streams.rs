@@ -110,6 +110,15 @@ async fn followers_that_are_woken_in_groups_see_each_event_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_a_filter_keeps_empty_is_not_silent() {
+    let s = site_with(HttpConfig { keep_alive: Duration::ZERO, ..patient() }).await;
+    let last = s.brain.durable().to_string();
+    let mut stream = follow(&s, &s.admin, "/v1/events?kind=node_lost", Some(&last)).await;
+    s.held_job(&s.user).await;
+    while !stream.piece().await.starts_with(b": still here, at ") {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_own_events_and_no_sequence() {
     let s = site().await;
     for _ in 0..3 {

@@ -165,6 +165,37 @@ async fn a_clean_stop_puts_everything_into_the_file() {
     assert_eq!(store.head().unwrap().last_seq, last);
 }
 
+/// An empty database beside the `-wal` file in use would make SQLite delete that file, and with it
+/// whatever was committed since the last checkpoint.
+#[tokio::test]
+async fn a_database_that_is_moved_away_and_back_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 3).await;
+    let job = submit(&brain).await;
+    let committed = brain.durable();
+    let (db, aside) = (file(dir.path(), ""), dir.path().join("aside.db"));
+    std::fs::rename(&db, &aside).unwrap();
+    let (name, description) = ("late".parse().unwrap(), String::new());
+    brain.system(Command::CreateProject { name, description }).await.unwrap_err();
+    until("a reload that failed", || brain.stats().reloads > 0 && brain.down().is_some()).await;
+    assert!(!db.exists(), "an empty database was made");
+    std::fs::rename(&aside, &db).unwrap();
+    until("the log was read again", || brain.down().is_none()).await;
+    create_projects(&brain, 3..4).await;
+    let last = brain.durable();
+    assert!(last > committed);
+    stop(&brain).await;
+    drop(brain);
+    let again = lead(dir.path()).await;
+    assert!(again.durable() >= last);
+    again.read(|s| {
+        let names: Vec<String> = s.projects.keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["default", "p1", "p2", "p3"]);
+        assert!(s.jobs.contains_key(&job));
+    });
+    stop(&again).await;
+}
+
 #[tokio::test]
 async fn no_id_of_a_job_returns_after_a_restore() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

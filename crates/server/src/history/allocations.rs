@@ -1,8 +1,8 @@
 //! Which GPUs were allocated to which attempt, for as long as their metrics are kept: the state
 //! forgets it with the end of the attempt. One line of JSON for each, in a file next to the metrics.
 
-use muster_engine::State;
 use muster_model::ids::JobId;
+use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::placement::{GpuSet, Placement};
 use muster_model::units::{Span, Time};
@@ -50,7 +50,7 @@ pub(super) struct Allocations {
     file: File,
     bytes: u64,
     by_job: BTreeMap<JobId, Vec<Arc<Allocation>>>,
-    /// When GPUs of a node were allocated, to whomever.
+    /// When GPUs of a node were allocated, to whomever; in order.
     by_node: BTreeMap<NodeName, Vec<(Time, GpuSet)>>,
 }
 
@@ -64,6 +64,20 @@ fn line(a: &Allocation) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Writes behind so many bytes: all of it, or nothing. Half a line would spoil the next one.
+fn write_or_undo(
+    file: &mut File,
+    length: u64,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let written = write(file);
+    if written.is_err() {
+        // Where this fails too, the next line is left out when the file is read.
+        let _ = file.set_len(length);
+    }
+    written
+}
+
 impl Allocations {
     /// Reads the file; what is too old or makes no sense is left out.
     pub(super) fn open(path: &Path, now: Time) -> io::Result<Allocations> {
@@ -71,17 +85,24 @@ impl Allocations {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        let lines = text.split(|b| *b == b'\n').filter(|l| !l.is_empty());
-        let all = lines.filter_map(|l| serde_json::from_slice::<Allocation>(l).ok());
-        let kept = all.filter(|a| now.since(a.placed_at) < KEPT).map(Arc::new).collect();
+        let lines: Vec<&[u8]> = text.split(|b| *b == b'\n').filter(|l| !l.is_empty()).collect();
+        let all = lines.iter().filter_map(|l| serde_json::from_slice::<Allocation>(l).ok());
+        let kept: Vec<Arc<Allocation>> =
+            all.filter(|a| now.since(a.placed_at) < KEPT).map(Arc::new).collect();
+        let torn = text.last().is_some_and(|b| *b != b'\n');
         let mut out = Allocations {
             path: path.into(),
             file: append_to(path)?,
-            bytes: 0,
+            bytes: text.len() as u64,
             by_job: BTreeMap::new(),
             by_node: BTreeMap::new(),
         };
-        out.rewrite(kept)?;
+        // A full disk refuses to have it written anew, and may still be read.
+        if torn || kept.len() < lines.len() {
+            out.rewrite(kept)?;
+        } else {
+            kept.into_iter().for_each(|a| out.index(a));
+        }
         Ok(out)
     }
 
@@ -105,16 +126,18 @@ impl Allocations {
     fn index(&mut self, a: Arc<Allocation>) {
         for slot in &a.slots {
             let node = self.by_node.entry(slot.node.clone()).or_default();
-            node.push((a.placed_at, slot.gpus));
+            let at = node.partition_point(|(at, _)| *at <= a.placed_at);
+            node.insert(at, (a.placed_at, slot.gpus));
         }
         self.by_job.entry(a.job).or_default().push(a);
     }
 
     /// When a GPU was next allocated after this; from then on it is another attempt's.
     pub(super) fn next_after(&self, node: &NodeName, gpu: u32, after: Time) -> Option<Time> {
-        let all = self.by_node.get(node)?.iter();
-        let later = all.filter(|(at, gpus)| *at > after && gpus.iter().any(|g| g == gpu));
-        later.map(|(at, _)| *at).min()
+        let all = self.by_node.get(node)?;
+        let mut later = all.iter().skip(all.partition_point(|(at, _)| *at <= after));
+        let next = later.find(|(_, gpus)| gpus.iter().any(|g| g == gpu));
+        next.map(|(at, _)| *at)
     }
 
     fn knows(&self, job: JobId, attempt: u32, placed_at: Time) -> bool {
@@ -122,17 +145,19 @@ impl Allocations {
         self.by_job.get(&job).is_some_and(|all| all.iter().any(same))
     }
 
-    /// Notes the attempts that are placed now and were not before.
-    pub(super) fn note(&mut self, s: &State) -> io::Result<()> {
-        let placed = s.jobs.values().filter_map(|j| Some((j.id, j.attempt.as_ref()?)));
-        let new: Vec<_> = placed
-            .filter(|(job, a)| !self.knows(*job, a.no, a.placed_at))
-            .map(|(job, a)| (job, a.no, a.placed_at, a.placement.clone()))
-            .collect();
-        for (job, attempt, placed_at, placement) in new {
-            self.add(job, attempt, placed_at, &placement)?;
+    /// Is the present attempt of a job still to be noted?
+    pub(super) fn lacks(&self, job: &Job) -> bool {
+        job.attempt.as_ref().is_some_and(|a| !self.knows(job.id, a.no, a.placed_at))
+    }
+
+    /// Notes the present attempt of a job, unless it is known.
+    pub(super) fn note(&mut self, job: &Job) -> io::Result<()> {
+        match &job.attempt {
+            Some(a) if !self.knows(job.id, a.no, a.placed_at) => {
+                self.add(job.id, a.no, a.placed_at, &a.placement)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn add(&mut self, job: JobId, no: u32, at: Time, placement: &Placement) -> io::Result<()> {
@@ -150,7 +175,7 @@ impl Allocations {
             all.drain(..all.len().div_ceil(2));
             self.rewrite(all)?;
         }
-        self.file.write_all(&bytes)?;
+        write_or_undo(&mut self.file, self.bytes, |file| file.write_all(&bytes))?;
         self.bytes += bytes.len() as u64;
         self.index(Arc::new(new));
         Ok(())
@@ -218,5 +243,26 @@ mod tests {
         all.add(JobId(4), 1, now, &placement(1)).unwrap();
         let all = Allocations::open(&path, now).unwrap();
         assert_eq!(all.of(JobId(4)).len(), 1, "nothing was written behind half a line");
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_cut_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("allocations");
+        let now = Time(1_000_000_000_000);
+        let mut all = Allocations::open(&path, now).unwrap();
+        all.add(JobId(1), 1, now, &placement(8)).unwrap();
+        let whole = fs::read(&path).unwrap();
+        let refused = write_or_undo(&mut all.file, all.bytes, |file| {
+            file.write_all(b"{\"job\":2,\"att")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        all.add(JobId(3), 1, now, &placement(4)).unwrap();
+        drop(all);
+        let all = Allocations::open(&path, now).unwrap();
+        assert_eq!((all.of(JobId(1)).len(), all.of(JobId(3)).len()), (1, 1));
+        assert_eq!(all.bytes, fs::metadata(&path).unwrap().len(), "nothing was written anew");
     }
 }

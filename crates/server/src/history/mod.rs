@@ -9,6 +9,7 @@ use crate::telemetry::Columns;
 use allocations::Allocations;
 use muster_history::{HistoryError, Limits, Points, SeriesId, SeriesKey, Stats, Store, Want};
 use muster_model::ids::JobId;
+use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Bytes, Span, Time};
 use std::collections::HashMap;
@@ -25,6 +26,8 @@ const WAITING: usize = 16_384;
 const TICK: Duration = Duration::from_secs(1);
 /// How often new allocations are noted.
 const NOTE: Duration = Duration::from_secs(5);
+/// How often files that could not be opened are tried again.
+const OPEN_AGAIN: Duration = Duration::from_secs(30);
 /// How often a failure is logged.
 const COMPLAIN: Duration = Duration::from_secs(30);
 /// Columns whose bits mean something each: they have no mean.
@@ -75,9 +78,11 @@ pub enum NoHistory {
     #[error("the history of metrics is being opened")]
     Opening,
     /// The answer would need too much of them.
-    #[error("{bytes} bytes would be read for this, more than the {most} that one answer may take")]
+    #[error(
+        "at least {bytes} bytes would be read for this, more than the {most} that one answer may take"
+    )]
     TooMuch {
-        /// What would be read.
+        /// What would be read, as far as it was counted.
         bytes: u64,
         /// What may be.
         most: u64,
@@ -152,9 +157,12 @@ impl History {
         };
         let own = inner.clone();
         crate::supervise::thread("history", move || {
-            if own.open(&config, limits) {
-                own.run(&inbox, &brain, &stop);
+            while !own.open(&config, limits) {
+                if !own.drop_rows(&inbox, &stop) {
+                    return;
+                }
             }
+            own.run(&inbox, &brain, &stop);
         })?;
         Ok(History { inner, tx: Some(tx) })
     }
@@ -222,7 +230,7 @@ impl History {
         max_points: usize,
         most: u64,
     ) -> Result<Points, NoHistory> {
-        let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points))?;
+        let plan = self.inner.with(|w| w.store.plan(wants, from.0, to.0, max_points, most))?;
         let bytes = plan.bytes();
         if bytes > most {
             return Err(NoHistory::TooMuch { bytes, most });
@@ -275,7 +283,7 @@ impl Inner {
             Ok(writer) => (State::Open(Box::new(writer)), true),
             Err(e) => {
                 let dir = config.dir.display();
-                tracing::error!(%dir, error = %e, "no history of metrics is kept");
+                tracing::error!(%dir, error = %e, "no history of metrics is kept; trying again");
                 (State::None(NoHistory::Failed(e.to_string())), false)
             }
         };
@@ -284,11 +292,35 @@ impl Inner {
     }
 
     fn note_allocations(&self, brain: &Brain) {
-        let written = self.with(|w| brain.read(|s| w.allocations.note(s)));
-        if let Ok(Err(e)) = written {
-            self.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
+        // Nobody waits for the disk: neither those who read the state, nor for long those who ask
+        // for metrics.
+        let mut placed: Vec<Arc<Job>> =
+            brain.read(|s| s.jobs.values().filter(|j| j.attempt.is_some()).cloned().collect());
+        if self.with(|w| placed.retain(|j| w.allocations.lacks(j))).is_err() {
+            return;
         }
+        for job in placed {
+            if let Ok(Err(e)) = self.with(|w| w.allocations.note(&job)) {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
+                return;
+            }
+        }
+    }
+
+    /// While there is nothing to write to. Says whether to go on.
+    fn drop_rows(&self, inbox: &Receiver<HistoryRow>, stop: &CancellationToken) -> bool {
+        let since = Instant::now();
+        while since.elapsed() < OPEN_AGAIN && !stop.is_cancelled() {
+            match inbox.recv_timeout(TICK) {
+                Ok(_) => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        !stop.is_cancelled()
     }
 
     fn run(&self, inbox: &Receiver<HistoryRow>, brain: &Brain, stop: &CancellationToken) {
@@ -357,7 +389,10 @@ impl Writer {
     fn open(dir: &Path, limits: Limits) -> Result<Writer, HistoryError> {
         let now = clock();
         let mut store = Store::open(dir, limits)?;
-        store.advance(now.0)?;
+        // A disk that is full may still be read, and may have space later.
+        if let Err(e) = store.advance(now.0) {
+            tracing::warn!(error = %e, "old metrics of the history could not be removed");
+        }
         let path = dir.join("allocations");
         let allocations = Allocations::open(&path, now).map_err(|source| HistoryError::Io {
             what: format!("cannot use {}", path.display()),

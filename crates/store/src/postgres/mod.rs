@@ -588,17 +588,18 @@ impl Store for PostgresStore {
         loaded
     }
 
-    fn begin_load(&mut self, what: &str) -> Result<(), StoreError> {
+    fn begin_load(&mut self, what: &str) -> Result<Option<String>, StoreError> {
         self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
             Db(&mut tx).lock_head()?;
-            walk::begin_load(&mut Db(&mut tx), what)?;
-            tx.commit().map_err(fail_commit)
+            let before = walk::begin_load(&mut Db(&mut tx), what)?;
+            tx.commit().map_err(fail_commit)?;
+            Ok(before)
         })
     }
 
-    fn cancel_load(&mut self) -> Result<(), StoreError> {
-        self.with(|c| Db(c).set_loading(None))
+    fn cancel_load(&mut self, before: Option<&str>) -> Result<(), StoreError> {
+        self.with(|c| Db(c).set_loading(before))
     }
 
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
@@ -655,7 +656,7 @@ impl Store for PostgresStore {
         }
         let head = self.with(|c| Db(c).head_row())?;
         match &mut self.kept {
-            Some(kept) => kept.keep(head.seq, head.chain),
+            Some(kept) => kept.keep_unless_ahead(head.seq, head.chain),
             None => Ok(()),
         }
     }

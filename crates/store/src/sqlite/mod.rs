@@ -506,14 +506,15 @@ impl Store for SqliteStore {
         Ok(header)
     }
 
-    fn begin_load(&mut self, what: &str) -> Result<(), StoreError> {
+    fn begin_load(&mut self, what: &str) -> Result<Option<String>, StoreError> {
         let tx = self.begin()?;
-        walk::begin_load(&mut Db(&tx), what)?;
-        tx.commit().map_err(fail_commit)
+        let before = walk::begin_load(&mut Db(&tx), what)?;
+        tx.commit().map_err(fail_commit)?;
+        Ok(before)
     }
 
-    fn cancel_load(&mut self) -> Result<(), StoreError> {
-        Db(&self.conn).set_loading(None)
+    fn cancel_load(&mut self, before: Option<&str>) -> Result<(), StoreError> {
+        Db(&self.conn).set_loading(before)
     }
 
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
@@ -560,7 +561,7 @@ impl Store for SqliteStore {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))
             .map_err(fail)?;
         let head = Db(&self.conn).head_row()?;
-        self.kept.keep(head.seq, head.chain)?;
+        self.kept.keep_unless_ahead(head.seq, head.chain)?;
         if busy {
             return Err(StoreError::Unavailable {
                 detail: "another process holds the file, so its `-wal` file is still needed".into(),

@@ -16,10 +16,21 @@ static CREATING: Mutex<()> = Mutex::new(());
 /// closed, the system drops all locks that this process has on it, also those of SQLite's handles.
 /// Another process that closes the database would then take itself for the last one, and delete the
 /// `-wal` file that is in use here.
+///
+/// Nothing is made where side files are left: what was committed may be in them alone, and SQLite
+/// deletes those that it finds beside an empty file.
 pub(super) fn create(path: &Path) -> Result<(), StoreError> {
     let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     if path.exists() {
         return Ok(());
+    }
+    let side = ["-wal", "-shm"].map(|ending| with_ending(path, ending));
+    if let Some(side) = side.iter().find(|side| side.exists()) {
+        // Another process may have made the database since.
+        return match path.exists() {
+            true => Ok(()),
+            false => Err(StoreError::Replaced { detail: moved(path, side) }),
+        };
     }
     // Scripts and environments are inside: nobody else may read it. SQLite gives its side files the
     // same mode.
@@ -29,6 +40,24 @@ pub(super) fn create(path: &Path) -> Result<(), StoreError> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(StoreError::io(format!("cannot open the store {}", path.display()), e)),
     }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn moved(path: &Path, side: &Path) -> String {
+    format!(
+        "the store's file {} was deleted or replaced, but {} is still there and may hold entries \
+         that are nowhere else: no new store is created; if the file was moved, move it back; \
+         otherwise stop the server, move {} away too and restore the newest backup (`muster store \
+         restore`)",
+        path.display(),
+        side.display(),
+        side.display()
+    )
 }
 
 /// What a file is, whatever it is called.
@@ -47,11 +76,7 @@ impl OpenFiles {
     pub(super) fn of(path: &Path) -> OpenFiles {
         // The side files are beside the file itself, not beside a link to it.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let named = ["", "-wal", "-shm"].into_iter().map(|ending| {
-            let mut name = real.clone().into_os_string();
-            name.push(ending);
-            PathBuf::from(name)
-        });
+        let named = ["", "-wal", "-shm"].into_iter().map(|ending| with_ending(&real, ending));
         OpenFiles(named.filter_map(|p| identity(&p).ok().map(|id| (p, id))).collect())
     }
 

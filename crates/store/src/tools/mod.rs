@@ -12,17 +12,18 @@ use crate::{DumpHeader, DumpItem, Store, StoreError};
 use muster_model::Seq;
 
 /// Fills an empty store that is marked meanwhile. After an error it is as empty as before, and says
-/// nothing; after a kill the mark is left.
+/// what it said before: an earlier one that was killed is still not done. After a kill the mark is
+/// left.
 fn marked<T>(
     store: &mut dyn Store,
     what: &str,
     fill: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    store.begin_load(what)?;
+    let before = store.begin_load(what)?;
     crate::failpoint::hit("store.load");
     let filled = fill(store);
     if filled.is_err()
-        && let Err(e) = store.cancel_load()
+        && let Err(e) = store.cancel_load(before.as_deref())
     {
         tracing::warn!(error = %e, "the store stays marked as one that is being loaded");
     }

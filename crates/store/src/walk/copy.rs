@@ -57,11 +57,14 @@ pub(crate) fn dump(
     Ok(header)
 }
 
-/// Marks an empty store. The caller's transaction is kept only when this succeeds.
-pub(crate) fn begin_load(r: &mut impl Fill, what: &str) -> Result<(), StoreError> {
+/// Marks an empty store, and says what it was marked with before. The caller's transaction is kept
+/// only when this succeeds.
+pub(crate) fn begin_load(r: &mut impl Fill, what: &str) -> Result<Option<String>, StoreError> {
     let target = r.head_row()?;
     refuse_unless_empty(r, &target)?;
-    r.set_loading(Some(what))
+    let before = r.loading()?;
+    r.set_loading(Some(what))?;
+    Ok(before)
 }
 
 /// Fills an empty store. The caller's transaction is kept only when this succeeds.
