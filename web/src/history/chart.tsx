@@ -15,7 +15,7 @@ interface Props {
   title: string;
   /** Null where nothing is kept of this metric. */
   lines: Lines | null;
-  /** Middles of the points, in seconds since 1970. */
+  /** Midpoints of the points' times, in seconds since 1970. */
   x: number[];
   /** The time that is shown, in milliseconds. */
   from: number;
@@ -23,6 +23,8 @@ interface Props {
   /** The top of the scale, where it is known. */
   most?: number;
   marks: EventMark[];
+  /** What is shown is of the time or the metrics before: others are being read. */
+  busy: boolean;
   /** The point under the pointer, of whichever chart of the section. */
   at: number | null;
   /** Charts with the same word have one crosshair. */
@@ -178,11 +180,17 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
     if (lines) plot.current?.setData([x, lines.mean, lines.min, lines.max]);
   }, [x, lines, from, to, marks, utc, theme, props.sync]);
   const moment = at === null ? undefined : x[at];
+  const words = !lines
+    ? props.busy
+      ? 'Loading…'
+      : 'no data'
+    : at === null || moment === undefined
+      ? wholeWords(lines)
+      : pointWords(lines, at);
   return (
     <figure className="chart history-chart">
       <h3>
-        {title}{' '}
-        <b>{!lines ? 'no data' : moment === undefined ? wholeWords(lines) : pointWords(lines, at ?? 0)}</b>
+        {title} <b>{words}</b>
         {lines && moment !== undefined && (
           <span> at {to - from > 86_400_000 ? momentWord(moment * 1000) : wall(moment * 1000).time}</span>
         )}

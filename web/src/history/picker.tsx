@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useState } from 'react';
+import { type FormEvent, useState } from 'react';
 import type { Schemas } from '../api/client';
 import { fromField, toField } from '../find/events';
 import { CHARTS_MAX, type HistorySearch, PRESETS, type Range, withMetric } from './range';
@@ -8,7 +8,7 @@ interface Props {
   range: Range;
   /** A job has a time of its own. */
   whole: boolean;
-  /** What is shown now, in milliseconds: where the fields for a time of one's own begin. */
+  /** What is shown now, in milliseconds: what the fields of a custom time begin with. */
   time: { from: number; to: number } | null;
   chosen: string[];
   metrics: Schemas['TelemetryField'][];
@@ -48,6 +48,7 @@ export function HistoryPicker({ search, range, whole, time, chosen, metrics, sho
       <details>
         <summary>Custom</summary>
         <Custom
+          key={`${search.from} ${search.to}`}
           from={search.from ?? (time ? new Date(time.from).toISOString() : undefined)}
           to={search.to ?? (time ? new Date(time.to).toISOString() : undefined)}
           show={show}
@@ -84,15 +85,12 @@ function listed(metrics: Schemas['TelemetryField'][], chosen: string[]): Schemas
 }
 
 function Custom({ from, to, show }: { from?: string; to?: string; show: (part: HistorySearch) => void }) {
+  // What is typed stays while the charts are read again.
   const [draft, setDraft] = useState<HistorySearch | null>(null);
-  // What is typed stays while the charts go on; another time in the address begins anew.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: as said
-  useEffect(() => setDraft(null), [from === undefined, to === undefined]);
   const value = draft ?? { from, to };
   const submit = (e: FormEvent) => {
     e.preventDefault();
     show({ from: value.from, to: value.to });
-    setDraft(null);
   };
   const field = (name: 'from' | 'to', label: string) => (
     <label>
@@ -106,7 +104,7 @@ function Custom({ from, to, show }: { from?: string; to?: string; show: (part: H
     </label>
   );
   return (
-    <form className="filters" aria-label="A time of one's own" onSubmit={submit}>
+    <form className="filters" aria-label="Custom time" onSubmit={submit}>
       {field('from', 'From')}
       {field('to', 'Until')}
       <button type="submit">Show</button>

@@ -22,7 +22,7 @@ export const historyMetrics = () =>
     staleTime: 60_000,
   });
 
-/** `end`: when what is shown ended; null while it goes on. */
+/** `end`: when what is shown ended; null while it is active. */
 export const history = (
   subject: Subject,
   range: Range,
@@ -43,7 +43,7 @@ export const history = (
       return must(await api.GET('/v1/metrics/history', { params: { query } }));
     },
     placeholderData: keepPreviousData,
-    // Nothing in the log tells of samples.
+    // Samples are not in the log: no event says that there are new ones.
     refetchInterval: every,
     staleTime: every === false ? Number.POSITIVE_INFINITY : every,
   });

@@ -58,7 +58,7 @@ test('the server is asked for a preset up to the end, and for nothing where it k
   expect(askedTime({ kind: 'whole' }, NOW)).toEqual({});
 });
 
-test('only what goes on is read again, a long time seldom', () => {
+test('only a range without an end is read again, a long one seldom', () => {
   const every = (range: string) => readEvery(rangeOf({ range }, '1h', NOW), false);
   expect([every('1h'), every('1d'), every('90d')]).toEqual([30_000, 180_000, 300_000]);
   expect(readEvery({ kind: 'whole' }, true)).toBe(false);

@@ -71,7 +71,7 @@ export function askedTime(range: Range, end: number): { from?: number; to?: numb
   return range.kind === 'fixed' ? { from: range.from, to: range.to } : {};
 }
 
-/** How often a range that goes on is read again, in milliseconds: about once for each of its points. */
+/** How often a range without an end is read again, in milliseconds: about once for each of its points. */
 export function readEvery(range: Range, over: boolean): number | false {
   if (over || range.kind === 'fixed' || range.kind === 'bad') return false;
   if (range.kind === 'whole') return 60_000;

@@ -9,7 +9,7 @@ import { type EventMark, marksOf, nearby } from './marks';
 import { HistoryPicker } from './picker';
 import { EVENTS_MAX, history, historyBegins, historyEvents, historyMetrics, type Subject } from './queries';
 import { type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
-import { firstSample, linesOf, middles } from './series';
+import { firstSample, linesOf, midpoints } from './series';
 
 type Answer = Schemas['MetricsHistory'];
 
@@ -191,7 +191,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
   });
   const items = events.data?.items;
   const marks = useMemo(() => marksOf(items ?? [], subject.gpu), [items, subject.gpu]);
-  const x = useMemo(() => middles(answer), [answer]);
+  const x = useMemo(() => midpoints(answer), [answer]);
   const lines = useMemo(() => chosen.map((name) => linesOf(answer, name)), [answer, chosen]);
   const zoom = useCallback((from: number, to: number) => show(zoomed(from, to)), [show]);
   const reset = useCallback(() => show({ from: undefined, to: undefined }), [show]);
@@ -210,8 +210,8 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
           </>
         ) : (
           <span className="dim">
-            {gpus > 1 ? `${gpus} GPUs put together: l` : 'L'}ine: mean; band: least to greatest. Drag to zoom
-            in.
+            {gpus > 1 && `${gpus} GPUs put together. `}The line is the mean, the band from the least to the
+            greatest value. Drag to zoom in.
           </span>
         )}
       </p>
@@ -226,6 +226,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
             to={answer.to}
             most={lines[i]?.unit === '%' ? 100 : undefined}
             marks={marks}
+            busy={busy}
             at={at}
             sync={sync}
             onHover={setAt}

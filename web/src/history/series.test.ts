@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Schemas } from '../api/client';
-import { alone, firstSample, linesOf, middles, numberWord, pointWords, wholeWords } from './series';
+import { alone, firstSample, linesOf, midpoints, numberWord, pointWords, wholeWords } from './series';
 
 type Points = (number[] | null)[];
 const one = (metric: string, gpu: number | null, points: Points): Schemas['MetricSeries'] => ({
@@ -38,9 +38,9 @@ test('GPUs that the server put together weigh as many as they are', () => {
   expect(linesOf(answer(many), 'power')).toBeNull();
 });
 
-test('points stand in their middles', () => {
-  expect(middles(answer(one('util', 0, [null, null, null])))).toEqual([65, 75, 85]);
-  expect(middles(answer())).toEqual([]);
+test('points stand in the midpoints of their times', () => {
+  expect(midpoints(answer(one('util', 0, [null, null, null])))).toEqual([65, 75, 85]);
+  expect(midpoints(answer())).toEqual([]);
 });
 
 test('the first sample of any series counts', () => {

@@ -19,8 +19,8 @@ export function lengthOf(answer: Answer): number {
   return Math.max(0, ...answer.series.map((s) => s.points.length));
 }
 
-/** The middle of each point, in seconds since 1970. */
-export function middles(answer: Answer): number[] {
+/** The midpoint of each point's time, in seconds since 1970. */
+export function midpoints(answer: Answer): number[] {
   const { from, step_ms } = answer;
   return Array.from({ length: lengthOf(answer) }, (_, i) => (from + (i + 0.5) * step_ms) / 1000);
 }
