@@ -41,7 +41,7 @@ export function History(props: Props) {
 }
 
 /** Points of a chart: about one for each two pixels. */
-const pointsOf = () => (window.innerWidth < 720 ? 200 : 400);
+const pointsOf = () => (globalThis.innerWidth < 720 ? 200 : 400);
 
 function Shown({ subject: given, ended, search, show }: Props) {
   useUtc();
@@ -117,7 +117,7 @@ const SWITCH =
   'The server keeps samples for up to 90 days when it is started with --history on, the default (or MUSTER_HISTORY=on).';
 
 /** What a token may not see, or the server does not know, is no failure. */
-function Refused({ error, again }: { error: unknown; again: () => void }) {
+export function Refused({ error, again }: { error: unknown; again: () => void }) {
   if (error instanceof ApiError && (error.status === 403 || error.status === 404))
     return (
       <Empty title="No data">
@@ -275,7 +275,7 @@ function Events({
   return (
     <details className="history-events">
       <summary>
-        {count(marks.length, 'event')} in this time{more && `, of the newest ${EVENTS_MAX} of more`}
+        {count(marks.length, 'event')} in this time{more && ` (of the newest ${EVENTS_MAX} only)`}
       </summary>
       <p className="history-near">
         <Link to="/events" search={{ object, from: iso(answer.from), to: iso(answer.to) }}>
