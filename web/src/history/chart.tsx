@@ -68,6 +68,10 @@ function drawMarks(u: uPlot, groups: MarkGroup[]) {
 /** Only moving is shared: a drag is of the chart in which it began. */
 const shared = (type: string) => type !== 'mousedown' && type !== 'mouseup' && type !== 'dblclick';
 
+function dataOf({ x, lines }: Pick<Props, 'x' | 'lines'>): uPlot.AlignedData {
+  return lines ? [x, lines.mean, lines.min, lines.max] : [[], [], [], []];
+}
+
 /** One metric over time: the mean as a line, all between the least and the greatest filled. */
 export const HistoryChart = memo(function HistoryChart(props: Props) {
   const { title, lines, x, from, to, marks, at } = props;
@@ -163,7 +167,7 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
           ],
         },
       },
-      undefined,
+      dataOf(shown.current),
       place,
     );
     plot.current = made;
@@ -177,7 +181,7 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
   }, [exists, theme, props.sync]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: drawn anew also when only the zone, the time, the marks or the colours are others
   useEffect(() => {
-    if (lines) plot.current?.setData([x, lines.mean, lines.min, lines.max]);
+    if (lines) plot.current?.setData(dataOf({ x, lines }));
   }, [x, lines, from, to, marks, utc, theme, props.sync]);
   const moment = at === null ? undefined : x[at];
   const words = !lines
