@@ -82,8 +82,8 @@ export function readEvery(range: Range, over: boolean): number | false {
 export function zoomed(a: number, b: number): { from: string; to: string } {
   let [from, to] = [Math.min(a, b), Math.max(a, b)];
   if (to - from < SHORTEST) {
-    const middle = (from + to) / 2;
-    [from, to] = [middle - SHORTEST / 2, middle + SHORTEST / 2];
+    const centre = (from + to) / 2;
+    [from, to] = [centre - SHORTEST / 2, centre + SHORTEST / 2];
   }
   const iso = (ms: number) => new Date(Math.round(Math.max(0, ms) / 1000) * 1000).toISOString();
   return { from: iso(from), to: iso(to) };
