@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { base, browser, call, page, token } from './browser.mjs';
+import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkOncall } from './oncall.mjs';
 
@@ -272,6 +273,7 @@ await check('a job that has ended is requeued by its button', async () => {
 });
 
 await walkJobs({ chromium, check, must, until });
+await walkHistory({ chromium, check, must, until, node: second, job: id });
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',

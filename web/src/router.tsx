@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Link, redirect } from '@tanstack/react-router';
 import type { EventSearch } from './find/events';
+import type { HistorySearch } from './history/range';
 import { ComparePage } from './jobs/compare';
 import type { JobSearch } from './jobs/filters';
 import { MODES, type Mode } from './map/colors';
@@ -47,6 +48,13 @@ const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'num
 
 const whole = (v: unknown) => (Number.isInteger(v) && (v as number) >= 0 ? (v as number) : undefined);
 
+const historySearch = (s: Record<string, unknown>): HistorySearch => ({
+  range: text(s.range),
+  from: text(s.from),
+  to: text(s.to),
+  metrics: text(s.metrics),
+});
+
 const fleet = createRoute({
   getParentRoute: () => root,
   path: '/',
@@ -91,7 +99,12 @@ const compare = createRoute({
     b: text(s.b),
   }),
 });
-const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
+const job = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs/$id',
+  component: JobPage,
+  validateSearch: historySearch,
+});
 const debug = createRoute({
   getParentRoute: () => root,
   path: '/debug/jobs/$id',
@@ -116,9 +129,17 @@ const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$name',
   component: NodePage,
-  validateSearch: (s: Record<string, unknown>): { past?: string } => ({ past: text(s.past) }),
+  validateSearch: (s: Record<string, unknown>): { past?: string } & HistorySearch => ({
+    past: text(s.past),
+    ...historySearch(s),
+  }),
 });
-const gpu = createRoute({ getParentRoute: () => root, path: '/nodes/$name/gpus/$gpu', component: GpuPage });
+const gpu = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes/$name/gpus/$gpu',
+  component: GpuPage,
+  validateSearch: historySearch,
+});
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',

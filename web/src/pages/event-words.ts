@@ -2,7 +2,8 @@ import type { Schemas } from '../api/client';
 
 type Event = Schemas['LogEvent'];
 
-const entityOf = (d: Record<string, never>): string | undefined =>
+/** What an event is about, such as `gpu:hgx-01/3`. */
+export const entityOf = (d: Record<string, never>): string | undefined =>
   [d.finding, d.seen, d.incident, d.alert, d.condition, d.breaker, d]
     // biome-ignore lint/suspicious/noExplicitAny: the log's own shape, which the API does not describe
     .map((o: any) => o?.entity ?? o?.cause)

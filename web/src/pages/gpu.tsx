@@ -1,14 +1,17 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, useParams } from '@tanstack/react-router';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { History } from '../history/section';
 import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
 import { Empty, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
-import { NoFindings, Telemetry, Timeline } from './node';
+import { NoFindings, seesGpu, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
 
 export function GpuPage() {
   const { name, gpu: text } = useParams({ from: '/nodes/$name/gpus/$gpu' });
   const gpu = Number(text);
+  const search = useSearch({ from: '/nodes/$name/gpus/$gpu' });
+  const navigate = useNavigate({ from: '/nodes/$name/gpus/$gpu' });
   const query = useQuery(nodeQuery(name));
   const { whole, project } = useRights();
   return (
@@ -84,6 +87,16 @@ export function GpuPage() {
                     )}
                   </Panel>
                   <Telemetry node={n} gpu={gpu} />
+                  {here && (
+                    <History
+                      subject={{ node: name, gpu }}
+                      visible={whole === false ? seesGpu(n, gpu) : whole}
+                      search={search}
+                      show={(part) =>
+                        void navigate({ search: (old) => ({ ...old, ...part }), resetScroll: false })
+                      }
+                    />
+                  )}
                   {whole && <Timeline name={name} gpu={gpu} />}
                   {whole === false && (
                     <NotShown

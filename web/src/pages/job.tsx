@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, useParams } from '@tanstack/react-router';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
+import { History } from '../history/section';
 import { Actions } from '../jobs/actions';
 import { JobLog } from '../jobs/log';
 import { ended } from '../jobs/offers';
@@ -55,6 +56,7 @@ function Shown({ job: j }: { job: Job }) {
           <Placement job={j} />
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
+          {(j.attempt || j.past.length > 0) && <JobHistory job={j} />}
           <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
         </div>
         <div>
@@ -133,6 +135,21 @@ function Shown({ job: j }: { job: Job }) {
         </div>
       </div>
     </>
+  );
+}
+
+/** Its GPUs over time, while they were allocated to it: who sees the job sees them. */
+function JobHistory({ job: j }: { job: Job }) {
+  const search = useSearch({ from: '/jobs/$id' });
+  const navigate = useNavigate({ from: '/jobs/$id' });
+  return (
+    <History
+      subject={{ job: j.id }}
+      visible
+      ended={ended(j) ? j.ended_at : null}
+      search={search}
+      show={(part) => void navigate({ search: (old) => ({ ...old, ...part }), resetScroll: false })}
+    />
   );
 }
 

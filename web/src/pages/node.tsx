@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, useParams, useSearch } from '@tanstack/react-router';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
+import { History } from '../history/section';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE } from '../live/frame';
@@ -95,6 +96,7 @@ function Shown({ node: n }: { node: Node }) {
             )}
           </Panel>
           <Telemetry node={n} />
+          <NodeHistory node={n} />
           {whole && <Timeline name={n.name} />}
           {whole === false && (
             <NotShown
@@ -196,6 +198,30 @@ function Shown({ node: n }: { node: Node }) {
         </div>
       </div>
     </>
+  );
+}
+
+function NodeHistory({ node: n }: { node: Node }) {
+  const search = useSearch({ from: '/nodes/$name' });
+  const navigate = useNavigate({ from: '/nodes/$name' });
+  const { whole } = useRights();
+  return (
+    <History
+      subject={{ node: n.name }}
+      visible={whole === false ? seesGpu(n) : whole}
+      search={search}
+      show={(part) => void navigate({ search: (old) => ({ ...old, ...part }), resetScroll: false })}
+    />
+  );
+}
+
+/**
+ * Does a token that is bound to a project see GPUs of this node? A project sees those that are allocated to it;
+ * jobs of others have no number for it.
+ */
+export function seesGpu(n: Pick<Node, 'jobs'>, gpu?: number): boolean {
+  return n.jobs.some(
+    (j) => /^\d/.test(j.id) && (gpu === undefined ? j.gpus.length > 0 : j.gpus.includes(gpu)),
   );
 }
 
@@ -392,8 +418,7 @@ const SERIES: { column: string; title: string; unit: string; most?: number }[] =
 
 export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>; gpu?: number }) {
   const { whole, project } = useRights();
-  // A project is told of the GPUs that it holds; jobs of others have no number for it.
-  const told = whole || n.jobs.some((j) => /^\d/.test(j.id) && j.gpus.length > 0);
+  const told = whole || seesGpu(n);
   const query = useQuery({ ...telemetry(n.name), enabled: whole !== null && told });
   if (whole === false && !told)
     return (
@@ -408,8 +433,8 @@ export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>;
           t.rows.length < 2 ? (
             <Empty title="No figures yet">
               <p>
-                Nodes send a row every ten seconds. Figures are kept in memory for ten minutes; Prometheus
-                keeps them for longer.
+                Nodes send a row every ten seconds. These are kept in memory for ten minutes; History shows
+                what is kept for longer.
               </p>
             </Empty>
           ) : (

@@ -38,7 +38,8 @@ function subscribe(listener: () => void) {
 
 /** Are times shown in UTC by choice? */
 export function useUtc(): boolean {
-  return useSyncExternalStore(subscribe, () => utc);
+  const chosen = () => utc;
+  return useSyncExternalStore(subscribe, chosen, chosen);
 }
 
 const formats = new Map<string, Intl.DateTimeFormat>();
