@@ -208,7 +208,13 @@ pub async fn run_sim_fleet(
     let _ = raise_open_files();
     let groups = cgroups(config.cgroups.clone());
     let machine = identity::machine(&config.state)?;
-    let (host, place) = (identity::host(), identity::place(&config.state)?);
+    let host = identity::host();
+    // Nodes that go on with a simulated past started no processes there that another directory
+    // could know of.
+    let place = match config.past.is_empty() {
+        true => identity::place(&config.state)?,
+        false => String::new(),
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = config.most_ranks.unwrap_or(u32::try_from(cores * 64).unwrap_or(64));
     let budget = RankBudget::new(most);

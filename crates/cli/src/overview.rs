@@ -26,7 +26,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("Capacity", &["quota", "policy", "reservation", "defrag", "whatif", "sim"]),
-    ("Observe", &["events", "report", "slo", "alerts", "silence", "routing", "export"]),
+    (
+        "Observe",
+        &["search", "events", "history", "report", "slo", "alerts", "silence", "routing", "export"],
+    ),
     (
         "Admin",
         &[

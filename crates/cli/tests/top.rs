@@ -34,7 +34,9 @@ fn every_view_of_a_real_site_is_told_as_text() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     let fleet = once(&c, &[]);
-    for part in ["[1 Fleet]", "Nodes      8  in service 8", "GPUs      64", "held 16", "free 48"] {
+    for part in
+        ["[1 Fleet]", "Nodes      8  in service 8", "GPUs      64", "allocated 16", "free 48"]
+    {
         assert!(fleet.contains(part), "{part} in {fleet}");
     }
     assert!(fleet.contains("##"), "two nodes are full: {fleet}");

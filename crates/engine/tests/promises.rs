@@ -222,10 +222,10 @@ fn an_incident_whose_critical_findings_are_over_pages_nobody() {
     w.sleep(Span::secs(40));
     let id = w.engine.state().health.open_incidents().next().expect("an incident").id;
     let slow = Entity::Node(node(100));
-    let seen = SeenFinding::new("straggler", slow.clone(), Severity::Degraded, w.now);
+    let seen = SeenFinding::new("thermal", slow.clone(), Severity::Degraded, w.now);
     w.ok(Command::FindingsSeen { findings: vec![seen] });
     w.sleep(Span::secs(5));
-    let f = w.engine.state().health.open_of(&slow, "straggler").expect("it is open");
+    let f = w.engine.state().health.open_of(&slow, "thermal").expect("it is open");
     assert_eq!(f.incident, Some(id), "it stands where the others were lost");
     for i in 64..128 {
         w.connect(i, 8, "boot", Vec::new());

@@ -191,7 +191,7 @@ const BAD: &[(usize, &str, &str)] = &[
         "+causes = [{ name = \"c\", per_1000_node_days = 1, mode = { fail_slow = 1.5 } }]",
         "below 1",
     ),
-    (8, "+incidents = [{ at = \"8d\", name = \"i\" }]", "lives 1w"),
+    (8, "+incidents = [{ at = \"8d\", name = \"i\" }]", "lasts 1w"),
     (
         8,
         "+incidents = [{ at = \"1d\", name = \"i\", on = [\"rack99\"], scope = \"rack\" }]",

@@ -111,7 +111,7 @@ pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
             BreakerState::Closed => Style::Faint,
         };
         let probe = match (&b.pinned, &b.probe, b.probe_at) {
-            (Some(by), ..) => format!("forced by {by}"),
+            (Some(by), ..) => format!("forced: {by}"),
             (None, Some(p), _) => p.clone(),
             (None, None, Some(at)) => relative(now, at),
             (None, None, None) => String::new(),
@@ -142,7 +142,7 @@ pub(crate) mod tests {
         held.pinned = Some("user:ops".into());
         let text = table(&[breaker(), held], Time(120_000)).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.contains("in 3m") && text.contains("forced by user:ops"), "{text}");
+        assert!(text.contains("in 3m") && text.contains("forced: user:ops"), "{text}");
         assert_eq!(
             said(&breaker()),
             "breaker leaf:eu/c1/s1/l2 follows its own rules and is open\n"

@@ -45,7 +45,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("logs 4242", 3, "4242"),
     ("logs {failed} --rank 99", 3, "rank 0 only"),
     ("logs {held} --rank 99", 3, "rank 0 only"),
-    ("logs {failed} --attempt 9", 3, "attempts"),
+    ("logs {failed} --attempt 9", 3, "has had 1 attempt"),
     ("logs {failed} --token {eve}", 3, "no job {failed}"),
     ("logs {held}", 0, "has not started yet"),
     ("logs {array}", 0, "this is task {array}_0"),

@@ -59,6 +59,7 @@ fn what_is_held_back_waits_since_it_began_to_whatever_the_reason_says() {
     let before = remedy(&w, &node(8)).unwrap();
     assert_eq!(before.step, RemedyStep::Proposed);
     // One node fewer: the limit counts another fleet.
+    w.ok(Command::Drain { node: node(15), reason: "sold".into(), stop: false });
     w.ok(Command::Retire { node: node(15) });
     w.sleep(Span::mins(3));
     let after = remedy(&w, &node(8)).unwrap();
