@@ -190,7 +190,7 @@ fn day(options: &Options, scratch: &TempDir, report: &mut Report) -> Result<()> 
         .map(|id| Want::whole(*id, 0))
         .collect();
     let taken = median_ms(|| {
-        let points = store.plan(wants.clone(), start, start + hours * HOUR, 600).read();
+        let points = store.plan(wants.clone(), start, start + hours * HOUR, 600, u64::MAX).read();
         anyhow::ensure!(points.damaged_blocks == 0 && points.lines.len() == 1);
         Ok(())
     })?;
