@@ -28,7 +28,7 @@ async fn jobs_nodes_gpus_projects_and_users_are_found() {
     assert_eq!(found(&s, &s.operator, "n1").await[0], hit("node", "n1"));
     assert_eq!(found(&s, &s.operator, "n1-3").await, [hit("gpu", "n1/3")]);
     assert_eq!(found(&s, &s.operator, "ALPHA").await, [hit("project", "alpha")]);
-    assert_eq!(found(&s, &s.operator, "ann").await[0], hit("user", "user:ann"));
+    assert_eq!(found(&s, &s.operator, "ann").await[0], hit("user", "ann"));
     let books = found(&s, &s.operator, "gpu-off-bus").await;
     assert_eq!(books[0], hit("runbook", "gpu-off-bus"), "{books:?}");
     let all = s.get(&s.operator, "/v1/search?q=gpu&limit=2").await.json();
