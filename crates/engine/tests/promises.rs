@@ -273,7 +273,7 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
     w.stopped(job);
     w.sleep(Span::mins(1));
     let after = of(&w).map(|a| (a.jobs, a.gpus));
-    assert!(after.is_none_or(|counts| counts == (1, 32)), "{after:?} {:#?}", w.job(job));
+    assert!(after.is_none_or(|counts| counts == (1, 32)), "{:#?}", of(&w));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

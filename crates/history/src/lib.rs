@@ -12,15 +12,13 @@ mod cell;
 mod codec;
 mod names;
 mod open;
-mod query;
 mod segment;
 mod store;
 mod tier;
 
 pub use cell::Cell;
 pub use names::{SeriesId, SeriesKey};
-pub use query::{Plan, Points, Want};
-pub use store::{Stats, Store};
+pub use store::{Plan, Points, Stats, Store, Want};
 pub use tier::{Limits, Tier};
 
 use std::io;

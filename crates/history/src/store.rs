@@ -1,10 +1,13 @@
 //! All tiers together: samples in, files out, never more than the limit.
 
+mod query;
+
+pub use query::{Plan, Points, Want};
+
 use crate::HistoryError;
 use crate::block::SHARD;
 use crate::names::{Names, SeriesId, SeriesKey};
 use crate::open::{Fit, Open};
-use crate::query::{self, Plan, Points, Want};
 use crate::segment::Segment;
 use crate::tier::{Limits, Tier};
 use std::collections::BTreeMap;

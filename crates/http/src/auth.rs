@@ -1,12 +1,12 @@
 //! Who asks, and what they may do.
 
 use super::App;
+use super::cookie;
 use super::error::{Failure, Reply};
 use super::extract::{
     MUSTER_MIN_SEQ, TokenId, address, idempotency_key, if_match, number, text_header,
 };
 use super::limits::TokenPlace;
-use super::session;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -51,7 +51,7 @@ impl FromRequestParts<App> for Caller {
                 Err(wait) => Err(Failure::rate_limited(wait)),
             },
             Err(Denied::Missing) => Err(Failure::unauthenticated("this needs a token")),
-            Err(Denied::NotOwn) => Err(session::not_own()),
+            Err(Denied::NotOwn) => Err(cookie::not_own()),
             Err(Denied::Wrong(why)) => {
                 let address = address(&parts.extensions);
                 if let Err(wait) = app.strangers().take(&address, Instant::now()) {
@@ -75,15 +75,15 @@ enum Denied {
 /// What a request shows to say who asks.
 enum Credential<'a> {
     Token(ApiToken),
-    Session(session::Shown<'a>),
+    Session(cookie::Shown<'a>),
 }
 
 fn credential<'a>(parts: &'a Parts, app: &App) -> Result<Credential<'a>, Denied> {
     if let Some(token) = bearer(&parts.headers)? {
         return Ok(Credential::Token(token));
     }
-    let shown = session::shown(app, &parts.headers).ok_or(Denied::Missing)?;
-    if !parts.method.is_safe() && !session::is_own(&parts.headers, &parts.uri) {
+    let shown = cookie::shown(app, &parts.headers).ok_or(Denied::Missing)?;
+    if !parts.method.is_safe() && !cookie::is_own(&parts.headers, &parts.uri) {
         return Err(Denied::NotOwn);
     }
     Ok(Credential::Session(shown))

@@ -2,8 +2,9 @@
 
 use super::App;
 use super::{
-    admin, brand, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes, period,
-    policy, power, promises, report, reservations, runbooks, search, session, site, telemetry,
+    admin, brand, causes, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes,
+    period, policy, power, promises, report, reservations, runbooks, search, session, site,
+    telemetry,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -53,7 +54,7 @@ macro_rules! endpoints {
             post "/v1/fabric/tests" => fabric::test,
             get "/v1/fabric/tests/{id}" => fabric::get,
             get "/v1/health" => health::summary::get,
-            get "/v1/causes" => health::causes::list,
+            get "/v1/causes" => causes::list,
             get "/v1/findings" => health::findings::list,
             get "/v1/findings/{id}" => health::findings::get,
             post "/v1/findings/{id}/close" => health::findings::close,

@@ -1,9 +1,10 @@
-//! The log: pages of it (`event_pages`), or a stream that goes on. Nothing is skipped or repeated.
+//! The log: pages of it (`pages`), or a stream that goes on. Nothing is skipped or repeated.
+
+mod pages;
 
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::event_filter::EventFilter;
-use super::event_pages;
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, shown, stream_body, text_header};
 use super::feed::{Batch, Feed, NextText, Outlet, Unsent};
 use super::limits::StreamPermit;
@@ -178,7 +179,7 @@ pub(crate) async fn events(
                 .field(field)
                 .hint("leave out `order`, `before` and `to`, or ask for application/json"));
         }
-        let from = event_pages::not_before(&app, from, &filter).await?;
+        let from = pages::not_before(&app, from, &filter).await?;
         return follow(app, caller, filter, from).await;
     }
     if !accepts(&headers, &["application/json"]) {
@@ -189,10 +190,10 @@ pub(crate) async fn events(
     if newest {
         let before = q.before.as_deref();
         let before = before.map(|b| position(&app, &caller, b, "before")).transpose()?;
-        return event_pages::newest_first(&app, &caller, &filter, before, limit).await;
+        return pages::newest_first(&app, &caller, &filter, before, limit).await;
     }
-    let from = event_pages::not_before(&app, from, &filter).await?;
-    event_pages::oldest_first(&app, &caller, &filter, from, limit).await
+    let from = pages::not_before(&app, from, &filter).await?;
+    pages::oldest_first(&app, &caller, &filter, from, limit).await
 }
 
 async fn follow(app: App, caller: Caller, filter: EventFilter, from: Place) -> Reply {

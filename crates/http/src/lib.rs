@@ -3,11 +3,12 @@
 mod admin;
 mod auth;
 mod brand;
+mod causes;
 mod console;
+mod cookie;
 mod endpoints;
 mod error;
 mod event_filter;
-mod event_pages;
 mod events;
 mod extract;
 mod fabric;

@@ -165,6 +165,18 @@ pub enum News {
     Over,
 }
 
+/// That somebody passed an alert on before its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Escalated {
+    /// The alert's id.
+    pub id: String,
+    /// The step it came to, from 1.
+    pub level: u32,
+    /// Why, for people.
+    pub reason: String,
+}
+
 /// Who said that they look after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

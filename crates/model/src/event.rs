@@ -1,19 +1,10 @@
-//! What happened. Past tense; the only way state changes; readable for ever.
-//! Never rename or remove a variant or a field; a new field has a default; a new variant is
-//! written only once every server of the site knows it.
+//! What happened, for ever: nothing is renamed or removed, a new field has a default.
 
 mod origin;
+mod parts;
 mod record;
+use self::parts::*;
 pub use self::{origin::Origin, record::Record, record::SCHEMA};
-use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
-use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
-use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
-use crate::names::{Label, NodeName, ProjectName};
-use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
-use crate::{node::Inventory, placement::Placement, qualification::Qualification};
-use crate::{slo::Counted, slo::Objectives, units::Span, units::Time};
-use crate::{spec::Group, spec::JobSpec, topology::Location, topology::Topology};
-use std::{collections::BTreeSet, sync::Arc};
 
 /// A fact of the log, in the past tense, with every id, deadline and choice in it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -110,8 +101,7 @@ pub enum Event {
         node: NodeName,
         /// How the ranks ended there.
         end: SlotEnd,
-        /// When they ended, by what the agent said, where that was before the record and the
-        /// attempt had started: the server may hear of it much later. Never before the start.
+        /// When they ended by what the agent said, where that was before the record; not before the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended_at: Option<Time>,
     },
@@ -783,12 +773,8 @@ pub enum Event {
     },
     /// Somebody passed it on to the next escalation step; nobody has acknowledged it any more.
     AlertEscalated {
-        /// The alert's id.
-        id: String,
-        /// The step it came to, from 1.
-        level: u32,
-        /// Why, for people.
-        reason: String,
+        /// Which, how far, and why.
+        escalation: Escalated,
     },
     /// A receiver was told.
     AlertsTold {

@@ -15,9 +15,11 @@ use std::sync::Arc;
 
 mod fence;
 mod slot_end;
+mod verdict;
 
 pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
+pub use verdict::Verdict;
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -332,56 +334,6 @@ impl fmt::Display for StopReason {
                 write!(f, "node {node} is unhealthy: {mode} (finding {finding})")
             }
             StopReason::Hung { finding } => write!(f, "it made no progress (finding {finding})"),
-        }
-    }
-}
-
-/// Whose doing an attempt's end was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It did what it should.
-    Success,
-    /// The job's own.
-    Application,
-    /// The platform's.
-    Infrastructure,
-    /// A person's.
-    Operator,
-    /// The scheduler's: its room was wanted, or it goes on elsewhere or in another size.
-    Scheduler,
-    /// Muster's own: an agent or a server failed, not the hardware.
-    Platform,
-    /// Nobody knows.
-    Unknown,
-}
-
-impl Verdict {
-    /// Is it known not to be the job's own doing, nor anybody's will?
-    #[must_use]
-    pub fn excuses(self) -> bool {
-        matches!(self, Verdict::Infrastructure | Verdict::Platform)
-    }
-
-    /// Was the attempt interrupted, so that the job recovers from it? What it did itself, and what
-    /// somebody wanted, is no interruption.
-    #[must_use]
-    pub fn is_interruption(self) -> bool {
-        matches!(self, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
-    }
-
-    /// The word users read.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Success => "success",
-            Verdict::Application => "application",
-            Verdict::Infrastructure => "infrastructure",
-            Verdict::Operator => "operator",
-            Verdict::Scheduler => "scheduler",
-            Verdict::Platform => "platform",
-            Verdict::Unknown => "unknown",
         }
     }
 }

@@ -44,7 +44,7 @@ fn breakers(c: &Cluster, node: &str) {
     let b = &items(&list)[0];
     assert_eq!((&b["entity"], &b["state"]), (&entity.as_str().into(), &"open".into()), "{b:#}");
     assert_eq!((&b["nodes"], &b["reason"]), (&1.into(), &"switch works".into()), "{b:#}");
-    says(&c.muster(&["breakers"]), &[&entity, "forced by"]);
+    says(&c.muster(&["breakers"]), &[&entity, "forced: "]);
     let out = c.muster(&[&submit[..], &["--gpus", "1", "--", "true"]].concat());
     says(&out, &["would wait", "1 behind an open breaker"]);
     refuses(&c.muster(&["breakers", "force", "node:nobody", "open"]), 3, &["nobody"]);

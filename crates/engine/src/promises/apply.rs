@@ -1,7 +1,7 @@
 //! Folds records about promises and alerts in, and shows every record to the book that counts.
 
 use crate::state::{Outside, State};
-use muster_model::alert::AlertState;
+use muster_model::alert::{AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_slo::Letter;
 
@@ -67,7 +67,7 @@ impl State {
                     a.changed_at = r.at;
                 }
             }
-            Event::AlertEscalated { id, level, .. } => {
+            Event::AlertEscalated { escalation: Escalated { id, level, .. } } => {
                 if let Some(a) = slo.alerts.get_mut(id) {
                     a.state = AlertState::Firing;
                     a.acknowledged = None;

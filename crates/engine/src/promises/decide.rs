@@ -1,7 +1,7 @@
 //! Commands about promises, alerts and who is told.
 
 use crate::Engine;
-use muster_model::alert::{Acknowledgement, Alert, AlertState, ROUTING_MAX, Silence};
+use muster_model::alert::{Acknowledgement, Alert, AlertState, Escalated, ROUTING_MAX, Silence};
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::CertificateEnd;
 use muster_model::event::Event;
@@ -193,7 +193,7 @@ fn escalate(e: &mut Engine, id: &str, reason: &str) -> Result<Answer, Refusal> {
             .hint("`muster routing show` lists the routes; `escalate` of a route adds steps"));
     };
     let (id, reason, project) = (id.to_owned(), reason.to_owned(), a.project.clone());
-    e.emit(project.as_ref(), Event::AlertEscalated { id, level, reason });
+    e.emit(project.as_ref(), Event::AlertEscalated { escalation: Escalated { id, level, reason } });
     Ok(Answer::Done)
 }
 

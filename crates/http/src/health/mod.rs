@@ -2,7 +2,6 @@
 
 pub(crate) mod automation;
 pub(crate) mod breakers;
-pub(crate) mod causes;
 pub(crate) mod dry_run;
 pub(crate) mod findings;
 pub(crate) mod incidents;

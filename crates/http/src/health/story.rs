@@ -4,7 +4,7 @@ use super::timeline::{self, About};
 use muster_api::{IncidentEntry, IncidentImpact};
 use muster_engine::State as Site;
 use muster_model::Record;
-use muster_model::alert::{Alert, News, Urgency};
+use muster_model::alert::{Alert, Escalated, News, Urgency};
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::JobId;
@@ -169,7 +169,9 @@ impl Story {
                 let note = if a.note.is_empty() { String::new() } else { format!(": {}", a.note) };
                 self.add(r, "alert", None, format!("acknowledged by {}{note}", a.by));
             }
-            Event::AlertEscalated { id, level, reason } if self.alerts.contains(id) => {
+            Event::AlertEscalated { escalation: Escalated { id, level, reason } }
+                if self.alerts.contains(id) =>
+            {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 self.add(r, "alert", None, format!("escalated to step {level}{why}"));
             }

@@ -1,6 +1,6 @@
 //! What the log says, folded by hand: this file knows records and nothing of the engine.
 
-use muster_model::alert::{Alert, AlertState};
+use muster_model::alert::{Alert, AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_model::finding::Finding;
 use muster_model::ids::{AttemptKey, JobId};
@@ -359,7 +359,7 @@ impl Fold {
                     a.acknowledged = Some(acknowledgement.clone());
                 }
             }
-            Event::AlertEscalated { id, level, .. } => {
+            Event::AlertEscalated { escalation: Escalated { id, level, .. } } => {
                 if let Some(a) = self.alerts.get_mut(id) {
                     a.state = AlertState::Firing;
                     a.acknowledged = None;

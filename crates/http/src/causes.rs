@@ -1,8 +1,8 @@
 //! What is wrong, one entry for each cause.
 
-use super::{findings, incidents, remedies, sees, title};
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
+use crate::health::{findings, incidents, remedies, sees, title};
 use crate::promises::alerts;
 use crate::{App, answer};
 use axum::extract::State;

@@ -1,10 +1,10 @@
 //! Pages of the log. Each looks at so many records and no more, and says where the next one begins.
 
-use super::auth::Caller;
-use super::error::{Failure, Reply};
-use super::event_filter::EventFilter;
-use super::events::{BATCH, Place, read, view};
-use super::{App, answer_bytes, paging};
+use super::{BATCH, Place, read, view};
+use crate::auth::Caller;
+use crate::error::{Failure, Reply};
+use crate::event_filter::EventFilter;
+use crate::{App, answer_bytes, paging};
 use axum::http::StatusCode;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};

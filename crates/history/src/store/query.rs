@@ -1,10 +1,10 @@
 //! From blocks and memory to points: which tier, which blocks, and how they are put together.
 
+use super::{Store, place};
 use crate::block;
 use crate::cell::Cell;
 use crate::names::SeriesId;
 use crate::segment::{self, BlockRef};
-use crate::store::{Store, place};
 use crate::tier::Tier;
 use std::collections::BTreeMap;
 use std::fs::File;
