@@ -91,7 +91,7 @@ impl Engine {
             self.watch.news = true;
         }
         // Jobs come and go all the time: who is affected is counted anew with the minute.
-        self.watch.news |= self.state.slo.open().any(|a| a.jobs > 0);
+        self.watch.news |= self.state.slo.open().next().is_some();
         let mut holding: Vec<Label> = Vec::new();
         if self.state.slo.is_stated() {
             let all = standings.iter().map(|s| (&s.objective, &s.status));
