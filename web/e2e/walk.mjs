@@ -409,7 +409,7 @@ await check('the keyboard goes to pages, searches and helps', async () => {
   await goes('f', `${base}/`);
   await p.keyboard.press('/');
   await p.keyboard.type(second);
-  await p.getByText('on 1 nodes, Enter opens it').waitFor();
+  await p.getByText('on 1 node, Enter opens it').waitFor();
   await p.keyboard.press('Enter');
   await p.waitForURL(`${base}/nodes/${second}`);
   await p.keyboard.press('/');

@@ -320,7 +320,7 @@ async fn a_job_whose_payload_is_gone_ends_with_the_reason() {
     s.brain.call(request, Attach::default()).await.unwrap();
     s.until(|st| st.jobs.values().any(|j| j.state == JobState::Failed)).await;
     let reason = s.brain.read(|st| st.jobs.values().next().unwrap().reason.clone());
-    assert!(reason.as_ref().unwrap().contains("not kept"), "{reason:?}");
+    assert!(reason.as_ref().unwrap().contains("not stored"), "{reason:?}");
 }
 
 #[tokio::test]
