@@ -3,9 +3,10 @@
 use super::auth::Caller;
 use super::cookie::session_name;
 use super::error::{Failure, Reply};
+use super::extract::{idempotency_key, if_match};
 use super::{App, mark, site};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use muster_model::Span;
 
@@ -17,7 +18,8 @@ const LONGEST: Span = Span::hours(7 * 24);
 /// It ends when the browser is closed, after 7 days, or with the token.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/session", tag = "site",
     responses((status = 200, description = "Who logged in, with the cookie.", body = muster_api::WhoAmI))))]
-pub(crate) async fn begin(State(app): State<App>, caller: Caller) -> Reply {
+pub(crate) async fn begin(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Reply {
+    check_write(&headers)?;
     // Whoever has a copy of a cookie would otherwise be let in for ever.
     if caller.session_until.is_some() {
         return Err(Failure::unauthenticated("a session begins with a token, not with a session")
@@ -34,10 +36,18 @@ pub(crate) async fn begin(State(app): State<App>, caller: Caller) -> Reply {
 /// End the session of this browser.
 #[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/session", tag = "site",
     responses((status = 204, description = "The cookie is taken back."))))]
-pub(crate) async fn end(State(app): State<App>, caller: Caller) -> Reply {
+pub(crate) async fn end(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Reply {
+    check_write(&headers)?;
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), &app, &caller, app.brain().durable());
     with_cookie(&app, response, "", "; Max-Age=0")
+}
+
+/// What every write may carry means nothing here, and is refused where it is malformed as elsewhere.
+fn check_write(headers: &HeaderMap) -> Reply<()> {
+    if_match(headers)?;
+    idempotency_key(headers)?;
+    Ok(())
 }
 
 /// The answer with the cookie. No script can read it, and no other site makes a browser send it.
