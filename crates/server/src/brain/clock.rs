@@ -206,9 +206,10 @@ mod tests {
         // Servers of other tests follow small differences meanwhile.
         assert!(written.abs_diff(now) < 60_000, "{written} {now}");
         // A step of the wall clock is told and not followed.
-        let before = clock();
         follow();
         assert_eq!(stepped(), None);
+        // Small differences are followed, also backwards.
+        let before = Time(clock().0 - 60_000);
         for (step, says) in [(24 * 3_600_000, "ahead of"), (-3_600_000, "behind")] {
             set_wall(step);
             follow();
