@@ -227,7 +227,13 @@ impl State {
     #[inline]
     pub fn read_from(format: u32, input: &mut dyn BufRead) -> Result<State, SnapshotError> {
         match format {
-            0 | 1 => Ok(State::restored_from(serde_json::from_reader(input)?)),
+            0 | 1 => {
+                // Whole, though it is large: reading it piece by piece would be a second copy of
+                // the code that reads every type.
+                let mut text = Vec::new();
+                input.read_to_end(&mut text)?;
+                Ok(State::restored_from(serde_json::from_slice(&text)?))
+            }
             2 => {
                 let mut line = Vec::new();
                 let Some(Line::State(mut stored)) = next(input, &mut line)? else {
@@ -264,6 +270,7 @@ impl State {
         }
     }
 
+    #[inline(never)]
     fn restored_from(s: Stored) -> State {
         let mut state = State {
             site: s.site,
@@ -334,6 +341,7 @@ fn put(out: &mut dyn Write, line: &Line) -> Result<(), SnapshotError> {
 }
 
 /// The next line; none at the end. `line` is where it is read to.
+#[inline]
 fn next(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<Option<Line>, SnapshotError> {
     line.clear();
     if input.read_until(b'\n', line)? == 0 {

@@ -271,7 +271,7 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
     // The gang is stopped and leaves: it was affected all the same.
     w.report(job, &n, crash(0, 1));
     w.stopped(job);
-    w.sleep(Span::mins(2));
+    w.sleep(Span::mins(1));
     let after = of(&w).map(|a| (a.jobs, a.gpus));
     assert!(after.is_none_or(|counts| counts == (1, 32)), "{after:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());

@@ -8,7 +8,7 @@ use super::ended::Ended;
 use super::saves::Saves;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, StopReason, Verdict};
+use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Gpu, Node, Stage};
@@ -328,7 +328,7 @@ impl Index {
         }
         self.note(new);
         // Whose doing the end of an earlier attempt was may turn out late.
-        if old.past != new.past {
+        if old.past != new.past || stopping(old) != stopping(new) {
             for hit in hits(old) {
                 self.hit.remove(&hit);
             }
@@ -607,16 +607,30 @@ impl Index {
     }
 }
 
-/// Nodes because of which attempts of a job were stopped, and when these ended.
+/// How its attempt is being stopped, if it is.
+fn stopping(job: &Job) -> Option<&Stop> {
+    job.attempt.as_ref()?.stop.as_ref()
+}
+
+/// Nodes because of which attempts of a job were stopped or are being stopped, and when.
 fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
-    job.past.iter().filter_map(|p| {
+    // Its ranks have left the node before the attempt is over.
+    let present = stopping(job).and_then(|stop| {
+        let node = match &stop.reason {
+            StopReason::SlotFailed { node, .. } => node,
+            reason => reason.node()?,
+        };
+        Some((node.clone(), stop.at, job.id))
+    });
+    let past = job.past.iter().filter_map(|p| {
         let node = match p.stopped_for.as_ref()? {
             // Its ranks ended by themselves, because of what is under them.
             StopReason::SlotFailed { node, .. } if p.verdict.is_interruption() => node,
             reason => reason.node()?,
         };
         Some((node.clone(), p.ended_at, job.id))
-    })
+    });
+    past.chain(present)
 }
 
 /// Does a slot in this state hold what it was given? On a lost node nothing can be used anyway,
