@@ -48,25 +48,27 @@ impl Ctx {
         value: &T,
         table: impl FnOnce(&T) -> String,
     ) -> Result<(), Fail> {
-        match self.global.output {
-            Format::Table => output::print(&table(value)),
-            Format::Json => output::print_json(&format!("{}\n", document::indented(&json(value)?))),
-            Format::Yaml => {
-                let text = document::yaml(&json(value)?)
-                    .map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
-                output::print_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
-            }
+        if self.is_table() {
+            return output::print(&table(value));
         }
+        self.show_document(serde_json::to_string(value))
+    }
+
+    /// The part that is the same for every type: there are more than a hundred of them.
+    fn show_document(&self, json: serde_json::Result<String>) -> Result<(), Fail> {
+        let json = json.map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
+        if self.global.output == Format::Json {
+            return output::print_json(&format!("{}\n", document::indented(&json)));
+        }
+        let text =
+            document::yaml(&json).map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
+        output::print_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
     /// Whether a person reads the output.
     pub fn is_table(&self) -> bool {
         self.global.output == Format::Table
     }
-}
-
-fn json<T: Serialize>(value: &T) -> Result<String, Fail> {
-    serde_json::to_string(value).map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))
 }
 
 /// This machine's clock.
