@@ -152,8 +152,8 @@ fn tidy(inner: &Inner) {
     forget_retired(inner);
 }
 
-/// A seat outlives its connections, but not its node: it holds the last minutes of telemetry, and names
-/// of nodes come and go for as long as a site lives.
+/// A seat outlasts its connections, but not its node: it holds the last minutes of telemetry, and names
+/// of nodes come and go.
 fn forget_retired(inner: &Inner) {
     let away: Vec<NodeName> = {
         let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);

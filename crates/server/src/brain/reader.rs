@@ -21,7 +21,7 @@ pub(crate) enum Read {
 
 /// Answers until the last handle on the brain is gone. It has none itself, nor anything that holds the
 /// other end of `reads`: it would wait for itself, and keep the whole state for as long as the process
-/// lives.
+/// runs.
 pub(crate) fn run(seal: &SealKey, store: &mut dyn Store, reads: &Receiver<Read>) {
     while let Ok(read) = reads.recv() {
         hit("brain.reader");
