@@ -1,7 +1,8 @@
 //! No two answers contradict each other. Random sites are lived (the lives of the simulator's own
 //! test), and at random moments a real server over the log of such a life is asked by every reading
 //! endpoint. What they say is compared with a fold of the log that shares no code with the engine,
-//! and with what the others say at the same moment.
+//! and with what the others say at the same moment. A server that was stopped must leave nothing in
+//! memory.
 //!
 //! `MUSTER_TRUTH_SEED=N` looks at one life, `MUSTER_TRUTH_MINUTES=N` at fresh ones for so long (what
 //! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
@@ -119,9 +120,10 @@ fn check(seed: u64) -> u64 {
     // The clock only goes forwards.
     ends.sort_unstable();
     ends.dedup();
-    let mut asked = 0;
+    let (mut asked, mut stopped) = (0, Vec::new());
     for end in ends {
-        let (records, said) = moment::at(seed, &log[..end]);
+        let (records, said, server) = moment::at(seed, &log[..end]);
+        stopped.push(server);
         let mut wrong = Wrong::default();
         compare(&Fold::of(&records), &said, &mut wrong);
         asked += said.answers;
@@ -135,6 +137,11 @@ fn check(seed: u64) -> u64 {
             said.seq,
             wrong.0.join("\n\n")
         );
+    }
+    // The last is not waited for: the others had time to end while it was asked.
+    stopped.pop();
+    for server in stopped {
+        assert!(server.is_freed(), "history {seed}: a server was stopped and stays in memory");
     }
     asked
 }

@@ -135,6 +135,24 @@ async fn a_clean_stop_writes_the_newest_metrics() {
     assert!(bytes > 0, "what was in memory only is in a file");
 }
 
+/// Every thread and task of a server ends with it: whatever goes on holds its whole state in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_leaves_nothing_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ServerConfig::new(dir.path().to_path_buf());
+    let fabric_every = Some(Span::hours(1));
+    let config = ServerConfig { listen: any, link_listen: any, fabric_every, ..config };
+    let server = Server::start(config, |_| {}).await.unwrap();
+    // The other end of it is freed with the brain, and that with the last who has a handle on it.
+    let mut log = server.brain.watch();
+    server.stop().await;
+    drop(server);
+    let freed = async { while log.changed().await.is_ok() {} };
+    let in_time = tokio::time::timeout(std::time::Duration::from_secs(60), freed).await;
+    assert!(in_time.is_ok(), "a thread or a task of the server still runs");
+}
+
 #[test]
 fn a_proxy_with_tls_counts_as_tls() {
     assert!(is_https(Some("https://muster.example")) && is_https(Some("HTTPS://muster.example/")));

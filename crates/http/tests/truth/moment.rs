@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 /// How long something may take that must come.
@@ -74,18 +75,34 @@ pub(super) struct Said {
     pub(super) past: Bytes,
 }
 
+/// A server that was stopped.
+pub(super) struct Stopped(watch::Receiver<Seq>);
+
+impl Stopped {
+    /// Waits until its memory is free again; false when something of it still runs.
+    pub(super) fn is_freed(mut self) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async move {
+            // The other end is a part of what every thread and task of a server holds.
+            let freed = async { while self.0.changed().await.is_ok() {} };
+            tokio::time::timeout(PATIENCE, freed).await.is_ok()
+        })
+    }
+}
+
 /// Asks a server over this log for everything, and returns the log as it then was, too.
-pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, Said) {
+pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, Said, Stopped) {
     let dir = tempfile::tempdir().expect("a directory");
     write(dir.path(), log);
     let mut chance = Random::new(seed, &["moment", &log.len().to_string()]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let out = runtime.block_on(async {
         let site = Site::open(dir.path()).await;
+        let stopped = Stopped(site.brain.watch());
         site.trouble(&mut chance).await;
-        let out = site.ask_everything(log[0].at).await;
+        let (records, said) = site.ask_everything(log[0].at).await;
         site.close().await;
-        out
+        (records, said, stopped)
     });
     // What still reads the log has nobody left to tell.
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -89,13 +89,18 @@ async fn report(inner: &Inner, node: NodeName, key: AttemptKey, since: Time) {
 /// gang, and since when.
 fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (NodeName, Time)> {
     let gap = gap(inner);
-    let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
-    let nodes: Vec<&NodeName> =
-        seats.iter().filter(|(_, s)| s.idle().any_since(now - warn)).map(|(n, _)| n).collect();
+    let nodes: Vec<NodeName> = {
+        let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
+        let idle = seats.iter().filter(|(_, s)| s.idle().any_since(now - warn));
+        idle.map(|(n, _)| n.clone()).collect()
+    };
     if nodes.is_empty() {
         return BTreeMap::new();
     }
+    // Not while the seats are held: whoever reads the state may ask for a seat meanwhile, and two who
+    // take the two in turn can wait for each other.
     let candidates = inner.brain.read(|s| candidates(s, &nodes));
+    let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
     let idle = |(key, held): (AttemptKey, Held)| {
         let mut latest = None;
         for (node, gpus) in &held.gpus {
@@ -115,7 +120,7 @@ struct Held {
 }
 
 /// Attempts on these nodes that run with GPUs and are not being stopped.
-fn candidates(s: &State, nodes: &[&NodeName]) -> BTreeMap<AttemptKey, Held> {
+fn candidates(s: &State, nodes: &[NodeName]) -> BTreeMap<AttemptKey, Held> {
     let mut seen = BTreeSet::new();
     let mut out = BTreeMap::new();
     // A node that is ahead of this server's log is none of its business.

@@ -115,7 +115,7 @@ struct Inner {
     config: AgentsConfig,
     tls: Arc<rustls::ServerConfig>,
     newcomers: newcomers::Newcomers,
-    /// One for each node that was heard since the start.
+    /// One for each node that was heard since the start and is not retired.
     seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
     steps: Mutex<steps::Steps>,
     columns: Mutex<Interned>,

@@ -40,6 +40,11 @@ impl Newcomers {
         lock(&self.heard).note(node, caller(from));
     }
 
+    /// A node is gone for good: its address is a stranger's again, unless another node has it as well.
+    pub(super) fn forget(&self, node: &NodeName) {
+        lock(&self.heard).forget(node);
+    }
+
     /// A place for a new connection; none where all are taken by nodes that are about to be let in.
     pub(super) fn admit(&self, from: IpAddr) -> Option<Place> {
         let address = caller(from);
@@ -59,12 +64,23 @@ impl Heard {
     fn note(&mut self, node: &NodeName, address: IpAddr) {
         let before = self.by_node.insert(node.clone(), address);
         *self.nodes_at.entry(address).or_default() += 1;
-        if let Some(before) = before
-            && let Some(n) = self.nodes_at.get_mut(&before)
-        {
+        if let Some(before) = before {
+            self.leave(before);
+        }
+    }
+
+    fn forget(&mut self, node: &NodeName) {
+        if let Some(address) = self.by_node.remove(node) {
+            self.leave(address);
+        }
+    }
+
+    /// One node less was last heard from there.
+    fn leave(&mut self, address: IpAddr) {
+        if let Some(n) = self.nodes_at.get_mut(&address) {
             *n -= 1;
             if *n == 0 {
-                self.nodes_at.remove(&before);
+                self.nodes_at.remove(&address);
             }
         }
     }
@@ -280,6 +296,11 @@ mod tests {
         // It is heard from elsewhere now: the old address is a stranger's again.
         all.heard(&node, at("10.0.0.9"));
         assert_eq!(lock(&all.heard).nodes_at.len(), 1);
+        let gone: NodeName = "n2".parse().unwrap();
+        all.heard(&gone, at("10.0.0.9"));
+        all.heard(&gone, at("10.0.0.8"));
+        all.forget(&gone);
+        assert_eq!(lock(&all.heard).nodes_at.len(), 1, "a node that is gone leaves nothing");
         let _old = all.admit(at("10.0.0.1")).unwrap();
         assert!(is_sent_away(&flood[95]));
         assert!(flood[96..].iter().all(|p| p.settle(true)) && !flood[95].settle(true));

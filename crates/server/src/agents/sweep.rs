@@ -129,7 +129,8 @@ async fn lose(
     }
 }
 
-/// Drops what nobody needs any more: steps of attempts that are over, sessions of retired nodes.
+/// Drops what nobody needs any more: steps of attempts that are over, sessions and seats of retired
+/// nodes.
 fn tidy(inner: &Inner) {
     inner.beside.clear();
     let keys = inner.steps.lock().unwrap_or_else(PoisonError::into_inner).keys();
@@ -148,4 +149,30 @@ fn tidy(inner: &Inner) {
         .brain
         .read(|s| live.into_iter().filter(|(_, session)| !session.is_enrolled(s)).collect());
     ended.iter().for_each(|(_, session)| session.close());
+    forget_retired(inner);
+}
+
+/// A seat outlasts its connections, but not its node: it holds the last minutes of telemetry, and names
+/// of nodes come and go.
+fn forget_retired(inner: &Inner) {
+    let away: Vec<NodeName> = {
+        let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
+        seats.iter().filter(|(_, s)| s.session().is_none()).map(|(n, _)| n.clone()).collect()
+    };
+    // Not while the seats are held: whoever reads the state may ask for a seat meanwhile.
+    let retired: Vec<NodeName> = inner.brain.read(|s| {
+        let is_retired = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.stage == Stage::Retired);
+        away.into_iter().filter(is_retired).collect()
+    });
+    if retired.is_empty() {
+        return;
+    }
+    let mut seats = inner.seats.write().unwrap_or_else(PoisonError::into_inner);
+    for node in &retired {
+        // Whoever sits down there just now has it in hand.
+        if seats.get(node).is_some_and(|s| Arc::strong_count(s) == 1) {
+            seats.remove(node);
+            inner.newcomers.forget(node);
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl Brain {
     /// # Errors
     /// [`StartError`] when the store, the log or the key cannot be used.
     pub fn lead(config: &BrainConfig, standby: impl FnMut(&str)) -> Result<Brain, StartError> {
-        let seal = SealKey::load_or_create(&config.seal_key)?;
+        let seal = Arc::new(SealKey::load_or_create(&config.seal_key)?);
         let mut store = config.open()?;
         // Before the lease: a damaged store is not written to, and a long log must not cost the
         // lease that nobody renews yet.
@@ -269,11 +269,12 @@ fn start_threads(
         writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
     })?;
     let mut reader_store = Some(reader_store);
-    let (s, c) = (shared.clone(), config.clone());
+    // Without `shared`, which holds the other end of what it waits for.
+    let (seal, c) = (shared.seal.clone(), config.clone());
     supervise::thread("muster-reader", move || {
         // Taken: after a panic it is opened anew.
         match reader_store.take().map_or_else(|| c.open(), Ok) {
-            Ok(mut store) => reader::run(&s, &mut *store, &read_inbox),
+            Ok(mut store) => reader::run(&seal, &mut *store, &read_inbox),
             Err(e) => panic!("the store cannot be opened again: {e}"),
         }
     })

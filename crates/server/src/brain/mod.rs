@@ -4,7 +4,8 @@
 //! - The *engine* thread decides and applies ahead of the disk.
 //! - The *writer* thread commits what was decided, several requests at a time, then makes it
 //!   visible: view, watchers, answers, orders, in this order and never before the commit.
-//! - The *reader* thread answers from the store what memory no longer holds.
+//! - The *reader* thread answers from the store what memory no longer holds, for as long as somebody
+//!   has a handle on the brain.
 //! - The *keeper* thread renews the lease.
 //! - The *snapshots* thread writes snapshots and archives the old log.
 //!
@@ -148,7 +149,7 @@ pub(crate) struct Shared {
     restored: bool,
     epoch: AtomicU64,
     stats: stats::Counters,
-    seal: SealKey,
+    seal: Arc<SealKey>,
     down: Mutex<Option<String>>,
     stuck: Mutex<Option<Stuck>>,
     reach: reach::Reach,
@@ -373,7 +374,7 @@ impl Brain {
         (seq > 0).then_some(Seq(seq))
     }
 
-    /// Becomes true when the server has lost its lead or its store for good.
+    /// Becomes true when the server has lost its lead or its store for good; not when it is stopped.
     #[must_use]
     pub fn over(&self) -> watch::Receiver<bool> {
         self.shared.over.subscribe()
@@ -383,6 +384,15 @@ impl Brain {
     pub async fn closed(&self) {
         // An error would mean that nobody is left who could close it.
         let _ = self.shared.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+
+    /// Waits until this server decides nothing any more: it was stopped, or has lost its lead.
+    pub async fn ended(&self) {
+        let mut over = self.over();
+        tokio::select! {
+            _ = over.wait_for(|over| *over) => {}
+            () = self.closed() => {}
+        }
     }
 
     /// Records after `after`, at most `limit`, all of them durable.

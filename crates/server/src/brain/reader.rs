@@ -1,10 +1,11 @@
 //! Reads what memory does not hold, on a thread of its own: the stores block.
 
-use super::{BrainError, Shared, load, secret_label};
+use super::{BrainError, load, secret_label};
 use muster_model::event::Record;
 use muster_model::ids::{JobId, Seq};
 use muster_model::spec::RunSpec;
 use muster_store::failpoint::hit;
+use muster_store::seal::SealKey;
 use muster_store::{Store, StoreError};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -18,7 +19,10 @@ pub(crate) enum Read {
     Secret { project: String, name: String, reply: Reply<Option<String>> },
 }
 
-pub(crate) fn run(shared: &Shared, store: &mut dyn Store, reads: &Receiver<Read>) {
+/// Answers until the last handle on the brain is gone. It has none itself, nor anything that holds the
+/// other end of `reads`: it would wait for itself, and keep the whole state for as long as the process
+/// runs.
+pub(crate) fn run(seal: &SealKey, store: &mut dyn Store, reads: &Receiver<Read>) {
     while let Ok(read) = reads.recv() {
         hit("brain.reader");
         match read {
@@ -29,7 +33,7 @@ pub(crate) fn run(shared: &Shared, store: &mut dyn Store, reads: &Receiver<Read>
                 let _ = reply.send(payload(store, job));
             }
             Read::Secret { project, name, reply } => {
-                let _ = reply.send(secret(shared, store, &project, &name));
+                let _ = reply.send(secret(seal, store, &project, &name));
             }
         }
     }
@@ -66,7 +70,7 @@ fn payload(store: &mut dyn Store, job: JobId) -> Result<Option<RunSpec>, BrainEr
 }
 
 fn secret(
-    shared: &Shared,
+    seal: &SealKey,
     store: &mut dyn Store,
     project: &str,
     name: &str,
@@ -74,8 +78,7 @@ fn secret(
     let Some(sealed) = store.secret(project, name).map_err(|e| failed(&e))? else {
         return Ok(None);
     };
-    let plain = shared
-        .seal
+    let plain = seal
         .open(&sealed, &secret_label(project, name))
         .map_err(|e| BrainError::Unavailable(format!("secret {name} cannot be opened: {e}")))?;
     Ok(Some(String::from_utf8_lossy(&plain).into_owned()))

@@ -165,6 +165,23 @@ async fn a_clean_stop_puts_everything_into_the_file() {
     assert_eq!(store.head().unwrap().last_seq, last);
 }
 
+/// A process may lead, stop and lead again: nothing of an earlier lead stays in its memory.
+#[tokio::test]
+async fn a_stopped_server_is_freed_with_its_last_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 1).await;
+    let job = submit(&brain).await;
+    let (state, mut log) = (Arc::downgrade(&brain.shared), brain.watch());
+    stop(&brain).await;
+    assert!(brain.payload(job).await.unwrap().is_none(), "the store is read until then");
+    drop(brain);
+    // The other end of it is a part of what is to be freed.
+    let freed = async { while log.changed().await.is_ok() {} };
+    let in_time = tokio::time::timeout(Duration::from_secs(60), freed).await;
+    assert!(in_time.is_ok(), "a thread still holds {} handles", state.strong_count());
+    assert!(state.upgrade().is_none());
+}
+
 /// An empty database beside the `-wal` file in use would make SQLite delete that file, and with it
 /// whatever was committed since the last checkpoint.
 #[tokio::test]

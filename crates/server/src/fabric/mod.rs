@@ -132,11 +132,10 @@ impl Fabric {
     }
 
     async fn again_and_again(self, span: Span) {
-        let mut over = self.0.brain.over();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(span.to_std()) => {}
-                _ = over.wait_for(|o| *o) => return,
+                () = self.0.brain.ended() => return,
             }
             let open = |k: &Kept| !matches!(k.test.state, FabricState::Done | FabricState::Failed);
             if lock(&self.0.tests).values().any(open) {

@@ -27,10 +27,9 @@ impl Fabric {
     }
 
     async fn follow_preflights(self) {
-        let (brain, mut over) = (self.0.brain.clone(), self.0.brain.over());
-        let stop = async move {
-            let _ = over.wait_for(|o| *o).await;
-        };
+        let (brain, leads) = (self.0.brain.clone(), self.0.brain.clone());
+        // Also when it is stopped: what goes on after that would hold everything that the server had.
+        let stop = async move { leads.ended().await };
         effect::run(Arc::new(Preflights(self)), brain, stop).await;
     }
 

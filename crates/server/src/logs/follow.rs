@@ -100,3 +100,17 @@ impl Follow {
         }
     }
 }
+
+/// The last who follows an attempt takes the way to it along: one that prints nothing more would keep it
+/// for ever.
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let none = broadcast::Sender::new(1).subscribe();
+        let mut followers = self.keeper.shared.followers();
+        // Under the lock: of two who end at once, one is the last.
+        drop(std::mem::replace(&mut self.hints, none));
+        if followers.get(&self.key).is_some_and(|f| f.receiver_count() == 0) {
+            followers.remove(&self.key);
+        }
+    }
+}

@@ -217,3 +217,17 @@ async fn an_attempt_of_another_life_of_the_log_has_output_of_its_own() {
     let k = opened(0, Arc::new(|_| false));
     assert!(all(&k, 0, Stream::Stdout).await.is_empty(), "it went to make room");
 }
+
+#[tokio::test]
+async fn whoever_follows_leaves_nothing_behind() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    let (one, mut two) = (k.follow(key(1), None), k.follow(key(1), None));
+    let other = k.follow(key(2), None);
+    drop(one);
+    k.append(chunk(0, b"hello")).await.unwrap();
+    assert_eq!(two.next().await.unwrap().data, Bytes::from("hello"), "another still follows");
+    drop((two, other));
+    // Neither of the two printed anything after that.
+    assert!(k.shared.followers().is_empty());
+}

@@ -39,7 +39,10 @@ pub(super) async fn run(
         let stuck = brain.stuck().filter(|(since, _)| now.since(*since) >= patience);
         let mut found: Vec<_> =
             stuck.iter().map(|(since, why)| conditions::cannot_write(why, *since)).collect();
-        found.extend(supervise::failed().into_iter().filter_map(|f| {
+        let failed = supervise::failed();
+        // Of each part the last panic counts; one that falls over again and again takes no more memory.
+        panicked.retain(|of, _| failed.iter().any(|f| (f.part, f.times) == *of));
+        found.extend(failed.into_iter().filter_map(|f| {
             // By the server's clock, which may be another one; the same at every look.
             let ago = || Span(u64::try_from(f.last.elapsed().as_millis()).unwrap_or(u64::MAX));
             let last = *panicked.entry((f.part, f.times)).or_insert_with(|| now - ago());

@@ -125,6 +125,23 @@ async fn a_certificate_ends_when_its_node_is_retired() {
 }
 
 #[tokio::test]
+async fn a_retired_node_leaves_no_seat_and_others_keep_theirs() {
+    let s = site().await;
+    let (_agent, mut line) = s.idle("n1").await;
+    let (_other, open) = s.idle("n2").await;
+    let drain = Command::Drain { node: node("n1"), reason: "old".into(), stop: true };
+    s.brain.system(drain).await.unwrap();
+    s.brain.system(Command::Retire { node: node("n1") }).await.unwrap();
+    line.is_closed().await;
+    s.until_no_seat("n1").await;
+    drop(open);
+    // Joined anew, it sits down like any other.
+    let (_again, _line) = s.idle("n1").await;
+    assert!(s.agents.session(&node("n1")).is_some());
+    assert!(s.agents.last_heard(&node("n2")).is_some(), "one that is only away is remembered");
+}
+
+#[tokio::test]
 async fn a_node_of_an_older_log_keeps_its_certificate_and_its_key_is_noted() {
     let s = site().await;
     let t = s.token(None, None).await;

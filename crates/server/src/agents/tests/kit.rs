@@ -260,6 +260,18 @@ impl Site {
         };
         tokio::time::timeout(PATIENCE, wait).await.expect("it is never lost");
     }
+
+    /// Tidies until this node has no seat any more: its session may be about to end.
+    pub(super) async fn until_no_seat(&self, name: &str) {
+        let (inner, name) = (&self.agents.inner, node(name));
+        let wait = async {
+            while inner.seat(&name).is_some() {
+                sweep::look(inner, &|| inner.clock()).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("its seat stays");
+    }
 }
 
 pub(super) fn hello(name: &str) -> Hello {
