@@ -276,6 +276,33 @@ fn an_agent_that_hears_of_a_kept_end_still_obeys_a_list_from_before() {
     ]);
 }
 
+// A job waited for ever for the node that was reserved for one that waits for it.
+#[test]
+#[rustfmt::skip]
+fn a_requeued_job_gets_what_was_reserved_for_one_that_waits_for_it() {
+    check((195_002_605, 6, 8, 1, 1, 0), &[
+        (747, Submit(Ask { nodes: 2, gpus: 3, shape: 6, limit: 2, class: 0, tier: 0, saves: 1, owner: 1, after: None })),
+        (12962, Submit(Ask { nodes: 3, gpus: 8, shape: 2, limit: 0, class: 1, tier: 2, saves: 4, owner: 0, after: Some(105) })),
+        (613_351, Crash(183, 1924)),
+        (745, Requeue(73)),
+        (53787, Enrol(173)),
+    ]);
+}
+
+// Quotas count by SKU: what is still counted on a node was booked under that of the machine before.
+#[test]
+#[rustfmt::skip]
+fn quotas_count_what_is_left_on_a_node_whose_machine_is_another() {
+    check((295_013_957, 3, 8, 0, 1, 0), &[
+        (119_505, Submit(Ask { nodes: 3, gpus: 4, shape: 7, limit: 0, class: 1, tier: 1, saves: 1, owner: 2, after: None })),
+        (29270, Cut(48, 1070)),
+        (586, Crash(181, 3012)),
+        (237_678, Retire(252)),
+        (7024, Quotas(83)),
+        (2431, Enrol(75)),
+    ]);
+}
+
 // The same without a site.
 #[test]
 fn a_list_from_before_a_kept_end_starts_what_is_new_and_not_what_is_over() {

@@ -59,8 +59,12 @@ impl State {
                 // The same machine that enrols again keeps its life; only its certificate is new.
                 let keep = self.nodes.get(node).filter(|n| n.stage != Stage::Retired);
                 if keep.is_none() {
+                    // Quotas count by SKU, which is not known of the new machine yet.
+                    let here = self.placed_on(node);
+                    self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
                     self.index.node_changed(&fresh, self.health.waits_on(&fresh.name));
                     self.nodes.insert(node.clone(), Arc::new(fresh));
+                    self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
                     self.follow_domains();
                     self.follow_breakers(r, node)?;
                 } else if key.is_some() {
@@ -90,7 +94,12 @@ impl State {
                 Ok(())
             }
             Event::NodeInventoried { node, inventory } => {
+                let sku = inventory.gpus.first().map(|g| g.sku.as_str());
+                let other = self.nodes.get(node).is_some_and(|n| Some(n.sku()) != sku);
+                let here = if other { self.placed_on(node) } else { Vec::new() };
+                self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
                 self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;
+                self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
                 self.follow_breakers(r, node)
             }
             Event::NodeLost { node, last_seen } => {

@@ -77,30 +77,32 @@ fn scenario(root: &Node, origin: &str) -> Result<Scenario, FileError> {
             .hint(first.hint));
     }
     // The walk refuses all that serde would; were they to disagree, this still says what and why.
-    Scenario::deserialize(plain(root)).map_err(|e| FileError::new(origin, e.to_string()).at(1, 1))
+    Scenario::deserialize(plain(root)).map_err(|e| {
+        FileError::new(origin, e.message().lines().next().unwrap_or_default()).at(1, 1)
+    })
 }
 
 /// The values as the types want them: starts of reservations in milliseconds, dotted names of
 /// figures as one key each.
-fn plain(root: &Node) -> serde_json::Value {
+fn plain(root: &Node) -> toml::Value {
     let mut value = item(root).value();
-    let reservations = value.get_mut("reservations").and_then(serde_json::Value::as_array_mut);
+    let reservations = value.get_mut("reservations").and_then(toml::Value::as_array_mut);
     for r in reservations.into_iter().flatten() {
         let Some(start) = r.get_mut("start") else { continue };
         let span = start.as_str().and_then(|s| s.parse::<Span>().ok());
         if let Some(ms) = span.and_then(|s| i64::try_from(s.0).ok()) {
-            *start = ms.into();
+            *start = toml::Value::Integer(ms);
         }
     }
     if let (Some(expect), Some((_, node))) = (value.get_mut("expect"), root.get("expect")) {
-        let mut flat = serde_json::Map::new();
+        let mut flat = toml::Table::new();
         flatten(node, "", &mut flat);
-        *expect = flat.into();
+        *expect = toml::Value::Table(flat);
     }
     value
 }
 
-fn flatten(node: &Node, prefix: &str, into: &mut serde_json::Map<String, serde_json::Value>) {
+fn flatten(node: &Node, prefix: &str, into: &mut toml::Table) {
     let Item::Table(entries) = item(node) else { return };
     for (key, node) in entries {
         let name = format!("{prefix}{}", key.text);

@@ -59,19 +59,20 @@ impl Item<'_> {
         }
     }
 
-    /// The same without places. JSON, because a site's policy is read from that elsewhere in this
-    /// crate: reading it from another tree would be a second copy of that code.
-    pub(super) fn value(&self) -> serde_json::Value {
+    /// The same without places.
+    pub(super) fn value(&self) -> toml::Value {
         match self {
-            Item::Text(t) | Item::Huge(t) => (*t).into(),
-            Item::Whole(n) => (*n).into(),
-            Item::Real(n) => (*n).into(),
-            Item::Truth(b) => (*b).into(),
-            Item::Date(d) => d.to_string().into(),
-            Item::List(items) => items.iter().map(|n| item(n).value()).collect(),
-            Item::Table(entries) => {
-                entries.iter().map(|(k, n)| (k.text.clone(), item(n).value())).collect()
+            Item::Text(t) | Item::Huge(t) => toml::Value::String((*t).to_owned()),
+            Item::Whole(n) => toml::Value::Integer(*n),
+            Item::Real(n) => toml::Value::Float(*n),
+            Item::Truth(b) => toml::Value::Boolean(*b),
+            Item::Date(d) => toml::Value::Datetime(*d),
+            Item::List(items) => {
+                toml::Value::Array(items.iter().map(|n| item(n).value()).collect())
             }
+            Item::Table(entries) => toml::Value::Table(
+                entries.iter().map(|(k, n)| (k.text.clone(), item(n).value())).collect(),
+            ),
         }
     }
 }

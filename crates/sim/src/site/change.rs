@@ -4,6 +4,7 @@ use crate::SimError;
 use muster_model::policy::SitePolicy;
 use muster_model::units::Span;
 use muster_simnode::Sku;
+use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
@@ -127,15 +128,21 @@ impl fmt::Display for Change {
 /// A policy with one field changed.
 pub(crate) fn set_field(p: &SitePolicy, path: &str, value: &str) -> Result<SitePolicy, SimError> {
     let bad = |why: &str| SimError::new(format!("policy.{path}={value}: {why}"));
-    let whole = serde_json::to_value(p).map_err(|e| bad(&e.to_string()))?;
-    let with = |v: serde_json::Value| {
+    // TOML, because the policy of a scenario is read from that: reading it from another tree would
+    // be a second copy of that code.
+    let whole = toml::Value::try_from(p).map_err(|e| bad(&e.to_string()))?;
+    // Without a value the field is as if nobody had set it.
+    let with = |v: Option<toml::Value>| {
         let mut whole = whole.clone();
         let mut at = &mut whole;
         let mut steps = path.split('.').peekable();
         while let Some(step) = steps.next() {
-            let map = at.as_object_mut().ok_or_else(|| bad("it has no fields of its own"))?;
+            let map = at.as_table_mut().ok_or_else(|| bad("it has no fields of its own"))?;
             if steps.peek().is_none() {
-                map.insert(step.into(), v);
+                match v {
+                    Some(v) => map.insert(step.into(), v),
+                    None => map.remove(step),
+                };
                 break;
             }
             let known: Vec<String> = map.keys().cloned().collect();
@@ -143,12 +150,16 @@ pub(crate) fn set_field(p: &SitePolicy, path: &str, value: &str) -> Result<SiteP
                 .get_mut(step)
                 .ok_or_else(|| bad(&format!("no `{step}`; there are {}", known.join(", "))))?;
         }
-        serde_json::from_value::<SitePolicy>(whole).map_err(|e| bad(&e.to_string()))
+        SitePolicy::deserialize(whole).map_err(|e| bad(e.message()))
     };
     // A number or a truth value where it reads as one, a word otherwise.
-    let word = || with(serde_json::Value::String(value.into()));
-    let changed = match serde_json::from_str(value) {
-        Ok(v) => with(v).or_else(|first| word().map_err(|_| first)),
+    let word = || with(Some(toml::Value::String(value.into())));
+    let changed = match serde_json::from_str::<serde_json::Value>(value) {
+        Ok(serde_json::Value::Null) => with(None),
+        Ok(v) => match toml::Value::try_from(v) {
+            Ok(v) => with(Some(v)).or_else(|first| word().map_err(|_| first)),
+            Err(_) => word(),
+        },
         Err(_) => word(),
     }?;
     changed.check().map_err(|e| bad(&e.to_string()))?;
