@@ -351,12 +351,16 @@ impl State {
             Event::JobResized { job, nodes } => {
                 self.job(r.seq, *job, |j| j.size = Some(*nodes))?;
             }
-            Event::JobUpdated { job, spec, deadline } => self.job(r.seq, *job, |j| {
-                j.spec = spec.clone();
-                if let (Some(a), Some(_)) = (&mut j.attempt, deadline) {
-                    a.deadline = *deadline;
-                }
-            })?,
+            Event::JobUpdated(u) => {
+                let old = self.jobs.get(&u.job).map(|j| j.spec.clone());
+                let new = old.map(|old| self.index.last_change.applied(&old, u.change));
+                self.job(r.seq, u.job, |j| {
+                    j.spec = u.spec.clone().or(new).unwrap_or_default();
+                    if let (Some(a), Some(_)) = (&mut j.attempt, u.deadline) {
+                        a.deadline = u.deadline;
+                    }
+                })?;
+            }
             Event::IdleWarned { job, .. } => {
                 self.job(r.seq, *job, |j| j.idle_warned = Some(r.at))?;
             }

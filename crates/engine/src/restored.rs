@@ -122,7 +122,8 @@ impl Engine {
         self.state.nodes.values().find(here)
     }
 
-    fn drop_promise(&mut self, job: &Job, reason: &str) {
+    /// What was reserved for a job is free again.
+    pub(crate) fn drop_promise(&mut self, job: &Job, reason: &str) {
         if job.promise.is_some() {
             let reason = reason.to_owned();
             self.emit(Some(&job.project), Event::PromiseDropped { job: job.id, reason });

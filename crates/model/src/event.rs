@@ -352,15 +352,7 @@ pub enum Event {
         nodes: u32,
     },
     /// What a job asks for was changed.
-    JobUpdated {
-        /// The job, which waits or runs.
-        job: JobId,
-        /// Its spec now.
-        spec: Arc<JobSpec>,
-        /// When its running attempt reaches the new time limit; nothing where none runs yet.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deadline: Option<Time>,
-    },
+    JobUpdated(JobUpdate),
     /// A job's GPUs do nothing; it was warned.
     IdleWarned {
         /// The job that was warned.

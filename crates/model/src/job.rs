@@ -13,10 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+mod change;
 mod fence;
 mod slot_end;
 mod verdict;
 
+pub use change::{JobUpdate, LastChange, SpecChange};
 pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::Verdict;

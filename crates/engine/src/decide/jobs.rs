@@ -9,7 +9,9 @@ use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, Epoch, JobId};
-use muster_model::job::{Basis, Checkpoint, Dependency, Job, JobState, Promise, StopReason};
+use muster_model::job::{
+    Basis, Checkpoint, Dependency, Job, JobState, JobUpdate, Promise, SpecChange, StopReason,
+};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::{Node, Stage};
 use muster_model::policy::{QUEUED_JOBS, QUEUED_JOBS_PER_PROJECT};
@@ -333,6 +335,9 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             e.settle_job(id);
         }
     }
+    if job.state != JobState::Queued {
+        e.unreserve_dependents(id);
+    }
     Ok(Answer::Done)
 }
 
@@ -517,12 +522,13 @@ pub(super) fn update(
     if !running {
         must_wait(&job, if job.runs() { "given another priority" } else { "changed" })?;
     }
-    let mut spec = (*job.spec).clone();
-    spec.priority = priority.unwrap_or(spec.priority);
-    spec.time_limit = time_limit.or(spec.time_limit);
     // Only what is changed is checked: the rest was, and an array has thousands of tasks.
     resolve(&JobSpec { time_limit, ..JobSpec::default() })?;
-    if spec == *job.spec {
+    let change = SpecChange {
+        priority: priority.filter(|p| *p != job.spec.priority),
+        time_limit: time_limit.filter(|l| Some(*l) != job.spec.time_limit),
+    };
+    if change == SpecChange::default() {
         return Ok(Answer::Done);
     }
     if let Some(limit) = time_limit {
@@ -532,16 +538,15 @@ pub(super) fn update(
         Some(limit) => deadline_of(&job, limit, e.state.now)?,
         None => None,
     };
-    // From here on the task has a spec of its own; the whole array's text would be one copy more.
-    if let (Some(task), Some(_)) = (job.array, &spec.array) {
-        spec.array = Some(task.index.to_string());
-    }
     // What is reserved for one that runs is for its next size, which stays as it is.
     if job.promise.is_some() && !running {
         let reason = "what it asks for was changed".to_string();
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
-    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec), deadline });
+    e.emit(
+        Some(&job.project),
+        Event::JobUpdated(JobUpdate { job: id, change, spec: None, deadline }),
+    );
     if let Some(limit) = time_limit.filter(|_| running) {
         drop_promises_before(e, &job, limit);
     }

@@ -8,7 +8,9 @@ use super::ended::Ended;
 use super::saves::Saves;
 use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict};
+use muster_model::job::{
+    Basis, Job, JobState, LastChange, PastAttempt, SlotState, Stop, StopReason, Verdict,
+};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Gpu, Node, Stage};
@@ -63,6 +65,8 @@ pub(crate) struct Index {
     pub(crate) keys: BTreeSet<(Time, String)>,
     /// Which account each project's ranks run as.
     pub(crate) accounts: Accounts,
+    /// Only so that tasks go on sharing a spec: what it says is in the jobs.
+    pub(crate) last_change: LastChange,
 }
 
 /// Slots of an attempt that hold something.

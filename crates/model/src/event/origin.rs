@@ -93,7 +93,7 @@ impl Event {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::SecretSet { .. }
-            | Event::JobUpdated { .. }
+            | Event::JobUpdated(_)
             | Event::NodeMarked { .. }
             | Event::PolicySet { .. }
             | Event::QuotasSet { .. }

@@ -4,7 +4,7 @@ pub(super) use crate::alert::{
     Acknowledgement, Alert, Condition, Escalated, News, Routing, Silence,
 };
 pub(super) use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
-pub(super) use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
+pub(super) use crate::job::{Checkpoint, Dependency, JobUpdate, SlotEnd, StopReason, Verdict};
 pub(super) use crate::names::{Label, NodeName, ProjectName};
 pub(super) use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 pub(super) use crate::{node::Inventory, placement::Placement, qualification::Qualification};

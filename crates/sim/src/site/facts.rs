@@ -102,9 +102,9 @@ impl Facts {
                     self.jobs.insert(JobId(id.0 + i), came.clone());
                 }
             }
-            Event::JobUpdated { job, spec, .. } => {
-                if let Some(j) = self.jobs.get_mut(job) {
-                    j.spec = spec.clone();
+            Event::JobUpdated(u) => {
+                if let Some(j) = self.jobs.get_mut(&u.job) {
+                    j.spec = u.spec.clone().unwrap_or_else(|| u.change.applied(&j.spec));
                 }
             }
             Event::JobPlaced { key, .. } => drop(self.placed.insert(key.job, r.at)),

@@ -124,7 +124,7 @@ impl Story {
             Told::JobCancelled { reason, .. } => ("job", format!("cancelled: {reason}")),
             Told::JobHeld { by, .. } => ("job", format!("held by {by}")),
             Told::JobReleased { .. } => ("job", "released".to_owned()),
-            Told::JobUpdated { .. } => ("job", format!("changed by {}", e.actor)),
+            Told::JobUpdated(_) => ("job", format!("changed by {}", e.actor)),
             Told::JobResized { nodes, .. } => {
                 ("job", format!("has {nodes} nodes from its next attempt on"))
             }
