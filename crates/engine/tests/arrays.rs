@@ -5,8 +5,9 @@ use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::JobState;
-use muster_model::spec::JobSpec;
+use muster_model::spec::{JobSpec, Volume};
 use muster_model::units::Span;
+use std::sync::Arc;
 
 #[test]
 fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() {
@@ -46,6 +47,33 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
     // One task by itself is queued again however it ended.
     w.ok(Command::Requeue { job: task(0) });
     assert_eq!((w.job(task(0)).state, w.job(task(0)).attempts), (Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn tasks_share_their_spec_also_after_their_array_was_changed() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(2, 8);
+    spec.array = Some("0-49".into());
+    let volume = |n: usize| Volume {
+        from: format!("/data/{n}/{}", "x".repeat(400)),
+        at: format!("/mnt/{n}"),
+        read_only: true,
+    };
+    spec.volumes = (0..50).map(volume).collect();
+    let first = w.submit(spec);
+    let from = w.log.len();
+    for n in 0..50 {
+        let (job, time_limit) = (JobId(first.0 + n), Some(Span::hours(3)));
+        w.ok(Command::UpdateJob { job, priority: None, time_limit });
+    }
+    let text: usize = w.log[from..].iter().map(|r| r.to_json().unwrap().len()).sum();
+    assert!(text < 20_000, "the log has {text} bytes of a change of one number");
+    for state in [w.engine.state(), &replay(&w.log)] {
+        let spec = |n: u64| state.jobs[&JobId(first.0 + n)].spec.clone();
+        assert_eq!(spec(49).time_limit, Some(Span::hours(3)));
+        assert!((1..50).all(|n| Arc::ptr_eq(&spec(0), &spec(n))), "each has a copy");
+    }
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

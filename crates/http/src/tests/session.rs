@@ -5,6 +5,7 @@ use crate::HttpConfig;
 use serde_json::Value;
 
 const CONSOLE: (&str, &str) = ("muster-console", "1");
+const OWN: (&str, &str) = ("sec-fetch-site", "same-origin");
 const HOST: (&str, &str) = ("host", "muster.example:7070");
 
 /// Logs in; the cookie as a browser sends it back.
@@ -56,7 +57,8 @@ async fn a_write_by_cookie_must_come_from_the_console() {
         (vec![CONSOLE, evil], 403),
         (vec![CONSOLE, ("sec-fetch-site", "cross-site")], 403),
         (vec![CONSOLE, own], 201),
-        (vec![CONSOLE], 201),
+        (vec![CONSOLE, OWN], 201),
+        (vec![CONSOLE], 403),
     ] {
         let got = by_cookie(&s, &cookie, "POST", "/v1/jobs", &more).await;
         assert_eq!(got.status, status, "{more:?}: {:?}", got.body);
@@ -98,7 +100,7 @@ async fn a_session_is_ended_and_under_tls_never_shown_without() {
     assert_eq!(by_cookie(&s, &cookie, "GET", "/v1/whoami", &[]).await.status, 200);
     let refused = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[]).await;
     assert_eq!(refused.status, 403, "another page cannot log anybody out");
-    let ended = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[CONSOLE]).await;
+    let ended = by_cookie(&s, &cookie, "DELETE", "/v1/session", &[CONSOLE, OWN]).await;
     assert_eq!(ended.status, 204);
     assert!(ended.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(s.post("", "/v1/session", &Value::Null).await.status, 401);
@@ -108,7 +110,7 @@ async fn a_session_is_ended_and_under_tls_never_shown_without() {
 async fn a_session_does_not_renew_itself() {
     let s = site().await;
     let (cookie, _) = login(&s, &s.user).await;
-    let refused = by_cookie(&s, &cookie, "POST", "/v1/session", &[CONSOLE]).await;
+    let refused = by_cookie(&s, &cookie, "POST", "/v1/session", &[CONSOLE, OWN]).await;
     assert_eq!((refused.status.as_u16(), refused.error().as_str()), (401, "unauthenticated"));
     assert_eq!(refused.header("set-cookie"), "");
     assert!(String::from_utf8_lossy(&refused.body).contains("Authorization"), "{:?}", refused.body);
