@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that are held open.
-const OPEN: usize = 8;
+const OPEN: usize = 32;
 /// Parts that the whole index has, about: what is dropped at once when it is full.
 const PARTS: u64 = 20;
 /// The smallest part.
