@@ -233,7 +233,7 @@ async fn whoever_indexes_is_given_what_has_grown_and_what_was_removed() {
     let from: Vec<_> = changes.grown.iter().map(|(id, r)| (*id, r.from)).collect();
     assert_eq!((from, changes.everything), (vec![(id, 19)], false));
     assert!(k.changes(now).grown.is_empty(), "once");
-    assert_eq!(k.read_here(id, 20, 100).unwrap().data, "and aftermore");
+    assert_eq!(k.read_here(id, 21, 100).unwrap().data, "and aftermore");
     assert_eq!((k.end_here(id).unwrap(), k.attempts_here()), (34, vec![key(1)]));
     for job in 2..=4 {
         k.append(LogChunk { key: key(job), ..chunk(0, &[b'x'; 1000]) }).await.unwrap();
