@@ -43,8 +43,8 @@ pub(crate) struct FileFacts {
     pub(crate) oldest: Option<i64>,
     /// The last number that a line had.
     pub(crate) last_line: u64,
-    /// Streams in it.
-    pub(crate) streams: u64,
+    /// It has streams, with or without lines.
+    pub(crate) has_streams: bool,
 }
 
 /// A project's file, open for writing.
@@ -123,7 +123,7 @@ impl ProjectFile {
                 last_line: from_sql(
                     one("SELECT max(id) FROM line")?.max(one("SELECT max(first) - 1 FROM part")?),
                 ),
-                streams: from_sql(one("SELECT count(*) FROM stream")?),
+                has_streams: one("SELECT EXISTS (SELECT 1 FROM stream)")? != 0,
             })
         })
     }

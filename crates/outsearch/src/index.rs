@@ -175,7 +175,7 @@ impl OutputIndex {
     fn after_removal(&mut self, project: &str) -> Result<(), IndexError> {
         self.refresh(project)?;
         match self.projects.get(project) {
-            Some(facts) if facts.streams == 0 => self.discard(project),
+            Some(facts) if !facts.has_streams => self.discard(project),
             _ => Ok(()),
         }
     }

@@ -30,7 +30,7 @@ const ROUNDS: usize = 4;
 const LIST: &str = "output";
 
 /// What is asked for.
-struct Asked {
+struct OutputRequest {
     words: Words,
     projects: Vec<ProjectName>,
     job: Option<JobId>,
@@ -51,16 +51,16 @@ pub(crate) async fn find(
     Reader(caller): Reader,
     Query(q): Query<OutputSearchQuery>,
 ) -> Reply {
-    let asked = asked(&app, &caller, &q)?;
+    let request = parse_request(&app, &caller, &q)?;
     // Nobody waits for their turn to be told that it is off.
     app.output_search().status().map_err(no_search)?;
     let (within, asking) = (app.clone(), caller.clone());
-    let look = move || look(&within, &asking, &asked);
-    let (seq, found) = app.aside(&caller.token, look).await??;
+    let search = move || search_index(&within, &asking, &request);
+    let (seq, found) = app.aside(&caller.token, search).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
-fn asked(app: &App, caller: &Caller, q: &OutputSearchQuery) -> Reply<Asked> {
+fn parse_request(app: &App, caller: &Caller, q: &OutputSearchQuery) -> Reply<OutputRequest> {
     let limit = match q.limit.unwrap_or(DEFAULT_LIMIT) {
         n @ 1..=MAX_LIMIT => n as usize,
         n => {
@@ -86,14 +86,14 @@ fn asked(app: &App, caller: &Caller, q: &OutputSearchQuery) -> Reply<Asked> {
         }
         (Some(named), _) => vec![named],
         (None, Some(job)) => vec![job.project.clone()],
-        (None, None) => readable(app, caller)?,
+        (None, None) => readable_projects(app, caller)?,
     };
     let (job, since) = (job.map(|j| j.id), q.since.map(|t| t.0));
-    Ok(Asked { words, projects, job, since, below, limit })
+    Ok(OutputRequest { words, projects, job, since, below, limit })
 }
 
 /// The projects whose output this caller may read.
-fn readable(app: &App, caller: &Caller) -> Reply<Vec<ProjectName>> {
+fn readable_projects(app: &App, caller: &Caller) -> Reply<Vec<ProjectName>> {
     if let Some(own) = &caller.actor.project {
         return Ok(vec![own.clone()]);
     }
@@ -117,25 +117,32 @@ fn no_search(why: NoOutputSearch) -> Failure {
 }
 
 /// Reads files: not on a thread that answers requests.
-fn look(app: &App, caller: &Caller, asked: &Asked) -> Reply<(Seq, OutputHitList)> {
+fn search_index(
+    app: &App,
+    caller: &Caller,
+    request: &OutputRequest,
+) -> Reply<(Seq, OutputHitList)> {
     let seq = app.brain().read(|s| s.seq);
     let search = app.output_search();
     let indexing = search.status().map_err(no_search)?.is_behind;
-    let mut below = asked.below;
+    let mut below = request.below;
     let mut items = Vec::new();
     for _ in 0..ROUNDS {
         let wanted = Wanted {
-            query: &asked.words,
-            job: asked.job.map(|j| j.0),
-            since: asked.since.map(|t| t.0),
+            query: &request.words,
+            job: request.job.map(|j| j.0),
+            since: request.since.map(|t| t.0),
             below,
-            limit: asked.limit - items.len(),
+            limit: request.limit - items.len(),
         };
-        let found = search.find(&asked.projects, &wanted).map_err(no_search)?;
-        let hits = found.lines.iter().filter_map(|(of, line)| hit(app, caller, asked, of, line));
+        let found = search.find(&request.projects, &wanted).map_err(no_search)?;
+        let hits = found
+            .lines
+            .iter()
+            .filter_map(|(of, line)| readable_hit(app, caller, request, of, line));
         items.extend(hits);
         below = found.floor;
-        if below.is_none() || items.len() >= asked.limit {
+        if below.is_none() || items.len() >= request.limit {
             break;
         }
     }
@@ -145,10 +152,10 @@ fn look(app: &App, caller: &Caller, asked: &Asked) -> Reply<(Seq, OutputHitList)
 
 /// The line as it is sent. None when the caller may not read it or it is not kept any more: the index
 /// may be older than the log, and never decides who sees what.
-fn hit(
+fn readable_hit(
     app: &App,
     caller: &Caller,
-    asked: &Asked,
+    request: &OutputRequest,
     project: &ProjectName,
     found: &FoundLine,
 ) -> Option<OutputHit> {
@@ -160,11 +167,12 @@ fn hit(
         (own && s.life_of(key).0 == of.life).then(|| Arc::clone(job))
     })?;
     let is_older = |since| found.at.is_none() && ended_before(&job, key.attempt, since);
-    if asked.since.is_some_and(is_older) {
+    if request.since.is_some_and(is_older) {
         return None;
     }
     let stream = if found.stream.is_stderr { Stream::Stderr } else { Stream::Stdout };
-    let (text, cut) = shown_line(&read(app, (key, found.stream.rank, stream), found)?, MAX_SHOWN);
+    let (text, cut) =
+        shown_line(&read_line(app, (key, found.stream.rank, stream), found)?, MAX_SHOWN);
     Some(OutputHit {
         job: job.display_id(),
         project: job.project.to_string(),
@@ -185,7 +193,7 @@ fn ended_before(job: &Job, attempt: u32, since: Time) -> bool {
 }
 
 /// The bytes of a line, all of them or none.
-fn read(app: &App, id: (AttemptKey, u32, Stream), found: &FoundLine) -> Option<Vec<u8>> {
+fn read_line(app: &App, id: (AttemptKey, u32, Stream), found: &FoundLine) -> Option<Vec<u8>> {
     let len = usize::try_from(found.len).ok()?;
     let mut bytes = Vec::new();
     while bytes.len() < len {

@@ -75,17 +75,17 @@ impl<'a> Indexer<'a> {
         while !self.stop.is_cancelled() {
             match OutputIndex::open(&self.config.dir, self.config.bytes.0) {
                 Ok(index) => {
-                    if let Err(why) = self.follow(index) {
-                        self.fail(&why);
+                    if let Err(why) = self.follow_output(index) {
+                        self.report_failure(&why);
                     }
                 }
-                Err(e) => self.fail(&with_source(&e)),
+                Err(e) => self.report_failure(&with_source(&e)),
             }
         }
     }
 
     /// Says why there is no index now, and waits.
-    fn fail(&mut self, why: &str) {
+    fn report_failure(&mut self, why: &str) {
         let dir = self.config.dir.display();
         tracing::error!(%dir, error = why, "output is not indexed; trying again");
         *self.shared.state() = State::None(NoOutputSearch::Failed(why.to_owned()));
@@ -98,7 +98,7 @@ impl<'a> Indexer<'a> {
     }
 
     /// Indexes what comes, until the server stops or the index cannot be used.
-    fn follow(&mut self, mut index: OutputIndex) -> Result<(), String> {
+    fn follow_output(&mut self, mut index: OutputIndex) -> Result<(), String> {
         let mut looked_at_ends = Instant::now();
         while !self.stop.is_cancelled() {
             let is_behind = !self.pending.is_empty() || matches!(self.walk, Walk::From(_));
@@ -120,7 +120,7 @@ impl<'a> Indexer<'a> {
                 self.take_ended();
                 looked_at_ends = Instant::now();
             }
-            let done = self.walk(&mut index).and_then(|()| self.work(&mut index));
+            let done = self.walk_output(&mut index).and_then(|()| self.index_pending(&mut index));
             match done {
                 Ok(()) => std::thread::sleep(PAUSE),
                 Err(Trouble::Index(project, e)) if e.is_damaged() => {
@@ -149,7 +149,7 @@ impl<'a> Indexer<'a> {
 
     /// Looks at all kept output, and at all that is indexed: what is new waits for its turn, what is
     /// gone leaves the index.
-    fn walk(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+    fn walk_output(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
         let Walk::From(from) = self.walk else { return Ok(()) };
         // Every look lists all kept output: what was found goes first.
         let most = if from.is_some() { 1 } else { PENDING };
@@ -168,19 +168,19 @@ impl<'a> Indexer<'a> {
             if self.stop.is_cancelled() {
                 return Ok(());
             }
-            self.look_at(index, key)?;
+            self.compare_attempt(index, key)?;
         }
         self.walk = Walk::Done;
         Ok(())
     }
 
     /// What of an attempt is not indexed waits for its turn.
-    fn look_at(&mut self, index: &mut OutputIndex, key: AttemptKey) -> Result<(), Trouble> {
+    fn compare_attempt(&mut self, index: &mut OutputIndex, key: AttemptKey) -> Result<(), Trouble> {
         let Some(project) = self.project_of(key.job) else { return Ok(()) };
         let streams = match self.keeper.ranks_here(key) {
             Ok(streams) => streams,
             Err(e) => {
-                skip(key, &e);
+                report_unreadable(key, &e);
                 return Ok(());
             }
         };
@@ -213,7 +213,7 @@ impl<'a> Indexer<'a> {
     }
 
     /// Gives streams that wait their turn, the oldest first, for a while.
-    fn work(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+    fn index_pending(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
         let until = Instant::now() + TURN;
         while let Some((id, received)) = self.pending.pop_first() {
             let began = Instant::now();
@@ -222,7 +222,7 @@ impl<'a> Indexer<'a> {
                 Ok(false) => {
                     self.pending.insert(id, received);
                 }
-                Err(Trouble::Output(e)) => skip(id.0, &e),
+                Err(Trouble::Output(e)) => report_unreadable(id.0, &e),
                 Err(trouble) => return Err(trouble),
             }
             // At most half of one core's time.
@@ -255,7 +255,7 @@ impl<'a> Indexer<'a> {
             at = Position::default();
         }
         for _ in 0..STEPS {
-            let gathered = self.gather(id, at).map_err(Trouble::Output)?;
+            let gathered = self.read_from(id, at).map_err(Trouble::Output)?;
             let Gathered { start, data, before_hole, at_end } = gathered;
             let is_last = before_hole || (at_end && !is_live);
             let (lines, next) = cut_lines(start, &data, received, is_last);
@@ -273,7 +273,7 @@ impl<'a> Indexer<'a> {
     }
 
     /// Reads what follows a position, up to the next hole.
-    fn gather(&self, id: StreamId, at: Position) -> Result<Gathered, LogError> {
+    fn read_from(&self, id: StreamId, at: Position) -> Result<Gathered, LogError> {
         let mut all = Gathered { start: at, data: Vec::new(), before_hole: false, at_end: false };
         let mut next = at.next;
         while all.data.len() < STEP {
@@ -320,6 +320,6 @@ struct Gathered {
 }
 
 /// Output that cannot be read is left out until everything is looked at again.
-fn skip(key: AttemptKey, e: &LogError) {
+fn report_unreadable(key: AttemptKey, e: &LogError) {
     tracing::warn!(attempt = %key, error = with_source(e), "kept output cannot be indexed");
 }

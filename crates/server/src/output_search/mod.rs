@@ -282,7 +282,9 @@ fn with_source(e: &dyn std::error::Error) -> String {
 fn lower_priority() {
     // There it is the calling thread's alone.
     #[cfg(target_os = "linux")]
-    if let Err(e) = rustix::process::setpriority_process(None, 19) {
-        tracing::debug!(error = %e, "the index of output keeps its priority");
+    {
+        if let Err(e) = rustix::process::setpriority_process(None, 19) {
+            tracing::debug!(error = %e, "the index of output keeps its priority");
+        }
     }
 }
