@@ -142,7 +142,7 @@ fn the_oldest_lines_go_when_the_bound_is_reached() {
     let most = 1 << 20;
     let mut index = OutputIndex::open(d.path(), most).unwrap();
     for job in 0..200u64 {
-        let project = if job % 2 == 0 { "alpha" } else { "beta" };
+        let project = if job.is_multiple_of(2) { "alpha" } else { "beta" };
         let words: String =
             (0..600).map(|n| format!("word{}\n", job * 7919 + n * 104_729)).collect();
         let text = format!("mark{job}\n{words}");
