@@ -5,7 +5,12 @@ import type { Entry } from './entries';
 export type OutputHit = Schemas['OutputHit'];
 
 /** How far back, as the address says it. */
-export const RANGES = { '1h': 'last hour', '1d': 'last day', '7d': 'last week', '30d': 'last 30 days' } as const;
+export const RANGES = {
+  '1h': 'last hour',
+  '1d': 'last day',
+  '7d': 'last week',
+  '30d': 'last 30 days',
+} as const;
 
 export type Range = keyof typeof RANGES;
 
@@ -39,7 +44,7 @@ export function cleanedOutput(draft: OutputSearch): OutputSearch {
 
 /** Where a line is, in words. */
 export function placeOf(hit: Pick<OutputHit, 'attempt' | 'rank' | 'stream' | 'line'>): string {
-  const line = hit.line == null ? '' : `, line ${hit.line.toLocaleString('en')}`;
+  const line = hit.line === null || hit.line === undefined ? '' : `, line ${hit.line.toLocaleString('en')}`;
   return `attempt ${hit.attempt}, rank ${hit.rank}${hit.stream === 'stderr' ? ', stderr' : ''}${line}`;
 }
 

@@ -37,7 +37,11 @@ export function OutputPage() {
       {query.error && <Problem error={query.error} again={() => void query.refetch()} />}
       {!query.error && (
         <div className="panel scroll-x">
-          {hits.length > 0 ? <HitTable hits={hits} /> : <Nothing search={search} loading={query.isFetching} />}
+          {hits.length > 0 ? (
+            <HitTable hits={hits} />
+          ) : (
+            <Nothing search={search} loading={query.isFetching} />
+          )}
         </div>
       )}
       {query.hasNextPage && (
@@ -61,8 +65,8 @@ function Nothing({ search, loading }: { search: OutputSearch; loading: boolean }
   return (
     <Empty title={title}>
       <p>
-        A line is found when it has all the words, in any order; <code>"a phrase"</code> is words in this order.
-        Whole words are found, not parts of them. <code>muster search --logs</code> finds the same.
+        A line is found when it has all the words, in any order; <code>"a phrase"</code> is words in this
+        order. Whole words are found, not parts of them. <code>muster search --logs</code> finds the same.
       </p>
     </Empty>
   );
