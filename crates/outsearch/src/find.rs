@@ -6,6 +6,7 @@ use crate::query::Query;
 use crate::{AttemptRef, IndexError, StreamKey, from_sql, to_sql};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::Path;
+use std::time::Instant;
 
 /// Most lines with the words that one search looks at: it goes on with the next page.
 const SCANNED: usize = 50_000;
@@ -23,6 +24,8 @@ pub struct Wanted<'a> {
     pub below: Option<u64>,
     /// At most so many.
     pub limit: usize,
+    /// From then on only what was begun is looked at to its end; the rest is for the next page.
+    pub until: Option<Instant>,
 }
 
 /// A line that has the words.
@@ -80,11 +83,12 @@ fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Fou
         .prepare("SELECT id, first FROM part ORDER BY id DESC")?
         .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
+    let oldest = parts.last().map_or(0, |(_, first)| *first);
     let expression = wanted.query.expression(wanted.job);
     let below = wanted.below.map_or(i64::MAX, to_sql);
     let mut found = Found::default();
     let mut scanned = 0;
-    for (part, _) in parts.into_iter().filter(|(_, first)| *first < below) {
+    for (part, first) in parts.into_iter().filter(|(_, first)| *first < below) {
         let mut matches = view.prepare(&format!(
             "SELECT words_{part}.rowid, s.life, s.job, s.attempt, s.rank, s.stderr,
                     l.offset, l.len, l.number, l.at
@@ -108,6 +112,11 @@ fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Fou
                 found.floor = Some(id);
                 return Ok(found);
             }
+        }
+        // At least one part is looked at, so that every page comes further.
+        if wanted.until.is_some_and(|until| Instant::now() >= until) && first > oldest {
+            found.floor = Some(from_sql(first));
+            return Ok(found);
         }
     }
     Ok(found)
@@ -138,6 +147,34 @@ mod tests {
     use crate::index::tests::{add, stream};
 
     #[test]
+    fn a_search_that_took_too_long_ends_with_a_part_and_the_next_page_goes_on() {
+        let d = tempfile::tempdir().unwrap();
+        // Parts are small in a small index.
+        let mut index = OutputIndex::open(d.path(), 1 << 20).unwrap();
+        for n in 0..3 {
+            let many: String = (0..5000).map(|i| format!("same {i} words of {n}\n")).collect();
+            add(&mut index, "alpha", stream(n), &many);
+        }
+        drop(index);
+        let query = Query::parse("words 7 same").unwrap();
+        let until = Some(Instant::now());
+        let (mut below, mut pages, mut seen) = (None, 0, Vec::new());
+        loop {
+            let wanted = Wanted { query: &query, job: None, since: None, below, limit: 100, until };
+            let found = search(&path_of(d.path(), "alpha"), &wanted, SCANNED).unwrap();
+            seen.extend(found.lines.iter().map(|l| l.stream.attempt.job));
+            pages += 1;
+            below = found.floor;
+            if below.is_none() {
+                break;
+            }
+        }
+        assert!(pages > 1, "{pages}");
+        seen.dedup();
+        assert!(seen.is_sorted_by(|a, b| a > b) && seen.contains(&2), "{seen:?}");
+    }
+
+    #[test]
     fn a_search_that_looked_at_enough_says_where_to_go_on() {
         let d = tempfile::tempdir().unwrap();
         let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
@@ -149,7 +186,8 @@ mod tests {
         let mut below = None;
         let mut seen = Vec::new();
         loop {
-            let wanted = Wanted { query: &query, job: None, since: None, below, limit: 100 };
+            let wanted =
+                Wanted { query: &query, job: None, since: None, below, limit: 100, until: None };
             let found = search(&path_of(d.path(), "alpha"), &wanted, 3).unwrap();
             seen.extend(found.lines.iter().map(|l| l.stream.attempt.job));
             below = found.floor;

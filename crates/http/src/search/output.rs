@@ -15,6 +15,7 @@ use muster_model::{AttemptKey, JobId, Seq};
 use muster_outsearch::{FoundLine, Query as Words, Wanted, shown_line};
 use muster_server::output_search::NoOutputSearch;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Lines when nothing is said.
 const DEFAULT_LIMIT: u32 = 50;
@@ -26,6 +27,8 @@ const MAX_SHOWN: usize = 1000;
 const MAX_PROJECTS: usize = 200;
 /// Times that the index is looked at for one page, where what it finds is not there any more.
 const ROUNDS: usize = 4;
+/// After so long a page ends with what was found until then.
+const LONGEST: Duration = Duration::from_secs(5);
 /// The name of this list in its cursors.
 const LIST: &str = "output";
 
@@ -125,6 +128,7 @@ fn search_index(
     let seq = app.brain().read(|s| s.seq);
     let search = app.output_search();
     let indexing = search.status().map_err(no_search)?.is_behind;
+    let until = Instant::now() + LONGEST;
     let mut below = request.below;
     let mut items = Vec::new();
     for _ in 0..ROUNDS {
@@ -134,6 +138,7 @@ fn search_index(
             since: request.since.map(|t| t.0),
             below,
             limit: request.limit - items.len(),
+            until: Some(until),
         };
         let found = search.find(&request.projects, &wanted).map_err(no_search)?;
         let hits = found
@@ -142,7 +147,7 @@ fn search_index(
             .filter_map(|(of, line)| readable_hit(app, caller, request, of, line));
         items.extend(hits);
         below = found.floor;
-        if below.is_none() || items.len() >= request.limit {
+        if below.is_none() || items.len() >= request.limit || Instant::now() >= until {
             break;
         }
     }

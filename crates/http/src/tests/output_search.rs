@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A site whose output is indexed, as long as the guard lives.
-async fn indexed() -> (Site, DropGuard, tempfile::TempDir) {
+async fn indexed() -> (Site, tempfile::TempDir, DropGuard) {
     let first = site().await;
     let stop = CancellationToken::new();
     let dir = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ async fn indexed() -> (Site, DropGuard, tempfile::TempDir) {
     let (keeper, brain) = (first.logs.clone(), first.brain.clone());
     let output_search = OutputSearch::start(config, keeper, brain, stop.clone()).unwrap();
     let site = first.with_config(HttpConfig { output_search, ..patient() });
-    (site, stop.drop_guard(), dir)
+    (site, dir, stop.drop_guard())
 }
 
 /// What rank 0 of a job's first attempt prints.
@@ -67,7 +67,7 @@ async fn found(s: &Site, token: &str, query: &str, many: usize) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_are_found_by_those_who_may_read_them() {
-    let (s, _running, _dir) = indexed().await;
+    let (s, _dir, _running) = indexed().await;
     let (own, theirs) = (submit(&s, &s.user).await, submit(&s, &s.other).await);
     print(&s, own, "start\n\u{1b}[33mNCCL WARN\u{1b}[0m secret of alpha\n").await;
     print(&s, theirs, "NCCL WARN secret of beta\n").await;
@@ -97,7 +97,7 @@ async fn lines_are_found_by_those_who_may_read_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_leave_nothing_out() {
-    let (s, _running, _dir) = indexed().await;
+    let (s, _dir, _running) = indexed().await;
     let job = submit(&s, &s.user).await;
     let text: String = (1..=7).map(|n| format!("line number{n}\n")).collect();
     print(&s, job, &text).await;
@@ -117,7 +117,7 @@ async fn pages_leave_nothing_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_cannot_be_searched_for_is_refused_with_its_field() {
-    let (s, _running, _dir) = indexed().await;
+    let (s, _dir, _running) = indexed().await;
     let long = format!("q={}", "x".repeat(201));
     for (query, field) in [
         ("", "q"),
