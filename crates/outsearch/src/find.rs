@@ -1,4 +1,4 @@
-//! Searching a project's file, beside its writer.
+//! Searching a project's file, while its writer goes on.
 
 use crate::file::{BUSY, FORMAT};
 use crate::index::path_of;

@@ -151,7 +151,7 @@ impl OutputIndex {
         let (last, part) = (self.last, (self.most / PARTS).max(LEAST_PART));
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
-        self.make_room()
+        self.enforce_bound()
     }
 
     /// Takes out a stream, to be indexed anew.
@@ -203,7 +203,7 @@ impl OutputIndex {
     }
 
     /// Drops oldest parts until the files are within their bound.
-    fn make_room(&mut self) -> Result<(), IndexError> {
+    fn enforce_bound(&mut self) -> Result<(), IndexError> {
         while self.stats().bytes > self.most {
             let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
             let Some((_, project)) = parts.min() else { return Ok(()) };

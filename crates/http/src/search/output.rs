@@ -55,7 +55,7 @@ pub(crate) async fn find(
     Query(q): Query<OutputSearchQuery>,
 ) -> Reply {
     let request = parse_request(&app, &caller, &q)?;
-    // Nobody waits for their turn to be told that it is off.
+    // Nobody waits for their turn only to read that it is off.
     app.output_search().status().map_err(no_search)?;
     let (within, asking) = (app.clone(), caller.clone());
     let search = move || search_index(&within, &asking, &request);

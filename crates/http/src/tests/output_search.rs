@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A site whose output is indexed, as long as the guard lives.
+/// A site whose output is indexed, until the guard is dropped.
 async fn indexed() -> (Site, tempfile::TempDir, DropGuard) {
     let first = site().await;
     let stop = CancellationToken::new();

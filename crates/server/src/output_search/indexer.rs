@@ -139,11 +139,11 @@ impl<'a> Indexer<'a> {
     fn take_ended(&mut self) {
         let (keeper, pending) = (self.keeper, &mut self.pending);
         self.unended.retain(|id, received| {
-            let lives = keeper.is_live(id.0);
-            if !lives {
+            let is_live = keeper.is_live(id.0);
+            if !is_live {
                 pending.entry(*id).or_insert(*received);
             }
-            lives
+            is_live
         });
     }
 
