@@ -40,12 +40,13 @@ impl Client {
         loop {
             query.limit = Some(u32::try_from((most - items.len()).min(200)).unwrap_or(200));
             let page = self.search_output(&query).await?;
-            items.extend(page.items);
+            let OutputHitList { items: found, cursor, indexing } = page;
+            items.extend(found);
             // A page may be short, or empty, and not be the last.
-            if page.cursor.is_none() || items.len() >= most {
-                return Ok(OutputHitList { items, ..page });
+            if cursor.is_none() || items.len() >= most {
+                return Ok(OutputHitList { items, cursor, indexing });
             }
-            query.cursor = page.cursor;
+            query.cursor = cursor;
         }
     }
 }

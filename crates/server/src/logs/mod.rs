@@ -311,7 +311,9 @@ impl LogKeeper {
     /// Every attempt with output, of the present life of the log, in order. Reads the disk, here.
     #[must_use]
     pub fn attempts_here(&self) -> Vec<AttemptKey> {
-        let own = |(key, dir)| (dir == self.shared.attempt_dir(key)).then_some(key);
+        let own = |(key, dir): (AttemptKey, PathBuf)| {
+            (dir == self.shared.attempt_dir(key)).then_some(key)
+        };
         let mut all: Vec<AttemptKey> =
             writer::attempts(&self.shared.dir).into_iter().filter_map(own).collect();
         all.sort_unstable();
