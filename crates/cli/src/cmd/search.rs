@@ -77,7 +77,12 @@ impl Search {
         let mut query = self.query(ctx, now())?;
         let client = ctx.client()?;
         if let Some(given) = &self.job {
-            query.job = Some(pick::job(&client, given).await?.id);
+            let job = pick::job(&client, given).await?;
+            if let Some(array) = pick::array(&job, given) {
+                let (count, id) = (array.count, &job.id);
+                output::note(&format!("the array has {count} tasks; only task {id} is searched"));
+            }
+            query.job = Some(job.id);
         }
         let list = client.search_output_up_to(&query, self.limit as usize).await?;
         if ctx.is_table() && list.indexing {
