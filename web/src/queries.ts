@@ -3,6 +3,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
 import { type EventSearch, eventQuery } from './find/events';
+import { type OutputSearch, outputQuery } from './find/output';
 import { type JobSearch, jobQuery } from './jobs/filters';
 
 export const whoami = () =>
@@ -202,6 +203,23 @@ export const search = (q: string) =>
     // It is asked anew each time: what it finds changes with the site.
     staleTime: 5_000,
     gcTime: 30_000,
+    retry: false,
+  });
+
+/** Pages of lines of job output that have some words, newest first. */
+export const output = (search: OutputSearch) =>
+  infiniteQueryOptions({
+    queryKey: ['output', search],
+    queryFn: async ({ pageParam }) =>
+      must(
+        await api.GET('/v1/search/output', {
+          params: {
+            query: { ...outputQuery(search, Date.now()), limit: 100, cursor: pageParam ?? undefined },
+          },
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.cursor,
     retry: false,
   });
 

@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Link, redirect } from '@tanstack/react-router';
 import type { EventSearch } from './find/events';
+import { type OutputSearch, rangeOf } from './find/output';
 import type { HistorySearch } from './history/range';
 import { ComparePage } from './jobs/compare';
 import type { JobSearch } from './jobs/filters';
@@ -16,6 +17,7 @@ import { JobsPage } from './pages/jobs';
 import { NodePage } from './pages/node';
 import { NodesPage } from './pages/nodes';
 import { OncallPage } from './pages/oncall';
+import { OutputPage } from './pages/output';
 import { QuotasPage } from './pages/quotas';
 import { ReservationsPage } from './pages/reservations';
 import { RunbookPage, RunbookRunPage, RunbooksPage } from './pages/runbooks';
@@ -153,6 +155,17 @@ const events = createRoute({
     object: text(s.object),
   }),
 });
+const output = createRoute({
+  getParentRoute: () => root,
+  path: '/output',
+  component: OutputPage,
+  validateSearch: (s: Record<string, unknown>): OutputSearch => ({
+    q: text(s.q),
+    project: text(s.project),
+    job: text(s.job),
+    range: rangeOf(s.range),
+  }),
+});
 const topology = createRoute({
   getParentRoute: () => root,
   path: '/topology',
@@ -245,6 +258,7 @@ export const router = createRouter({
     node,
     gpu,
     events,
+    output,
     topology,
     simulator,
     slos,

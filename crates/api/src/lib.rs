@@ -109,7 +109,9 @@ pub use runbook::{
     AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
     RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
-pub use search::{SearchHit, SearchHitList, SearchKind, SearchQuery};
+pub use search::{
+    OutputHit, OutputHitList, OutputSearchQuery, SearchHit, SearchHitList, SearchKind, SearchQuery,
+};
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use slo::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Objectives, SetObjectives, Slo, SloList,

@@ -1,5 +1,7 @@
-//! What a search over the site finds.
+//! What a search over the site finds, and what one over job output finds.
 
+use crate::logs::LogStream;
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/search`.
@@ -83,4 +85,69 @@ impl SearchKind {
             SearchKind::Runbook => "runbook",
         }
     }
+}
+
+/// `GET /v1/search/output`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[serde(default)]
+pub struct OutputSearchQuery {
+    /// Words and `"phrases"` that a line must have, all of them; at most 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// Only in output of this project's jobs; of all that the caller may read when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only in output of this job: `42`, or `42_3` for a task of an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Only lines of this moment or later; a line whose time is not known counts by its attempt's end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// At most so many; 50 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 200))]
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Lines of job output, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OutputHitList {
+    /// The lines of this page. It may have fewer than asked for, or none, and a cursor nevertheless.
+    pub items: Vec<OutputHit>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+    /// Not all stored output is indexed yet: more may be found later.
+    pub indexing: bool,
+}
+
+/// A line of job output that has the words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OutputHit {
+    /// The job's id.
+    pub job: String,
+    /// The job's project.
+    pub project: String,
+    /// The attempt that printed it.
+    pub attempt: u32,
+    /// Global rank.
+    pub rank: u32,
+    /// Where it went.
+    pub stream: LogStream,
+    /// Its number in that stream, from 1; null where a part before it was dropped.
+    pub line: Option<u64>,
+    /// Offset of its first byte in that stream.
+    pub offset: u64,
+    /// About when the server received it; null where it was indexed later than that.
+    pub at: Option<Timestamp>,
+    /// The line, without colours.
+    pub text: String,
+    /// The line is longer than `text`.
+    pub cut: bool,
 }

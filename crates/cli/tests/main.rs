@@ -10,6 +10,7 @@ mod gameday;
 mod hardware;
 mod history;
 mod minutes;
+mod output_search;
 mod panics;
 mod policy;
 mod report;

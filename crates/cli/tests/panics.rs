@@ -8,7 +8,7 @@ use crate::verbs::standby::share_keys;
 use muster_store::StoreUrl;
 
 /// The parts that are started again, as the server names them.
-const TASKS: [&str; 20] = [
+const TASKS: [&str; 21] = [
     "acts",
     "agents-accept",
     "agents-acts",
@@ -27,6 +27,7 @@ const TASKS: [&str; 20] = [
     "metering-fleet",
     "metering-jobs",
     "muster-watch",
+    "output-index",
     "runbooks",
     "slo-count",
 ];
@@ -87,7 +88,7 @@ fn a_panic_of_the_keeper_ends_the_lead() {
 
 #[test]
 fn every_other_part_that_panics_is_started_again() {
-    let mut site = Cluster::start(1);
+    let mut site = Cluster::start_with(1, &["--output-search", "on"]);
     site.kill();
     let points = TASKS.map(|t| format!("task.{t}:1:panic"));
     site.fail_at(&format!("{},brain.reader:1:panic", points.join(",")));

@@ -117,6 +117,7 @@ macro_rules! endpoints {
             get "/v1/defrag" => reservations::defrag,
             get "/v1/events" => events::events,
             get "/v1/search" => search::search,
+            get "/v1/search/output" => search::output::find,
             get "/v1/console/layout" => console::layout,
             get "/v1/projects" => admin::projects,
             post "/v1/projects" => admin::create_project,

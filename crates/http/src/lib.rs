@@ -68,6 +68,7 @@ use muster_server::console::Console;
 use muster_server::delay::RuntimeDelay;
 use muster_server::fabric::Fabric;
 use muster_server::logs::LogKeeper;
+use muster_server::output_search::OutputSearch;
 use muster_server::promises::{Counter, Post, Standings};
 use muster_server::trace::Traces;
 use seal::Sealer;
@@ -143,6 +144,8 @@ pub struct HttpConfig {
     pub brand: Arc<Brand>,
     /// Who listens to spans.
     pub traces: Traces,
+    /// Search over job output; off unless somebody puts it here.
+    pub output_search: OutputSearch,
 }
 
 impl Default for HttpConfig {
@@ -178,6 +181,7 @@ impl Default for HttpConfig {
             fabric_file: None,
             brand: Arc::default(),
             traces: Traces::default(),
+            output_search: OutputSearch::default(),
         }
     }
 }
@@ -263,6 +267,9 @@ impl App {
     }
     fn logs(&self) -> &LogKeeper {
         &self.0.logs
+    }
+    fn output_search(&self) -> &OutputSearch {
+        &self.0.config.output_search
     }
     /// Tests of the network.
     #[must_use]

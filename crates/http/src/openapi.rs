@@ -159,8 +159,8 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
     if matches!(method, "post" | "put" | "patch") {
         statuses.extend([413, 415]);
     }
-    // It may name a node or a job, and a server may keep no history.
-    if path == "/v1/metrics/history" {
+    // It may name a node or a job, and a server may keep no history, or no index of output.
+    if path == "/v1/metrics/history" || path == "/v1/search/output" {
         statuses.extend([404, 409]);
     }
     if path.ends_with("/logs") || path == "/v1/events" {

@@ -214,6 +214,15 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     out.gauge("muster_output_bytes", "Job output kept on disk.").set(logs.bytes);
     let help = "Job output that could not be kept.";
     out.counter("muster_output_lost_bytes_total", help).set(logs.lost);
+    if let Ok(index) = app.output_search().status() {
+        let help = "Bytes of the index of job output.";
+        out.gauge("muster_output_index_bytes", help).set(index.files.bytes);
+        let help = "Whether stored job output is still to be indexed (0 or 1).";
+        out.gauge("muster_output_index_behind", help).set(u8::from(index.is_behind));
+        let help =
+            "Times that the oldest lines left the index of job output to stay within its bound.";
+        out.counter("muster_output_index_dropped_total", help).set(index.files.dropped);
+    }
     store_figures(&stats, out);
     super::metrics::health_figures(app, out);
     super::promises::figures(app, out);

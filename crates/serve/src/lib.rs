@@ -25,6 +25,7 @@ use muster_server::brain::lead::StartError;
 use muster_server::brain::{Brain, BrainConfig, BrainError, clock};
 use muster_server::history::HistoryConfig;
 use muster_server::logs::{LogConfig, LogError, LogKeeper};
+use muster_server::output_search::{OutputSearch, OutputSearchConfig, OutputSearchSwitch};
 use muster_server::promises::Counter;
 use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
@@ -96,6 +97,10 @@ pub struct ServerConfig {
     pub history: bool,
     /// Bytes of that; 5 GiB or a tenth of the file system, whichever is less, when absent.
     pub history_bytes: Option<Bytes>,
+    /// Whether job output is indexed for search.
+    pub output_search: OutputSearchSwitch,
+    /// Bytes of that index; 5 GiB or a twentieth of the file system, whichever is less, when absent.
+    pub output_search_bytes: Option<Bytes>,
     /// Who listens to spans.
     pub traces: muster_server::trace::Traces,
 }
@@ -130,6 +135,8 @@ impl ServerConfig {
             remote: None,
             history: true,
             history_bytes: None,
+            output_search: OutputSearchSwitch::default(),
+            output_search_bytes: None,
             traces: muster_server::trace::Traces::default(),
         }
     }
@@ -331,6 +338,17 @@ impl Server {
         });
         let agents =
             agents::serve(link, brain.clone(), authority.clone(), logs.clone(), link_config)?;
+        let stop = CancellationToken::new();
+        let indexed =
+            OutputSearchConfig::choose(&dir, config.output_search, config.output_search_bytes);
+        let output_search = match indexed {
+            Ok(index) => OutputSearch::start(index, logs.clone(), brain.clone(), stop.clone())
+                .map_err(io_error("the thread that indexes output"))?,
+            Err(why) => {
+                tracing::info!(%why, "output search is off");
+                OutputSearch::off(why)
+            }
+        };
         let mut http_config = HttpConfig {
             cursor_key: http::load_or_create_key(&dir.join("cursor.key"))
                 .map_err(io_error("the key of cursors"))?,
@@ -345,6 +363,7 @@ impl Server {
             fabric_file: Some(dir.join("fabric.json")),
             brand: Arc::new(config.brand),
             traces: config.traces,
+            output_search,
             ..HttpConfig::default()
         };
         if let Some(n) = config.rate {
@@ -362,7 +381,6 @@ impl Server {
         if let Some(every) = config.fabric_every {
             app.fabric().every(every);
         }
-        let stop = CancellationToken::new();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
         app.watch_delay(&stop);

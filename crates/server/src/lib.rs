@@ -11,6 +11,7 @@ pub mod health;
 pub mod history;
 pub mod logs;
 pub mod metering;
+pub mod output_search;
 pub mod promises;
 pub mod runbooks;
 mod telemetry;

@@ -5,6 +5,7 @@ mod cmd;
 mod demo;
 mod history;
 mod options;
+mod output_search;
 mod outward;
 mod traces;
 mod up;

@@ -39,6 +39,8 @@ pub(crate) struct ServerOptions {
     pub(crate) outward: crate::outward::Outward,
     /// What is kept of metrics.
     pub(crate) history: crate::history::HistoryArgs,
+    /// What is indexed of job output.
+    pub(crate) output_search: crate::output_search::OutputSearchArgs,
     /// What sends traces.
     pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }

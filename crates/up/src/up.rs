@@ -52,6 +52,8 @@ pub(crate) struct UpOptions {
     pub(crate) outward: crate::outward::Outward,
     /// What is kept of metrics.
     pub(crate) history: crate::history::HistoryArgs,
+    /// What is indexed of job output.
+    pub(crate) output_search: crate::output_search::OutputSearchArgs,
     /// What sends traces.
     pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }
@@ -126,6 +128,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         accept_copy: options.accept_copy,
         outward: options.outward.clone(),
         history: options.history,
+        output_search: options.output_search,
         traces: options.traces.clone(),
     };
     let fleet_dir = options.data_dir.join("fleet");

@@ -121,6 +121,8 @@ pub(crate) async fn start_server(
     config.open_metrics = options.outward.open_metrics();
     config.history = options.history.is_on();
     config.history_bytes = options.history.bytes();
+    config.output_search = options.output_search.switch();
+    config.output_search_bytes = options.output_search.bytes();
     if let Some(traces) = &options.traces {
         config.traces = muster_server::trace::Traces::to(traces.clone());
     }

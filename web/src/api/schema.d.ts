@@ -1696,6 +1696,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/search/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search stored job output by words, over all jobs.
+         * @description A line is found when it has all the words; their case does not matter, and what is neither letter nor
+         *     digit only separates them. Only output that the caller may read is searched. 409 where the server
+         *     keeps no index of output.
+         */
+        get: operations["get_search_output"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -5719,6 +5741,49 @@ export interface components {
          * @enum {string}
          */
         Outcome: "skipped" | "passed" | "degraded" | "failed";
+        /** @description A line of job output that has the words. */
+        OutputHit: {
+            at?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int32
+             * @description The attempt that printed it.
+             */
+            attempt: number;
+            /** @description The line is longer than `text`. */
+            cut: boolean;
+            /** @description The job's id. */
+            job: string;
+            /**
+             * Format: int64
+             * @description Its number in that stream, from 1; null where a part before it was dropped.
+             */
+            line?: number | null;
+            /**
+             * Format: int64
+             * @description Offset of its first byte in that stream.
+             */
+            offset: number;
+            /** @description The job's project. */
+            project: string;
+            /**
+             * Format: int32
+             * @description Global rank.
+             */
+            rank: number;
+            /** @description Where it went. */
+            stream: components["schemas"]["LogStream"];
+            /** @description The line, without colours. */
+            text: string;
+        };
+        /** @description Lines of job output, the newest first. */
+        OutputHitList: {
+            /** @description Where the next page starts; null on the last one. */
+            cursor?: string | null;
+            /** @description Not all stored output is indexed yet: more may be found later. */
+            indexing: boolean;
+            /** @description The lines of this page. It may have fewer than asked for, or none, and a cursor nevertheless. */
+            items: components["schemas"]["OutputHit"][];
+        };
         /** @description Which nodes a reservation covers. */
         Over: {
             /** @description These nodes, by name. */
@@ -12468,6 +12533,51 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_search_output: {
+        parameters: {
+            query?: {
+                /** @description Words and `"phrases"` that a line must have, all of them; at most 200 characters. */
+                q?: string;
+                /** @description Only in output of this project's jobs; of all that the caller may read when absent. */
+                project?: string;
+                /** @description Only in output of this job: `42`, or `42_3` for a task of an array. */
+                job?: string;
+                /** @description Only lines of this moment or later; a line whose time is not known counts by its attempt's end. */
+                since?: components["schemas"]["Timestamp"];
+                /** @description At most so many; 50 when absent. */
+                limit?: number;
+                /** @description Where the last page ended. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines that have the words, newest first. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputHitList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -4,6 +4,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { search } from '../queries';
 import { State } from '../ui/parts';
 import { arrange, type Entry, moved } from './entries';
+import { outputEntry } from './output';
 
 /** Nobody types so fast that every letter is worth a request. */
 const PAUSE_MS = 120;
@@ -34,7 +35,7 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
     placeholderData: keepPreviousData,
   });
   const hits = words.trim() && found.data ? found.data.items : [];
-  const entries = arrange(words, own, hits);
+  const entries = [...arrange(words, own, hits), ...outputEntry(words)];
   const chosen = Math.min(at, Math.max(0, entries.length - 1));
   const typed = words.trim() !== '';
   const busy = typed && (asked !== words.trim() || found.isFetching);

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { type Schemas, stream } from '../api/client';
 import { keepReading, Output } from '../live/output';
@@ -143,6 +144,9 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
           <button type="button" disabled={busy || lines.length === 0} onClick={() => void download()}>
             Download
           </button>
+          <Link to="/output" search={{ job: id, q: text.trim() || undefined }}>
+            Search all of it
+          </Link>
         </span>
       }
     >

@@ -29,6 +29,7 @@ test('each address has a title', () => {
   expect(title('/jobs/compare')).toBe('Compare jobs');
   expect(title('/debug/jobs/42_3')).toBe('Debug job 42_3');
   expect(title('/nodes/a01/gpus/3')).toBe('a01 GPU 3');
+  expect(title('/output')).toBe('Search in job output');
   expect(title('/nonsense')).toBe('No such page');
 });
 
@@ -45,6 +46,7 @@ test('every address belongs to a page', () => {
   expect(pageOf('/')).toBe('/');
   expect(pageOf('/jobs/42')).toBe('/jobs');
   expect(pageOf('/debug/jobs/42')).toBe('/jobs');
+  expect(pageOf('/output')).toBe('/jobs');
   expect(pageOf('/incidents/7')).toBe('/oncall');
   expect(pageOf('/runbook-runs/7')).toBe('/runbooks');
   expect(pageOf('/nonsense')).toBeNull();

@@ -47,7 +47,12 @@ export function groupsOf(pages: readonly Page[]): Group[] {
   })).filter((g) => g.pages.length > 0);
 }
 
-const UNDER: Record<string, To> = { debug: '/jobs', incidents: '/oncall', 'runbook-runs': '/runbooks' };
+const UNDER: Record<string, To> = {
+  debug: '/jobs',
+  output: '/jobs',
+  incidents: '/oncall',
+  'runbook-runs': '/runbooks',
+};
 
 /** The page of the bar that an address belongs to. */
 export function pageOf(path: string): To | null {
@@ -85,5 +90,6 @@ export function title(path: string): string {
   if (first === 'findings' && second) return `Finding ${second}`;
   if (first === 'runbooks' && second) return `Runbook ${second}`;
   if (first === 'runbook-runs' && second) return `Run ${second}`;
+  if (first === 'output') return 'Search in job output';
   return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';
 }

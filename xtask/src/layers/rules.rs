@@ -37,6 +37,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-export",
         "muster-console",
         "muster-history",
+        "muster-outsearch",
     ],
     &["muster-engine"],
     &[

@@ -102,7 +102,7 @@ impl Events {
 }
 
 /// A moment as it is typed: a time, `now`, or how long ago.
-fn moment(text: &str, now: Time) -> Result<Timestamp, String> {
+pub(crate) fn moment(text: &str, now: Time) -> Result<Timestamp, String> {
     let text = text.trim();
     if text == "now" {
         return Ok(now.into());

@@ -1,5 +1,6 @@
 //! One search over everything that the caller may read.
 
+pub(crate) mod output;
 mod rank;
 
 use super::auth::{Caller, Reader};

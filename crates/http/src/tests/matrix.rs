@@ -145,6 +145,8 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/defrag", Operators, no.clone()),
         ("get", "/v1/events", Tokens, no.clone()),
         ("get", "/v1/search", Tokens, no.clone()),
+        // Whose output it is: `output_search.rs`.
+        ("get", "/v1/search/output", Tokens, no.clone()),
         ("get", "/v1/console/layout", Tokens, no.clone()),
         // And those whose project holds a GPU there: `bounds.rs`.
         ("get", "/v1/nodes/{name}/telemetry", Holders, no.clone()),

@@ -14,6 +14,7 @@ mod hardware;
 mod health;
 pub(crate) mod history;
 mod matrix;
+mod output_search;
 mod preflight;
 mod pressure;
 mod report;
@@ -223,6 +224,14 @@ fn node(name: &str) -> Command {
 }
 
 impl Site {
+    /// The same site behind an API that is configured in another way.
+    pub(super) fn with_config(mut self, config: HttpConfig) -> Site {
+        let (brain, agents) = (self.brain.clone(), self.app.agents().clone());
+        self.app = App::new(brain, agents, self.logs.clone(), config);
+        self.router = router(self.app.clone());
+        self
+    }
+
     pub(super) async fn token(
         &self,
         name: &str,

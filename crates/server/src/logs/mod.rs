@@ -5,10 +5,12 @@
 //! to the cap are all the same thing: a hole between two segments, which a reader is told of.
 //! Offsets are those of the rank's own output, for ever.
 
+mod changes;
 mod follow;
 mod segments;
 mod writer;
 
+pub use changes::{OutputChanges, StreamId};
 pub use follow::Follow;
 
 use bytes::Bytes;
@@ -138,6 +140,7 @@ struct Shared {
     lost: AtomicU64,
     live: Live,
     life: Life,
+    noted: changes::Noted,
 }
 
 impl Shared {
@@ -187,6 +190,7 @@ impl LogKeeper {
             lost: AtomicU64::new(0),
             live,
             life,
+            noted: changes::Noted::default(),
         });
         let to_writer = writer::start(shared.clone()).map_err(|source| LogError::Io {
             what: "start the writer for",
@@ -271,6 +275,61 @@ impl LogKeeper {
     #[must_use]
     pub fn follow(&self, key: AttemptKey, rank: Option<u32>) -> Follow {
         Follow::new(self.clone(), key, rank)
+    }
+
+    /// The same as [`LogKeeper::read`], on this thread.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub fn read_here(
+        &self,
+        (key, rank, stream): StreamId,
+        offset: u64,
+        max: usize,
+    ) -> Result<LogPiece, LogError> {
+        segments::read(&self.shared, key, rank, stream, offset, max)
+    }
+
+    /// The streams of an attempt as they are on disk, read on this thread and not remembered.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub fn ranks_here(&self, key: AttemptKey) -> Result<Vec<LogStream>, LogError> {
+        Ok(segments::load(&self.shared.attempt_dir(key))?.streams())
+    }
+
+    /// Offset after the last byte of a stream; 0 of one that is not there.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub fn end_here(&self, (key, rank, stream): StreamId) -> Result<u64, LogError> {
+        let mut index = self.shared.index();
+        let log = index.get(&self.shared, key)?;
+        Ok(log.streams.get(&(rank, stream)).map_or(0, |s| s.taken))
+    }
+
+    /// Every attempt with output, of the present life of the log, in order. Reads the disk, here.
+    #[must_use]
+    pub fn attempts_here(&self) -> Vec<AttemptKey> {
+        let own = |(key, dir): (AttemptKey, PathBuf)| {
+            (dir == self.shared.attempt_dir(key)).then_some(key)
+        };
+        let mut all: Vec<AttemptKey> =
+            writer::attempts(&self.shared.dir).into_iter().filter_map(own).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Whether an attempt still runs: more of its output may come.
+    #[must_use]
+    pub fn is_live(&self, key: AttemptKey) -> bool {
+        (self.shared.live)(key)
+    }
+
+    /// The life of the log in which an attempt was placed.
+    #[must_use]
+    pub fn life_of(&self, key: AttemptKey) -> u64 {
+        (self.shared.life)(key)
     }
 
     /// How it stands.

@@ -140,7 +140,7 @@ fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
     parts.next().is_none().then_some((rank, stream, start))
 }
 
-fn load(dir: &Path) -> Result<AttemptLog, LogError> {
+pub(super) fn load(dir: &Path) -> Result<AttemptLog, LogError> {
     let failed = |source| LogError::Io { what: "list", path: dir.into(), source };
     let mut log = AttemptLog::default();
     let entries = match fs::read_dir(dir) {

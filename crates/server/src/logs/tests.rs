@@ -231,3 +231,27 @@ async fn whoever_follows_leaves_nothing_behind() {
     // Neither of the two printed anything after that.
     assert!(k.shared.followers().is_empty());
 }
+
+#[tokio::test]
+async fn whoever_indexes_is_given_what_has_grown_and_what_was_removed() {
+    let d = tempfile::tempdir().unwrap();
+    let now = std::time::Duration::ZERO;
+    let k = keeper(d.path(), LogConfig { total: 3000, ..LogConfig::default() });
+    k.append(chunk(0, b"before anybody asks")).await.unwrap();
+    let first = k.changes(now);
+    assert!(first.everything && first.grown.is_empty());
+    k.append(chunk(0, b"before anybody asks, and after")).await.unwrap();
+    k.append(chunk(30, b"more")).await.unwrap();
+    let changes = k.changes(now);
+    let id = (key(1), 0, Stream::Stdout);
+    let from: Vec<_> = changes.grown.iter().map(|(id, r)| (*id, r.from)).collect();
+    assert_eq!((from, changes.everything), (vec![(id, 19)], false));
+    assert!(k.changes(now).grown.is_empty(), "once");
+    assert_eq!(k.read_here(id, 21, 100).unwrap().data, "and aftermore");
+    assert_eq!((k.end_here(id).unwrap(), k.attempts_here()), (34, vec![key(1)]));
+    for job in 2..=4 {
+        k.append(LogChunk { key: key(job), ..chunk(0, &[b'x'; 1000]) }).await.unwrap();
+    }
+    assert!(k.changes(now).everything, "the oldest went");
+    assert!(!k.attempts_here().contains(&key(1)));
+}

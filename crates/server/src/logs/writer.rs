@@ -1,8 +1,9 @@
 //! One thread writes, so that a slow disk never holds up the network or the API.
 
 use super::Shared;
+use super::changes::StreamId;
 use super::segments::{LIFE, Segment, StreamLog, segment_name};
-use muster_link::messages::{LogChunk, LogMark, Stream};
+use muster_link::messages::{LogChunk, LogMark};
 use muster_model::ids::AttemptKey;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -27,8 +28,6 @@ pub(super) enum Job {
     Append(LogChunk, oneshot::Sender<LogMark>),
     Settle(oneshot::Sender<()>),
 }
-
-type StreamId = (AttemptKey, u32, Stream);
 
 struct Writer {
     shared: Arc<Shared>,
@@ -101,6 +100,7 @@ impl Writer {
         if let Ok(a) = self.shared.index().get(&self.shared, *key) {
             a.streams.insert((*rank, *stream), log);
         }
+        self.shared.noted.grew((*key, *rank, *stream), from);
         let mut followers = self.shared.followers();
         if let Some(f) = followers.get(key)
             && f.send((*rank, *stream)).is_err()
@@ -249,6 +249,7 @@ impl Writer {
                 self.shared.index().forget(key);
             }
             self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
+            self.shared.noted.removed();
             tracing::info!(attempt = %key, bytes = freed, "removed old output to make room");
         }
         // When everything left is alive, looking again at each chunk would not help.
@@ -258,7 +259,7 @@ impl Writer {
 }
 
 /// Every attempt with output, of every life of the log.
-fn attempts(dir: &Path) -> Vec<(AttemptKey, PathBuf)> {
+pub(super) fn attempts(dir: &Path) -> Vec<(AttemptKey, PathBuf)> {
     let list = |d: &Path| {
         fs::read_dir(d).into_iter().flatten().flatten().map(|e| e.path()).collect::<Vec<_>>()
     };

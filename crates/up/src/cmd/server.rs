@@ -62,6 +62,8 @@ pub struct Server {
     #[command(flatten)]
     history: crate::history::HistoryArgs,
     #[command(flatten)]
+    output_search: crate::output_search::OutputSearchArgs,
+    #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
     /// Certificate of the API (PEM); without one it speaks plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -103,7 +105,7 @@ impl Server {
     pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
         let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, .. } = self;
-        let Server { accept_clock, accept_copy, outward, history, .. } = self;
+        let Server { accept_clock, accept_copy, outward, history, output_search, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
         let tls = tls_cert.zip(tls_key);
@@ -131,6 +133,7 @@ impl Server {
             accept_copy,
             outward,
             history,
+            output_search,
             traces,
         };
         crate::up::serve(options).await

@@ -84,6 +84,8 @@ pub struct Up {
     #[command(flatten)]
     history: crate::history::HistoryArgs,
     #[command(flatten)]
+    output_search: crate::output_search::OutputSearchArgs,
+    #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
 }
 
@@ -117,6 +119,7 @@ impl Up {
             accept_copy,
             outward,
             history,
+            output_search,
             traces: _,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
@@ -146,6 +149,7 @@ impl Up {
             accept_copy,
             outward,
             history,
+            output_search,
             traces: sent,
         })
         .await

@@ -1,0 +1,230 @@
+//! The index as a whole: a directory with one file per project, bounded in bytes.
+
+use crate::file::{FileFacts, ProjectFile};
+use crate::lines::{Line, Position};
+use crate::{AttemptRef, IndexError, StreamKey};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Files that are held open.
+const OPEN: usize = 32;
+/// Parts that the whole index has, about: what is dropped at once when it is full.
+const PARTS: u64 = 20;
+/// The smallest part.
+const LEAST_PART: u64 = 16 << 10;
+/// What the name of a file ends with.
+const ENDING: &str = ".db";
+
+/// The file of a project. Names of projects are names of files.
+pub(crate) fn path_of(dir: &Path, project: &str) -> PathBuf {
+    dir.join(format!("{project}{ENDING}"))
+}
+
+/// Numbers about the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IndexStats {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Projects with a file.
+    pub projects: u64,
+    /// Times that the oldest lines were dropped to stay within the bound.
+    pub dropped: u64,
+}
+
+/// The index of output, for the one who writes it.
+pub struct OutputIndex {
+    dir: PathBuf,
+    most: u64,
+    projects: BTreeMap<String, FileFacts>,
+    /// The one used last is the last.
+    open: Vec<(String, ProjectFile)>,
+    /// The last number that a line of any project had.
+    last: u64,
+    dropped: u64,
+}
+
+impl std::fmt::Debug for OutputIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutputIndex").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl OutputIndex {
+    /// Opens the index in a directory of its own, of at most so many bytes. A file that is damaged is
+    /// removed: what was in it is indexed anew.
+    ///
+    /// # Errors
+    /// When the directory cannot be used.
+    pub fn open(dir: &Path, most: u64) -> Result<OutputIndex, IndexError> {
+        let failed = |what| move |source| IndexError::Io { what, path: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(failed("create"))?;
+        let mut index = OutputIndex {
+            dir: dir.to_owned(),
+            most,
+            projects: BTreeMap::new(),
+            open: Vec::new(),
+            last: 0,
+            dropped: 0,
+        };
+        for entry in fs::read_dir(dir).map_err(failed("list"))? {
+            let name = entry.map_err(failed("list"))?.file_name();
+            let Some(project) = name.to_str().and_then(|n| n.strip_suffix(ENDING)) else {
+                continue;
+            };
+            match index.refresh(project) {
+                Ok(()) => {}
+                Err(e) if e.is_damaged() => index.discard(project)?,
+                Err(e) => return Err(e),
+            }
+        }
+        index.last = index.projects.values().map(|f| f.last_line).max().unwrap_or(0);
+        Ok(index)
+    }
+
+    /// The project's file, opened or made where it was not.
+    fn file(&mut self, project: &str) -> Result<&mut ProjectFile, IndexError> {
+        match self.open.iter().position(|(name, _)| name == project) {
+            Some(at) => self.open[at..].rotate_left(1),
+            None => {
+                let file = ProjectFile::open(&path_of(&self.dir, project))?;
+                if self.open.len() >= OPEN {
+                    self.open.remove(0);
+                }
+                self.open.push((project.to_owned(), file));
+            }
+        }
+        let last = self.open.len() - 1;
+        Ok(&mut self.open[last].1)
+    }
+
+    fn refresh(&mut self, project: &str) -> Result<(), IndexError> {
+        let facts = self.file(project)?.facts()?;
+        self.projects.insert(project.to_owned(), facts);
+        Ok(())
+    }
+
+    /// How far a stream is indexed; none of one that is not.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used.
+    pub fn position(
+        &mut self,
+        project: &str,
+        key: &StreamKey,
+    ) -> Result<Option<Position>, IndexError> {
+        if !self.projects.contains_key(project) {
+            return Ok(None);
+        }
+        self.file(project)?.position(key)
+    }
+
+    /// Every attempt of which something is indexed, by project.
+    ///
+    /// # Errors
+    /// When a project's file cannot be used; its name comes with it.
+    pub fn attempts(&mut self) -> Result<Vec<(String, AttemptRef)>, (String, IndexError)> {
+        let names: Vec<String> = self.projects.keys().cloned().collect();
+        let mut all = Vec::new();
+        for name in names {
+            let found = self.file(&name).and_then(ProjectFile::attempts);
+            let found = found.map_err(|e| (name.clone(), e))?;
+            all.extend(found.into_iter().map(|a| (name.clone(), a)));
+        }
+        Ok(all)
+    }
+
+    /// Adds lines of a stream and how far it is indexed now. Then the oldest lines go, as far as the
+    /// bound demands it. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used: nothing was added.
+    pub fn add(
+        &mut self,
+        project: &str,
+        key: &StreamKey,
+        position: Position,
+        lines: &[Line],
+        now: i64,
+    ) -> Result<(), IndexError> {
+        let (last, part) = (self.last, (self.most / PARTS).max(LEAST_PART));
+        self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
+        self.refresh(project)?;
+        self.enforce_bound()
+    }
+
+    /// Takes out a stream, to be indexed anew.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used.
+    pub fn remove_stream(&mut self, project: &str, key: &StreamKey) -> Result<(), IndexError> {
+        self.file(project)?.remove_stream(key)?;
+        self.after_removal(project)
+    }
+
+    /// Takes out an attempt whose output is gone.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used.
+    pub fn remove_attempt(&mut self, project: &str, of: AttemptRef) -> Result<(), IndexError> {
+        self.file(project)?.remove_attempt(of)?;
+        self.after_removal(project)
+    }
+
+    fn after_removal(&mut self, project: &str) -> Result<(), IndexError> {
+        self.refresh(project)?;
+        match self.projects.get(project) {
+            Some(facts) if !facts.has_streams => self.discard(project),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a project's file, whatever is in it.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn discard(&mut self, project: &str) -> Result<(), IndexError> {
+        self.open.retain(|(name, _)| name != project);
+        self.projects.remove(project);
+        let path = path_of(&self.dir, project);
+        for ending in ["", "-wal", "-shm"] {
+            let mut name = path.clone().into_os_string();
+            name.push(ending);
+            let path = PathBuf::from(name);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(IndexError::Io { what: "remove", path, source: e });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops oldest parts until the files are within their bound.
+    fn enforce_bound(&mut self) -> Result<(), IndexError> {
+        while self.stats().bytes > self.most {
+            let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
+            let Some((_, project)) = parts.min() else { return Ok(()) };
+            let project = project.clone();
+            self.file(&project)?.drop_oldest()?;
+            self.dropped += 1;
+            self.refresh(&project)?;
+        }
+        Ok(())
+    }
+
+    /// Numbers about it.
+    #[must_use]
+    pub fn stats(&self) -> IndexStats {
+        IndexStats {
+            bytes: self.projects.values().map(|f| f.bytes).sum(),
+            projects: self.projects.len() as u64,
+            dropped: self.dropped,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,325 @@
+//! The thread that indexes kept output.
+
+use super::{Inner, NoOutputSearch, OutputSearchConfig, OutputSearchStatus, State, with_source};
+use crate::brain::{Brain, clock};
+use crate::logs::{LogError, LogKeeper, StreamId};
+use muster_link::messages::Stream;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::names::ProjectName;
+use muster_outsearch::{
+    AttemptRef, IndexError, OutputIndex, Position, Received, StreamKey, cut_lines,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that are read and indexed in one step: what a crash costs, and what is in memory.
+const STEP: usize = 256 << 10;
+/// Steps of one stream before the others get their turn.
+const STEPS: usize = 16;
+/// How long streams that wait are indexed before changes are looked at again.
+const TURN: Duration = Duration::from_secs(2);
+/// How long a change is waited for.
+const TICK: Duration = Duration::from_secs(1);
+/// Changes are collected for so long.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How often lines without an end are looked at: their attempt may be over.
+const LOOK_AT_ENDS: Duration = Duration::from_secs(2);
+/// Until a failure is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// Streams that wait for their turn, after which output that is there already is looked at later.
+const PENDING: usize = 10_000;
+/// Streams whose last line has no end yet that are remembered.
+const UNENDED: usize = 65_536;
+
+/// Where looking at all kept output has come to.
+enum Walk {
+    /// From this attempt on.
+    From(Option<AttemptKey>),
+    Done,
+}
+
+pub(super) struct Indexer<'a> {
+    config: &'a OutputSearchConfig,
+    keeper: &'a LogKeeper,
+    brain: &'a Brain,
+    shared: &'a Inner,
+    stop: &'a CancellationToken,
+    walk: Walk,
+    pending: BTreeMap<StreamId, Option<Received>>,
+    unended: BTreeMap<StreamId, Option<Received>>,
+}
+
+/// Why a step was not made.
+enum Trouble {
+    /// With the index of a project.
+    Index(String, IndexError),
+    Output(LogError),
+}
+
+impl<'a> Indexer<'a> {
+    pub(super) fn new(
+        config: &'a OutputSearchConfig,
+        keeper: &'a LogKeeper,
+        brain: &'a Brain,
+        shared: &'a Inner,
+        stop: &'a CancellationToken,
+    ) -> Indexer<'a> {
+        let (pending, unended) = (BTreeMap::new(), BTreeMap::new());
+        let walk = Walk::From(None);
+        Indexer { config, keeper, brain, shared, stop, walk, pending, unended }
+    }
+
+    /// Runs until the server stops.
+    pub(super) fn run(mut self) {
+        while !self.stop.is_cancelled() {
+            match OutputIndex::open(&self.config.dir, self.config.bytes.0) {
+                Ok(index) => {
+                    if let Err(why) = self.follow_output(index) {
+                        self.report_failure(&why);
+                    }
+                }
+                Err(e) => self.report_failure(&with_source(&e)),
+            }
+        }
+    }
+
+    /// Says why there is no index now, and waits.
+    fn report_failure(&mut self, why: &str) {
+        let dir = self.config.dir.display();
+        tracing::error!(%dir, error = why, "output is not indexed; trying again");
+        *self.shared.state() = State::None(NoOutputSearch::Failed(why.to_owned()));
+        (self.walk, self.pending, self.unended) =
+            (Walk::From(None), BTreeMap::new(), BTreeMap::new());
+        let since = Instant::now();
+        while since.elapsed() < TRY_AGAIN && !self.stop.is_cancelled() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Indexes what comes, until the server stops or the index cannot be used.
+    fn follow_output(&mut self, mut index: OutputIndex) -> Result<(), String> {
+        let mut looked_at_ends = Instant::now();
+        while !self.stop.is_cancelled() {
+            let is_behind = !self.pending.is_empty() || matches!(self.walk, Walk::From(_));
+            let status = OutputSearchStatus { is_behind, files: index.stats() };
+            *self.shared.state() = State::Open(status);
+            let changes = self.keeper.changes(if is_behind { Duration::ZERO } else { TICK });
+            for (id, received) in changes.grown {
+                self.unended.remove(&id);
+                self.pending.entry(id).or_insert(None).get_or_insert(received);
+            }
+            let damaged = std::mem::take(&mut *self.shared.damaged());
+            for project in &damaged {
+                index.discard(project).map_err(|e| with_source(&e))?;
+            }
+            if changes.everything || !damaged.is_empty() {
+                self.walk = Walk::From(None);
+            }
+            if looked_at_ends.elapsed() >= LOOK_AT_ENDS {
+                self.take_ended();
+                looked_at_ends = Instant::now();
+            }
+            let done = self.walk_output(&mut index).and_then(|()| self.index_pending(&mut index));
+            match done {
+                Ok(()) => std::thread::sleep(PAUSE),
+                Err(Trouble::Index(project, e)) if e.is_damaged() => {
+                    tracing::warn!(%project, error = with_source(&e), "a damaged index of output is made again");
+                    index.discard(&project).map_err(|e| with_source(&e))?;
+                    self.walk = Walk::From(None);
+                }
+                Err(Trouble::Index(_, e)) => return Err(with_source(&e)),
+                Err(Trouble::Output(e)) => return Err(with_source(&e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Streams whose attempts are over: nothing follows their last line.
+    fn take_ended(&mut self) {
+        let (keeper, pending) = (self.keeper, &mut self.pending);
+        self.unended.retain(|id, received| {
+            let is_live = keeper.is_live(id.0);
+            if !is_live {
+                pending.entry(*id).or_insert(*received);
+            }
+            is_live
+        });
+    }
+
+    /// Looks at all kept output, and at all that is indexed: what is new waits for its turn, what is
+    /// gone leaves the index.
+    fn walk_output(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+        let Walk::From(from) = self.walk else { return Ok(()) };
+        // Every look lists all kept output: what was found goes first.
+        let most = if from.is_some() { 1 } else { PENDING };
+        if self.pending.len() >= most {
+            return Ok(());
+        }
+        let kept = self.keeper.attempts_here();
+        if from.is_none() {
+            self.remove_gone(index, &kept)?;
+        }
+        for key in kept.into_iter().filter(|key| from.is_none_or(|from| *key >= from)) {
+            if self.pending.len() >= PENDING {
+                self.walk = Walk::From(Some(key));
+                return Ok(());
+            }
+            if self.stop.is_cancelled() {
+                return Ok(());
+            }
+            self.compare_attempt(index, key)?;
+        }
+        self.walk = Walk::Done;
+        Ok(())
+    }
+
+    /// What of an attempt is not indexed waits for its turn.
+    fn compare_attempt(&mut self, index: &mut OutputIndex, key: AttemptKey) -> Result<(), Trouble> {
+        let Some(project) = self.project_of(key.job) else { return Ok(()) };
+        let streams = match self.keeper.ranks_here(key) {
+            Ok(streams) => streams,
+            Err(e) => {
+                report_unreadable(key, &e);
+                return Ok(());
+            }
+        };
+        for s in streams {
+            let id = (key, s.rank, s.stream);
+            let at = index
+                .position(project.as_str(), &self.key_of(id))
+                .map_err(|e| Trouble::Index(project.to_string(), e))?;
+            if at.map_or(0, |p| p.next) != s.end && !self.unended.contains_key(&id) {
+                self.pending.entry(id).or_insert(None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out attempts whose output or whose job is gone, or of another life of the log.
+    fn remove_gone(&self, index: &mut OutputIndex, kept: &[AttemptKey]) -> Result<(), Trouble> {
+        let kept: BTreeSet<(Option<ProjectName>, AttemptRef)> =
+            kept.iter().map(|k| (self.project_of(k.job), self.attempt_of(*k))).collect();
+        let indexed = index.attempts().map_err(|(project, e)| Trouble::Index(project, e))?;
+        for (project, attempt) in indexed {
+            let name: Option<ProjectName> = project.parse().ok();
+            if name.is_none() || !kept.contains(&(name, attempt)) {
+                index
+                    .remove_attempt(&project, attempt)
+                    .map_err(|e| Trouble::Index(project.clone(), e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives streams that wait their turn, the oldest first, for a while.
+    fn index_pending(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+        let until = Instant::now() + TURN;
+        while let Some((id, received)) = self.pending.pop_first() {
+            let began = Instant::now();
+            match self.index_stream(index, id, received) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.pending.insert(id, received);
+                }
+                Err(Trouble::Output(e)) => report_unreadable(id.0, &e),
+                Err(trouble) => return Err(trouble),
+            }
+            // At most half of one core's time.
+            std::thread::sleep(began.elapsed().min(PAUSE));
+            if Instant::now() >= until || self.stop.is_cancelled() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes what has come of a stream. False when there is more.
+    fn index_stream(
+        &mut self,
+        index: &mut OutputIndex,
+        id: StreamId,
+        received: Option<Received>,
+    ) -> Result<bool, Trouble> {
+        // Nobody can read the output of a job that is not known.
+        let Some(project) = self.project_of(id.0.job) else { return Ok(true) };
+        let (project, key) = (project.as_str(), self.key_of(id));
+        let failed = |e| Trouble::Index(project.to_owned(), e);
+        // Asked first: every byte of an attempt is kept before its end is in the log.
+        let is_live = self.keeper.is_live(id.0);
+        let end = self.keeper.end_here(id).map_err(Trouble::Output)?;
+        let mut at = index.position(project, &key).map_err(failed)?.unwrap_or_default();
+        if at.next > end {
+            // A file that was cut: what was indexed of it is not what is there.
+            index.remove_stream(project, &key).map_err(failed)?;
+            at = Position::default();
+        }
+        for _ in 0..STEPS {
+            let gathered = self.read_from(id, at).map_err(Trouble::Output)?;
+            let Gathered { start, data, before_hole, at_end } = gathered;
+            let is_last = before_hole || (at_end && !is_live);
+            let (lines, next) = cut_lines(start, &data, received, is_last);
+            if next == at {
+                // Nothing has come, or not yet the end of the line.
+                if !data.is_empty() && self.unended.len() < UNENDED {
+                    self.unended.insert(id, received);
+                }
+                return Ok(true);
+            }
+            index.add(project, &key, next, &lines, clock().0).map_err(failed)?;
+            at = next;
+        }
+        Ok(false)
+    }
+
+    /// Reads what follows a position, up to the next hole.
+    fn read_from(&self, id: StreamId, at: Position) -> Result<Gathered, LogError> {
+        let mut all = Gathered { start: at, data: Vec::new(), before_hole: false, at_end: false };
+        let mut next = at.next;
+        while all.data.len() < STEP {
+            let piece = self.keeper.read_here(id, next, STEP - all.data.len())?;
+            if piece.dropped > 0 {
+                if !all.data.is_empty() {
+                    all.before_hole = true;
+                    return Ok(all);
+                }
+                all.start.skip_to(piece.offset);
+            }
+            if piece.data.is_empty() {
+                all.at_end = true;
+                return Ok(all);
+            }
+            next = piece.next();
+            all.data.extend_from_slice(&piece.data);
+        }
+        Ok(all)
+    }
+
+    fn project_of(&self, job: JobId) -> Option<ProjectName> {
+        self.brain.read(|s| s.jobs.get(&job).map(|j| j.project.clone()))
+    }
+
+    fn attempt_of(&self, key: AttemptKey) -> AttemptRef {
+        AttemptRef { life: self.keeper.life_of(key), job: key.job.0, attempt: key.attempt }
+    }
+
+    fn key_of(&self, (key, rank, stream): StreamId) -> StreamKey {
+        StreamKey { attempt: self.attempt_of(key), rank, is_stderr: stream == Stream::Stderr }
+    }
+}
+
+/// Bytes of a stream in a row.
+struct Gathered {
+    /// Where they begin.
+    start: Position,
+    data: Vec<u8>,
+    /// What follows them is not kept.
+    before_hole: bool,
+    /// Nothing has followed them yet.
+    at_end: bool,
+}
+
+/// Output that cannot be read is left out until everything is looked at again.
+fn report_unreadable(key: AttemptKey, e: &LogError) {
+    tracing::warn!(attempt = %key, error = with_source(e), "kept output cannot be indexed");
+}
