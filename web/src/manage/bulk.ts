@@ -80,7 +80,7 @@ export interface Outcome {
 /** Does something for each, a few at a time. What is refused for one does not keep the others from it. */
 export async function forEach<T>(
   names: readonly string[],
-  at_once: number,
+  atOnce: number,
   work: (name: string) => Promise<T>,
 ): Promise<{ name: string; answer?: T; error?: Error }[]> {
   const out: { name: string; answer?: T; error?: Error }[] = names.map((name) => ({ name }));
@@ -95,7 +95,7 @@ export async function forEach<T>(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(at_once, names.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(atOnce, names.length) }, worker));
   return out;
 }
 
