@@ -2,7 +2,16 @@
 import { base, call, page } from './browser.mjs';
 
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-const PAGES = ['/reservations', '/quotas', '/bulk', '/silences', '/routing', '/policy', '/projects', '/tokens'];
+const PAGES = [
+  '/reservations',
+  '/quotas',
+  '/bulk',
+  '/silences',
+  '/routing',
+  '/policy',
+  '/projects',
+  '/tokens',
+];
 
 async function axe(p, axeSource) {
   await p.evaluate(axeSource);
@@ -109,43 +118,52 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await call('PUT', '/v1/quotas', { quotas: before.quotas });
   });
 
-  await check('the policy is changed by its form, and what is wrong with it is said before it is saved', async () => {
-    const before = await call('GET', '/v1/policy');
-    await p.goto(`${base}/policy`);
-    await p.getByRole('button', { name: 'Edit' }).click();
-    await field('Half-life of past use').fill('1s');
-    await p.getByText('Look at: fair_share.half_life').waitFor();
-    must(await p.getByRole('button', { name: 'Save' }).isDisabled(), 'it can be saved');
-    await field('Half-life of past use').fill('3d');
-    await p.locator('.spec-diff .more', { hasText: 'half_life: "3d"' }).waitFor();
-    const text = p.getByLabel('Policy as YAML');
-    must((await text.inputValue()).includes('half_life: "3d"'), 'the text does not follow the form');
-    await p.getByRole('button', { name: 'Save' }).click();
-    await p.getByText('The policy is set').waitFor();
-    must((await call('GET', '/v1/policy')).policy.fair_share.half_life === '3d', 'it is not set');
-    await call('PUT', '/v1/policy', { policy: before.policy });
-  });
+  await check(
+    'the policy is changed by its form, and what is wrong with it is said before it is saved',
+    async () => {
+      const before = await call('GET', '/v1/policy');
+      await p.goto(`${base}/policy`);
+      await p.getByRole('button', { name: 'Edit' }).click();
+      await field('Half-life of past use').fill('1s');
+      await p.getByText('Look at: fair_share.half_life').waitFor();
+      must(await p.getByRole('button', { name: 'Save' }).isDisabled(), 'it can be saved');
+      await field('Half-life of past use').fill('3d');
+      await p.locator('.spec-diff .more', { hasText: 'half_life: "3d"' }).waitFor();
+      const text = p.getByLabel('Policy as YAML');
+      must((await text.inputValue()).includes('half_life: "3d"'), 'the text does not follow the form');
+      await p.getByRole('button', { name: 'Save' }).click();
+      await p.getByText('The policy is set').waitFor();
+      must((await call('GET', '/v1/policy')).policy.fair_share.half_life === '3d', 'it is not set');
+      await call('PUT', '/v1/policy', { policy: before.policy });
+    },
+  );
 
-  await check('the routing is edited as YAML; what somebody else changed is not replaced unseen', async () => {
-    const before = await call('GET', '/v1/routing');
-    await p.goto(`${base}/routing`);
-    await p.getByRole('button', { name: 'Edit' }).click();
-    const text = p.getByLabel('Routing as YAML');
-    await text.fill('receivers: [\n');
-    await p.getByRole('alert').filter({ hasText: 'line ' }).waitFor();
-    await text.fill('routes:\n  - to: [nobody]\n');
-    await p.getByText('Look at: routes[0].to').waitFor();
-    const good =
-      'receivers:\n  - name: chat\n    by:\n      webhook:\n        url: http://chat.example/hook\nroutes:\n  - to: [chat]\n';
-    await text.fill(good);
-    await p.locator('.spec-diff .more', { hasText: 'chat.example' }).waitFor();
-    await call('PUT', '/v1/routing', {
-      routing: { receivers: [{ name: 'other', by: { webhook: { url: 'http://o.example/' } } }], routes: [] },
-    });
-    await p.getByText('It was changed by somebody else meanwhile').waitFor();
-    must((await text.inputValue()) === good, 'what was typed is lost');
-    await call('PUT', '/v1/routing', { routing: before.routing });
-  });
+  await check(
+    'the routing is edited as YAML; what somebody else changed is not replaced unseen',
+    async () => {
+      const before = await call('GET', '/v1/routing');
+      await p.goto(`${base}/routing`);
+      await p.getByRole('button', { name: 'Edit' }).click();
+      const text = p.getByLabel('Routing as YAML');
+      await text.fill('receivers: [\n');
+      await p.getByRole('alert').filter({ hasText: 'line ' }).waitFor();
+      await text.fill('routes:\n  - to: [nobody]\n');
+      await p.getByText('Look at: routes[0].to').waitFor();
+      const good =
+        'receivers:\n  - name: chat\n    by:\n      webhook:\n        url: http://chat.example/hook\nroutes:\n  - to: [chat]\n';
+      await text.fill(good);
+      await p.locator('.spec-diff .more', { hasText: 'chat.example' }).waitFor();
+      await call('PUT', '/v1/routing', {
+        routing: {
+          receivers: [{ name: 'other', by: { webhook: { url: 'http://o.example/' } } }],
+          routes: [],
+        },
+      });
+      await p.getByText('It was changed by somebody else meanwhile').waitFor();
+      must((await text.inputValue()) === good, 'what was typed is lost');
+      await call('PUT', '/v1/routing', { routing: before.routing });
+    },
+  );
 
   await check('a silence is created with a length of choice, and ended', async () => {
     await p.goto(`${base}/silences`);
@@ -199,33 +217,36 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await p.getByText('walk-op is revoked').waitFor();
   });
 
-  await check('nodes are cordoned and uncordoned together, with the jobs on them named before a drain', async () => {
-    const { items } = await call('GET', '/v1/nodes');
-    const ready = items.filter((n) => n.state === 'ready' && !n.cordon && n.gpus_total > 0);
-    const idle = ready.filter((n) => n.jobs.length === 0).slice(0, 2);
-    const held = ready.find((n) => n.jobs.length > 0);
-    const stage = async (name) => call('GET', `/v1/nodes/${name}`);
-    await p.goto(`${base}/bulk`);
-    for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
-    await p.getByRole('button', { name: 'Cordon', exact: true }).click();
-    await dialog.getByText('No job holds anything').waitFor();
-    await dialog.getByLabel(/Reason/).fill('practice');
-    await dialog.getByRole('button', { name: `Cordon ${idle.length}` }).click();
-    for (const n of idle)
-      await until(`${n.name} is cordoned`, async () => (await stage(n.name)).cordon === 'practice');
-    for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
-    await p.getByRole('button', { name: 'Uncordon' }).click();
-    await dialog.getByRole('button', { name: `Uncordon ${idle.length}` }).click();
-    for (const n of idle) await until(`${n.name} is uncordoned`, async () => !(await stage(n.name)).cordon);
-    if (held) {
-      await p.getByRole('button', { name: 'Clear' }).click();
-      await p.getByLabel(held.name, { exact: true }).check();
-      await p.getByRole('button', { name: 'Drain', exact: true }).click();
-      await dialog.getByText(new RegExp(`${held.jobs[0].id} ${held.jobs[0].name}`)).waitFor();
-      await dialog.getByRole('button', { name: 'Cancel' }).click();
-      must((await stage(held.name)).stage === 'ready', 'it was drained without consent');
-    }
-  });
+  await check(
+    'nodes are cordoned and uncordoned together, with the jobs on them named before a drain',
+    async () => {
+      const { items } = await call('GET', '/v1/nodes');
+      const ready = items.filter((n) => n.state === 'ready' && !n.cordon && n.gpus_total > 0);
+      const idle = ready.filter((n) => n.jobs.length === 0).slice(0, 2);
+      const held = ready.find((n) => n.jobs.length > 0);
+      const stage = async (name) => call('GET', `/v1/nodes/${name}`);
+      await p.goto(`${base}/bulk`);
+      for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
+      await p.getByRole('button', { name: 'Cordon', exact: true }).click();
+      await dialog.getByText('No job holds anything').waitFor();
+      await dialog.getByLabel(/Reason/).fill('practice');
+      await dialog.getByRole('button', { name: `Cordon ${idle.length}` }).click();
+      for (const n of idle)
+        await until(`${n.name} is cordoned`, async () => (await stage(n.name)).cordon === 'practice');
+      for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
+      await p.getByRole('button', { name: 'Uncordon' }).click();
+      await dialog.getByRole('button', { name: `Uncordon ${idle.length}` }).click();
+      for (const n of idle) await until(`${n.name} is uncordoned`, async () => !(await stage(n.name)).cordon);
+      if (held) {
+        await p.getByRole('button', { name: 'Clear' }).click();
+        await p.getByLabel(held.name, { exact: true }).check();
+        await p.getByRole('button', { name: 'Drain', exact: true }).click();
+        await dialog.getByText(new RegExp(`${held.jobs[0].id} ${held.jobs[0].name}`)).waitFor();
+        await dialog.getByRole('button', { name: 'Cancel' }).click();
+        must((await stage(held.name)).stage === 'ready', 'it was drained without consent');
+      }
+    },
+  );
 
   await check('the forms of manage pages have nothing serious by axe', async () => {
     const found = [];

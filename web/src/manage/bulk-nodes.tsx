@@ -2,10 +2,21 @@ import { useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
+import { useRights } from '../rights';
 import { useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { count, Empty, Panel } from '../ui/parts';
-import { ACTION_WORDS, ACTIONS, type Action, forEach, movesWork, type Outcome, type Plan, planOf, racksOf } from './bulk';
+import {
+  ACTION_WORDS,
+  ACTIONS,
+  type Action,
+  forEach,
+  movesWork,
+  type Outcome,
+  type Plan,
+  planOf,
+  racksOf,
+} from './bulk';
 import { Chooser } from './bulk-chooser';
 import { FormError } from './field';
 import { some } from './reservation-plan';
@@ -36,11 +47,12 @@ export function BulkNodesPage() {
   const [outcome, setOutcome] = useState<{ action: Action; all: Outcome[] } | null>(null);
   const ask = useAsk();
   const { send, busy, error } = useSend();
+  const { whole, operates } = useRights();
   const layout = fleet.layout;
   const names = [...chosen];
   const run = async (action: Action) => {
     const word = ACTION_WORDS[action];
-    const seen = await send(() => forEach(names, AT_ONCE, read), `Read ${count(names.length, 'node')}`);
+    const seen = await send(() => forEach(names, AT_ONCE, read), '');
     if (!seen) return;
     const broken = seen.flatMap((s) => (s.error ? [{ name: s.name, why: s.error.message }] : []));
     const plan = planOf(
@@ -79,28 +91,33 @@ export function BulkNodesPage() {
     <main className="page" id="page">
       <div className="head">
         <h1>Bulk actions on nodes</h1>
-        <span className="dim">Choose nodes or whole racks; what is affected is named before anything is done.</span>
+        <span className="dim">
+          Choose nodes or whole racks; what is affected is named before anything is done.
+        </span>
       </div>
-      <div className="panel bulk-bar">
-        <span role="status">{count(chosen.size, 'node')} chosen</span>
-        {ACTIONS.map((a) => (
-          <button
-            key={a}
-            type="button"
-            disabled={busy || chosen.size === 0 || chosen.size > MOST}
-            onClick={() => void run(a)}
-          >
-            {ACTION_WORDS[a].verb}
+      {whole !== null && !operates && <p className="state">This token may not change nodes.</p>}
+      {operates && (
+        <div className="panel bulk-bar">
+          <span role="status">{count(chosen.size, 'node')} chosen</span>
+          {ACTIONS.map((a) => (
+            <button
+              key={a}
+              type="button"
+              disabled={busy || chosen.size === 0 || chosen.size > MOST}
+              onClick={() => void run(a)}
+            >
+              {ACTION_WORDS[a].verb}
+            </button>
+          ))}
+          <button type="button" disabled={chosen.size === 0} onClick={() => setChosen(new Set())}>
+            Clear
           </button>
-        ))}
-        <button type="button" disabled={chosen.size === 0} onClick={() => setChosen(new Set())}>
-          Clear
-        </button>
-        {chosen.size > MOST && <span className="error">At most {MOST} nodes at once.</span>}
-      </div>
+          {chosen.size > MOST && <span className="error">At most {MOST} nodes at once.</span>}
+        </div>
+      )}
       <FormError error={error} fields={[]} />
       {outcome && <Outcomes of={outcome} />}
-      {layout ? (
+      {!operates ? null : layout ? (
         <Chooser
           groups={racksOf(layout, words)}
           words={words}

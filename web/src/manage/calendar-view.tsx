@@ -107,7 +107,7 @@ function NewTrack({ seen, choose }: { seen: Stretch; choose: (of: Stretch) => vo
         if (drag) setDrag({ ...drag, to: under(e, e.currentTarget, seen) });
       }}
       onPointerUp={() => {
-        if (shown && drag.from !== drag.to) choose(shown);
+        if (drag && shown && drag.from !== drag.to) choose(shown);
         setDrag(null);
       }}
       onPointerCancel={() => setDrag(null)}

@@ -1,6 +1,9 @@
 import { useEffect, useRef, useState } from 'react';
 
-export type Checked<T> = { state: 'asking' } | { state: 'ok'; answer: T } | { state: 'refused'; error: Error };
+export type Checked<T> =
+  | { state: 'asking' }
+  | { state: 'ok'; answer: T }
+  | { state: 'refused'; error: Error };
 
 /**
  * Asks the server whether something could be set, a moment after the last change of `asked`, which stands for all

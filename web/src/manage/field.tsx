@@ -34,7 +34,11 @@ export function Field({
         'aria-describedby': below ? `${id}-note` : undefined,
       })}
       {below && (
-        <p id={`${id}-note`} className={problem ? 'field-problem' : 'dim'} role={problem ? 'alert' : undefined}>
+        <p
+          id={`${id}-note`}
+          className={problem ? 'field-problem' : 'dim'}
+          role={problem ? 'alert' : undefined}
+        >
           {below}
         </p>
       )}

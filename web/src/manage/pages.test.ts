@@ -43,16 +43,44 @@ const night = {
   nodes: ['n1', 'n2', 'n3', 'n4', 'n5'],
   window: { start: at, end: '2030-01-31T22:00:00Z' },
 };
-const account = { project: 'nlp', quota: 'lab', used_milli: 8500, running: 2, waiting: 1, rank: 1, usage_gpu_s: 0 };
+const account = {
+  project: 'nlp',
+  quota: 'lab',
+  used_milli: 8500,
+  running: 2,
+  waiting: 1,
+  rank: 1,
+  usage_gpu_s: 0,
+};
 const quotas = {
   version: 3,
   quotas: { tree: [{ name: 'lab', projects: ['nlp'] }] },
   report: { quotas: [], accounts: [account] },
 };
-const token = { id: 'tok1', name: 'ci', role: 'admin', state: 'valid', join: false, created_at: at, version: 1 };
-const route = { match: { kind: 'gpu-*' }, to: ['chat'], escalate: [{ after: '15m', to: ['boss'] }], wait: '1m' };
+const token = {
+  id: 'tok1',
+  name: 'ci',
+  role: 'admin',
+  state: 'valid',
+  join: false,
+  created_at: at,
+  version: 1,
+};
+const route = {
+  match: { kind: 'gpu-*' },
+  to: ['chat'],
+  escalate: [{ after: '15m', to: ['boss'] }],
+  wait: '1m',
+};
 const receiver = { name: 'chat', by: { webhook: { url: 'http://chat.example/hook', sign: null } } };
-const silence = { name: 'fans', state: 'active', match: { under: 'rack:r7' }, silences: 2, by: 'user:bo', why: 'fans' };
+const silence = {
+  name: 'fans',
+  state: 'active',
+  match: { under: 'rack:r7' },
+  silences: 2,
+  by: 'user:bo',
+  why: 'fans',
+};
 
 function show(what: ComponentType, who: Me, layout: object | null = null): string {
   const queries = new QueryClient();
@@ -77,10 +105,17 @@ test('reservations are changed by operators of the site, and seen by all', () =>
   for (const who of [me('viewer'), me('user', 'nlp'), me('operator', 'nlp')]) {
     const text = show(ReservationsPage, who);
     expect(text).toContain('night');
-    for (const no of ['New reservation', '>Edit<', '>Delete<', 'Drag to choose']) expect(text).not.toContain(no);
+    for (const no of ['New reservation', '>Edit<', '>Delete<', 'Drag to choose'])
+      expect(text).not.toContain(no);
   }
   const text = show(ReservationsPage, me('operator'));
-  for (const yes of ['New reservation', 'New maintenance window', 'Edit night', 'Delete night', 'Drag to choose'])
+  for (const yes of [
+    'New reservation',
+    'New maintenance window',
+    'Edit night',
+    'Delete night',
+    'Drag to choose',
+  ])
     expect(text).toContain(yes);
   expect(text).toContain('n1, n2, n3, n4, 1 more');
 });
@@ -109,19 +144,30 @@ test('silences that are over are not listed', () => {
   const text = show(SilencesPage, me('operator'));
   expect(text).toContain('End fans');
   expect(text).not.toContain('End old');
+  const seen = show(SilencesPage, me('viewer'));
+  expect(seen).toContain('fans');
+  for (const no of ['End fans', 'New silence']) expect(seen).not.toContain(no);
 });
 
 test('the token of the session is marked', () => {
   const text = show(TokensPage, me('admin'));
   expect(text).toContain('(this session)');
   expect(text).toContain('Revoke ci tok1');
+  expect(show(TokensPage, me('operator'))).not.toContain('New token');
 });
 
 test('nodes are chosen by the rack, and nothing is done without one', () => {
   const rack = { region: 'eu', cluster: 'c1', spine: 's1', leaf: 'l1', rack: 'r1', feed: 'A' };
-  const layout = { racks: [rack], nodes: [{ name: 'n1', gpus: 8, rack: 0 }], skus: [], states: [], version: 1 };
+  const layout = {
+    racks: [rack],
+    nodes: [{ name: 'n1', gpus: 8, rack: 0 }],
+    skus: [],
+    states: [],
+    version: 1,
+  };
   const text = show(BulkNodesPage, me('operator'), layout);
   expect(text).toContain('eu/c1/s1/l1/r1 (1)');
+  expect(show(BulkNodesPage, me('viewer'), layout)).not.toContain('<button');
   for (const verb of ['Cordon', 'Uncordon', 'Drain', 'Undrain', 'Qualify'])
     expect(text).toMatch(new RegExp(`<button type="button" disabled="">${verb}<`));
 });

@@ -60,7 +60,11 @@ const GROUPS: [string, Key[]][] = [
   [
     'Nodes',
     [
-      { path: 'qualification.on_join', label: 'Test of a node that joins', kind: ['none', 'quick', 'standard'] },
+      {
+        path: 'qualification.on_join',
+        label: 'Test of a node that joins',
+        kind: ['none', 'quick', 'standard'],
+      },
       { path: 'defrag.enabled', label: 'Move jobs to make free capacity', kind: 'yes' },
       { path: 'defrag.moves_per_hour', label: 'Most moves in an hour', kind: 'number' },
     ],

@@ -9,7 +9,16 @@ import { documentText } from './document';
 import { FormError } from './field';
 import { Bar } from './quota-bar';
 import { QuotaForm } from './quota-form';
-import { below, type Quota, remarks, rowsOf, type Sums, sumsOf, usedBy, withoutQuota, withQuota } from './quota-tree';
+import {
+  type Quota,
+  remarks,
+  rowsOf,
+  type Sums,
+  sumsOf,
+  usedBy,
+  withoutQuota,
+  withQuota,
+} from './quota-tree';
 import { gpus } from './quota-words';
 
 type Quotas = Schemas['QuotasWithReport'];
@@ -50,7 +59,7 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
     setOpen(null);
   };
   const remove = async (q: Quota) => {
-    const children = below(tree, q.name).filter((b) => b !== q && b.parent === q.name);
+    const children = tree.filter((c) => c.parent === q.name);
     const projects = q.projects ?? [];
     const yes = await ask({
       title: `Remove ${q.name}`,

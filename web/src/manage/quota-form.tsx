@@ -99,7 +99,13 @@ export function QuotaForm({
       >
         <Field label="Name" problem={shown(problems.name)}>
           {(a) => (
-            <input {...a} value={name} maxLength={128} autoComplete="off" onChange={(e) => setName(e.target.value)} />
+            <input
+              {...a}
+              value={name}
+              maxLength={128}
+              autoComplete="off"
+              onChange={(e) => setName(e.target.value)}
+            />
           )}
         </Field>
         <Field label="Under">
@@ -182,13 +188,21 @@ function Limits({
       {limits.map((l, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: a limit is known by its place
         <div className="limit" key={i}>
-          <select aria-label={`SKU of limit ${i + 1}`} value={l.sku} onChange={(e) => set(i, 'sku', e.target.value)}>
+          <select
+            aria-label={`SKU of limit ${i + 1}`}
+            value={l.sku}
+            onChange={(e) => set(i, 'sku', e.target.value)}
+          >
             <option value="">any SKU</option>
             {[...new Set([...(fleet.layout?.skus ?? []), l.sku])].filter(Boolean).map((s) => (
               <option key={s}>{s}</option>
             ))}
           </select>
-          <select aria-label={`Tier of limit ${i + 1}`} value={l.tier} onChange={(e) => set(i, 'tier', e.target.value)}>
+          <select
+            aria-label={`Tier of limit ${i + 1}`}
+            value={l.tier}
+            onChange={(e) => set(i, 'tier', e.target.value)}
+          >
             <option value="">any tier</option>
             {['spot', 'on-demand', 'reserved'].map((t) => (
               <option key={t}>{t}</option>

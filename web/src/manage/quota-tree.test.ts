@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest';
 import { below, type Quota, remarks, rowsOf, sumsOf, usedBy, withoutQuota, withQuota } from './quota-tree';
 
-const node = (name: string, parent: string | null, nominal: number | null, projects: string[] = []): Quota => ({
+const node = (
+  name: string,
+  parent: string | null,
+  nominal: number | null,
+  projects: string[] = [],
+): Quota => ({
   name,
   parent,
   projects,
@@ -38,8 +43,18 @@ test('each node counts its own, those below it, and what they use', () => {
 test('a limit for all GPUs is not counted again for some of them', () => {
   const limit = { borrow: null, lend: null, tier: null };
   const of = (gpus: Quota['gpus']) => sumsOf([{ name: 'a', gpus }], new Map()).get('a')?.owns;
-  expect(of([{ ...limit, sku: null, nominal: 64 }, { ...limit, sku: 'h100', nominal: 32 }])).toBe(64);
-  expect(of([{ ...limit, sku: 'h200', nominal: 16 }, { ...limit, sku: 'h100', nominal: 32 }])).toBe(48);
+  expect(
+    of([
+      { ...limit, sku: null, nominal: 64 },
+      { ...limit, sku: 'h100', nominal: 32 },
+    ]),
+  ).toBe(64);
+  expect(
+    of([
+      { ...limit, sku: 'h200', nominal: 16 },
+      { ...limit, sku: 'h100', nominal: 32 },
+    ]),
+  ).toBe(48);
 });
 
 test('what is over-committed and what is borrowed is said', () => {
@@ -64,6 +79,9 @@ test('a node is renamed, added and removed with those below it', () => {
 
 test('what users of a project hold is not counted twice', () => {
   const row = { project: 'cv', used_milli: 8000 };
-  const accounts = [{ ...row, user: null }, { ...row, user: 'user:ann' }] as never;
+  const accounts = [
+    { ...row, user: null },
+    { ...row, user: 'user:ann' },
+  ] as never;
   expect([...usedBy(accounts)]).toEqual([['cv', 8000]]);
 });

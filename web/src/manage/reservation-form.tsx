@@ -128,7 +128,11 @@ export function ReservationEditor({
           </Field>
           <Field label="Length" problem={at('length')} hint="such as 90m, 4h or 1d12h">
             {(a) => (
-              <input {...a} value={form.length} onChange={(e) => change({ ...form, length: e.target.value })} />
+              <input
+                {...a}
+                value={form.length}
+                onChange={(e) => change({ ...form, length: e.target.value })}
+              />
             )}
           </Field>
           <Field label="Begins again after" problem={at('every')} hint="such as 24h; empty: once">
@@ -141,7 +145,9 @@ export function ReservationEditor({
               <select
                 {...a}
                 value={form.overrun}
-                onChange={(e) => change({ ...form, overrun: e.target.value === 'finish' ? 'finish' : 'stop' })}
+                onChange={(e) =>
+                  change({ ...form, overrun: e.target.value === 'finish' ? 'finish' : 'stop' })
+                }
               >
                 <option value="stop">is stopped and queued again</option>
                 <option value="finish">runs to its end</option>
@@ -280,7 +286,12 @@ function Over({ form, change, problem }: Part) {
         </>
       )}
       {form.over === 'nodes' && (
-        <Field label="Nodes" whole problem={problem} hint="names or ranges like hgx-[0001-0004], with commas between">
+        <Field
+          label="Nodes"
+          whole
+          problem={problem}
+          hint="names or ranges like hgx-[0001-0004], with commas between"
+        >
           {(a) => (
             <textarea
               {...a}

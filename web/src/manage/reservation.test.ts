@@ -51,7 +51,12 @@ test('a new one asks for what is missing, at the field of the server', () => {
 });
 
 test('nodes are sent by their names, and a maintenance window is for nobody', () => {
-  const form = { ...newForm({ start, end: start + HOUR }, true), name: 'fans', projects: ['nlp'], lend: true };
+  const form = {
+    ...newForm({ start, end: start + HOUR }, true),
+    name: 'fans',
+    projects: ['nlp'],
+    lend: true,
+  };
   const got = bodyOf({ ...form, over: 'nodes', nodes: 'n[1-2]' }, null);
   expect(got).toMatchObject({ body: { over: { nodes: ['n1', 'n2'] }, projects: [], lend: false } });
   expect(got).toMatchObject({ body: { start: '2030-01-31T12:00:00.000Z', length: '1h', every: null } });

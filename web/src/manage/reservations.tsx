@@ -26,7 +26,14 @@ function linesOf(items: Reservation[], draft: Draft | null): Line[] {
   const line = (r: Reservation): Line => ({ ...r, id: r.name });
   if (!draft || at === null) return items.map(line);
   const { name, maintenance, length, every } = draft.form;
-  const own = { name, maintenance, length, every: every || null, start: new Date(at).toISOString(), draft: true };
+  const own = {
+    name,
+    maintenance,
+    length,
+    every: every || null,
+    start: new Date(at).toISOString(),
+    draft: true,
+  };
   const was = draft.was?.name;
   // A name has no spaces: the new one stands for itself.
   if (was === undefined) return [{ ...own, id: ' new' }, ...items.map(line)];
@@ -67,7 +74,11 @@ export function ReservationsPage() {
         <h1>Reservations and maintenance windows</h1>
         {operates && (
           <div className="actions">
-            <button type="button" className="main" onClick={() => start({ form: newForm(soon()), was: null })}>
+            <button
+              type="button"
+              className="main"
+              onClick={() => start({ form: newForm(soon()), was: null })}
+            >
               New reservation
             </button>
             <button type="button" onClick={() => start({ form: newForm(soon(), true), was: null })}>

@@ -51,8 +51,7 @@ export function RoutingPage() {
                 name: 'routing',
                 now: r.routing as unknown as Document,
                 version: r.version,
-                check: async (d, v, signal) =>
-                  (await put(d, v, true, signal)).routing as unknown as Document,
+                check: async (d, v, signal) => (await put(d, v, true, signal)).routing as unknown as Document,
                 set: (d, v) => put(d, v, false),
                 done: 'The routing is set',
               }}

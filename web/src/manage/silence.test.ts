@@ -6,7 +6,15 @@ chooseUtc(true);
 const form = { ...EMPTY, name: 'fans', under: 'rack:r7', why: 'fans are replaced' };
 
 test('a form becomes a silence; what is empty is not asked for', () => {
-  const match = { kind: null, entity: null, under: 'rack:r7', urgency: null, owner: null, project: null, topic: null };
+  const match = {
+    kind: null,
+    entity: null,
+    under: 'rack:r7',
+    urgency: null,
+    owner: null,
+    project: null,
+    topic: null,
+  };
   const why = 'fans are replaced';
   expect(silenceBody(form)).toEqual({ body: { match, length: '2h', start: null, every: null, why } });
   expect(silenceBody({ ...form, start: '2030-01-31T02:00', every: '24h', urgency: 'page' })).toMatchObject({

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { projects, silences } from '../queries';
+import { useRights } from '../rights';
 import { useAct, useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, count, Empty, Loaded, Panel, Scroll, Word } from '../ui/parts';
@@ -17,6 +18,7 @@ const FIELDS = ['name', 'match', 'length', 'start', 'every', 'why'] as const;
 export function SilencesPage() {
   const query = useQuery(silences());
   const [making, setMaking] = useState(false);
+  const { operates } = useRights();
   return (
     <main className="page" id="page">
       <div className="head">
@@ -24,7 +26,7 @@ export function SilencesPage() {
         <span className="dim">
           Silenced alerts are still shown. What lasts longer than the silence notifies when it ends.
         </span>
-        {!making && (
+        {operates && !making && (
           <div className="actions">
             <button type="button" className="main" onClick={() => setMaking(true)}>
               New silence
@@ -32,13 +34,14 @@ export function SilencesPage() {
           </div>
         )}
       </div>
-      {making && <NewSilence close={() => setMaking(false)} />}
+      {operates && making && <NewSilence close={() => setMaking(false)} />}
       <Loaded query={query}>{(page) => <All items={page.items} />}</Loaded>
     </main>
   );
 }
 
 function All({ items }: { items: Silence[] }) {
+  const { operates } = useRights();
   const ask = useAsk();
   const { act, busy } = useAct();
   const open = items.filter((s) => s.state !== 'over');
@@ -77,7 +80,7 @@ function All({ items }: { items: Silence[] }) {
               <th className="num">Mutes now</th>
               <th>By</th>
               <th>Why</th>
-              <th>&nbsp;</th>
+              {operates && <th>&nbsp;</th>}
             </tr>
           </thead>
           <tbody>
@@ -100,17 +103,19 @@ function All({ items }: { items: Silence[] }) {
                 </td>
                 <td data-l="by">{s.by.replace(/^user:/, '')}</td>
                 <td className="whole">{s.why}</td>
-                <td className="whole row-actions">
-                  <button
-                    type="button"
-                    className="risky"
-                    aria-label={`End ${s.name}`}
-                    disabled={busy}
-                    onClick={() => void end(s)}
-                  >
-                    End
-                  </button>
-                </td>
+                {operates && (
+                  <td className="whole row-actions">
+                    <button
+                      type="button"
+                      className="risky"
+                      aria-label={`End ${s.name}`}
+                      disabled={busy}
+                      onClick={() => void end(s)}
+                    >
+                      End
+                    </button>
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
@@ -174,7 +179,9 @@ function NewSilence({ close }: { close: () => void }) {
         }}
       >
         <Field label="Name" problem={at('name')}>
-          {(a) => <input {...a} value={form.name} onChange={set('name')} maxLength={128} autoComplete="off" />}
+          {(a) => (
+            <input {...a} value={form.name} onChange={set('name')} maxLength={128} autoComplete="off" />
+          )}
         </Field>
         <Field label="Why" problem={at('why')}>
           {(a) => <input {...a} value={form.why} onChange={set('why')} maxLength={1000} />}
@@ -187,7 +194,11 @@ function NewSilence({ close }: { close: () => void }) {
           <Field label="Entity" hint="such as node:hgx-0001" problem={at('match.entity')}>
             {(a) => <input {...a} value={form.entity} onChange={set('entity')} />}
           </Field>
-          <Field label="Under" hint="the thing and what is part of it, such as rack:r07" problem={at('match.under')}>
+          <Field
+            label="Under"
+            hint="the thing and what is part of it, such as rack:r07"
+            problem={at('match.under')}
+          >
             {(a) => <input {...a} value={form.under} onChange={set('under')} />}
           </Field>
           <Field label="Urgency">

@@ -14,7 +14,14 @@ export interface TokenForm {
 }
 
 /** It expires unless somebody says otherwise. */
-export const EMPTY_TOKEN: TokenForm = { name: '', join: false, role: 'user', project: '', ttl: '90d', uses: '' };
+export const EMPTY_TOKEN: TokenForm = {
+  name: '',
+  join: false,
+  role: 'user',
+  project: '',
+  ttl: '90d',
+  uses: '',
+};
 
 export function tokenBody(
   form: TokenForm,

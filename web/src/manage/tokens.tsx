@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { projects, tokens, whoami } from '../queries';
+import { useRights } from '../rights';
 import { useAct, useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Loaded, Panel, Scroll, Word } from '../ui/parts';
@@ -16,6 +17,7 @@ const FIELDS = ['name', 'role', 'project', 'ttl', 'uses'] as const;
 /** Who may use the API, and agents that may join. */
 export function TokensPage() {
   const query = useQuery(tokens());
+  const { administers } = useRights();
   const [making, setMaking] = useState(false);
   // Only here, and only until it is put away: the server cannot show it again.
   const [made, setMade] = useState<Created | null>(null);
@@ -23,7 +25,7 @@ export function TokensPage() {
     <main className="page" id="page">
       <div className="head">
         <h1>API tokens</h1>
-        {!making && (
+        {administers && !making && (
           <div className="actions">
             <button type="button" className="main" onClick={() => setMaking(true)}>
               New token
@@ -32,7 +34,7 @@ export function TokensPage() {
         )}
       </div>
       {made && <Secret of={made} close={() => setMade(null)} />}
-      {making && (
+      {administers && making && (
         <NewToken
           done={(t) => {
             setMade(t);
@@ -203,9 +205,15 @@ function NewToken({ done, close }: { done: (t: Created) => void; close: () => vo
         }}
       >
         <Field label="Name" problem={at('name')}>
-          {(a) => <input {...a} value={form.name} onChange={set('name')} maxLength={128} autoComplete="off" />}
+          {(a) => (
+            <input {...a} value={form.name} onChange={set('name')} maxLength={128} autoComplete="off" />
+          )}
         </Field>
-        <Field label="Expires after" problem={at('ttl')} hint={form.join ? 'empty: 1h' : 'such as 90d; empty: never'}>
+        <Field
+          label="Expires after"
+          problem={at('ttl')}
+          hint={form.join ? 'empty: 1h' : 'such as 90d; empty: never'}
+        >
           {(a) => <input {...a} value={form.ttl} onChange={set('ttl')} />}
         </Field>
         <label className="check whole">

@@ -51,7 +51,7 @@ function announce(tell: Tell, done: string) {
 
 /**
  * Sends what a form holds. What the server refuses stays with the form as `error`, so that nothing that was
- * typed is lost; `null` is given for it. `busy`: not now.
+ * typed is lost; `null` is given for it. `done` is said afterwards; nothing where it is empty. `busy`: not now.
  */
 export function useSend() {
   const queries = useQueryClient();
@@ -65,7 +65,7 @@ export function useSend() {
       setError(null);
       try {
         const answer = await what();
-        announce(tell, done);
+        if (done) announce(tell, done);
         return answer;
       } catch (e) {
         setError(e as Error);

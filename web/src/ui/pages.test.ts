@@ -34,7 +34,8 @@ test('pages on which a role may do nothing are not there', () => {
   const of = (rights: typeof admin) => pagesFor(rights).map((p) => p.to);
   expect(of(operator)).not.toContain('/tokens');
   for (const to of ['/bulk', '/silences', '/routing', '/policy'] as const) expect(of(operator)).toContain(to);
-  for (const to of ['/bulk', '/silences', '/routing', '/tokens'] as const) expect(of(viewer)).not.toContain(to);
+  for (const to of ['/bulk', '/silences', '/routing', '/tokens'] as const)
+    expect(of(viewer)).not.toContain(to);
   for (const to of ['/reservations', '/quotas', '/policy'] as const) expect(of(viewer)).toContain(to);
 });
 
@@ -51,13 +52,7 @@ test('each address has a title', () => {
 test('every page is in one group, and a group without pages is not there', () => {
   const all = groupsOf(PAGES).flatMap((g) => g.pages.map((p) => p.to));
   expect(all.toSorted()).toEqual(PAGES.map((p) => p.to).toSorted());
-  expect(groupsOf(PAGES).map((g) => g.label)).toEqual([
-    'Work',
-    'Fleet',
-    'Reliability',
-    'Manage',
-    'Admin',
-  ]);
+  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Reliability', 'Manage', 'Admin']);
   expect(groupsOf(PAGES.filter((p) => p.to === '/jobs')).map((g) => g.label)).toEqual(['Work']);
   const reliability = groupsOf(pagesFor(tenant)).find((g) => g.label === 'Reliability');
   expect(reliability?.pages.map((p) => p.to)).not.toContain('/runbooks');

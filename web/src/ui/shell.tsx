@@ -80,10 +80,7 @@ export function Shell() {
   const me = useQuery(whoami());
   const rights = rightsOf(me.data);
   const { whole, operates, administers } = rights;
-  const pages = useMemo(
-    () => pagesFor({ whole, operates, administers }),
-    [whole, operates, administers],
-  );
+  const pages = useMemo(() => pagesFor({ whole, operates, administers }), [whole, operates, administers]);
   useKeys(openHelp, openFind, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
