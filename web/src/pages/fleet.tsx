@@ -72,6 +72,7 @@ export function FleetPage() {
   }, [search.search]);
 
   const rights = useRights();
+  const { whole } = rights;
   const page = found?.gpus === 0 ? pageNamed(words, pagesFor(rights)) : null;
   const open = () => {
     if (page) void navigate({ to: page.to });
