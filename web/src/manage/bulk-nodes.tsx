@@ -1,11 +1,11 @@
-import { useState } from 'react';
+import { useMemo, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { useRights } from '../rights';
 import { useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { count, Empty, Panel } from '../ui/parts';
+import { count, Panel } from '../ui/parts';
 import {
   ACTION_WORDS,
   ACTIONS,
@@ -50,6 +50,7 @@ export function BulkNodesPage() {
   const { whole, operates } = useRights();
   const layout = fleet.layout;
   const names = [...chosen];
+  const groups = useMemo(() => (layout ? racksOf(layout, words) : []), [layout, words]);
   const run = async (action: Action) => {
     const word = ACTION_WORDS[action];
     const seen = await send(() => forEach(names, AT_ONCE, read), '');
@@ -79,7 +80,7 @@ export function BulkNodesPage() {
     if (reason === null || plan.on.length === 0) return;
     const done = await send(
       () => forEach(plan.on, AT_ONCE, (name) => act(action, name, reason, stop)),
-      `${word.verb}: ${count(plan.on.length, 'node')}`,
+      '',
     );
     if (!done) return;
     const all = done.map((d) => ({ name: d.name, refused: d.error ? d.error.message : null }));
@@ -119,7 +120,7 @@ export function BulkNodesPage() {
       {outcome && <Outcomes of={outcome} />}
       {!operates ? null : layout ? (
         <Chooser
-          groups={racksOf(layout, words)}
+          groups={groups}
           words={words}
           setWords={setWords}
           chosen={chosen}
@@ -203,10 +204,13 @@ function Outcomes({ of: { action, all } }: { of: { action: Action; all: Outcome[
   const refused = all.filter((o) => o.refused !== null);
   const done = all.length - refused.length;
   return (
-    <Panel title="Last action" note={`${count(done, 'node')} ${ACTION_WORDS[action].done}`}>
-      {refused.length === 0 ? (
-        <Empty title="None was refused" />
-      ) : (
+    <Panel title="Last action">
+      <div className="body" role="status">
+        <p>
+          {count(done, 'node')} {ACTION_WORDS[action].done}.
+        </p>
+      </div>
+      {refused.length > 0 && (
         <div className="body" role="alert">
           <p>{count(refused.length, 'node')} refused, and still chosen:</p>
           <ul className="approvals">
