@@ -228,7 +228,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
       await p.goto(`${base}/bulk`);
       for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
       await p.getByRole('button', { name: 'Cordon', exact: true }).click();
-      await dialog.getByText('No job holds anything').waitFor();
+      await dialog.getByText('No job is allocated').waitFor();
       await dialog.getByLabel(/Reason/).fill('practice');
       await dialog.getByRole('button', { name: `Cordon ${idle.length}` }).click();
       for (const n of idle)

@@ -158,8 +158,8 @@ function PlanWords({
       {plan.on.length > 0 && (
         <p>
           {plan.jobs.length === 0
-            ? 'No job holds anything on them.'
-            : `${count(plan.jobs.length, 'job')} ${plan.jobs.length === 1 ? 'holds' : 'hold'} something on them:`}
+            ? 'No job is allocated to them.'
+            : `${count(plan.jobs.length, 'job')} allocated to them:`}
         </p>
       )}
       {plan.jobs.length > 0 && (

@@ -40,7 +40,7 @@ test('what is refused for one does not keep the others from it, and no more go a
   expect(await forEach([], 4, async () => 1)).toEqual([]);
 });
 
-test('racks of one name are told apart, and found by a node or by their path', () => {
+test('racks of one name stay apart, and found by a node or by their path', () => {
   const at = { region: 'eu', cluster: 'c1', spine: 's1', feed: 'A' };
   const layout = {
     racks: [

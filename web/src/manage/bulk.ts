@@ -24,7 +24,7 @@ export const ACTION_WORDS: Record<Action, { verb: string; done: string; effect: 
   qualify: {
     verb: 'Qualify',
     done: 'being tested',
-    effect: 'Each takes no work while it is tested (seconds to minutes).',
+    effect: 'No work is placed there while it is tested (seconds to minutes).',
   },
 };
 
@@ -37,7 +37,7 @@ export function whyNot(action: Action, n: Node): string | null {
   if (action === 'undrain') return drained(n) ? null : 'not drained';
   if (action === 'drain') return drained(n) ? n.stage : drainable(n) ? null : n.stage;
   if (n.qualifying) return 'being tested already';
-  return n.jobs.length > 0 ? 'it holds work: drain it first' : null;
+  return n.jobs.length > 0 ? 'jobs are allocated there: drain it first' : null;
 }
 
 export interface Plan {
@@ -45,7 +45,7 @@ export interface Plan {
   on: string[];
   /** Nodes on which it is not, and why. */
   skipped: { name: string; why: string }[];
-  /** Jobs that hold something on nodes where it is done, each once. */
+  /** Jobs allocated to nodes where it is done, each once. */
   jobs: Job[];
 }
 

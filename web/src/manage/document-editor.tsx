@@ -70,7 +70,7 @@ export function DocumentEditor({
           <div className="body fields">
             {source.version !== base.version && (
               <p className="error whole" role="alert">
-                It was changed by somebody else meanwhile. What you typed is kept.{' '}
+                It was changed by somebody else meanwhile. What you typed stays.{' '}
                 <button type="button" onClick={restart}>
                   Discard it and start from the present one
                 </button>

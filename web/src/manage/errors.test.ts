@@ -16,7 +16,7 @@ test('a refusal stands at the field that it names, or that holds it', () => {
   expect(isAt(new Error('x'), 'start')).toBe(false);
 });
 
-test('a refusal is said with its hint, and a conflict is told apart', () => {
+test('a refusal is said with its hint, and a conflict is known as one', () => {
   expect(refusalWords(refused(null))).toBe('it is wrong (write it right)');
   expect(refusalWords(new Error('odd'))).toBe('odd');
   expect(isConflict(refused(null, 409))).toBe(true);

@@ -87,7 +87,7 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
     <>
       {now.version !== base.version && (
         <p className="error" role="alert">
-          The quotas were changed by somebody else meanwhile. What you changed is kept.{' '}
+          The quotas were changed by somebody else meanwhile. What you changed stays.{' '}
           <button
             type="button"
             onClick={() => {

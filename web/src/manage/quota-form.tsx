@@ -120,7 +120,7 @@ export function QuotaForm({
             </select>
           )}
         </Field>
-        <Field label="Shares" hint="its weight among those beside it" problem={shown(problems.shares)}>
+        <Field label="Shares" hint="its weight among its siblings" problem={shown(problems.shares)}>
           {(a) => (
             <input {...a} type="number" min={1} value={shares} onChange={(e) => setShares(e.target.value)} />
           )}

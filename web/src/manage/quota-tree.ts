@@ -44,7 +44,7 @@ export interface Sums {
   owns: number | null;
   /** GPUs that the nodes right below it own together. */
   children: number;
-  /** GPUs that jobs of its projects and of those below hold now, in thousandths. */
+  /** GPUs allocated to jobs of its projects and of those below, in thousandths. */
   usedMilli: number;
 }
 
@@ -57,7 +57,7 @@ function owned(gpus: readonly QuotaLimit[]): number | null {
   return counted.reduce((sum, l) => sum + (l.nominal ?? 0), 0);
 }
 
-/** The sums of each node of a tree, by its name. `used`: GPUs that each project holds now, in thousandths. */
+/** The sums of each node of a tree, by its name. `used`: GPUs allocated to each project, in thousandths. */
 export function sumsOf(tree: readonly Quota[], used: ReadonlyMap<string, number>): Map<string, Sums> {
   return new Map(
     tree.map((q) => {
@@ -75,7 +75,7 @@ export function sumsOf(tree: readonly Quota[], used: ReadonlyMap<string, number>
   );
 }
 
-/** What each project holds now. */
+/** GPUs allocated to each project now. */
 export function usedBy(accounts: readonly Schemas['AccountRow'][]): Map<string, number> {
   return new Map(accounts.filter((a) => !a.user).map((a) => [a.project, a.used_milli]));
 }

@@ -4,7 +4,7 @@ import type { Reservation } from './reservation';
 /** What a reservation would cover and whom it would affect. */
 export function ReservationPlan({ of: r }: { of: Reservation }) {
   const stops = r.stops ?? [];
-  // In a maintenance window nodes take no work on purpose.
+  // In a maintenance window nodes are out of service on purpose.
   const out = r.maintenance ? [] : (r.not_serving ?? []);
   return (
     <div className="body">
@@ -30,7 +30,7 @@ export function ReservationPlan({ of: r }: { of: Reservation }) {
       )}
       {out.length > 0 && (
         <>
-          <p>Nodes of it that take no work now:</p>
+          <p>Nodes of it that are out of service now:</p>
           <ul className="approvals">
             {out.map((n) => (
               <li key={n.node}>

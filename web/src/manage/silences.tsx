@@ -134,7 +134,7 @@ function NewSilence({ close }: { close: () => void }) {
   const { send, busy, error, clear } = useSend();
   const read = silenceBody(form);
   const own = 'problem' in read ? read.problem : null;
-  // Nobody is told of empty fields before the first try.
+  // Empty fields are not marked before the first try.
   const at = (field: string) => problemAt(field, tried ? own : null, error);
   const set = (key: keyof SilenceForm) => (e: { target: { value: string } }) => {
     clear();

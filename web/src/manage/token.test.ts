@@ -23,7 +23,7 @@ test('what is wrong is said at its field', () => {
   expect(field({ join: true, uses: '1.5' })).toBe('uses');
 });
 
-test('a token that expires within a week is told apart', () => {
+test('a token that expires within a week is known', () => {
   const now = Date.parse('2030-01-31T00:00:00Z');
   expect(soon('2030-02-06T00:00:00Z', now)).toBe(true);
   expect(soon('2030-02-08T00:00:00Z', now)).toBe(false);
