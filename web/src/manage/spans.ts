@@ -1,5 +1,5 @@
 // Lengths of time as the API writes them, and moments as fields of a form hold them. No React here.
-import { timeZone, wall } from '../ui/zone';
+import { fromField, toField } from '../find/events';
 
 const UNITS: [string, number][] = [
   ['w', 604_800_000],
@@ -33,14 +33,10 @@ export function spanText(ms: number): string {
 }
 
 /** A moment as a field for date and time holds it, in the zone of the page. */
-export function momentField(ms: number): string {
-  const w = wall(ms);
-  return `${w.date}T${w.time.slice(0, 5)}`;
-}
+export const momentField = (ms: number) => toField(new Date(ms).toISOString());
 
 /** What such a field holds, in milliseconds; null while it is not filled. */
 export function fieldMoment(text: string): number | null {
-  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text)) return null;
-  const ms = timeZone() === 'UTC' ? Date.parse(`${text}Z`) : new Date(text).getTime();
-  return Number.isNaN(ms) ? null : ms;
+  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) ? fromField(text) : undefined;
+  return at === undefined ? null : Date.parse(at);
 }
