@@ -44,9 +44,16 @@ export function dragged(grip: Grip, of: Stretch, from: number, to: number): Stre
   return { start: of.start, end: Math.max(of.end + by, of.start + STEP) };
 }
 
+const NUDGES: Record<string, number | undefined> = {
+  ArrowLeft: -HOUR,
+  ArrowRight: HOUR,
+  ArrowDown: -STEP,
+  ArrowUp: STEP,
+};
+
 /** What a key does to a window: arrows move it by a step or an hour, with Shift they move its end. */
 export function nudged(of: Stretch, key: string, shift: boolean): Stretch | null {
-  const by = { ArrowLeft: -HOUR, ArrowRight: HOUR, ArrowDown: -STEP, ArrowUp: STEP }[key];
+  const by = NUDGES[key];
   if (by === undefined) return null;
   return dragged(shift ? 'end' : 'whole', of, 0, by);
 }

@@ -121,8 +121,10 @@ function Routes({ of: r }: { of: SiteRouting }) {
 
 /** How a receiver is reached: `webhook http://…`. Secrets are named, never shown. */
 function channelWords(by: unknown): string {
-  const [[kind, of] = ['', {}]] = Object.entries((by ?? {}) as Record<string, Record<string, unknown>>);
-  const values = Object.values(of ?? {}).filter((v) => v !== null);
+  const [first] = Object.entries((by ?? {}) as Record<string, Record<string, unknown>>);
+  if (!first) return '';
+  const [kind, of] = first;
+  const values = Object.values(of).filter((v) => v !== null);
   return [kind, ...values.map((v) => (Array.isArray(v) ? v.join(', ') : String(v)))].join(' ');
 }
 
