@@ -77,7 +77,7 @@ test('a node is renamed, added and removed with those below it', () => {
   ]);
 });
 
-test('GPUs of a project's users are not counted twice', () => {
+test('GPUs of the users of a project are not counted twice', () => {
   const row = { project: 'cv', used_milli: 8000 };
   const accounts = [
     { ...row, user: null },
