@@ -78,10 +78,7 @@ export function BulkNodesPage() {
       reason: action === 'cordon' || action === 'drain' ? 'offered' : undefined,
     });
     if (reason === null || plan.on.length === 0) return;
-    const done = await send(
-      () => forEach(plan.on, AT_ONCE, (name) => act(action, name, reason, stop)),
-      '',
-    );
+    const done = await send(() => forEach(plan.on, AT_ONCE, (name) => act(action, name, reason, stop)), '');
     if (!done) return;
     const all = done.map((d) => ({ name: d.name, refused: d.error ? d.error.message : null }));
     setOutcome({ action, all });
@@ -119,13 +116,7 @@ export function BulkNodesPage() {
       <FormError error={error} fields={[]} />
       {outcome && <Outcomes of={outcome} />}
       {!operates ? null : layout ? (
-        <Chooser
-          groups={groups}
-          words={words}
-          setWords={setWords}
-          chosen={chosen}
-          setChosen={setChosen}
-        />
+        <Chooser groups={groups} words={words} setWords={setWords} chosen={chosen} setChosen={setChosen} />
       ) : (
         <p className="state" role="status">
           Waiting for the first picture of the fleet…
