@@ -36,7 +36,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await create();
     await p.locator('td', { hasText: 'walk-team' }).waitFor();
     await create();
-    await p.getByRole('alert').filter({ hasText: 'walk-team' }).waitFor();
+    await p.getByRole('alert').filter({ hasText: 'walk-team' }).first().waitFor();
     must((await field('Name').inputValue()) === 'walk-team', 'what was typed is lost');
   });
 
@@ -55,7 +55,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await field('Name').fill('walk-night');
     await p.getByLabel('walk-team').check();
     await field('Length').fill('soon');
-    await p.getByRole('alert').filter({ hasText: 'such as 90m' }).waitFor();
+    await p.getByRole('alert').filter({ hasText: 'such as 90m' }).first().waitFor();
     await field('Length').fill('4h');
     await p.getByText('It covers 1 node').waitFor();
     must(
@@ -83,7 +83,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await field('Name').fill('walk-night');
     await field('Covers').selectOption('nodes');
     await field('Nodes').fill(after.nodes[0]);
-    await p.getByRole('alert').filter({ hasText: 'Conflict: ' }).waitFor();
+    await p.getByRole('alert').filter({ hasText: 'Conflict: ' }).first().waitFor();
     must(await p.getByRole('button', { name: 'Save' }).isDisabled(), 'a conflict can be saved');
     await p.getByRole('button', { name: 'Cancel' }).click();
     await p.getByRole('button', { name: 'Delete walk-night' }).click();
@@ -102,7 +102,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await p.getByRole('button', { name: 'Add a limit' }).click();
     await p.getByLabel('GPUs that limit 1 owns').fill('many');
     await p.getByRole('button', { name: 'Add to the tree' }).click();
-    await p.getByRole('alert').filter({ hasText: 'whole numbers' }).waitFor();
+    await p.getByRole('alert').filter({ hasText: 'whole numbers' }).first().waitFor();
     await p.getByLabel('GPUs that limit 1 owns').fill('8');
     await p.getByRole('button', { name: 'Add to the tree' }).click();
     await p.locator('.spec-diff .more', { hasText: 'name: walk-lab' }).waitFor();
@@ -146,7 +146,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
       await p.getByRole('button', { name: 'Edit' }).click();
       const text = p.getByLabel('Routing as YAML');
       await text.fill('receivers: [\n');
-      await p.getByRole('alert').filter({ hasText: 'line ' }).waitFor();
+      await p.getByRole('alert').filter({ hasText: 'line ' }).first().waitFor();
       await text.fill('routes:\n  - to: [nobody]\n');
       await p.getByText('Look at: routes[0].to').waitFor();
       const good =
@@ -169,7 +169,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     await p.goto(`${base}/silences`);
     await p.getByRole('button', { name: 'New silence' }).click();
     await p.getByRole('button', { name: 'Silence', exact: true }).click();
-    await p.getByRole('alert').filter({ hasText: 'Give it a name' }).waitFor();
+    await p.getByRole('alert').filter({ hasText: 'Give it a name' }).first().waitFor();
     await field('Name').fill('walk-quiet');
     await field('Why').fill('practice');
     await field('Kind').fill('walk-*');
