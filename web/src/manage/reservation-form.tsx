@@ -50,7 +50,9 @@ export function ReservationEditor({
   const asked = body && JSON.stringify([name, body, was?.version ?? null]);
   const checked = useChecked(asked, (signal) => put(true, signal));
   const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
-  const at = (field: (typeof FIELDS)[number]) => problemAt(field, own, refusal);
+  // What is not filled yet is said beside the form: nobody has done anything wrong.
+  const wrong = own?.missing ? null : own;
+  const at = (field: (typeof FIELDS)[number]) => problemAt(field, wrong, refusal);
   const save = async () => {
     const stops = checked?.state === 'ok' ? (checked.answer.stops ?? []) : [];
     if (stops.length > 0) {

@@ -90,6 +90,8 @@ export function stretchOf(form: ReservationForm): Stretch | null {
 export interface Problem {
   field: string;
   text: string;
+  /** Nothing is wrong: something is not filled yet. */
+  missing?: boolean;
 }
 
 /** What the server would be asked for, or what keeps the form from asking. Field names are the server's. */
@@ -98,9 +100,10 @@ export function bodyOf(
   was: Reservation | null,
 ): { body: Schemas['SetReservation'] } | { problem: Problem } {
   const no = (field: string, text: string) => ({ problem: { field, text } });
-  if (form.name.trim() === '') return no('name', 'Give it a name.');
+  const missing = (field: string, text: string) => ({ problem: { field, text, missing: true } });
+  if (form.name.trim() === '') return missing('name', 'Give it a name.');
   if (!form.maintenance && form.projects.length === 0)
-    return no('projects', 'Choose whose work may run in it, or make it a maintenance window.');
+    return missing('projects', 'Choose whose work may run in it, or make it a maintenance window.');
   let over: Schemas['Over'];
   if (form.over === 'gpus') {
     const count = Number(form.gpus);
@@ -109,14 +112,14 @@ export function bodyOf(
   } else if (form.over === 'nodes') {
     const read = expandNames(form.nodes);
     if ('problem' in read) return no('over', read.problem);
-    if (read.names.length === 0) return no('over', 'Name at least one node.');
+    if (read.names.length === 0) return missing('over', 'Name at least one node.');
     over = { nodes: read.names };
   } else {
-    if (form.path.trim() === '') return no('over', `Name the ${form.level}.`);
+    if (form.path.trim() === '') return missing('over', `Name the ${form.level}.`);
     over = { domain: { level: form.level as Schemas['Level'], path: form.path.trim() } };
   }
   const start = fieldMoment(form.start);
-  if (start === null) return no('start', 'Choose when it begins.');
+  if (start === null) return missing('start', 'Choose when it begins.');
   if (!spanMs(form.length)) return no('length', 'Write how long it lasts, such as 90m, 4h or 1d12h.');
   if (form.every.trim() && !spanMs(form.every))
     return no('every', 'Write after how long it begins again, such as 24h, or nothing.');
