@@ -61,6 +61,11 @@ const SHOTS = [
   ['simulator', '/simulator', { reports: true }],
   ['reservations', '/reservations'],
   ['quotas', '/quotas'],
+  ['bulk', '/bulk'],
+  ['silences', '/silences'],
+  ['routing', '/routing'],
+  ['policy', '/policy'],
+  ['projects', '/projects'],
 ].filter(Boolean);
 
 /** Two reports of the twin, made here by the binary itself where it can be found. */

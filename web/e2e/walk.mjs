@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { base, browser, call, page, token } from './browser.mjs';
 import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
+import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -371,14 +372,14 @@ await check('the slider shows the map as it was before the fault, and goes back 
   await p.waitForURL(`${base}/`);
 });
 
-await check('pages are in four sections, and the open page is marked in its own', async () => {
+await check('pages are in five sections, and the open page is marked in its own', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
   const sections = await p.getByRole('navigation', { name: 'Sections' }).getByRole('link').allTextContents();
   const names = sections.map((s) => s.replace(/\d+$/, ''));
-  must(names.join() === 'Work,Fleet,Reliability,Admin', names.join());
+  must(names.join() === 'Work,Fleet,Reliability,Manage,Admin', names.join());
   await p.getByRole('link', { name: 'Admin', exact: true }).click();
-  await p.waitForURL(`${base}/quotas`);
+  await p.waitForURL(`${base}/executive`);
   const pages = p.getByRole('navigation', { name: 'Pages of Admin' });
   await pages.getByRole('link', { name: 'Events' }).click();
   await p.waitForURL(`${base}/events`);
@@ -626,6 +627,12 @@ const PAGES = [
   '/slos',
   '/reservations',
   '/quotas',
+  '/bulk',
+  '/silences',
+  '/routing',
+  '/policy',
+  '/projects',
+  '/tokens',
   '/nonsense',
 ];
 for (const scheme of ['dark', 'light']) {
@@ -655,6 +662,7 @@ for (const scheme of ['dark', 'light']) {
   });
 }
 
+await walkManage({ chromium, check, must, until, axeSource });
 await walkOncall({ chromium, check, must, until, axeSource });
 
 await check('nothing went wrong in the browser', async () => {

@@ -297,3 +297,12 @@ export const receivers = () =>
     queryFn: async () => must(await api.GET('/v1/receivers')),
     refetchInterval: 60_000,
   });
+
+export const routing = () =>
+  queryOptions({ queryKey: ['slo', 'routing'], queryFn: async () => must(await api.GET('/v1/routing')) });
+
+export const policy = () =>
+  queryOptions({ queryKey: ['policy'], queryFn: async () => must(await api.GET('/v1/policy')) });
+
+export const tokens = () =>
+  queryOptions({ queryKey: ['tokens'], queryFn: async () => must(await api.GET('/v1/tokens')) });

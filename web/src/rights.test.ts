@@ -14,6 +14,18 @@ test('only operators of the whole site change nodes, and only viewers change no 
   expect(me('operator', 'team-a')).toMatchObject({ whole: false, operates: false, project: 'team-a' });
 });
 
+test('only admins of the whole site change what holds for all of it', () => {
+  expect(me('admin', null).administers).toBe(true);
+  expect(me('operator', null).administers).toBe(false);
+  expect(me('admin', 'team-a').administers).toBe(false);
+});
+
 test('until the server has said who asks, nothing is offered and nothing is taken for seen', () => {
-  expect(rightsOf(undefined)).toEqual({ whole: null, project: null, submits: false, operates: false });
+  expect(rightsOf(undefined)).toEqual({
+    whole: null,
+    project: null,
+    submits: false,
+    operates: false,
+    administers: false,
+  });
 });

@@ -13,16 +13,19 @@ export interface Rights {
   submits: boolean;
   /** It may change nodes, remedies and alerts. */
   operates: boolean;
+  /** It may change the policy, quotas, routing, projects and tokens. */
+  administers: boolean;
 }
 
 export function rightsOf(me: Schemas['WhoAmI'] | undefined): Rights {
-  if (!me) return { whole: null, project: null, submits: false, operates: false };
+  if (!me) return { whole: null, project: null, submits: false, operates: false, administers: false };
   const project = me.project ?? null;
   return {
     whole: project === null,
     project,
     submits: me.role !== 'viewer',
     operates: project === null && (me.role === 'operator' || me.role === 'admin'),
+    administers: project === null && me.role === 'admin',
   };
 }
 

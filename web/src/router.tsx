@@ -4,6 +4,14 @@ import { type OutputSearch, rangeOf } from './find/output';
 import type { HistorySearch } from './history/range';
 import { ComparePage } from './jobs/compare';
 import type { JobSearch } from './jobs/filters';
+import { BulkNodesPage } from './manage/bulk-nodes';
+import { PolicyPage } from './manage/policy';
+import { ProjectsPage } from './manage/projects';
+import { QuotasPage } from './manage/quotas';
+import { ReservationsPage } from './manage/reservations';
+import { RoutingPage } from './manage/routing';
+import { SilencesPage } from './manage/silences';
+import { TokensPage } from './manage/tokens';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
@@ -18,8 +26,6 @@ import { NodePage } from './pages/node';
 import { NodesPage } from './pages/nodes';
 import { OncallPage } from './pages/oncall';
 import { OutputPage } from './pages/output';
-import { QuotasPage } from './pages/quotas';
-import { ReservationsPage } from './pages/reservations';
 import { RunbookPage, RunbookRunPage, RunbooksPage } from './pages/runbooks';
 import { SimulatorPage } from './pages/simulator';
 import { SlosPage } from './pages/slos';
@@ -204,6 +210,12 @@ const reservations = createRoute({
   component: ReservationsPage,
 });
 const quotas = createRoute({ getParentRoute: () => root, path: '/quotas', component: QuotasPage });
+const bulk = createRoute({ getParentRoute: () => root, path: '/bulk', component: BulkNodesPage });
+const silences = createRoute({ getParentRoute: () => root, path: '/silences', component: SilencesPage });
+const routing = createRoute({ getParentRoute: () => root, path: '/routing', component: RoutingPage });
+const policy = createRoute({ getParentRoute: () => root, path: '/policy', component: PolicyPage });
+const projects = createRoute({ getParentRoute: () => root, path: '/projects', component: ProjectsPage });
+const tokens = createRoute({ getParentRoute: () => root, path: '/tokens', component: TokensPage });
 const incident = createRoute({ getParentRoute: () => root, path: '/incidents/$id', component: IncidentPage });
 const runbooks = createRoute({
   getParentRoute: () => root,
@@ -267,6 +279,12 @@ export const router = createRouter({
     executive,
     reservations,
     quotas,
+    bulk,
+    silences,
+    routing,
+    policy,
+    projects,
+    tokens,
     incident,
     runbooks,
     runbook,

@@ -88,7 +88,7 @@ pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
     JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery,
-    SetReservationQuery, SloQuery, SubmitQuery, TimelineQuery,
+    SetDocumentQuery, SetReservationQuery, SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};

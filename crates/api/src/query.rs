@@ -26,6 +26,16 @@ pub struct SetReservationQuery {
     pub create: bool,
 }
 
+/// `PUT /v1/policy`, `PUT /v1/quotas` and `PUT /v1/routing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[serde(default)]
+pub struct SetDocumentQuery {
+    /// Only check it: the answer says what it would be, and nothing is changed.
+    pub dry_run: bool,
+}
+
 /// `POST /v1/jobs/ID/requeue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]

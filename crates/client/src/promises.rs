@@ -118,6 +118,19 @@ impl Client {
         self.json(call).await
     }
 
+    /// What it would be, were it set now; refused like [`Client::set_routing`], and nothing is set.
+    pub async fn check_routing(
+        &self,
+        routing: &Arc<ma::Routing>,
+        if_version: Option<u64>,
+    ) -> Result<Routing, ClientError> {
+        let body =
+            SetRouting { routing: Arc::clone(routing), kind: Some(Kind::Routing), version: None };
+        let mut call = self.call(Method::PUT, &["v1", "routing"]).body(&body)?;
+        call.if_match = if_version;
+        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+    }
+
     /// The checklists of operators.
     pub async fn readiness(&self) -> Result<Readiness, ClientError> {
         self.json(self.get(&["v1", "readiness"])).await

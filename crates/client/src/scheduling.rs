@@ -50,6 +50,23 @@ impl Client {
         self.json(call).await
     }
 
+    /// What the tree would be, were it set now; refused like [`Client::set_quotas`], and nothing is set.
+    pub async fn check_quotas(
+        &self,
+        quotas: &Arc<muster_model::quota::Quotas>,
+        if_version: Option<u64>,
+    ) -> Result<Quotas, ClientError> {
+        let body = SetQuotas {
+            quotas: Arc::clone(quotas),
+            kind: Some(Kind::Quotas),
+            version: None,
+            report: None,
+        };
+        let mut call = self.call(Method::PUT, &["v1", "quotas"]).body(&body)?;
+        call.if_match = if_version;
+        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+    }
+
     /// The reservations that the caller may see.
     pub async fn reservations(&self) -> Result<ReservationList, ClientError> {
         self.json(self.get(&["v1", "reservations"])).await

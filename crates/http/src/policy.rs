@@ -2,18 +2,19 @@
 
 use super::auth::{AdminWriter, Caller, Reader, Writer};
 use super::error::{Failure, Reply};
-use super::extract::JsonBody;
+use super::extract::{JsonBody, Query};
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    AccountRow, Kind, LimitRow, Policy, QuotaReport, QuotaRow, Quotas, SetPolicy, SetQuotas,
+    AccountRow, Kind, LimitRow, Policy, QuotaReport, QuotaRow, Quotas, SetDocumentQuery, SetPolicy,
+    SetQuotas,
 };
 use muster_engine::report;
-use muster_model::Command;
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota as m;
+use muster_model::{Command, Refusal};
 use muster_server::brain::Attach;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -54,17 +55,27 @@ pub(crate) async fn policy(State(app): State<App>, Reader(caller): Reader) -> Re
 }
 
 /// Set the site's scheduling policy: the whole of it. What is left out gets its default.
+///
+/// With `dry_run=true` nothing is set: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/policy", tag = "scheduling", request_body = SetPolicy,
+    params(SetDocumentQuery),
     responses((status = 200, description = "As it stands now.", body = Policy))))]
 pub(crate) async fn set_policy(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
+    Query(q): Query<SetDocumentQuery>,
     JsonBody { value, raw }: JsonBody<SetPolicy>,
 ) -> Reply {
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.policy)));
     same_version(&writer, "policy", Some(present))?;
+    if q.dry_run {
+        value.policy.check().map_err(Refusal::from)?;
+        let seq = app.brain().read(|s| s.seq);
+        let would = policy_view(value.policy);
+        return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
+    }
     let mut request = writer.request(&app, &raw, Command::SetPolicy { policy: value.policy });
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;
@@ -183,16 +194,27 @@ pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Re
 }
 
 /// Set the tree of quotas: the whole of it.
+///
+/// With `dry_run=true` nothing is set: the answer has the tree as it would be, and an empty report.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/quotas", tag = "scheduling", request_body = SetQuotas,
+    params(SetDocumentQuery),
     responses((status = 200, description = "As it stands now.", body = Quotas))))]
 pub(crate) async fn set_quotas(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
+    Query(q): Query<SetDocumentQuery>,
     JsonBody { value, raw }: JsonBody<SetQuotas>,
 ) -> Reply {
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.quotas)));
     same_version(&writer, "tree of quotas", Some(present))?;
+    if q.dry_run {
+        let quotas = value.quotas;
+        let seq = app.brain().read(|s| s.check_quotas(&quotas).map(|()| s.seq))?;
+        let (version, report) = (content_version(&*quotas), QuotaReport::default());
+        let would = Quotas { kind: Kind::Quotas, version, quotas, report };
+        return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
+    }
     let mut request = writer.request(&app, &raw, Command::SetQuotas { quotas: value.quotas });
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;

@@ -1232,7 +1232,10 @@ export interface paths {
         };
         /** Get the site's scheduling policy, with every default filled in. */
         get: operations["get_policy"];
-        /** Set the site's scheduling policy: the whole of it. What is left out gets its default. */
+        /**
+         * Set the site's scheduling policy: the whole of it. What is left out gets its default.
+         * @description With `dry_run=true` nothing is set: the answer says what it would be.
+         */
         put: operations["put_policy"];
         post?: never;
         delete?: never;
@@ -1288,7 +1291,10 @@ export interface paths {
          * @description A token that is bound to a project sees the way from its project to the root.
          */
         get: operations["get_quotas"];
-        /** Set the tree of quotas: the whole of it. */
+        /**
+         * Set the tree of quotas: the whole of it.
+         * @description With `dry_run=true` nothing is set: the answer has the tree as it would be, and an empty report.
+         */
         put: operations["put_quotas"];
         post?: never;
         delete?: never;
@@ -1525,7 +1531,10 @@ export interface paths {
         };
         /** Get who is told of what. */
         get: operations["get_routing"];
-        /** Set who is told of what: the whole of it. */
+        /**
+         * Set who is told of what: the whole of it.
+         * @description With `dry_run=true` nothing is set: the answer says what it would be.
+         */
         put: operations["put_routing"];
         post?: never;
         delete?: never;
@@ -11273,7 +11282,10 @@ export interface operations {
     };
     put_policy: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only check it: the answer says what it would be, and nothing is changed. */
+                dry_run?: boolean;
+            };
             header?: {
                 /** @description Makes a repeat of this write harmless for 24 hours. */
                 "Idempotency-Key"?: string;
@@ -11452,7 +11464,10 @@ export interface operations {
     };
     put_quotas: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only check it: the answer says what it would be, and nothing is changed. */
+                dry_run?: boolean;
+            };
             header?: {
                 /** @description Makes a repeat of this write harmless for 24 hours. */
                 "Idempotency-Key"?: string;
@@ -12061,7 +12076,10 @@ export interface operations {
     };
     put_routing: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only check it: the answer says what it would be, and nothing is changed. */
+                dry_run?: boolean;
+            };
             header?: {
                 /** @description Makes a repeat of this write harmless for 24 hours. */
                 "Idempotency-Key"?: string;

@@ -10,7 +10,7 @@ const hands = {
   openHelp: vi.fn(),
   leave: vi.fn(),
 };
-const rights = { whole: true, project: null, submits: true, operates: false };
+const rights = { whole: true, project: null, submits: true, operates: false, administers: false };
 const labels = (submits: boolean) => ownEntries(PAGES, { ...rights, submits }, hands).map((e) => e.label);
 
 test('who may not submit jobs is not offered to', () => {

@@ -4,8 +4,9 @@ import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/client';
 import { job as jobOf, jobSpec } from '../queries';
 import { useRights } from '../rights';
+import { DiffLines } from '../ui/diff';
 import { Ago, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
-import { diff, type Facts, factsOf, sideOf } from './differ';
+import { type Facts, factsOf, sideOf } from './differ';
 import { specYaml } from './form';
 
 type Job = Schemas['Job'];
@@ -156,25 +157,9 @@ function FullSpecs({ first, second }: { first: Job; second: Job }) {
 }
 
 function SpecDiff({ first, second, note }: { first: string; second: string; note: string }) {
-  const lines = diff(first, second);
-  const changed = lines?.some((l) => l.side !== ' ');
   return (
     <Panel title="Specs" note={note}>
-      {lines === null ? (
-        <Empty title="A spec is too long to be compared line by line" />
-      ) : !changed ? (
-        <Empty title="The specs are the same" />
-      ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
-        <pre className="log spec-diff" tabIndex={0} aria-label="What differs">
-          {lines.map((l, i) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: lines never move, and may be the same
-            <span key={i} className={l.side === '-' ? 'less' : l.side === '+' ? 'more' : undefined}>
-              {`${l.side} ${l.text}\n`}
-            </span>
-          ))}
-        </pre>
-      )}
+      <DiffLines first={first} second={second} same="The specs are the same" what="A spec" />
     </Panel>
   );
 }

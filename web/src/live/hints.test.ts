@@ -10,6 +10,9 @@ test('events make stale what they are about, and no more', () => {
   expect(of('breaker_set')).toEqual(['causes', 'health', 'node', 'nodes']);
   expect(of('remedy_chosen')).toEqual(['causes', 'health', 'node', 'nodes']);
   expect(of('reservation_set')).toEqual(['reservations']);
+  expect(of('policy_set')).toEqual(['policy', 'quotas']);
+  expect(of('project_created')).toEqual(['projects', 'quotas']);
+  expect(of('token_created')).toEqual(['tokens']);
   expect(of('secret_set')).toEqual([]);
 });
 

@@ -71,8 +71,9 @@ export function FleetPage() {
     if (search.search) box.current?.focus();
   }, [search.search]);
 
-  const { whole } = useRights();
-  const page = found?.gpus === 0 ? pageNamed(words, pagesFor(whole)) : null;
+  const rights = useRights();
+  const { whole } = rights;
+  const page = found?.gpus === 0 ? pageNamed(words, pagesFor(rights)) : null;
   const open = () => {
     if (page) void navigate({ to: page.to });
     else if (found?.nodes.length === 1) {

@@ -31,7 +31,7 @@ vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => conne
 
 const { FleetContext } = await import('../live/context');
 const { pageWords } = await import('./incident');
-const { ReservationsPage } = await import('./reservations');
+const { ReservationsPage } = await import('../manage/reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');

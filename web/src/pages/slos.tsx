@@ -230,9 +230,7 @@ function Silences() {
           <Panel title="Silences" note={open.length ? `${open.length}` : ''}>
             {open.length === 0 ? (
               <Empty title="Nothing is kept quiet">
-                <p>
-                  An alert's button silences it for four hours; windows that repeat are made with the CLI.
-                </p>
+                <p>An alert's button silences it; the page Silences makes windows that repeat, too.</p>
               </Empty>
             ) : (
               open.map((s) => (

@@ -42,6 +42,45 @@ export function Telling({ children }: { children: ReactNode }) {
   );
 }
 
+/** Says that something was done, for a while. */
+function announce(tell: Tell, done: string) {
+  const said = { text: done, bad: false };
+  tell(() => said);
+  setTimeout(() => tell((old) => (old === said ? null : old)), 6000);
+}
+
+/**
+ * Sends what a form holds. What the server refuses stays with the form as `error`, so that nothing that was
+ * typed is lost; `null` is given for it. `done` is said afterwards; nothing where it is empty. `busy`: not now.
+ */
+export function useSend() {
+  const queries = useQueryClient();
+  const away = useStanding(useFleet()) === 'away';
+  const tell = useContext(Context);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const send = useCallback(
+    async <T,>(what: () => Promise<T>, done: string): Promise<T | null> => {
+      setBusy(true);
+      setError(null);
+      try {
+        const answer = await what();
+        if (done) announce(tell, done);
+        return answer;
+      } catch (e) {
+        setError(e as Error);
+        return null;
+      } finally {
+        setBusy(false);
+        void queries.invalidateQueries();
+      }
+    },
+    [queries, tell],
+  );
+  const clear = useCallback(() => setError(null), []);
+  return { send, busy: busy || away, error, clear };
+}
+
 /** Does something on the server, says how it went, and reads again what it may have changed. `busy`: not now. */
 export function useAct() {
   const queries = useQueryClient();
@@ -53,9 +92,7 @@ export function useAct() {
       setBusy(true);
       try {
         await what();
-        const said = { text: done, bad: false };
-        tell(() => said);
-        setTimeout(() => tell((old) => (old === said ? null : old)), 6000);
+        announce(tell, done);
       } catch (e) {
         const hint = e instanceof ApiError && e.hint ? ` (${e.hint})` : '';
         const unheard = e instanceof ApiError && e.code === 'unreachable';

@@ -7,7 +7,8 @@ test('every page has a letter of its own', () => {
 
 test('search finds pages by their names and by what is on them', () => {
   expect(pageNamed('slo')?.to).toBe('/slos');
-  expect(pageNamed('silences')?.to).toBe('/slos');
+  expect(pageNamed('silences')?.to).toBe('/silences');
+  expect(pageNamed('burn')?.to).toBe('/slos');
   expect(pageNamed('Exec')?.to).toBe('/executive');
   expect(pageNamed('Topo')?.to).toBe('/topology');
   expect(pageNamed('twin')?.to).toBe('/simulator');
@@ -15,11 +16,27 @@ test('search finds pages by their names and by what is on them', () => {
   expect(pageNamed('gpu-017')).toBeNull();
 });
 
+const admin = { whole: true, operates: true, administers: true };
+const operator = { whole: true, operates: true, administers: false };
+const viewer = { whole: true, operates: false, administers: false };
+const tenant = { whole: false, operates: false, administers: false };
+
 test('a token that is bound to a project is not offered pages of the whole site', () => {
-  expect(pagesFor(true)).toEqual(PAGES);
-  expect(pagesFor(false).map((p) => p.to)).not.toContain('/runbooks');
-  expect(pagesFor(false).map((p) => p.to)).toContain('/oncall');
-  expect(pageNamed('runbooks', pagesFor(false))).toBeNull();
+  expect(pagesFor(admin)).toEqual(PAGES);
+  const seen = pagesFor(tenant).map((p) => p.to);
+  for (const to of ['/runbooks', '/policy', '/projects', '/tokens', '/bulk'] as const)
+    expect(seen).not.toContain(to);
+  expect(seen).toContain('/oncall');
+  expect(pageNamed('runbooks', pagesFor(tenant))).toBeNull();
+});
+
+test('pages on which a role may do nothing are not there', () => {
+  const of = (rights: typeof admin) => pagesFor(rights).map((p) => p.to);
+  expect(of(operator)).not.toContain('/tokens');
+  for (const to of ['/bulk', '/silences', '/routing', '/policy'] as const) expect(of(operator)).toContain(to);
+  for (const to of ['/bulk', '/silences', '/routing', '/tokens'] as const)
+    expect(of(viewer)).not.toContain(to);
+  for (const to of ['/reservations', '/quotas', '/policy'] as const) expect(of(viewer)).toContain(to);
 });
 
 test('each address has a title', () => {
@@ -36,9 +53,9 @@ test('each address has a title', () => {
 test('every page is in one group, and a group without pages is not there', () => {
   const all = groupsOf(PAGES).flatMap((g) => g.pages.map((p) => p.to));
   expect(all.toSorted()).toEqual(PAGES.map((p) => p.to).toSorted());
-  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Reliability', 'Admin']);
+  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Reliability', 'Manage', 'Admin']);
   expect(groupsOf(PAGES.filter((p) => p.to === '/jobs')).map((g) => g.label)).toEqual(['Work']);
-  const reliability = groupsOf(pagesFor(false)).find((g) => g.label === 'Reliability');
+  const reliability = groupsOf(pagesFor(tenant)).find((g) => g.label === 'Reliability');
   expect(reliability?.pages.map((p) => p.to)).not.toContain('/runbooks');
 });
 
@@ -54,6 +71,6 @@ test('every address belongs to a page', () => {
 
 test('a tenant has four pages in the bar, all of which it may see', () => {
   expect(TENANT.map((t) => t.label)).toEqual(['My work', 'My quota', 'My usage', 'Status']);
-  const seen = pagesFor(false).map((p) => p.to);
+  const seen = pagesFor(tenant).map((p) => p.to);
   for (const t of TENANT) expect(seen).toContain(t.to);
 });

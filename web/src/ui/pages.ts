@@ -1,15 +1,23 @@
-/** Pages of the bar, with the letter that follows `g`. */
+import type { Rights } from '../rights';
+
+/** Pages of the bar, with the letter that follows `g`. `needs`: who has nothing to do there does not see it. */
 export const PAGES = [
   { to: '/', key: 'f', label: 'Fleet', also: 'map gpus' },
   { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents' },
   { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook', site: true },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
-  { to: '/slos', key: 's', label: 'SLOs', also: 'alerts silences burn budget objectives promises' },
+  { to: '/slos', key: 's', label: 'SLOs', also: 'alerts burn budget objectives promises' },
   { to: '/executive', key: 'x', label: 'Executive', also: 'report utilisation capacity forecast inventory' },
   { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
   { to: '/reservations', key: 'r', label: 'Reservations', also: 'maintenance calendar' },
   { to: '/quotas', key: 'q', label: 'Quotas', also: 'shares' },
+  { to: '/bulk', key: 'u', label: 'Bulk actions', also: 'cordon drain qualify nodes', needs: 'operates' },
+  { to: '/silences', key: 'i', label: 'Silences', also: 'mute alerts', needs: 'operates' },
+  { to: '/routing', key: 'a', label: 'Routing', also: 'alerts receivers notifications', needs: 'operates' },
+  { to: '/policy', key: 'p', label: 'Policy', also: 'scheduling settings', site: true },
+  { to: '/projects', key: 'c', label: 'Projects', also: 'tenants', site: true },
+  { to: '/tokens', key: 'k', label: 'Tokens', also: 'keys users access', needs: 'administers' },
   { to: '/events', key: 'e', label: 'Events', also: 'log audit' },
   { to: '/simulator', key: 'm', label: 'Simulator', also: 'twin what-if scenario' },
 ] as const;
@@ -25,10 +33,14 @@ export interface Group {
 }
 
 const GROUPS: { label: string; pages: To[] }[] = [
-  { label: 'Work', pages: ['/jobs', '/reservations'] },
+  { label: 'Work', pages: ['/jobs'] },
   { label: 'Fleet', pages: ['/', '/nodes', '/topology', '/simulator'] },
   { label: 'Reliability', pages: ['/oncall', '/slos', '/runbooks'] },
-  { label: 'Admin', pages: ['/quotas', '/executive', '/events'] },
+  {
+    label: 'Manage',
+    pages: ['/reservations', '/quotas', '/bulk', '/silences', '/routing', '/policy', '/projects', '/tokens'],
+  },
+  { label: 'Admin', pages: ['/executive', '/events'] },
 ];
 
 /** What a token that is bound to a project comes for. The other pages are there by search and by key. */
@@ -61,8 +73,9 @@ export function pageOf(path: string): To | null {
 }
 
 /** Those that a token has something on: what is the whole site's is not for one project. */
-export function pagesFor(whole: boolean | null): Page[] {
-  return PAGES.filter((p) => whole !== false || !('site' in p));
+export function pagesFor({ whole, operates, administers }: Omit<Rights, 'project' | 'submits'>): Page[] {
+  const may = { operates, administers };
+  return PAGES.filter((p) => (whole !== false || !('site' in p)) && (!('needs' in p) || may[p.needs]));
 }
 
 /** The page that words typed into the search mean, if they mean one. */

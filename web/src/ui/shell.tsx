@@ -79,8 +79,8 @@ export function Shell() {
   const [openFind] = useState(() => () => setFinding(true));
   const me = useQuery(whoami());
   const rights = rightsOf(me.data);
-  const { whole } = rights;
-  const pages = useMemo(() => pagesFor(whole), [whole]);
+  const { whole, operates, administers } = rights;
+  const pages = useMemo(() => pagesFor({ whole, operates, administers }), [whole, operates, administers]);
   useKeys(openHelp, openFind, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });

@@ -13,7 +13,8 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster quota\n  muster quota -o json | jq '.report.accounts'\n  \
-muster quota check quotas.yaml    without a server\n  muster quota apply quotas.yaml"
+muster quota check quotas.yaml    without a server\n  muster quota apply quotas.yaml --dry-run\n  \
+muster quota apply quotas.yaml"
 )]
 pub(crate) struct QuotaCmd {
     #[command(subcommand)]
@@ -26,6 +27,9 @@ enum Verb {
     Apply {
         /// YAML or JSON of `kind: Quotas`
         file: PathBuf,
+        /// Only let the server check it
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Say what is wrong with a file, without a server
     Check {
@@ -53,15 +57,19 @@ impl QuotaCmd {
                     format!("{}: {quotas}, no problem found\n", file.display())
                 })?;
             }
-            Some(Verb::Apply { file }) => {
+            Some(Verb::Apply { file, dry_run }) => {
                 let tree = Arc::new(read(&file)?);
                 let client = ctx.client()?;
-                let before = client.quotas().await?;
-                let after = client.set_quotas(&tree, Some(before.version)).await?;
+                let seen = Some(client.quotas().await?.version);
+                let (after, how) = if dry_run {
+                    (client.check_quotas(&tree, seen).await?, "would have")
+                } else {
+                    (client.set_quotas(&tree, seen).await?, "now has")
+                };
                 ctx.show(&after, |q| {
                     let projects: usize = q.quotas.tree.iter().map(|n| n.projects.len()).sum();
                     format!(
-                        "the site now has {} over {}\n",
+                        "the site {how} {} over {}\n",
                         output::plural(q.quotas.tree.len(), "quota"),
                         output::plural(projects, "project")
                     )

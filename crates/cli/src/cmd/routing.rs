@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Show or set who is notified of alerts, and what is queued for them
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster routing\n  muster routing show -o yaml > routing.yaml\n  muster routing apply routing.yaml\n\n\
+    after_help = "Examples:\n  muster routing\n  muster routing show -o yaml > routing.yaml\n  \
+muster routing apply routing.yaml --dry-run\n  muster routing apply routing.yaml\n\n\
 Secrets are named in the file and stored in the project `operators`:\n  \
 muster project create operators\n  muster secret set hook-key --project operators"
 )]
@@ -31,6 +32,9 @@ enum Verb {
     Apply {
         /// YAML or JSON of `kind: Routing`
         file: PathBuf,
+        /// Only let the server check it
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -50,16 +54,20 @@ impl RoutingCmd {
                 let all = client.routing().await?;
                 ctx.show(&all, |_| String::new())?;
             }
-            Some(Verb::Apply { file }) => {
+            Some(Verb::Apply { file, dry_run }) => {
                 let origin = file.display().to_string();
-                let wanted =
-                    muster_specs::objectives::routing(&output::read_text(&file)?, &origin)?;
-                let before = client.routing().await?;
-                let after = client.set_routing(&Arc::new(wanted), Some(before.version)).await?;
+                let text = output::read_text(&file)?;
+                let wanted = Arc::new(muster_specs::objectives::routing(&text, &origin)?);
+                let seen = Some(client.routing().await?.version);
+                let (after, how) = if dry_run {
+                    (client.check_routing(&wanted, seen).await?, "would be in force")
+                } else {
+                    (client.set_routing(&wanted, seen).await?, "in force now")
+                };
                 ctx.show(&after, |r| {
                     let (a, b) = (r.routing.receivers.len(), r.routing.routes.len());
                     format!(
-                        "{} and {} in force now\n",
+                        "{} and {} {how}\n",
                         output::plural(a, "receiver"),
                         output::plural(b, "route")
                     )

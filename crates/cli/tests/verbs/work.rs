@@ -133,6 +133,8 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     let file = write(&c, "quotas.yaml", tree);
     says(&c.muster(&["quota", "check", &file]), &["1 quota, no problem found"]);
     assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"));
+    says(&c.muster(&["quota", "apply", &file, "--dry-run"]), &["the site would have 1 quota"]);
+    assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"), "nothing was set");
     let out = c.muster(&["quota", "apply", &file]);
     says(&out, &["the site now has 1 quota over 1 project\n"]);
     let in_team = ["--project", "team"];

@@ -1,6 +1,6 @@
 //! Commands about the policy, the quotas and the reservations.
 
-use crate::Engine;
+use crate::{Engine, State};
 use muster_model::command::{Answer, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::AttemptKey;
@@ -21,18 +21,32 @@ pub(super) fn set_policy(e: &mut Engine, policy: &Arc<SitePolicy>) -> Result<Ans
 }
 
 pub(super) fn set_quotas(e: &mut Engine, quotas: &Arc<Quotas>) -> Result<Answer, Refusal> {
-    quotas.check()?;
-    for (i, q) in quotas.tree.iter().enumerate() {
-        if let Some(p) = q.projects.iter().find(|p| !e.state.projects.contains_key(*p)) {
-            return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
-                .field(format!("tree[{i}].projects"))
-                .hint(format!("make it with `muster project create {p}`")));
-        }
-    }
+    e.state.check_quotas(quotas)?;
     if *e.state.quotas != **quotas {
         e.emit(None, Event::QuotasSet { quotas: quotas.clone() });
     }
     Ok(Answer::Done)
+}
+
+impl State {
+    /// Could this tree be set now?
+    ///
+    /// # Errors
+    /// What is wrong with it, or which project of it there is not.
+    pub fn check_quotas(&self, quotas: &Quotas) -> Result<(), Refusal> {
+        quotas.check()?;
+        for (i, q) in quotas.tree.iter().enumerate() {
+            if let Some(p) = q.projects.iter().find(|p| !self.projects.contains_key(*p)) {
+                return Err(Refusal::new(
+                    RefusalCode::NotFound,
+                    format!("there is no project {p}"),
+                )
+                .field(format!("tree[{i}].projects"))
+                .hint(format!("make it with `muster project create {p}`")));
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn set_reservation(

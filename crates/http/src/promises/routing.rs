@@ -2,14 +2,14 @@
 
 use crate::auth::{AdminWriter, Reader};
 use crate::error::Reply;
-use crate::extract::JsonBody;
+use crate::extract::{JsonBody, Query};
 use crate::policy::{content_version, same_version};
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{Kind, Receiver, ReceiverList, Routing, SetRouting};
+use muster_api::{Kind, Receiver, ReceiverList, Routing, SetDocumentQuery, SetRouting};
 use muster_model::tenant::Role;
-use muster_model::{Command, Seq};
+use muster_model::{Command, Refusal, Seq};
 use muster_server::brain::Attach;
 use std::sync::Arc;
 
@@ -30,15 +30,27 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
 }
 
 /// Set who is told of what: the whole of it.
+///
+/// With `dry_run=true` nothing is set: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/routing", tag = "promises", request_body = SetRouting,
+    params(SetDocumentQuery),
     responses((status = 200, description = "As it stands now.", body = Routing))))]
 pub(crate) async fn set(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
+    Query(q): Query<SetDocumentQuery>,
     JsonBody { value, raw }: JsonBody<SetRouting>,
 ) -> Reply {
     let _turn = app.turn().lock().await;
-    same_version(&writer, "routing", Some(document(&app).1.version))?;
+    let (seq, present) = document(&app);
+    same_version(&writer, "routing", Some(present.version))?;
+    if q.dry_run {
+        let routing = value.routing;
+        routing.check().map_err(Refusal::from)?;
+        let version = content_version(&*routing);
+        let would = Routing { kind: Kind::Routing, version, routing };
+        return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
+    }
     let mut request = writer.request(&app, &raw, Command::SetRouting { routing: value.routing });
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;

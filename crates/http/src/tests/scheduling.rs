@@ -43,6 +43,62 @@ async fn a_policy_is_replaced_as_a_whole_and_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_of_a_document_checks_it_and_sets_nothing() {
+    let s = site().await;
+    let good = [
+        ("/v1/policy", json!({"policy": {"defrag": {"enabled": true}}})),
+        ("/v1/quotas", json!({"quotas": {"tree": [{"name": "a", "projects": ["alpha"]}]}})),
+        (
+            "/v1/routing",
+            json!({"routing": {"receivers": [
+                {"name": "chat", "by": {"webhook": {"url": "http://chat.example/hook"}}},
+            ], "routes": [{"to": ["chat"]}]}}),
+        ),
+    ];
+    for (path, body) in &good {
+        let before = s.get(&s.admin, path).await;
+        let dry = format!("{path}?dry_run=true");
+        let got = put(&s, &s.admin, &dry, body).await;
+        assert_eq!(got.status, 200, "{path}: {:?}", got.body);
+        let after = s.get(&s.admin, path).await.json();
+        assert_eq!(after, before.json(), "{path}: nothing was set");
+        assert_ne!(got.json()["version"], after["version"], "{path}: it would be another");
+        assert_eq!(put(&s, &s.operator, &dry, body).await.status, 403, "{path}");
+        let stale = s.call(&s.admin, "PUT", &dry, body, &[("if-match", "\"1\"")]).await;
+        assert_eq!(stale.status, 409, "{path}: it is seen before anything is written");
+    }
+    let would = put(&s, &s.admin, "/v1/policy?dry_run=true", &good[0].1).await.json();
+    assert_eq!(would["policy"]["backfill"]["promises"], 128, "defaults are filled in");
+    for (path, body, status, field) in [
+        (
+            "/v1/policy",
+            json!({"policy": {"fair_share": {"half_life": "1s"}}}),
+            422,
+            "fair_share.half_life",
+        ),
+        (
+            "/v1/quotas",
+            json!({"quotas": {"tree": [{"name": "x", "projects": ["nobody"]}]}}),
+            404,
+            "tree[0].projects",
+        ),
+        (
+            "/v1/quotas",
+            json!({"quotas": {"tree": [{"name": "x", "parent": "x"}]}}),
+            422,
+            "tree[0].parent",
+        ),
+        ("/v1/routing", json!({"routing": {"routes": [{"to": ["nobody"]}]}}), 422, "routes[0].to"),
+    ] {
+        let dry = put(&s, &s.admin, &format!("{path}?dry_run=true"), &body).await;
+        assert_eq!(dry.status.as_u16(), status, "{path}: {:?}", dry.body);
+        assert_eq!(dry.json()["error"]["field"], field, "{path}");
+        let real = put(&s, &s.admin, path, &body).await;
+        assert_eq!(real.json()["error"], dry.json()["error"], "{path}: the same words");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_own_way_up_the_tree() {
     let s = site().await;
     let tree = json!({"quotas": {"tree": [

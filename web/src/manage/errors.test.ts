@@ -1,0 +1,24 @@
+import { expect, test, vi } from 'vitest';
+
+vi.stubGlobal('sessionStorage', { getItem: () => null });
+const { ApiError } = await import('../api/client');
+const { isAt, isConflict, refusalWords } = await import('./errors');
+
+const refused = (field: string | null, status = 422) =>
+  new ApiError(status, 'invalid', 'it is wrong', 'write it right', field);
+
+test('a refusal stands at the field that it names, or that holds it', () => {
+  expect(isAt(refused('start'), 'start')).toBe(true);
+  expect(isAt(refused('over.gpus.count'), 'over')).toBe(true);
+  expect(isAt(refused('tree[0].name'), 'tree')).toBe(true);
+  expect(isAt(refused('starts'), 'start')).toBe(false);
+  expect(isAt(refused(null), 'start')).toBe(false);
+  expect(isAt(new Error('x'), 'start')).toBe(false);
+});
+
+test('a refusal is said with its hint, and a conflict is known as one', () => {
+  expect(refusalWords(refused(null))).toBe('it is wrong (write it right)');
+  expect(refusalWords(new Error('odd'))).toBe('odd');
+  expect(isConflict(refused(null, 409))).toBe(true);
+  expect(isConflict(refused(null))).toBe(false);
+});

@@ -1,0 +1,234 @@
+import { useState } from 'react';
+import { api, must, once, type Schemas } from '../api/client';
+import { useSend } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { DiffLines } from '../ui/diff';
+import { Empty, Panel, Scroll } from '../ui/parts';
+import { useChecked } from './checked';
+import { documentText } from './document';
+import { FormError } from './field';
+import { Bar } from './quota-bar';
+import { QuotaForm } from './quota-form';
+import {
+  type Quota,
+  remarks,
+  rowsOf,
+  type Sums,
+  sumsOf,
+  usedBy,
+  withoutQuota,
+  withQuota,
+} from './quota-tree';
+import { gpus } from './quota-words';
+
+type Quotas = Schemas['QuotasWithReport'];
+
+const put = async (tree: Quota[], version: number, dry_run: boolean, signal?: AbortSignal) =>
+  must(
+    await api.PUT('/v1/quotas', {
+      params: {
+        query: { dry_run },
+        header: { ...(dry_run ? {} : once()), 'If-Match': String(version) },
+      },
+      body: { quotas: { tree } },
+      signal,
+    }),
+  );
+
+/**
+ * Changes the tree node by node. It is one document: nothing is saved before the whole of it is, after the server has
+ * checked it and what differs was shown.
+ */
+export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) {
+  // The tree as it was when the work began; a later version is not replaced unseen.
+  const [base, setBase] = useState({ tree: now.quotas.tree ?? [], version: now.version });
+  const [tree, setTree] = useState<Quota[]>(base.tree);
+  const [open, setOpen] = useState<{ was: Quota | null } | null>(null);
+  const ask = useAsk();
+  const { send, busy, error, clear } = useSend();
+  const checked = useChecked(JSON.stringify([tree, base.version]), (signal) =>
+    put(tree, base.version, true, signal),
+  );
+  const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
+  const before = documentText('Quotas', { tree: base.tree });
+  const after = documentText('Quotas', { tree });
+  const sums = sumsOf(tree, usedBy(now.report.accounts));
+  const change = (next: Quota[]) => {
+    clear();
+    setTree(next);
+    setOpen(null);
+  };
+  const remove = async (q: Quota) => {
+    const children = tree.filter((c) => c.parent === q.name);
+    const projects = q.projects ?? [];
+    const yes = await ask({
+      title: `Remove ${q.name}`,
+      text: (
+        <>
+          {projects.length > 0 && <p>Projects without a quota then: {projects.join(', ')}.</p>}
+          {children.length > 0 && (
+            <p>
+              {children.map((c) => c.name).join(', ')} go under {q.parent ?? 'the root'}.
+            </p>
+          )}
+          <p>Nothing is saved before you save the whole tree.</p>
+        </>
+      ),
+      act: 'Remove',
+      risky: true,
+    });
+    if (yes !== null) change(withoutQuota(tree, q.name));
+  };
+  const save = async () => {
+    const done = await send(() => put(tree, base.version, false), 'The quotas are set');
+    if (done) close();
+  };
+  return (
+    <>
+      {now.version !== base.version && (
+        <p className="error" role="alert">
+          The quotas were changed by somebody else meanwhile. What you changed stays.{' '}
+          <button
+            type="button"
+            onClick={() => {
+              setBase({ tree: now.quotas.tree ?? [], version: now.version });
+              change(now.quotas.tree ?? []);
+            }}
+          >
+            Discard it and start from the present ones
+          </button>
+        </p>
+      )}
+      <div className="columns">
+        <div>
+          <Panel
+            title="Tree"
+            note="what each would own, and what its projects use now"
+            actions={
+              <button type="button" onClick={() => setOpen({ was: null })}>
+                Add a quota
+              </button>
+            }
+          >
+            <TreeTable
+              tree={tree}
+              sums={sums}
+              busy={busy}
+              edit={(was) => setOpen({ was })}
+              remove={(q) => void remove(q)}
+            />
+          </Panel>
+          {open && (
+            <QuotaForm
+              key={open.was?.name ?? ' new'}
+              was={open.was}
+              tree={tree}
+              done={(q) => change(withQuota(tree, open.was?.name ?? null, q))}
+              close={() => setOpen(null)}
+            />
+          )}
+        </div>
+        <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
+          <DiffLines first={before} second={after} same="Nothing would change" what="The tree" />
+          <div className="body">
+            {remarks(tree, sums).map((r) => (
+              <p key={r} role="note">
+                {r}
+              </p>
+            ))}
+            <FormError error={refusal} fields={[]} />
+            {refusal && 'field' in refusal && refusal.field ? (
+              <p className="dim">Look at: {String(refusal.field)}</p>
+            ) : null}
+            {checked?.state === 'asking' && (
+              <p className="dim" role="status">
+                Checking…
+              </p>
+            )}
+            <div className="form-actions">
+              <button
+                type="button"
+                className="main"
+                disabled={busy || open !== null || before === after || checked?.state !== 'ok'}
+                onClick={() => void save()}
+              >
+                Save
+              </button>
+              <button type="button" onClick={close}>
+                Cancel
+              </button>
+              {open && <span className="dim">Finish the quota that is open first.</span>}
+            </div>
+          </div>
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+function TreeTable({
+  tree,
+  sums,
+  busy,
+  edit,
+  remove,
+}: {
+  tree: Quota[];
+  sums: ReadonlyMap<string, Sums>;
+  busy: boolean;
+  edit: (q: Quota) => void;
+  remove: (q: Quota) => void;
+}) {
+  if (tree.length === 0) return <Empty title="No quotas: everybody may use everything" />;
+  return (
+    <Scroll label="Tree of quotas">
+      <table className="cards">
+        <thead>
+          <tr>
+            <th>Quota</th>
+            <th>Projects</th>
+            <th className="num">Used / owned</th>
+            <th>&nbsp;</th>
+            <th className="num">Below it</th>
+            <th>&nbsp;</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rowsOf(tree).map(({ quota: q, depth }) => {
+            const s = sums.get(q.name);
+            const owns = s?.owns ?? null;
+            return (
+              <tr key={q.name}>
+                <td className="whole" style={{ paddingLeft: 12 + depth * 16 }}>
+                  {q.name}
+                </td>
+                <td className="dim whole">{(q.projects ?? []).join(', ')}</td>
+                <td className="num" data-l="used / owned">
+                  {gpus(s?.usedMilli ?? 0)} / {owns === null ? 'no limit' : owns.toLocaleString('en')}
+                </td>
+                <td>{owns !== null && <Bar used={s?.usedMilli ?? 0} owns={owns * 1000} />}</td>
+                <td className="num" data-l="below it">
+                  {s && s.children > 0 ? s.children.toLocaleString('en') : ''}
+                </td>
+                <td className="whole row-actions">
+                  <button type="button" aria-label={`Edit ${q.name}`} onClick={() => edit(q)}>
+                    Edit
+                  </button>
+                  <button
+                    type="button"
+                    className="risky"
+                    aria-label={`Remove ${q.name}`}
+                    disabled={busy}
+                    onClick={() => remove(q)}
+                  >
+                    Remove
+                  </button>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}

@@ -1,0 +1,200 @@
+import { useEffect, useRef } from 'react';
+import { api, must, once } from '../api/client';
+import { useSend } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { count, Panel } from '../ui/parts';
+import { wall } from '../ui/zone';
+import { type Checked, useChecked } from './checked';
+import { Field, FormError, problemAt } from './field';
+import { bodyOf, type Reservation, type ReservationForm } from './reservation';
+import { Over, Projects } from './reservation-fields';
+import { ReservationPlan } from './reservation-plan';
+
+const FIELDS = ['name', 'projects', 'over', 'start', 'length', 'every', 'reason'] as const;
+
+/** Makes a reservation or a maintenance window, or changes one. What it would do is asked before it is saved. */
+export function ReservationEditor({
+  form,
+  was,
+  change,
+  close,
+}: {
+  form: ReservationForm;
+  was: Reservation | null;
+  change: (form: ReservationForm) => void;
+  close: () => void;
+}) {
+  const ask = useAsk();
+  const { send, busy, error } = useSend();
+  const top = useRef<HTMLDivElement>(null);
+  useEffect(() => top.current?.scrollIntoView({ block: 'nearest' }), []);
+  const read = bodyOf(form, was);
+  const body = 'body' in read ? read.body : null;
+  const own = 'problem' in read ? read.problem : null;
+  const name = form.name.trim();
+  const put = async (dry_run: boolean, signal?: AbortSignal) => {
+    if (!body) throw new Error('the form is not filled yet');
+    const seen = was ? { 'If-Match': String(was.version) } : {};
+    return must(
+      await api.PUT('/v1/reservations/{name}', {
+        params: {
+          path: { name },
+          query: { dry_run, create: was === null },
+          header: dry_run ? seen : { ...once(), ...seen },
+        },
+        body,
+        signal,
+      }),
+    );
+  };
+  const asked = body && JSON.stringify([name, body, was?.version ?? null]);
+  const checked = useChecked(asked, (signal) => put(true, signal));
+  const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
+  // What is not filled yet is said beside the form: nobody has done anything wrong.
+  const wrong = own?.missing ? null : own;
+  const at = (field: (typeof FIELDS)[number]) => problemAt(field, wrong, refusal);
+  const save = async () => {
+    const stops = checked?.state === 'ok' ? (checked.answer.stops ?? []) : [];
+    if (stops.length > 0) {
+      const yes = await ask({
+        title: `Save ${name}`,
+        text: (
+          <>
+            <p>{count(stops.length, 'job')} of others are stopped and queued again when it begins:</p>
+            <ul className="approvals">
+              {stops.map((j) => (
+                <li key={j.job}>
+                  {j.job} {j.job_name} ({j.project})
+                </li>
+              ))}
+            </ul>
+          </>
+        ),
+        act: 'Save',
+        risky: true,
+      });
+      if (yes === null) return;
+    }
+    const done = await send(() => put(false), was ? `${name} is changed` : `${name} is created`);
+    if (done) close();
+  };
+  const kind = form.maintenance ? 'maintenance window' : 'reservation';
+  return (
+    <div className="columns" ref={top}>
+      <Panel title={was ? `Edit ${was.name}` : `New ${kind}`} note={`times in ${wall(Date.now()).zone}`}>
+        <form
+          className="body fields"
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (checked?.state === 'ok' && !busy) void save();
+          }}
+        >
+          <Field label="Name" problem={at('name')}>
+            {(a) => (
+              <input
+                {...a}
+                value={form.name}
+                disabled={was !== null}
+                maxLength={128}
+                autoComplete="off"
+                onChange={(e) => change({ ...form, name: e.target.value })}
+              />
+            )}
+          </Field>
+          <Field label="For">
+            {(a) => (
+              <select
+                {...a}
+                value={form.maintenance ? 'maintenance' : 'projects'}
+                onChange={(e) => change({ ...form, maintenance: e.target.value === 'maintenance' })}
+              >
+                <option value="projects">projects</option>
+                <option value="maintenance">maintenance: nobody's work</option>
+              </select>
+            )}
+          </Field>
+          {!form.maintenance && <Projects form={form} change={change} problem={at('projects')} />}
+          <Over form={form} change={change} problem={at('over')} />
+          <Field label="Begins" problem={at('start')}>
+            {(a) => (
+              <input
+                {...a}
+                type="datetime-local"
+                value={form.start}
+                onChange={(e) => change({ ...form, start: e.target.value })}
+              />
+            )}
+          </Field>
+          <Field label="Length" problem={at('length')} hint="such as 90m, 4h or 1d12h">
+            {(a) => (
+              <input
+                {...a}
+                value={form.length}
+                onChange={(e) => change({ ...form, length: e.target.value })}
+              />
+            )}
+          </Field>
+          <Field label="Begins again after" problem={at('every')} hint="such as 24h; empty: once">
+            {(a) => (
+              <input {...a} value={form.every} onChange={(e) => change({ ...form, every: e.target.value })} />
+            )}
+          </Field>
+          <Field label="Work of others that still runs when it begins">
+            {(a) => (
+              <select
+                {...a}
+                value={form.overrun}
+                onChange={(e) =>
+                  change({ ...form, overrun: e.target.value === 'finish' ? 'finish' : 'stop' })
+                }
+              >
+                <option value="stop">is stopped and queued again</option>
+                <option value="finish">runs to its end</option>
+              </select>
+            )}
+          </Field>
+          {!form.maintenance && (
+            <label className="check whole">
+              <input
+                type="checkbox"
+                checked={form.lend}
+                onChange={(e) => change({ ...form, lend: e.target.checked })}
+              />{' '}
+              Spot work of others may use what stays idle in it
+            </label>
+          )}
+          <Field label="Reason" whole problem={at('reason')}>
+            {(a) => (
+              <input
+                {...a}
+                value={form.reason}
+                maxLength={1000}
+                onChange={(e) => change({ ...form, reason: e.target.value })}
+              />
+            )}
+          </Field>
+          <FormError error={refusal} fields={FIELDS} />
+          <div className="actions whole">
+            <button type="submit" className="main" disabled={busy || checked?.state !== 'ok'}>
+              Save
+            </button>
+            <button type="button" onClick={close}>
+              Cancel
+            </button>
+          </div>
+        </form>
+      </Panel>
+      <Panel title="Dry run" note="asked anew with every change; nothing is saved yet">
+        <DryRun checked={checked} missing={own?.text ?? null} />
+      </Panel>
+    </div>
+  );
+}
+
+function DryRun({ checked, missing }: { checked: Checked<Reservation> | null; missing: string | null }) {
+  if (!checked) return <p className="state">{missing ?? 'Nothing to ask yet.'}</p>;
+  if (checked.state === 'asking') return <p className="state">Asking…</p>;
+  if (checked.state === 'refused')
+    return <p className="state">It would be refused: what is wrong is said in the form.</p>;
+  return <ReservationPlan of={checked.answer} />;
+}

@@ -1,0 +1,221 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, once } from '../api/client';
+import { reservations } from '../queries';
+import { useRights } from '../rights';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Ago, count, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
+import { dayBegins } from '../ui/zone';
+import { DAY, HOUR, type Stretch, snap } from './calendar';
+import { Calendar, CalendarPanel, type Line } from './calendar-view';
+import { formOf, moved, newForm, type Reservation, type ReservationForm } from './reservation';
+import { ReservationEditor } from './reservation-form';
+import { some } from './reservation-plan';
+import { fieldMoment } from './spans';
+
+interface Draft {
+  form: ReservationForm;
+  /** The one that is changed; null for a new one. */
+  was: Reservation | null;
+}
+
+/** A line for each reservation. That of the draft stands as the form has it. */
+function linesOf(items: Reservation[], draft: Draft | null): Line[] {
+  const at = draft && fieldMoment(draft.form.start);
+  const line = (r: Reservation): Line => ({ ...r, id: r.name });
+  if (!draft || at === null) return items.map(line);
+  const { name, maintenance, length, every } = draft.form;
+  const own = {
+    name,
+    maintenance,
+    length,
+    every: every || null,
+    start: new Date(at).toISOString(),
+    draft: true,
+  };
+  const was = draft.was?.name;
+  // A name has no spaces: the new one stands for itself.
+  if (was === undefined) return [{ ...own, id: ' new' }, ...items.map(line)];
+  return items.map((r) => (r.name === was ? { ...own, id: was } : line(r)));
+}
+
+export function ReservationsPage() {
+  const query = useQuery(reservations());
+  const { project, operates } = useRights();
+  const [draft, setDraft] = useState<Draft | null>(null);
+  const [opened, setOpened] = useState(0);
+  const [{ from, days }, setSeen] = useState({ from: dayBegins(Date.now()), days: 14 });
+  const look = (at: number | null, n: number) =>
+    setSeen({ from: dayBegins(at === null ? Date.now() : at + DAY / 2), days: n });
+  const start = (next: Draft) => {
+    setOpened((n) => n + 1);
+    setDraft(next);
+  };
+  const soon = (): Stretch => {
+    const at = snap(Date.now() + 2 * HOUR, HOUR);
+    return { start: at, end: at + 4 * HOUR };
+  };
+  const edit = (items: Reservation[]) => ({
+    choose: (of: Stretch) => start({ form: newForm(of, draft?.form.maintenance), was: null }),
+    move: (line: Line, a: Stretch, b: Stretch) => {
+      if (line.draft && draft) return setDraft({ ...draft, form: moved(draft.form, a, b) });
+      const was = items.find((r) => r.name === line.name);
+      if (was) start({ was, form: moved(formOf(was), a, b) });
+    },
+    open: (line: Line) => {
+      const was = items.find((r) => r.name === line.name);
+      if (was && !line.draft) start({ was, form: formOf(was) });
+    },
+  });
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Reservations and maintenance windows</h1>
+        {operates && (
+          <div className="actions">
+            <button
+              type="button"
+              className="main"
+              onClick={() => start({ form: newForm(soon()), was: null })}
+            >
+              New reservation
+            </button>
+            <button type="button" onClick={() => start({ form: newForm(soon(), true), was: null })}>
+              New maintenance window
+            </button>
+          </div>
+        )}
+      </div>
+      <Loaded query={query}>
+        {(page) => (
+          <>
+            {(operates || page.items.length > 0) && (
+              <CalendarPanel from={from} days={days} look={look}>
+                {(seen) => (
+                  <Calendar
+                    lines={linesOf(page.items, draft)}
+                    seen={seen}
+                    edit={operates ? edit(page.items) : undefined}
+                  />
+                )}
+              </CalendarPanel>
+            )}
+            {draft && operates && (
+              <ReservationEditor
+                key={opened}
+                form={draft.form}
+                was={draft.was}
+                change={(form) => setDraft({ ...draft, form })}
+                close={() => setDraft(null)}
+              />
+            )}
+            {page.items.length === 0 ? (
+              <div className="panel">
+                <Empty title={project ? `Nothing is reserved for ${project}` : 'Nothing is reserved'}>
+                  <p>
+                    A reservation keeps nodes for projects at a time; a maintenance window keeps them empty:{' '}
+                    <code>
+                      muster reservation create NAME --gpus 64 --project PROJECT --start +2h --length 4h
+                    </code>
+                    .
+                  </p>
+                </Empty>
+              </div>
+            ) : (
+              <All items={page.items} edit={(r) => start({ was: r, form: formOf(r) })} />
+            )}
+          </>
+        )}
+      </Loaded>
+    </main>
+  );
+}
+
+function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => void }) {
+  const { operates } = useRights();
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const remove = async (r: Reservation) => {
+    const nodes = count(r.nodes.length, 'node');
+    const text = r.maintenance
+      ? `Work is placed on its ${nodes} again.`
+      : `Its ${nodes} are no longer reserved for ${r.projects.join(', ')}. Jobs that run there go on.`;
+    const yes = await ask({
+      title: `Delete ${r.name}`,
+      text: (
+        <>
+          <p>{text}</p>
+          <p className="dim">{some(r.nodes)}</p>
+        </>
+      ),
+      act: 'Delete',
+      risky: true,
+    });
+    if (yes === null) return;
+    const header = { ...once(), 'If-Match': String(r.version) };
+    void act(
+      () => api.DELETE('/v1/reservations/{name}', { params: { path: { name: r.name }, header } }),
+      `${r.name} is deleted`,
+    );
+  };
+  return (
+    <Panel title="All">
+      <Scroll label="Reservations">
+        <table className="cards">
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>State</th>
+              <th>Begins</th>
+              <th>Length</th>
+              <th>Every</th>
+              <th>Projects</th>
+              <th>Nodes</th>
+              <th>Reason</th>
+              {operates && <th>&nbsp;</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {items.map((r) => (
+              <tr key={r.name}>
+                <td>{r.name}</td>
+                <td>
+                  <State word={r.state} />
+                </td>
+                <td className="nowrap" data-l="begins">
+                  <Ago at={r.window?.start ?? r.start} />
+                </td>
+                <td data-l="length">{String(r.length)}</td>
+                <td data-l="every">{r.every ? String(r.every) : 'once'}</td>
+                <td data-l="projects">
+                  {r.maintenance ? <span className="dim">none: maintenance</span> : r.projects.join(', ')}
+                </td>
+                <td className="dim whole" data-l="nodes">
+                  {some(r.nodes, 4)}
+                </td>
+                <td className="whole">{r.reason}</td>
+                {operates && (
+                  <td className="whole row-actions">
+                    <button type="button" aria-label={`Edit ${r.name}`} onClick={() => edit(r)}>
+                      Edit
+                    </button>
+                    <button
+                      type="button"
+                      className="risky"
+                      aria-label={`Delete ${r.name}`}
+                      disabled={busy}
+                      onClick={() => void remove(r)}
+                    >
+                      Delete
+                    </button>
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}

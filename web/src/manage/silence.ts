@@ -1,0 +1,80 @@
+// The form of a silence: what it stands for, and which alerts it is about. No React here.
+import type { Schemas } from '../api/client';
+import { fieldMoment, spanMs } from './spans';
+
+export type Matcher = Schemas['Matcher'];
+
+export interface SilenceForm {
+  name: string;
+  kind: string;
+  entity: string;
+  under: string;
+  urgency: '' | 'page' | 'ticket';
+  owner: string;
+  project: string;
+  length: string;
+  /** Empty: now. */
+  start: string;
+  every: string;
+  why: string;
+}
+
+export const EMPTY: SilenceForm = {
+  name: '',
+  kind: '',
+  entity: '',
+  under: '',
+  urgency: '',
+  owner: '',
+  project: '',
+  length: '2h',
+  start: '',
+  every: '',
+  why: '',
+};
+
+/** Lengths that are offered; any other can be typed. */
+export const OFFERED: [string, string][] = [
+  ['30m', '30 minutes'],
+  ['2h', '2 hours'],
+  ['8h', '8 hours'],
+  ['1d', '1 day'],
+];
+
+/** `kind gpu-*, under rack:r7`, or that it is all of them. */
+export function matchWords(match: Partial<Matcher>): string {
+  const words = Object.entries(match).filter(([, v]) => v);
+  return words.map(([k, v]) => `${k} ${String(v)}`).join(', ') || 'all';
+}
+
+/** What the server would be asked for, or what keeps the form from asking. Field names are the server's. */
+export function silenceBody(
+  form: SilenceForm,
+): { body: Schemas['SetSilence'] } | { problem: { field: string; text: string } } {
+  const no = (field: string, text: string) => ({ problem: { field, text } });
+  const text = (v: string) => v.trim() || null;
+  if (!text(form.name)) return no('name', 'Give it a name.');
+  if (!spanMs(form.length)) return no('length', 'Write how long it lasts, such as 45m, 6h or 1h30m.');
+  if (text(form.every) && !spanMs(form.every))
+    return no('every', 'Write after how long it begins again, such as 24h, or nothing.');
+  const start = form.start === '' ? null : fieldMoment(form.start);
+  if (form.start !== '' && start === null) return no('start', 'Choose when it begins, or leave it empty.');
+  if (!text(form.why)) return no('why', 'Write why, for those who wonder about the silence.');
+  return {
+    body: {
+      match: {
+        kind: text(form.kind),
+        entity: text(form.entity),
+        under: text(form.under),
+        urgency: form.urgency || null,
+        owner: text(form.owner),
+        project: text(form.project),
+        topic: null,
+      },
+      length: form.length.trim(),
+      start: start === null ? null : new Date(start).toISOString(),
+      every: text(form.every),
+      why: form.why.trim(),
+    },
+  };
+}

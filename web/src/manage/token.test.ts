@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { EMPTY_TOKEN, soon, tokenBody } from './token';
+
+test('a token of the API has a role and a project, one for agents has uses', () => {
+  const form = { ...EMPTY_TOKEN, name: ' ci ', project: 'nlp', uses: '4' };
+  expect(tokenBody(form)).toEqual({
+    body: { name: 'ci', join: false, role: 'user', project: 'nlp', ttl: '90d' },
+  });
+  expect(tokenBody({ ...form, join: true, ttl: '' })).toEqual({
+    body: { name: 'ci', join: true, ttl: null, uses: 4 },
+  });
+});
+
+test('what is wrong is said at its field', () => {
+  const field = (more: object) => {
+    const got = tokenBody({ ...EMPTY_TOKEN, name: 'ci', ...more });
+    return 'problem' in got ? got.problem.field : null;
+  };
+  expect(field({})).toBeNull();
+  expect(field({ name: ' ' })).toBe('name');
+  expect(field({ ttl: 'long' })).toBe('ttl');
+  expect(field({ join: true, uses: '0' })).toBe('uses');
+  expect(field({ join: true, uses: '1.5' })).toBe('uses');
+});
+
+test('a token that expires within a week is known', () => {
+  const now = Date.parse('2030-01-31T00:00:00Z');
+  expect(soon('2030-02-06T00:00:00Z', now)).toBe(true);
+  expect(soon('2030-02-08T00:00:00Z', now)).toBe(false);
+  expect(soon(null, now)).toBe(false);
+});

@@ -1,0 +1,49 @@
+// The form of a new token. No React here.
+import type { Schemas } from '../api/client';
+import { spanMs } from './spans';
+
+export const ROLES = ['viewer', 'user', 'operator', 'admin'] as const;
+
+export interface TokenForm {
+  name: string;
+  join: boolean;
+  role: string;
+  project: string;
+  ttl: string;
+  uses: string;
+}
+
+/** It expires unless somebody says otherwise. */
+export const EMPTY_TOKEN: TokenForm = {
+  name: '',
+  join: false,
+  role: 'user',
+  project: '',
+  ttl: '90d',
+  uses: '',
+};
+
+export function tokenBody(
+  form: TokenForm,
+): { body: Schemas['CreateToken'] } | { problem: { field: string; text: string } } {
+  const no = (field: string, text: string) => ({ problem: { field, text } });
+  const name = form.name.trim();
+  if (name === '') return no('name', 'Give it a name.');
+  const ttl = form.ttl.trim() || null;
+  if (ttl && !spanMs(ttl)) return no('ttl', 'Write how long it works, such as 90d or 12h, or nothing.');
+  if (form.join) {
+    const uses = form.uses.trim() === '' ? null : Number(form.uses);
+    if (uses !== null && (!Number.isInteger(uses) || uses < 1))
+      return no('uses', 'Write how many nodes, at least 1, or nothing.');
+    return { body: { name, join: true, ttl, uses } };
+  }
+  const role = ROLES.find((r) => r === form.role) ?? 'user';
+  return { body: { name, join: false, role, project: form.project || null, ttl } };
+}
+
+const WEEK = 7 * 86_400_000;
+
+/** Does it stop working within a week? */
+export function soon(expires: string | null | undefined, now: number): boolean {
+  return !!expires && Date.parse(expires) - now < WEEK;
+}
