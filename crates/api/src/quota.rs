@@ -115,7 +115,7 @@ pub struct AccountRow {
     pub user: Option<String>,
     /// The node of the tree it hangs on.
     pub quota: Option<String>,
-    /// GPUs held now.
+    /// GPUs allocated now.
     pub used_milli: u64,
     /// Jobs that hold resources.
     pub running: u32,

@@ -55,7 +55,7 @@ pub(crate) async fn policy(State(app): State<App>, Reader(caller): Reader) -> Re
 
 /// Set the site's scheduling policy: the whole of it. What is left out gets its default.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/policy", tag = "scheduling", request_body = SetPolicy,
-    responses((status = 200, description = "As it stands now.", body = Policy))))]
+    responses((status = 200, description = "As it is now.", body = Policy))))]
 pub(crate) async fn set_policy(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
@@ -184,7 +184,7 @@ pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Re
 
 /// Set the tree of quotas: the whole of it.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/quotas", tag = "scheduling", request_body = SetQuotas,
-    responses((status = 200, description = "As it stands now.", body = Quotas))))]
+    responses((status = 200, description = "As it is now.", body = Quotas))))]
 pub(crate) async fn set_quotas(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,

@@ -146,10 +146,10 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
     }
 }
 
-/// Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+/// Metrics for Prometheus. With a token that is bound to no project they include those by project,
 /// too.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
-    responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
+    responses((status = 200, description = "Metrics in the text format.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: HeaderMap) -> Reply {
     match &who.0 {
         _ if app.config().open_metrics => {}

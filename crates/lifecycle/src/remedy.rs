@@ -12,7 +12,7 @@ pub struct View<'a> {
     pub action: Action,
     /// Who decides on it.
     pub mode: Mode,
-    /// Where it stands.
+    /// Its current step.
     pub step: RemedyStep,
     /// To be noticed after this.
     pub until: Option<Time>,

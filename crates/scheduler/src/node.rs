@@ -68,7 +68,7 @@ impl Block {
 pub struct NodeFacts {
     /// Its name, unique in the site.
     pub name: NodeName,
-    /// Where it stands.
+    /// Where it is.
     pub location: Location,
     /// SKU of its GPUs, or `cpu`.
     pub sku: String,
