@@ -233,7 +233,7 @@ await check('reports of the twin are read in the browser, compared, and others r
   await input.setInputFiles(file('bad.json', Buffer.from('{}')));
   await p.getByRole('alert').filter({ hasText: 'log_digest' }).waitFor();
   await input.setInputFiles(file('one.json', report({})));
-  await p.getByRole('heading', { name: 'Figures' }).waitFor();
+  await p.getByRole('heading', { name: 'Results' }).waitFor();
   await input.setInputFiles(file('two.json', report({ goodput: 0.99, log_digest: 'b2' })));
   await p.getByText('+10.0 %, better').waitFor();
 });

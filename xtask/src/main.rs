@@ -22,7 +22,7 @@ enum Chore {
     Guard(guard::Options),
     /// Run the long version of a test.
     Soak(soak::Options),
-    /// Run one benchmark beside its peers.
+    /// Run one benchmark and its peers.
     Bench(bench::Options),
     /// Write the console's description of the API and its types anew, or check and test the console.
     Web(web::Options),

@@ -37,7 +37,7 @@ impl From<PastError> for Failure {
             }
             PastError::Before => Failure::bad(e.to_string()).field("at"),
             PastError::Broken => {
-                tracing::error!("the log does not add up when it is lived again");
+                tracing::error!("the log does not add up when it is replayed");
                 Failure::internal()
             }
         }

@@ -1,4 +1,4 @@
-//! Faults that nodes told of.
+//! Faults that nodes reported.
 
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};

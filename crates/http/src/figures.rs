@@ -246,19 +246,19 @@ fn shown(v: f64) -> String {
 
 fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let t = metering.telling();
-    let help = "Nodes that tell of their GPUs, and that did and do not any more.";
+    let help = "Nodes that report their GPUs, and that did and do not any more.";
     let mut m = out.gauge("muster_telemetry_nodes", help);
     for (state, n) in [("fresh", t.nodes), ("silent", t.silent)] {
         m.put(&[("state", state)], n);
     }
     let oldest = super::metrics::seconds(t.oldest.0 * 1000);
-    let help = "Age of the oldest of what fresh nodes told.";
+    let help = "Age of the oldest of what fresh nodes reported.";
     out.gauge("muster_telemetry_oldest_seconds", help).set(oldest);
     let busy = t.seen.busy().map_or(f64::NAN, gpus);
-    let help = "How busy GPUs are, as they tell (0 to 1).";
+    let help = "How busy GPUs are, as they report (0 to 1).";
     out.gauge("muster_gpu_utilisation", help).set(shown(busy));
     let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
-    out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they tell.").set(drew);
+    out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they report.").set(drew);
 }
 
 fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {

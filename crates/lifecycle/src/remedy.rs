@@ -48,7 +48,7 @@ pub enum Next {
     Wait,
     /// It waits for this; to be written down when it is new.
     Hold(String),
-    /// The node, or the GPU, takes no new work and what runs leaves.
+    /// The node, or the GPU, gets no new work and what runs leaves.
     Take,
     /// Nothing runs there: an operator is asked.
     Ask,

@@ -194,7 +194,7 @@ pub enum Command {
     },
     /// No new work for a node.
     Cordon {
-        /// The node that takes no new work.
+        /// The node that gets no new work.
         node: NodeName,
         /// Why, for people.
         reason: String,

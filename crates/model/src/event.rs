@@ -239,7 +239,7 @@ pub enum Event {
     },
     /// No new work for a node.
     NodeCordoned {
-        /// The node that takes no new work.
+        /// The node that gets no new work.
         node: NodeName,
         /// Why, for people.
         reason: String,

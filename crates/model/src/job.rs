@@ -329,7 +329,7 @@ impl fmt::Display for StopReason {
             StopReason::Resized { nodes } => write!(f, "resized to {nodes} nodes"),
             StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
-            StopReason::Idle { idle } => write!(f, "held GPUs and did nothing for {idle}"),
+            StopReason::Idle { idle } => write!(f, "had GPUs allocated and did nothing for {idle}"),
             StopReason::Sick { node, mode, finding } => {
                 write!(f, "node {node} is unhealthy: {mode} (finding {finding})")
             }

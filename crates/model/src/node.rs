@@ -265,7 +265,7 @@ pub enum Stage {
     Draining,
     /// Drained: holds no work.
     Drained,
-    /// Something was found there: it takes no new work until that is settled.
+    /// Something was found there: it gets no new work until that is settled.
     Suspect,
     /// Taken out of service by a finding; waits for what is to be done.
     Quarantined,

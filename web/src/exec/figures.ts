@@ -37,7 +37,7 @@ export function waterfall(f: Figures): Step[] {
     steps.push({ key, word, size: taken, from: left, sum: false });
   };
   off('out', 'out of service', all - service);
-  off('free', 'in service, held by nobody', service - f.allocated_gpu_seconds);
+  off('free', 'in service, unallocated', service - f.allocated_gpu_seconds);
   for (const [key, word] of LOSSES) {
     const waited = key === 'restarting' ? f.restarting_waiting_gpu_seconds : 0;
     off(key, word, f.gpu_seconds[key] - waited);

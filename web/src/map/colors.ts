@@ -37,7 +37,7 @@ export const CLASS_WORDS: Record<Class, string> = {
   held: 'held, healthy',
   free: 'free, healthy',
   avoided: 'spare, or avoided by new work',
-  away: 'takes no new work',
+  away: 'gets no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
   out: 'out of service or critical',
@@ -307,7 +307,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     }
     const blanks = [
       { label: 'out of service', color: STATE[theme].unknown, count: broken },
-      { label: mode === 'hazard' ? 'not raised' : 'not told', color: STATE[theme].unknown, count: unknown },
+      { label: mode === 'hazard' ? 'not raised' : 'no data', color: STATE[theme].unknown, count: unknown },
     ];
     return {
       paint(out) {
@@ -351,7 +351,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
   const rest = counts.get(none);
   if (rest)
     legend.push({
-      label: mode === 'version' ? 'not told' : 'held by nobody',
+      label: mode === 'version' ? 'no data' : 'unallocated',
       color: STATE[theme].free,
       count: rest,
     });

@@ -6,8 +6,8 @@ import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 
 /** Thousandths as people say them. */
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
-const ENTITLED = 'its shares / the shares of all beside it';
-const RECEIVED = 'its GPU-hours that count / those of all beside it';
+const ENTITLED = 'its shares / the shares of all its siblings';
+const RECEIVED = 'its GPU-hours that count / those of all its siblings';
 const COUNTED = 'all GPU-hours it ever held, the older the less they count';
 /** What others received is not shown to those who see one project. */
 const percent = (milli: number | null | undefined) =>
