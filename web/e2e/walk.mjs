@@ -353,12 +353,12 @@ await check('a node is drained and taken back by its buttons', async () => {
 await check('the slider shows the map as it was before the fault, and goes back to now', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
-  await p.locator('.legend li', { hasText: 'held, healthy' }).waitFor();
+  await p.locator('.legend li', { hasText: 'allocated, healthy' }).waitFor();
   // A moment at which the job ran and nothing was wrong.
   const at = new Date(Date.parse(placed.started_at) + 200).toISOString();
   await p.goto(`${base}/?at=${at}`);
   await p.getByText('as the log has it').waitFor();
-  await p.locator('.legend li', { hasText: '24 held' }).waitFor();
+  await p.locator('.legend li', { hasText: '24 allocated' }).waitFor();
   must(
     (await p.locator('.legend li', { hasText: 'unreachable' }).count()) === 0,
     'the fault is seen before it happened',

@@ -112,7 +112,7 @@ pub struct FleetFigures {
     pub out_of_service_gpu_seconds: Option<BTreeMap<String, f64>>,
     /// All there were.
     pub inventory_gpu_seconds: Option<f64>,
-    /// Held of those in service (0 to 1).
+    /// Allocated of those in service (0 to 1).
     pub allocation: Option<f64>,
     /// In service of all there were (0 to 1).
     pub availability: Option<f64>,

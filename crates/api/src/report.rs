@@ -159,7 +159,7 @@ pub struct AttemptReport {
     pub from: Timestamp,
     /// When it ended, or now.
     pub until: Timestamp,
-    /// GPUs it held or waits for.
+    /// GPUs that it was allocated or waits for.
     pub gpus: f64,
     /// Where its time went.
     pub time_ms: TimeParts,

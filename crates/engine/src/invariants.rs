@@ -38,7 +38,7 @@ pub struct Invariant {
 
 /// Everything that must hold after every record.
 pub const INVARIANTS: &[Invariant] = &[
-    cheap("gpu_held_once", "no GPU or slice of one is held twice", gpu_held_once),
+    cheap("gpu_held_once", "no GPU or slice of one is allocated twice", gpu_held_once),
     cheap("gang_whole", "an attempt has all that its job asks for, on known nodes", gang_whole),
     cheap("none_on_retired", "nothing runs on a retired node", none_on_retired),
     cheap("promise_on_nodes", "reserved starts rest on nodes that exist", promise_on_nodes),

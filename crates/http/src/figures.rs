@@ -202,7 +202,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
     for (name, help, v) in [
         (
             "muster_goodput_1d",
-            "Productive of all GPU time that was held in 24 h.",
+            "Productive of all GPU time that was allocated in 24 h.",
             ratio(w.goodput()),
         ),
         (
@@ -210,7 +210,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
             "Productive of all GPU time of 24 h, waiting included.",
             ratio(w.ettr()),
         ),
-        ("muster_allocation_1d", "Held of all GPU time in service in 24 h.", of(held, serving)),
+        ("muster_allocation_1d", "Allocated of all GPU time in service in 24 h.", of(held, serving)),
         (
             "muster_availability_1d",
             "In service of all GPU time there was in 24 h.",

@@ -2236,7 +2236,7 @@ export interface components {
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
              * Format: double
-             * @description GPUs it held or waits for.
+             * @description GPUs that it was allocated or waits for.
              */
             gpus: number;
             /** @description Its lost work is an estimate. */
@@ -3516,7 +3516,7 @@ export interface components {
             allocated_gpu_seconds: number;
             /**
              * Format: double
-             * @description Held of those in service (0 to 1).
+             * @description Allocated of those in service (0 to 1).
              */
             allocation?: number | null;
             /**
@@ -5020,7 +5020,7 @@ export interface components {
             tier?: components["schemas"]["Tier"] | null;
             /**
              * Format: int64
-             * @description Held now.
+             * @description Allocated now.
              */
             used_milli: number;
         };

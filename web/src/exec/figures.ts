@@ -20,7 +20,7 @@ const LOSSES: [keyof Figures['gpu_seconds'], string][] = [
   ['restarting', 'restarting'],
   ['checkpointing', 'checkpoints'],
   ['lost', 'lost work'],
-  ['idle', 'held, nothing done'],
+  ['idle', 'allocated, nothing done'],
 ];
 
 /** From all GPUs there were to work that counts. Nothing where the fleet itself is not known. */

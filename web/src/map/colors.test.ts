@@ -71,9 +71,9 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(counts(avoided)).toMatchObject({
     'free, healthy': 0,
     'spare, or avoided by new work': 1,
-    'held, healthy': 2,
+    'allocated, healthy': 2,
   });
-  expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'held, healthy': 2 });
+  expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'allocated, healthy': 2 });
 });
 
 test('held and free are counted by one rule, whatever colour a GPU has', () => {

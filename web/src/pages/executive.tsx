@@ -466,7 +466,7 @@ function Projects({ r }: { r: Report }) {
     <Panel title="Projects" note={`most GPU-hours first; ${spanned(known(r).log)}`}>
       {r.projects.length === 0 ? (
         <Empty
-          title={r.project ? `${r.project} held no GPUs in this time` : 'No GPUs were allocated in this time'}
+          title={r.project ? `${r.project} had no GPUs in this time` : 'No GPUs were allocated in this time'}
         />
       ) : (
         <Scroll label="Projects">

@@ -8,7 +8,7 @@ import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
 const ENTITLED = 'its shares / the shares of all its siblings';
 const RECEIVED = 'its GPU-hours that count / those of all its siblings';
-const COUNTED = 'all GPU-hours it ever held, the older the less they count';
+const COUNTED = 'all GPU-hours it ever used, the older the less they count';
 /** What others received is not shown to those who see one project. */
 const percent = (milli: number | null | undefined) =>
   milli === null || milli === undefined ? '–' : `${(milli / 10).toFixed(1)} %`;
