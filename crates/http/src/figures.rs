@@ -210,7 +210,11 @@ fn lately(g: &Gauges, out: &mut Registry) {
             "Productive of all GPU time of 24 h, waiting included.",
             ratio(w.ettr()),
         ),
-        ("muster_allocation_1d", "Allocated of all GPU time in service in 24 h.", of(held, serving)),
+        (
+            "muster_allocation_1d",
+            "Allocated of all GPU time in service in 24 h.",
+            of(held, serving),
+        ),
         (
             "muster_availability_1d",
             "In service of all GPU time there was in 24 h.",

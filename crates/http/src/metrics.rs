@@ -264,7 +264,7 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     out.histogram("muster_watch_look_seconds", help).times(&[], &h.look);
     for (name, help, n) in [
         ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
-        ("muster_watch_dropped_total", "Those that found no free capacity.", h.dropped),
+        ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
         ("muster_watch_findings_told_total", "Findings reported to the log.", h.told),
         (
             "muster_watch_findings_lost_total",

@@ -124,6 +124,6 @@ pub struct HealthStats {
     pub failures: u64,
     /// Rows, steps and signs of life taken in.
     pub taken: u64,
-    /// Those that found no free capacity.
+    /// Those that found no space.
     pub dropped: u64,
 }
