@@ -114,7 +114,7 @@ impl Walk<'_> {
                 }
                 What::Str => {
                     let of = i.checked_sub(2).map(|i| tokens[i].text.as_str());
-                    if !of.is_some_and(|name| DEBUG.contains(&name)) {
+                    if of.is_none_or(|name| !DEBUG.contains(&name)) {
                         self.out.push(Piece::text(token.line, token.text.clone()));
                     }
                 }
@@ -212,7 +212,7 @@ impl Walk<'_> {
         while self.tokens.get(i).is_some_and(|t| !t.is('{') && !t.is(';') && !t.is('(')) {
             i += 1;
         }
-        if !self.tokens.get(i).is_some_and(|t| t.is('{')) || !(help || names) {
+        if self.tokens.get(i).is_none_or(|t| !t.is('{')) || !(help || names) {
             return i;
         }
         let end = self.end_of_group(i);
