@@ -22,7 +22,7 @@ state = {"step": 0, "x": 9.0}
 
 
 def save():
-    """Writes a checkpoint beside its place and moves it there: it is whole or absent."""
+    """Writes a checkpoint to a temporary file and moves it into place: it is whole or absent."""
     directory = muster.checkpoint_dir("checkpoints")
     if muster.rank() != 0:
         return

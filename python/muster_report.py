@@ -1,4 +1,4 @@
-"""A training job's voice under Muster. No dependencies; harmless anywhere else.
+"""Progress reporting of a training job under Muster. No dependencies; harmless anywhere else.
 
     import muster_report as muster
 
@@ -7,7 +7,7 @@
     for step in ...:
         muster.step(step, t=seconds, loss=loss, stages={"read": 0.02, "compute": 0.36})
         muster.check()                        # at a safe point: answers a pending request
-        with muster.checkpoint(step, path):   # tells started, then done or failed
+        with muster.checkpoint(step, path):   # reports started, then done or failed
             save(path)
 
 Every function does nothing when MUSTER_REPORT is not set, and none of them raises because of
@@ -71,7 +71,7 @@ def _number(value):
 
 
 def step(number, t=None, loss=None, stages=None):
-    """Tells progress: the step, the seconds it took, the loss, seconds by stage."""
+    """Reports progress: the step, the seconds it took, the loss, seconds by stage."""
     stages = {str(k): float(v) for k, v in stages.items()} if stages else None
     _write(_given(step=int(number), t=_number(t), loss=_number(loss), stages=stages))
 
@@ -100,7 +100,7 @@ def checkpoint_failed(step=None, path=None):
 
 @contextlib.contextmanager
 def checkpoint(step=None, path=None):
-    """Tells that a checkpoint is written, and how that ended."""
+    """Reports that a checkpoint is written, and how that ended."""
     checkpoint_started(step, path)
     begun = time.monotonic()
     try:

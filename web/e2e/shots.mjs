@@ -73,7 +73,7 @@ async function load(p) {
   const files = reports();
   if (files.length === 0) return;
   await p.locator('input[type="file"]').setInputFiles(files);
-  await p.getByRole('heading', { name: 'Figures' }).waitFor();
+  await p.getByRole('heading', { name: 'Results' }).waitFor();
 }
 
 let made = null;

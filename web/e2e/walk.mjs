@@ -234,7 +234,7 @@ await check('reports of the twin are read in the browser, compared, and others r
   await input.setInputFiles(file('bad.json', Buffer.from('{}')));
   await p.getByRole('alert').filter({ hasText: 'log_digest' }).waitFor();
   await input.setInputFiles(file('one.json', report({})));
-  await p.getByRole('heading', { name: 'Figures' }).waitFor();
+  await p.getByRole('heading', { name: 'Results' }).waitFor();
   await input.setInputFiles(file('two.json', report({ goodput: 0.99, log_digest: 'b2' })));
   await p.getByText('+10.0 %, better').waitFor();
 });
@@ -354,12 +354,12 @@ await check('a node is drained and taken back by its buttons', async () => {
 await check('the slider shows the map as it was before the fault, and goes back to now', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
-  await p.locator('.legend li', { hasText: 'held, healthy' }).waitFor();
+  await p.locator('.legend li', { hasText: 'allocated, healthy' }).waitFor();
   // A moment at which the job ran and nothing was wrong.
   const at = new Date(Date.parse(placed.started_at) + 200).toISOString();
   await p.goto(`${base}/?at=${at}`);
   await p.getByText('as the log has it').waitFor();
-  await p.locator('.legend li', { hasText: '24 held' }).waitFor();
+  await p.locator('.legend li', { hasText: '24 allocated' }).waitFor();
   must(
     (await p.locator('.legend li', { hasText: 'unreachable' }).count()) === 0,
     'the fault is seen before it happened',

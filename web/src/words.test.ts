@@ -7,7 +7,7 @@ const node = (more: object) =>
 test('who uncordons a node reads what is still in the way', () => {
   expect(servesWords(node({}))).toBe('n1 takes work again');
   expect(servesWords(node({ stage: 'quarantined' }))).toBe(
-    'n1 is no longer cordoned; it is still quarantined and takes no work',
+    'n1 is no longer cordoned; it is still quarantined and gets no work',
   );
   expect(servesWords(node({ stage: 'quarantined', qualifying: { level: 'quick' } }))).toContain(
     'still being tested',

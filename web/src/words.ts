@@ -26,7 +26,7 @@ export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_
     return {
       word: 'ready, no new work',
       why: n.no_new_work,
-      line: `Takes no new work: ${n.no_new_work}`,
+      line: `No new work: ${n.no_new_work}`,
     };
   return { word: n.state };
 }
@@ -36,7 +36,7 @@ type Staged = Pick<Schemas['Node'], 'name' | 'stage' | 'qualifying'>;
 /** What is said once a node is uncordoned or undrained: that it takes work again, or what is still in the way. */
 export function servesWords(n: Staged, end = 'no longer cordoned'): string {
   const still = n.qualifying ? 'being tested' : n.stage === 'ready' ? null : n.stage;
-  return still ? `${n.name} is ${end}; it is still ${still} and takes no work` : `${n.name} takes work again`;
+  return still ? `${n.name} is ${end}; it is still ${still} and gets no work` : `${n.name} takes work again`;
 }
 
 /** May a node be drained? The server refuses what is out of service already. */
@@ -47,7 +47,7 @@ export function drainable(n: Pick<Staged, 'stage'>): boolean {
 /** What a promised start rests on. A job does not tell whether somebody is being stopped for it. */
 export const PROMISE_WORDS: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',
-  preemption: 'room is being made for it',
+  preemption: 'capacity is being freed for it',
   swap: 'nodes that failed are being replaced',
   resize: 'it is being resized',
   move: 'it is being moved',

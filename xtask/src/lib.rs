@@ -19,6 +19,7 @@ pub mod soak;
 pub mod suite;
 mod tee;
 pub mod web;
+pub mod words;
 
 use std::path::PathBuf;
 

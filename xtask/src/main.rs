@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{bench, guard, layers, proc, soak, suite, web};
+use xtask::{bench, guard, layers, proc, soak, suite, web, words};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -22,12 +22,14 @@ enum Chore {
     Guard(guard::Options),
     /// Run the long version of a test.
     Soak(soak::Options),
-    /// Run one benchmark beside its peers.
+    /// Run one benchmark and its peers.
     Bench(bench::Options),
     /// Write the console's description of the API and its types anew, or check and test the console.
     Web(web::Options),
     /// Take pictures of the console's pages.
     Shots(web::Shots),
+    /// Find banned words in everything that people read, or list it.
+    Words(words::Options),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Bench(options) => bench::run(&options),
         Chore::Web(options) => web::run(&options),
         Chore::Shots(options) => web::shots(&options),
+        Chore::Words(options) => words::run(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -7,7 +7,7 @@ use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Something that somebody has to be told of: one cause, however many things suffer from it.
+/// Something that people are notified of: one cause, however many things suffer from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alert {
@@ -33,7 +33,7 @@ pub struct Alert {
     pub members: Vec<String>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were hit by it and have not ended.
+    /// Jobs that run on what is affected, or were interrupted by it and have not ended.
     pub jobs: u64,
     /// GPUs that those jobs have.
     pub gpus: u64,
@@ -53,23 +53,23 @@ pub struct Alert {
     pub changed_at: Timestamp,
     /// The silence that keeps it quiet.
     pub silenced: Option<String>,
-    /// How often it was passed on because nobody looked after it.
+    /// How often it was escalated because nobody acknowledged it.
     pub level: u32,
-    /// Who looks after it.
+    /// Who acknowledged it.
     pub acknowledged: Option<Acknowledged>,
     /// When it was over.
     pub resolved_at: Option<Timestamp>,
     /// It became a part of another alert, of this group.
     pub merged_into: Option<String>,
-    /// Who was told of it.
+    /// Notifications that were sent.
     pub told: Vec<ToldReceiver>,
 }
 
-/// Who looks after an alert.
+/// Who acknowledged an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
-    /// The user who looks after it.
+    /// The user who acknowledged it.
     pub by: String,
     /// When they said so.
     pub at: Timestamp,
@@ -77,7 +77,7 @@ pub struct Acknowledged {
     pub note: String,
 }
 
-/// What a receiver was last told of an alert.
+/// What was last sent to a receiver about an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToldReceiver {
@@ -145,12 +145,12 @@ pub struct AlertList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AcknowledgeRequest {
-    /// What whoever looks after it says.
+    /// What the user who acknowledged it says.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub note: String,
 }
 
-/// A time in which some alerts are not told.
+/// A time in which some alerts send no notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Silence {
@@ -162,7 +162,7 @@ pub struct Silence {
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
-    /// The alerts that it keeps quiet.
+    /// The alerts that it silences.
     #[serde(rename = "match")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
@@ -180,7 +180,7 @@ pub struct Silence {
     pub by: String,
     /// Why, for people.
     pub why: String,
-    /// Open alerts that it keeps quiet now.
+    /// Open alerts that it silences now.
     pub silences: u64,
 }
 
@@ -262,7 +262,7 @@ impl SetSilence {
     }
 }
 
-/// Who is told of what: `GET /v1/routing`.
+/// Who is notified of what: `GET /v1/routing`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // The model's own document is called `Routing` in the description.
@@ -293,7 +293,7 @@ pub struct SetRouting {
     pub version: Option<i64>,
 }
 
-/// Somebody who is told, and what waits for them.
+/// A receiver of notifications, and what waits for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = ReceiverState))]
@@ -308,9 +308,9 @@ pub struct Receiver {
     pub state: String,
     /// `alertmanager`, `webhook`, `slack` or `smtp`.
     pub by: String,
-    /// It is told when an alert is over, too.
+    /// It is notified when an alert is over, too.
     pub resolved: bool,
-    /// Alerts that it has to be told of.
+    /// Alerts that wait to be sent to it.
     pub waiting: u64,
     /// Since when the oldest waits.
     pub oldest: Option<Timestamp>,

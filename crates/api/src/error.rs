@@ -20,10 +20,10 @@ pub struct ErrorInfo {
     pub code: String,
     /// What is wrong, for people.
     pub message: String,
-    /// The field at fault.
+    /// The field that is wrong.
     #[serde(default)]
     pub field: Option<String>,
-    /// How to mend it.
+    /// How to fix it.
     #[serde(default)]
     pub hint: Option<String>,
 }

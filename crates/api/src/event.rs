@@ -15,13 +15,13 @@ pub struct Event {
     pub at: Timestamp,
     /// What: `job_submitted`, `job_placed`, `node_lost`, …
     pub kind: String,
-    /// Whether the world told us (`input`) or we chose (`decision`).
+    /// Whether it was reported (`input`) or Muster chose it (`decision`).
     pub origin: EventOrigin,
     /// Project it belongs to.
     pub project: Option<String>,
     /// Who caused it.
     pub actor: String,
-    /// The particulars, in the log's own shape (times in milliseconds since 1970).
+    /// The details, in the log's own shape (times in milliseconds since 1970).
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub data: serde_json::Value,
 }

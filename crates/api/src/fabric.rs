@@ -38,7 +38,7 @@ pub struct FabricRequest {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
     /// All nodes of a cluster at once, each sending to the next as in a collective; a group that is
-    /// slow is halved until it is known who is to blame.
+    /// slow is halved until it is known which node or link is slow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub group: bool,
 }
@@ -89,11 +89,11 @@ pub struct FabricPair {
     pub mbps: Option<f64>,
     /// What it is held to: the greater of the two below.
     pub baseline_mbps: Option<f64>,
-    /// The middle of its own past.
+    /// The median of its own past.
     pub past_mbps: Option<f64>,
-    /// The middle of its peers.
+    /// The median of its peers.
     pub peers_mbps: Option<f64>,
-    /// Microseconds there and back, the middle of many.
+    /// Microseconds there and back, the median of many.
     pub rtt_us: Option<u64>,
     /// Of a hundred, the worst but one.
     pub rtt_p99_us: Option<u64>,
@@ -101,7 +101,7 @@ pub struct FabricPair {
     pub resent: Option<u64>,
     /// Of a thousand parts of the time, how many its machines were held up by something else.
     pub held: Option<u16>,
-    /// How often it was measured; the best figure is told.
+    /// How often it was measured; the best number is reported.
     pub times: u32,
     /// What came of it.
     pub verdict: FabricVerdict,
@@ -130,7 +130,7 @@ pub enum FabricStanding {
 pub struct FabricNode {
     /// Its name, unique in the site.
     pub name: String,
-    /// How it stands.
+    /// Its status.
     pub standing: FabricStanding,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -172,7 +172,7 @@ pub struct FabricTest {
     /// Whether all nodes were tested at once.
     #[serde(default)]
     pub group: bool,
-    /// Groups that were slow as a whole though each half was well: what lies between is at fault.
+    /// Groups that were slow as a whole though each half was well: attributed to what lies between.
     #[serde(default)]
     pub together: Vec<Vec<String>>,
     /// Why it could not be done.

@@ -31,9 +31,9 @@ pub struct Finding {
     pub node: Option<String>,
     /// The GPU, if it is about one.
     pub gpu: Option<u32>,
-    /// The job it is about or that it hit: its plain number.
+    /// The job it is about or that it interrupted: its plain number.
     pub job: Option<u64>,
-    /// The attempt that was hit or is to blame, as `JOB.ATTEMPT`.
+    /// The attempt that was interrupted or that it is attributed to, as `JOB.ATTEMPT`.
     pub attempt: Option<String>,
     /// The global rank within that attempt, where one is meant.
     pub rank: Option<u32>,
@@ -55,7 +55,7 @@ pub struct Finding {
     pub opened_at: Timestamp,
     /// The incident it is part of.
     pub incident: Option<String>,
-    /// The remedy that was chosen for it.
+    /// The remediation that was chosen for it.
     pub remedy: Option<String>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
@@ -268,7 +268,7 @@ pub struct Breaker {
     /// What it protects work from, as `kind:name`.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub entity: Entity,
-    /// Where it stands.
+    /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BreakerState))]
     pub state: BreakerState,
     /// When it entered this state.
@@ -282,7 +282,7 @@ pub struct Breaker {
     pub back_off: Span,
     /// How often it opened since it last stayed closed for a day.
     pub trips: u32,
-    /// An operator's word holds it where it is: who.
+    /// Who forced it into its state; null when nobody did.
     pub pinned: Option<String>,
     /// The incident or finding that opened it.
     pub because_of: Option<String>,
@@ -374,7 +374,7 @@ pub struct FailureMode {
     pub code: String,
     /// In a few words.
     pub title: String,
-    /// What is at fault.
+    /// The component it is attributed to.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// How bad it usually is.

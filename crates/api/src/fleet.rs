@@ -51,7 +51,7 @@ pub struct FleetReport {
     pub to: Timestamp,
     /// What was before this is not known: the site began, or its older log is archived.
     pub since: Timestamp,
-    /// What GPUs told of themselves is known from here on; null when they never did.
+    /// What GPUs reported is known from here on; null when they never did.
     pub telemetry_since: Option<Timestamp>,
     /// The log was read to its end. False for a while after a server's start on a long log.
     pub complete: bool,
@@ -84,9 +84,9 @@ pub struct FleetRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetProject {
-    /// Its name; `(others)` for those that are not told apart.
+    /// Its name; `(others)` for those that are counted together.
     pub name: String,
-    /// Its figures. Those of the fleet itself are null.
+    /// Its numbers. Those of the fleet itself are null.
     #[serde(flatten)]
     pub figures: FleetFigures,
 }
@@ -112,7 +112,7 @@ pub struct FleetFigures {
     pub out_of_service_gpu_seconds: Option<BTreeMap<String, f64>>,
     /// All there were.
     pub inventory_gpu_seconds: Option<f64>,
-    /// Held of those in service (0 to 1).
+    /// Allocated of those in service (0 to 1).
     pub allocation: Option<f64>,
     /// In service of all there were (0 to 1).
     pub availability: Option<f64>,
@@ -128,9 +128,9 @@ pub struct FleetFigures {
     pub mtbi_ms: Option<u64>,
     /// Mean time from a failure until the work went on, in milliseconds.
     pub recover_ms: Option<u64>,
-    /// How busy GPUs were, as they told (0 to 1).
+    /// How busy GPUs were, as they reported (0 to 1).
     pub utilisation: Option<f64>,
-    /// What all GPUs drew together, in watts, as they told.
+    /// What all GPUs drew together, in watts, as they reported.
     pub power_watts: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ use muster_model::qualification::{Check, Level, Outcome};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// A fault that a node told of.
+/// A fault that a node reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Fault {
@@ -19,7 +19,7 @@ pub struct Fault {
     pub seen_at: Timestamp,
     /// `xid-79`, `oom`, …: stable.
     pub code: String,
-    /// What is at fault.
+    /// The component it is attributed to.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// What it asks for.
@@ -28,13 +28,13 @@ pub struct Fault {
     /// Where it was read.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultSource))]
     pub source: FaultSource,
-    /// How often, since it was told before.
+    /// How often, since it was reported before.
     pub count: u64,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
-    /// The attempt it hit, as `JOB.ATTEMPT`.
+    /// The attempt it interrupted, as `JOB.ATTEMPT`.
     pub attempt: Option<String>,
-    /// The rank it hit.
+    /// The rank it interrupted.
     pub rank: Option<u32>,
     /// The process, where one is named.
     pub pid: Option<i32>,
@@ -103,9 +103,9 @@ pub struct Qualifying {
     pub level: Level,
     /// When it was asked for.
     pub asked_at: Timestamp,
-    /// It has failed when nothing was heard of it by then.
+    /// It has failed when nothing was reported about it by then.
     pub until: Timestamp,
-    /// How far it is, as far as this server has heard.
+    /// How far it is, as far as this server knows.
     pub progress: Option<QualifyProgress>,
 }
 
@@ -121,7 +121,7 @@ pub struct QualifyProgress {
     pub doing: String,
     /// Seconds it will still take, about.
     pub eta_s: Option<u64>,
-    /// When this was told.
+    /// When this was reported.
     pub at: Timestamp,
 }
 

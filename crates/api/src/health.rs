@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 pub struct HealthSummary {
     /// Always `Health`.
     pub kind: Kind,
-    /// `well`, `attention` (something is wrong and looked after) or `bad` (something waits for
-    /// an operator).
+    /// `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
+    /// (something is pending approval).
     pub state: String,
     /// Why, one line each, worst first; empty when all is well.
     pub reasons: Vec<String>,
@@ -22,9 +22,9 @@ pub struct HealthSummary {
     pub findings: Vec<Finding>,
     /// Open findings in all.
     pub findings_open: u64,
-    /// Remedies that wait for an operator's word, longest first.
+    /// Remediations that are pending approval, longest first.
     pub waiting: Vec<Remedy>,
-    /// Remedies that go on, in all.
+    /// Open remediations, in all.
     pub remedies_open: u64,
     /// Breakers that are not closed.
     pub breakers: Vec<Breaker>,
@@ -83,7 +83,7 @@ pub struct TimelineEntry {
     pub at: Timestamp,
     /// What it is.
     pub what: TimelineKind,
-    /// The finding, remedy, act or job: its number, `42_3` for a task of an array.
+    /// The finding, remediation, act or job: its number, `42_3` for a task of an array.
     pub id: Option<String>,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,

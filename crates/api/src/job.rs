@@ -21,7 +21,7 @@ pub struct Job {
     pub kind: Kind,
     /// What its user calls it; not unique.
     pub name: String,
-    /// Where it stands.
+    /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// Stands for the last record that changed it; goes into `If-Match`.
@@ -70,11 +70,11 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// When a checkpoint was asked for and not yet answered.
     pub checkpoint_asked: Option<Timestamp>,
-    /// The start it was promised, while it waits.
+    /// Its reserved start, while it waits.
     pub promise: Option<Promise>,
     /// Nodes an elastic gang wants next; null when that is the written size.
     pub size: Option<u32>,
-    /// Attempts that were stopped to make room for others.
+    /// Attempts that were preempted.
     pub preemptions: u32,
     /// When it was warned that its GPUs do nothing.
     pub idle_warned: Option<Timestamp>,
@@ -85,12 +85,12 @@ pub struct Job {
     /// How it came back after its last failure of hardware.
     #[serde(default)]
     pub recovery: Option<Recovery>,
-    /// Nodes that became sick under it.
+    /// Nodes that became unhealthy under it.
     #[serde(default)]
     pub sickened: Vec<String>,
 }
 
-/// A start that was promised to a waiting job.
+/// The reserved start of a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Promise {
@@ -101,9 +101,9 @@ pub struct Promise {
     /// What it rests on.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Basis))]
     pub basis: Basis,
-    /// When it was first promised a start.
+    /// When it first got a reserved start.
     pub since: Timestamp,
-    /// Why it became later than was promised before, if it did.
+    /// Why it became later than was reserved before, if it did.
     pub moved: Option<String>,
 }
 
@@ -155,8 +155,8 @@ pub struct Attempt {
     pub deadline: Option<Timestamp>,
     /// When its last rank ended: nothing is allocated to it since, although its end is not settled.
     pub freed_at: Option<Timestamp>,
-    /// When its ranks stopped as far as is known: the last one ended then, or its node was last heard.
-    /// Null while one of them may be up.
+    /// When its ranks stopped as far as is known: the last one ended then, or its node's heartbeat
+    /// was lost. Null while one of them may be up.
     #[serde(default)]
     pub stopped_at: Option<Timestamp>,
     /// The narrowest domain that holds the gang.
@@ -215,7 +215,7 @@ pub struct Slot {
     pub first_rank: u32,
     /// Ranks here.
     pub ranks: u32,
-    /// GPUs held, by index.
+    /// Allocated GPUs, by index.
     pub gpus: Vec<u32>,
     /// Logical processors held.
     pub cpus: u32,
@@ -293,7 +293,7 @@ pub struct Progress {
     pub t: Option<f64>,
     /// The loss at that step, if the job reports it.
     pub loss: Option<f64>,
-    /// When it was heard.
+    /// When it was reported.
     pub at: Timestamp,
 }
 
@@ -360,7 +360,7 @@ pub struct ArrayItem {
     pub number: u64,
     /// Its index in the array, as submitted.
     pub index: u32,
-    /// Where it stands.
+    /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
 }

@@ -170,13 +170,13 @@ pub enum Kind {
     FabricTest,
     /// What the site promises.
     Objectives,
-    /// A promise, and how it stands.
+    /// An objective and its status.
     Slo,
-    /// A time in which some alerts are not told.
+    /// A time in which some alerts send no notifications.
     Silence,
-    /// Who is told of what.
+    /// Who is notified of what.
     Routing,
-    /// Somebody who is told.
+    /// A receiver of notifications.
     Receiver,
     /// The checklists of operators.
     Readiness,

@@ -29,7 +29,7 @@ pub struct Node {
     /// Stage of life.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
     pub stage: Stage,
-    /// True while its agent is heard.
+    /// True while its agent's heartbeats come.
     pub reachable: bool,
     /// Reason for which it gets no new work.
     pub cordon: Option<String>,
@@ -40,7 +40,7 @@ pub struct Node {
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,
-    /// Where it stands.
+    /// Where it is.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Location))]
     pub location: Location,
     /// Address that ranks reach it under.
@@ -72,15 +72,15 @@ pub struct Node {
     pub jobs: Vec<NodeJob>,
     /// Attempts that still run there although they were given up, as `JOB.ATTEMPT`.
     pub orphans: Vec<String>,
-    /// Its agent, as far as this server has heard it.
+    /// Its agent, as far as this server knows it.
     pub agent: Option<AgentInfo>,
-    /// The test that goes on; it takes no work meanwhile.
+    /// The test that goes on; it gets no work meanwhile.
     #[serde(default)]
     pub qualifying: Option<Qualifying>,
     /// The last test that came to an end.
     #[serde(default)]
     pub qualified: Option<Qualified>,
-    /// What it told of lately, newest first; empty in lists of nodes.
+    /// What it reported lately, newest first; empty in lists of nodes.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// When it entered its stage; null when that was before this was kept.
@@ -108,10 +108,10 @@ pub struct Node {
     /// No new work goes there, whatever its state says: for this reason.
     #[serde(default)]
     pub no_new_work: Option<String>,
-    /// The remedy that is under way: its number.
+    /// The remediation that is under way: its number.
     #[serde(default)]
     pub remedy: Option<String>,
-    /// That remedy itself; null in lists of nodes.
+    /// That remediation itself; null in lists of nodes.
     #[serde(default)]
     pub remedy_detail: Option<Remedy>,
     /// Open findings about it; empty in lists of nodes.
@@ -136,20 +136,20 @@ pub struct NodeJob {
     pub name: String,
     /// Who owns it.
     pub project: String,
-    /// Where it stands.
+    /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// GPUs it holds here, by index.
     pub gpus: Vec<u32>,
 }
 
-/// What the server has heard of an agent.
+/// What the server knows of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentInfo {
     /// The version of Muster that it runs.
     pub version: String,
-    /// When it was last heard.
+    /// When its last heartbeat came.
     pub last_heard: Timestamp,
     /// How far its clock is ahead of the server's, in milliseconds.
     pub skew_ms: i64,

@@ -59,7 +59,7 @@ pub struct PeriodReport {
     pub before: Option<FleetFigures>,
     /// By project, the most GPU time first.
     pub projects: Vec<FleetProject>,
-    /// What was promised, and what was kept of it in this time.
+    /// The objectives, and how they were met in this time.
     pub objectives: Vec<PeriodObjective>,
     /// Incidents that began in this time, or still went on in it, the worst first.
     pub incidents: Vec<PeriodIncident>,
@@ -71,7 +71,7 @@ pub struct PeriodReport {
     pub nodes: Vec<NodeCount>,
     /// Alerts that were raised.
     pub alerts: PeriodAlerts,
-    /// Remedies by how they ended.
+    /// Remediations by how they ended.
     pub remedies: BTreeMap<String, u64>,
     /// Versions as they are now, to be looked at: drivers, firmware, kernels.
     pub versions: Vec<VersionCount>,
@@ -81,13 +81,13 @@ pub struct PeriodReport {
     pub forecast: Option<CapacityForecast>,
 }
 
-/// What was kept of a promise.
+/// How an objective was met.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodObjective {
     /// The objective's name.
     pub name: String,
-    /// What is promised: `99.5%`.
+    /// The target: `99.5%`.
     pub target: String,
     /// Good ones.
     pub good: u64,
@@ -172,6 +172,6 @@ pub struct PeriodAlerts {
     pub acknowledged: u64,
     /// How long that took in the middle, in milliseconds.
     pub acknowledged_median_ms: Option<u64>,
-    /// Those that were kept quiet.
+    /// Those that were silenced.
     pub silenced: u64,
 }

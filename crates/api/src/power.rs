@@ -43,7 +43,7 @@ pub struct PowerPlace {
     pub gpu_watts: Option<u64>,
     /// What all its GPUs draw at full load, in watts.
     pub gpu_watts_rated: u64,
-    /// What its nodes draw beside their GPUs, in watts; planned, not measured.
+    /// What its nodes draw besides their GPUs, in watts; planned, not measured.
     pub host_watts_planned: u64,
     /// What it may draw, where the policy says.
     pub budget_watts: Option<u64>,

@@ -115,7 +115,7 @@ pub struct FaultsQuery {
     /// Only faults of this code, such as `xid-79`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Only faults that hit this job: its number.
+    /// Only faults that interrupted this job: its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
     /// At most so many.
@@ -240,7 +240,7 @@ pub struct FindingsQuery {
     /// Only findings at least so bad: `info`, `warning`, `degraded` or `critical`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
-    /// Only findings that hit this job or are about it: its number.
+    /// Only findings that interrupted this job or are about it: its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
     /// At most so many.

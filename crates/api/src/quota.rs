@@ -99,7 +99,7 @@ pub struct LimitRow {
     pub borrow_milli: Option<u64>,
     /// May lend; null for all.
     pub lend_milli: Option<u64>,
-    /// Held now.
+    /// Allocated now.
     pub used_milli: u64,
     /// Of it, beyond nominal.
     pub borrowed_milli: u64,
@@ -115,7 +115,7 @@ pub struct AccountRow {
     pub user: Option<String>,
     /// The node of the tree it hangs on.
     pub quota: Option<String>,
-    /// GPUs held now.
+    /// GPUs allocated now.
     pub used_milli: u64,
     /// Jobs that hold resources.
     pub running: u32,

@@ -29,6 +29,6 @@ pub struct ReadinessCheck {
     pub state: String,
     /// What was found.
     pub found: String,
-    /// How to mend it; empty where nothing is to be mended.
+    /// How to fix it; empty where nothing is to be fixed.
     pub mend: String,
 }

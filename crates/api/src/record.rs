@@ -54,9 +54,9 @@ pub struct IncidentImpact {
     pub nodes: Vec<String>,
     /// GPU-hours in which they could not work, in thousandths.
     pub gpu_milli_hours: u64,
-    /// Jobs that were hit.
+    /// Jobs that were interrupted.
     pub jobs: Vec<u64>,
-    /// Projects they belong to: whom to tell.
+    /// Projects they belong to: whom to notify.
     pub projects: Vec<String>,
     /// How often somebody was called.
     pub pages: u32,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recovery {
-    /// The attempt that was hit.
+    /// The attempt that was interrupted.
     pub attempt: u32,
     /// The finding, where there is one.
     pub finding: Option<String>,

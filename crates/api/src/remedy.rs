@@ -14,7 +14,7 @@ pub struct Remedy {
     pub id: String,
     /// The failure mode.
     pub kind: String,
-    /// Where it stands, in words: `waits for approval`, or how it ended.
+    /// Its current step, in words: `waits for approval`, or how it ended.
     pub state: String,
     /// The finding it is for.
     pub finding: String,
@@ -27,7 +27,7 @@ pub struct Remedy {
     pub action: Action,
     /// The same in words.
     pub action_words: String,
-    /// Its place on the ladder, from 0.
+    /// Its remediation step, from 0.
     pub rung: u32,
     /// Who decides on the act itself.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyMode))]
@@ -35,7 +35,7 @@ pub struct Remedy {
     /// How work leaves.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
-    /// Where it stands.
+    /// Its current step.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyStep))]
     pub step: RemedyStep,
     /// Why it stands there.
@@ -58,7 +58,7 @@ pub struct Remedy {
     pub outcome: Option<RemedyOutcome>,
 }
 
-/// A step that a remedy took.
+/// A step that a remediation took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenStep {
@@ -87,7 +87,7 @@ pub struct Act {
     pub title: Option<String>,
     /// When it was asked for.
     pub at: Timestamp,
-    /// It has failed when nothing was heard of it by then.
+    /// It has failed when nothing was reported about it by then.
     pub until: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
@@ -204,7 +204,7 @@ pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
     }
 }
 
-/// A page of remedies, newest first.
+/// A page of remediations, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RemedyList {
@@ -307,7 +307,7 @@ pub struct RemedyDryRunReport {
     pub cut: bool,
     /// Findings of that time.
     pub findings: u64,
-    /// Remedies that would have been carried out, by action.
+    /// Remediations that would have been carried out, by action.
     pub by_action: BTreeMap<String, u64>,
     /// Those that would have been held back to the end, by what held them first.
     pub held: BTreeMap<String, u64>,
@@ -315,11 +315,11 @@ pub struct RemedyDryRunReport {
     pub out_at_once: u32,
     /// How often automation would have stopped itself.
     pub storms: u32,
-    /// The remedies, oldest first (at most 1000).
+    /// The remediations, oldest first (at most 1000).
     pub items: Vec<DryRemedy>,
 }
 
-/// A remedy that would have been chosen.
+/// A remediation that would have been chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DryRemedy {

@@ -31,7 +31,7 @@ pub struct JobReport {
     pub gpus: f64,
     /// Attempts made so far.
     pub attempts_made: u32,
-    /// The figures begin here.
+    /// The numbers begin here.
     pub since: Timestamp,
     /// They end here: with the job, or now.
     pub until: Timestamp,
@@ -64,14 +64,14 @@ pub struct JobReport {
     pub recover_ms: Option<u64>,
     /// Attempts that are over, by whose doing that was.
     pub ended_by: BTreeMap<String, u32>,
-    /// Lost work is an estimate for some attempt: it told of no checkpoint, so all its work counts
-    /// as lost, or what it told is not known any more.
+    /// Lost work is an estimate for some attempt: it reported no checkpoint, so all its work counts
+    /// as lost, or what it reported is not known any more.
     pub lost_estimated: bool,
     /// Each attempt, oldest first (the newest 256).
     pub attempts: Vec<AttemptReport>,
-    /// What the newest attempt that was heard of did with its GPUs.
+    /// What the newest attempt that sent reports did with its GPUs.
     pub efficiency: Option<Efficiency>,
-    /// What it told of its steps.
+    /// What it reported about its steps.
     pub steps: Option<StepsReport>,
     /// What would have been enough, and what would help. Empty when too little is known.
     pub advice: Vec<AdviceLine>,
@@ -81,13 +81,13 @@ pub struct JobReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimeParts {
-    /// It waited for its turn or for room.
+    /// It waited for its turn or for free capacity.
     pub queued: u64,
     /// Placed, and its ranks or its first step not there yet.
     pub starting: u64,
     /// Work that counts.
     pub productive: u64,
-    /// Standing still for checkpoints, as the job told.
+    /// Standing still for checkpoints, as the job reported.
     pub checkpointing: u64,
     /// Leaving, and the way back after a failure.
     pub restarting: u64,
@@ -159,7 +159,7 @@ pub struct AttemptReport {
     pub from: Timestamp,
     /// When it ended, or now.
     pub until: Timestamp,
-    /// GPUs it held or waits for.
+    /// GPUs that it was allocated or waits for.
     pub gpus: f64,
     /// Where its time went.
     pub time_ms: TimeParts,
@@ -173,14 +173,14 @@ pub struct AttemptReport {
     pub attributed_to: Option<String>,
     /// Why it ended, as far as that is still known.
     pub reason: Option<String>,
-    /// Checkpoints it told of.
+    /// Checkpoints it reported.
     pub checkpoints: u32,
     /// Its lost work is an estimate.
     pub lost_estimated: bool,
 }
 
-/// What an attempt did with its GPUs, from the telemetry that this server heard. Shares from 0 to
-/// 1, over all its GPUs.
+/// What an attempt did with its GPUs, from the telemetry that this server received. Shares from 0
+/// to 1, over all its GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Efficiency {
@@ -192,13 +192,13 @@ pub struct Efficiency {
     pub until: Timestamp,
     /// The attempt was watched from its beginning; otherwise only since this server's start.
     pub whole: bool,
-    /// GPUs that were told of.
+    /// GPUs that were reported.
     pub gpus: u32,
     /// Of them, those on which nothing ever ran.
     pub gpus_unused: u32,
-    /// Rows that the figures rest on, of all GPUs together.
+    /// Rows that the metrics rest on, of all GPUs together.
     pub rows: u64,
-    /// Others use the same GPUs: the figures are not the job's alone.
+    /// Others use the same GPUs: the metrics are not the job's alone.
     pub shared: bool,
     /// Share of the time in which anything ran.
     pub utilisation: Option<f64>,
@@ -222,27 +222,27 @@ pub struct Efficiency {
     pub energy_joules: Option<u64>,
 }
 
-/// What an attempt told of its steps to this server.
+/// What an attempt reported about its steps to this server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepsReport {
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When the first step that was heard of began.
+    /// When the first step that was reported began.
     pub since: Timestamp,
-    /// The attempt was heard from its beginning; otherwise only since this server's start.
+    /// The attempt was followed from its beginning; otherwise only since this server's start.
     pub whole: bool,
     /// The newest step.
     pub step: u64,
-    /// Reports that were heard; a rank sends at most one a second.
+    /// Reports that were received; a rank sends at most one a second.
     pub reports: u64,
     /// Mean length of a step, in milliseconds.
     pub step_ms: Option<f64>,
     /// Stages of a step, the longest first.
     pub stages: Vec<StageReport>,
-    /// Ranks that told how long a step takes.
+    /// Ranks that reported how long a step takes.
     pub ranks: u32,
-    /// The rank whose own work (without exchange and waiting) takes longest, where several told.
+    /// The rank whose own work (without exchange and waiting) is longest, where several reported.
     pub slowest_rank: Option<u32>,
     /// Its own work in a step, in milliseconds.
     pub slowest_rank_ms: Option<f64>,
@@ -272,6 +272,6 @@ pub struct AdviceLine {
     pub about: String,
     /// What to do.
     pub text: String,
-    /// The figure it rests on.
+    /// The number it rests on.
     pub because: String,
 }

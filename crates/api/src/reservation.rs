@@ -67,7 +67,7 @@ pub struct DisplacedJob {
     pub project: String,
 }
 
-/// A node that takes no work now.
+/// A node that gets no work now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeOutOfService {

@@ -120,7 +120,7 @@ pub struct RunbookRun {
     pub vars: BTreeMap<String, String>,
     /// When it began.
     pub started_at: Timestamp,
-    /// The step it stands at.
+    /// The current step.
     pub step: u32,
     /// That step, with what the run is about filled in; null when it is over.
     pub now: Option<RunbookStep>,

@@ -317,7 +317,7 @@ pub fn report() -> JobReport {
             about: "fewer_gpus".into(),
             text: "14 GPUs would do instead of 16".into(),
             because: "nothing ever ran on 2 of them, in 4m10s, and this is a long reason \
-                      that needs more than one line to be told in full"
+                      that needs more than one line to be read in full"
                 .into(),
         }],
     }

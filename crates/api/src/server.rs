@@ -27,7 +27,7 @@ pub struct ServerInfo {
     pub store: StoreStatus,
     /// Nodes in all.
     pub nodes: u64,
-    /// Nodes whose agent is not heard.
+    /// Nodes whose agent sends no heartbeats.
     pub nodes_lost: u64,
     /// Nodes that are ahead of this server: it was restored from an old backup.
     pub nodes_protected: u64,

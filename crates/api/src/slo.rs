@@ -7,7 +7,7 @@ use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the site promises: `GET /v1/objectives`.
+/// The objectives of the site: `GET /v1/objectives`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // The model's own document is called `Objectives` in the description.
@@ -17,7 +17,7 @@ pub struct Objectives {
     pub kind: Kind,
     /// Stands for its content; goes into `If-Match`.
     pub version: u64,
-    /// The site said so itself. Otherwise these are the promises that come with Muster, and they
+    /// The site set them itself. Otherwise these are the objectives that come with Muster, and they
     /// stop nothing.
     pub stated: bool,
     /// The whole of it.
@@ -44,7 +44,7 @@ pub struct SetObjectives {
     pub stated: Option<bool>,
 }
 
-/// A promise, and how it stands.
+/// An objective and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slo {
@@ -54,7 +54,7 @@ pub struct Slo {
     pub kind: Kind,
     /// Its name, unique in the site.
     pub name: String,
-    /// `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`.
+    /// `no_data`, `kept`, `below_target`, `burning` (its burn rate is too high) or `spent`.
     pub state: String,
     /// Stands for the record that set the objectives.
     pub version: u64,
@@ -91,18 +91,18 @@ pub struct Slo {
     pub good_text: Option<String>,
     /// The share of the budget that is left, from 1 down to 0; null without data.
     pub budget_left: Option<f64>,
-    /// The share that is spent; more than 1 when the promise is broken.
+    /// The share of the error budget that is used; more than 1 when the objective is not met.
     pub budget_spent: Option<f64>,
-    /// How fast it is spent, over the last hour and each window that a rule looks at.
+    /// Its burn rate, over the last hour and each window that a rule looks at.
     pub burn: Vec<BurnRate>,
     /// Rules that hold now.
     pub firing: Vec<FiringRule>,
-    /// Spent in so long, if it goes on being spent as fast as in the last hour.
+    /// Exhausted in so long at the burn rate of the last hour.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub spent_in: Option<Span>,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<CauseCount>,
-    /// What stops while the budget is spent.
+    /// What stops while the error budget is exhausted.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Gate>))]
     pub gates: Vec<Gate>,
     /// It stops that now.
@@ -118,7 +118,7 @@ pub struct Slo {
     pub chart: Vec<ChartPoint>,
 }
 
-/// How fast a budget is spent.
+/// The burn rate of an error budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BurnRate {
@@ -171,12 +171,12 @@ pub struct ChartPoint {
     pub good: u64,
     /// All in it.
     pub total: u64,
-    /// How fast the budget was spent in it; in the last 60 minutes where it is not over. Null
+    /// The burn rate in it; in the last 60 minutes where it is not over. Null
     /// without data.
     pub rate: Option<f64>,
 }
 
-/// Promises, in order of their names.
+/// Objectives, in order of their names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SloList {

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct JobTelemetryQuery {
-    /// Names of figures, separated by commas; the usual ones when absent.
+    /// Names of metrics, separated by commas; the usual ones when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(example = "util,mem_used,power"))]
     pub fields: Option<String>,
-    /// Which attempt; the newest that was heard when absent.
+    /// Which attempt; the newest that sent reports when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// `rank` (the default), or `slow`: slowest first.
@@ -22,14 +22,14 @@ pub struct JobTelemetryQuery {
     /// So many ranks of that order are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
-    /// So many ranks are told one by one.
+    /// So many ranks are reported one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 256))]
     pub ranks: Option<u32>,
 }
 
-/// The last minutes of an attempt, rank beside rank, all in the same stretches of time. What is not
-/// told is null. They are kept in memory only: a server that was just started knows little.
+/// The last minutes of an attempt, rank by rank, all in the same stretches of time. What is not
+/// reported is null. They are kept in memory only: a server that was just started knows little.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobTelemetry {
@@ -37,13 +37,13 @@ pub struct JobTelemetry {
     pub kind: Kind,
     /// The job's id: `42`, or `42_3`.
     pub id: String,
-    /// The attempt; null when none was heard lately.
+    /// The attempt; null when none sent reports lately.
     pub attempt: Option<u32>,
     /// Nothing older than this is kept.
     pub since: Timestamp,
     /// When it was asked.
     pub until: Timestamp,
-    /// This server hears ranks and GPUs since then.
+    /// This server has reports of ranks and GPUs since then.
     pub heard_since: Timestamp,
     /// Length of one stretch, in milliseconds.
     pub width_ms: u64,
@@ -53,7 +53,7 @@ pub struct JobTelemetry {
     pub ranks: u32,
     /// GPUs of the attempt.
     pub gpus: u32,
-    /// The figures, in the order of each GPU's lists.
+    /// The metrics, in the order of each GPU's lists.
     pub fields: Vec<TelemetryField>,
     /// The ranks of this page, in the order that was asked for.
     pub lines: Vec<RankLine>,
@@ -61,11 +61,11 @@ pub struct JobTelemetry {
     pub next: Option<u32>,
     /// Lengths of steps over all ranks, in milliseconds.
     pub step_band: TelemetryBand,
-    /// The figures over all GPUs, in the order of `fields`.
+    /// The metrics over all GPUs, in the order of `fields`.
     pub bands: Vec<TelemetryBand>,
-    /// The slowest rank of those that told of steps.
+    /// The slowest rank of those that reported steps.
     pub slowest: Option<u32>,
-    /// The fastest rank of those that told of steps.
+    /// The fastest rank of those that reported steps.
     pub fastest: Option<u32>,
     /// What happened meanwhile, oldest first.
     pub marks: Vec<TelemetryMark>,
@@ -93,7 +93,7 @@ pub struct RankLine {
     pub node: String,
     /// Mean length of its steps, in milliseconds.
     pub mean_ms: Option<f32>,
-    /// Mean length of its steps by stretch, in milliseconds; empty when it told of none.
+    /// Mean length of its steps by stretch, in milliseconds; empty when it reported none.
     pub step_ms: Vec<Option<f32>>,
     /// Its GPUs.
     pub gpus: Vec<GpuLine>,
@@ -105,12 +105,12 @@ pub struct RankLine {
 pub struct GpuLine {
     /// Its index on the node.
     pub gpu: u32,
-    /// One list by figure, each with one mean by stretch; an empty list where the device does not
-    /// tell that figure.
+    /// One list by metric, each with one mean by stretch; an empty list where the device does not
+    /// report that metric.
     pub figures: Vec<Vec<Option<f32>>>,
 }
 
-/// The least, the middle and the most, by stretch.
+/// The least, the median and the most, by stretch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryBand {

@@ -32,7 +32,7 @@ pub struct ConsoleLayout {
     pub nodes: Vec<LayoutNode>,
 }
 
-/// A rack and where it stands.
+/// A rack and its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LayoutRack {
     /// The cluster it is in: one fabric.

@@ -35,7 +35,7 @@ pub enum ClientError {
     Setup {
         /// What is wrong.
         what: String,
-        /// How to mend it.
+        /// How to fix it.
         hint: Option<String>,
     },
 }

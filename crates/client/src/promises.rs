@@ -100,7 +100,7 @@ impl Client {
         self.bytes(self.call(Method::DELETE, &["v1", "silences", name])).await.map(drop)
     }
 
-    /// Who is told of what.
+    /// Who is notified of what.
     pub async fn routing(&self) -> Result<Routing, ClientError> {
         self.json(self.get(&["v1", "routing"])).await
     }

@@ -38,14 +38,14 @@ pub struct Invariant {
 
 /// Everything that must hold after every record.
 pub const INVARIANTS: &[Invariant] = &[
-    cheap("gpu_held_once", "no GPU or slice of one is held twice", gpu_held_once),
+    cheap("gpu_held_once", "no GPU or slice of one is allocated twice", gpu_held_once),
     cheap("gang_whole", "an attempt has all that its job asks for, on known nodes", gang_whole),
     cheap("none_on_retired", "nothing runs on a retired node", none_on_retired),
-    cheap("promise_on_nodes", "promised starts rest on nodes that exist", promise_on_nodes),
+    cheap("promise_on_nodes", "reserved starts rest on nodes that exist", promise_on_nodes),
     cheap("queue_is_who_waits", "the queue holds those who wait, and nobody else", queue),
     cheap("ledger_adds_up", "quotas are charged with the sum of what runs", ledger),
     cheap("ended_is_over", "a job that ended holds nothing", ended_is_over),
-    cheap("ends_in_time", "ranks end after their start, and before that is heard", ends_in_time),
+    cheap("ends_in_time", "ranks end after their start, and before that is reported", ends_in_time),
     cheap("attempts_in_order", "attempts are numbered in order", attempts_in_order),
     cheap("checkpoint_is_own", "a checkpoint is of an attempt that was made", checkpoint_is_own),
     Invariant {
@@ -59,7 +59,7 @@ pub const INVARIANTS: &[Invariant] = &[
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
     step("one_slot_a_node", "an attempt has one slot on each of its nodes", one_slot_a_node),
     step("none_while_tested", "a node that is being tested is given no work", none_while_tested),
-    step("spare_for_swap", "spares hold nothing but what was promised them", spare_for_swap),
+    step("spare_for_swap", "spares hold nothing but what is reserved on them", spare_for_swap),
 ];
 
 const fn cheap(
@@ -138,7 +138,7 @@ fn gpu_held_once(s: &State) -> Vec<String> {
         .filter(|(_, by)| by.len() > 1 && !parts_fit(by.iter().map(|(_, p)| *p)))
         .map(|((node, g), by)| {
             let jobs: Vec<String> = by.iter().map(|(j, _)| j.to_string()).collect();
-            format!("gpu {g} of {node} is held by jobs {}", jobs.join(" and "))
+            format!("gpu {g} of {node} is allocated to jobs {}", jobs.join(" and "))
         })
         .collect()
 }
@@ -221,14 +221,14 @@ fn promise_on_nodes(s: &State) -> Vec<String> {
     for job in s.jobs.values() {
         let Some(p) = &job.promise else { continue };
         if job.state.is_final() {
-            out.push(format!("job {} ended and is promised a start", job.id));
+            out.push(format!("job {} ended and has a reserved start", job.id));
         }
         // What is being stopped for its next attempt asks again once it waits.
         let waits = job.state == JobState::Queued;
         let gone =
             |n: &&NodeName| s.nodes.get(*n).is_none_or(|n| waits && n.stage == Stage::Retired);
         if let Some(n) = p.nodes.iter().find(gone) {
-            out.push(format!("job {} is promised {n}, which is not there", job.id));
+            out.push(format!("job {} has a reserved start on {n}, which is not there", job.id));
         }
     }
     out

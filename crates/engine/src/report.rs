@@ -59,7 +59,7 @@ pub struct LimitRow {
     pub borrow_milli: Option<u64>,
     /// May lend.
     pub lend_milli: Option<u64>,
-    /// Held now.
+    /// Allocated now.
     pub used_milli: u64,
     /// Of it, beyond nominal.
     pub borrowed_milli: u64,

@@ -40,7 +40,7 @@ fn site(nodes: usize) -> World {
     w
 }
 
-/// Nothing is promised about nodes: a promise that breaks is an alert of its own.
+/// No objectives are set about nodes: a promise that breaks is an alert of its own.
 fn unpromised(nodes: usize) -> World {
     let mut w = site(nodes);
     let none = Objectives { defaults: 0, ..Objectives::default() };

@@ -483,7 +483,7 @@ fn debug() -> Dashboard {
                         "bytes",
                         "Job output",
                         "Stored on disk.",
-                        &[("sum(muster_output_bytes)", "kept")],
+                        &[("sum(muster_output_bytes)", "stored")],
                     ),
                     lines(
                         "none",

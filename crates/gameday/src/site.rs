@@ -155,7 +155,8 @@ async fn up(dir: &Path, start: &Start, ports: Ports) -> Result<(Child, Client), 
         .kill_on_drop(true)
         .spawn()
         .map_err(cannot)?;
-    let said = child.stdout.take().ok_or_else(|| Fail::failed("a cluster without a voice"))?;
+    let said =
+        child.stdout.take().ok_or_else(|| Fail::failed("a cluster without progress reporting"))?;
     let mut lines = BufReader::new(said).lines();
     let ready = async {
         while let Ok(Some(line)) = lines.next_line().await {

@@ -76,7 +76,7 @@ pub const NOT_MEASURED: [(u16, &str); 11] = [
     (2, "the library's version is in the inventory of the node"),
     (51, "a brand is a part of the product's name, which is a label"),
     (53, "the serial number is in the inventory of the node"),
-    (56, "an OEM's InfoROM has no figures that anything here needs"),
+    (56, "an OEM's InfoROM has no numbers that anything here needs"),
     (80, "the InfoROM image's version stands for its parts"),
     (81, "the InfoROM image's version stands for its parts"),
     (82, "the InfoROM image's version is in the inventory of the node"),

@@ -62,7 +62,7 @@ pub fn found(driver: &dyn Driver) -> Found {
     for (index, device) in driver.devices().into_iter().enumerate() {
         match device.and_then(|d| d.describe()) {
             Ok(gpu) => found.gpus.push(gpu),
-            Err(e) => tracing::warn!(index, error = %e, "a GPU does not tell what it is"),
+            Err(e) => tracing::warn!(index, error = %e, "a GPU does not report what it is"),
         }
     }
     found

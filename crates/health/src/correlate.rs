@@ -48,7 +48,7 @@ pub const NODES_MIN: usize = 3;
 pub struct Place<'a> {
     /// The node's name.
     pub node: &'a NodeName,
-    /// Where it stands.
+    /// Where it is.
     pub location: &'a Location,
     /// The pool it is managed in.
     pub pool: &'a str,

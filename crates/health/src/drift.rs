@@ -122,7 +122,7 @@ mod tests {
     fn a_rollout_that_is_half_way_and_a_handful_of_nodes_say_nothing() {
         assert_eq!(of(&fleet(&["580", "580", "575", "575"]), "h200"), [""; 0]);
         assert_eq!(of(&fleet(&["580", "580", "575"]), "h200"), [""; 0]);
-        assert_eq!(of(&fleet(&["580", "", "580", "580", ""]), "h200"), [""; 0], "not told");
+        assert_eq!(of(&fleet(&["580", "", "580", "580", ""]), "h200"), [""; 0], "no data");
     }
 
     #[test]

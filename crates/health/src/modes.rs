@@ -13,7 +13,7 @@ pub struct ModeEntry {
     pub code: &'static str,
     /// In a few words.
     pub title: &'static str,
-    /// What is at fault.
+    /// The component it is attributed to.
     pub class: FaultClass,
     /// How bad it usually is.
     pub severity: Severity,

@@ -37,7 +37,7 @@ impl From<PastError> for Failure {
             }
             PastError::Before => Failure::bad(e.to_string()).field("at"),
             PastError::Broken => {
-                tracing::error!("the log does not add up when it is lived again");
+                tracing::error!("the log does not add up when it is replayed");
                 Failure::internal()
             }
         }
@@ -145,29 +145,29 @@ pub(crate) struct TelemetryQuery {
     after: Option<Timestamp>,
 }
 
-/// The last minutes of a node in figures, oldest first. They are kept in memory only: a server
+/// Metrics of the last minutes of a node, oldest first. They are kept in memory only: a server
 /// that was just started knows little.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(crate) struct NodeTelemetry {
-    /// Names of the figures of a GPU: temperatures in degrees, clocks in MHz, power in watts,
+    /// Names of the metrics of a GPU: temperatures in degrees, clocks in MHz, power in watts,
     /// memory in MiB, traffic in MB/s, shares of time in percent.
     gpu_columns: Vec<String>,
-    /// Names of the host's figures.
+    /// Names of the host's metrics.
     host_columns: Vec<String>,
     /// The rows, oldest first.
     rows: Vec<TelemetryRow>,
 }
 
-/// One look of a node at itself. What a device does not tell is null.
+/// One look of a node at itself. What a device does not report is null.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(crate) struct TelemetryRow {
     /// When, by the node's clock.
     at: Timestamp,
-    /// One list per GPU, by index, with one figure per column.
+    /// One list per GPU, by index, with one number per column.
     gpus: Vec<Vec<Option<f32>>>,
-    /// One figure per column of the host.
+    /// One number per column of the host.
     host: Vec<Option<f32>>,
 }
 
@@ -208,10 +208,10 @@ fn row(r: &Row, width: usize, own: Option<&[(GpuSet, Time)]>) -> TelemetryRow {
     }
 }
 
-/// Get the last minutes of a node in figures.
+/// Get metrics of the last minutes of a node.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}/telemetry", tag = "nodes", params(TelemetryQuery,
     ("name" = String, Path, description = "The node's name.")),
-    responses((status = 200, description = "Figures, oldest first.", body = NodeTelemetry))))]
+    responses((status = 200, description = "Metrics, oldest first.", body = NodeTelemetry))))]
 pub(crate) async fn telemetry(
     State(app): State<App>,
     Reader(caller): Reader,

@@ -46,13 +46,13 @@ pub(crate) struct View {
     at: Timestamp,
     /// What: `job_submitted`, `job_placed`, `node_lost`, …
     kind: String,
-    /// Whether the world told us (`input`) or we chose (`decision`).
+    /// Whether it was reported (`input`) or Muster chose it (`decision`).
     origin: EventOrigin,
     /// Project it belongs to.
     project: Option<String>,
     /// Who caused it.
     actor: String,
-    /// The particulars, in the log's own shape (times in milliseconds since 1970).
+    /// The details, in the log's own shape (times in milliseconds since 1970).
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     data: serde_json::Value,
 }

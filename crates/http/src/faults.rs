@@ -1,4 +1,4 @@
-//! Faults that nodes told of.
+//! Faults that nodes reported.
 
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
@@ -25,7 +25,7 @@ pub(crate) fn view(f: &KeptFault) -> Fault {
     Fault::of(f.node.as_str(), f.at, &f.fault)
 }
 
-/// List faults that nodes told of, newest first: the last 32 of each node.
+/// List faults that nodes reported, newest first: the last 32 of each node.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/faults", tag = "nodes", params(FaultsQuery),
     responses((status = 200, description = "A page of faults.", body = FaultList))))]
 pub(crate) async fn list(

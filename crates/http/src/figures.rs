@@ -202,7 +202,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
     for (name, help, v) in [
         (
             "muster_goodput_1d",
-            "Productive of all GPU time that was held in 24 h.",
+            "Productive of all GPU time that was allocated in 24 h.",
             ratio(w.goodput()),
         ),
         (
@@ -210,7 +210,11 @@ fn lately(g: &Gauges, out: &mut Registry) {
             "Productive of all GPU time of 24 h, waiting included.",
             ratio(w.ettr()),
         ),
-        ("muster_allocation_1d", "Held of all GPU time in service in 24 h.", of(held, serving)),
+        (
+            "muster_allocation_1d",
+            "Allocated of all GPU time in service in 24 h.",
+            of(held, serving),
+        ),
         (
             "muster_availability_1d",
             "In service of all GPU time there was in 24 h.",
@@ -246,19 +250,19 @@ fn shown(v: f64) -> String {
 
 fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let t = metering.telling();
-    let help = "Nodes that tell of their GPUs, and that did and do not any more.";
+    let help = "Nodes that report their GPUs, and that did and do not any more.";
     let mut m = out.gauge("muster_telemetry_nodes", help);
     for (state, n) in [("fresh", t.nodes), ("silent", t.silent)] {
         m.put(&[("state", state)], n);
     }
     let oldest = super::metrics::seconds(t.oldest.0 * 1000);
-    let help = "Age of the oldest of what fresh nodes told.";
+    let help = "Age of the oldest of what fresh nodes reported.";
     out.gauge("muster_telemetry_oldest_seconds", help).set(oldest);
     let busy = t.seen.busy().map_or(f64::NAN, gpus);
-    let help = "How busy GPUs are, as they tell (0 to 1).";
+    let help = "How busy GPUs are, as they report (0 to 1).";
     out.gauge("muster_gpu_utilisation", help).set(shown(busy));
     let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
-    out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they tell.").set(drew);
+    out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they report.").set(drew);
 }
 
 fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {

@@ -636,7 +636,7 @@ macro_rules! steering {
         #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "jobs",
             params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
                     pattern = "^[0-9]+(_[0-9]+)?$")),
-            responses((status = 200, description = "The job as it stands now.", body = Job))))]
+            responses((status = 200, description = "The job as it is now.", body = Job))))]
         pub(crate) async fn $name(
             State(app): State<App>,
             UserWriter(writer): UserWriter,
@@ -666,7 +666,7 @@ steering!(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/jobs/{id}/requeue", tag = "jobs",
     params(RequeueQuery, ("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
             pattern = "^[0-9]+(_[0-9]+)?$")),
-    responses((status = 200, description = "The job as it stands now.", body = Job))))]
+    responses((status = 200, description = "The job as it is now.", body = Job))))]
 pub(crate) async fn requeue(
     State(app): State<App>,
     UserWriter(writer): UserWriter,
@@ -693,7 +693,7 @@ steering!(
 #[cfg_attr(feature = "openapi", utoipa::path(patch, path = "/v1/jobs/{id}", tag = "jobs", request_body = UpdateJob,
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
             pattern = "^[0-9]+(_[0-9]+)?$")),
-    responses((status = 200, description = "The job as it stands now.", body = Job))))]
+    responses((status = 200, description = "The job as it is now.", body = Job))))]
 pub(crate) async fn update(
     State(app): State<App>,
     UserWriter(writer): UserWriter,

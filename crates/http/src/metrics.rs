@@ -223,7 +223,7 @@ impl Standing {
         for ((state, level), n) in &self.breakers {
             m.put(&[("state", state.word()), ("level", level)], n);
         }
-        let mut m = out.gauge("muster_remedies", "Remedies that go on, by where they stand.");
+        let mut m = out.gauge("muster_remedies", "Open remediations, by step.");
         for (step, word) in STEPS {
             m.put(&[("step", word)], self.remedies.get(&step).copied().unwrap_or(0));
         }
@@ -232,7 +232,7 @@ impl Standing {
         for (stage, word) in STAGES {
             m.put(&[("stage", word)], self.stages.get(&stage).copied().unwrap_or(0));
         }
-        let help = "Whether remedies wait because automation was stopped.";
+        let help = "Whether remediations wait because automation was stopped.";
         out.gauge("muster_automation_stopped", help).set(u8::from(self.stopped));
     }
 }
@@ -260,12 +260,12 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     let name = "fault_quarantine_node_mtbi_seconds";
     let help = "Time that a node was in service before it was taken out.";
     out.histogram(name, help).times(&[], &h.between);
-    let help = "Time of one look at everything told.";
+    let help = "Time of one look at everything reported.";
     out.histogram("muster_watch_look_seconds", help).times(&[], &h.look);
     for (name, help, n) in [
         ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
-        ("muster_watch_dropped_total", "Those that found no room.", h.dropped),
-        ("muster_watch_findings_told_total", "Findings told to the log.", h.told),
+        ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
+        ("muster_watch_findings_told_total", "Findings reported to the log.", h.told),
         (
             "muster_watch_findings_lost_total",
             "Findings dropped because the log took none for too long.",
@@ -275,7 +275,7 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     ] {
         out.counter(name, help).set(n);
     }
-    let help = "Time spent on taking in what was told.";
+    let help = "Time used to read what was reported.";
     out.counter("muster_watch_busy_seconds_total", help).set(h.rows_busy.as_secs_f64());
 }
 

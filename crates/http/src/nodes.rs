@@ -273,7 +273,7 @@ macro_rules! steering {
         $(#[$doc])*
         #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "nodes", $($request)*
             params(("name" = String, Path, description = "The node's name.")),
-            responses((status = 200, description = "The node as it stands now.", body = Node))))]
+            responses((status = 200, description = "The node as it is now.", body = Node))))]
         pub(crate) async fn $name(
             State(app): State<App>,
             OperatorWriter(writer): OperatorWriter,
@@ -437,7 +437,7 @@ pub(crate) struct SetTopology {
 
 /// Set where nodes stand: the whole of it.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/topology", tag = "nodes", request_body = SetTopology,
-    responses((status = 200, description = "As it stands now.", body = Topology))))]
+    responses((status = 200, description = "As it is now.", body = Topology))))]
 pub(crate) async fn set_topology(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,

@@ -59,7 +59,7 @@ pub(crate) async fn policy(State(app): State<App>, Reader(caller): Reader) -> Re
 /// With `dry_run=true` nothing is set: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/policy", tag = "scheduling", request_body = SetPolicy,
     params(SetDocumentQuery),
-    responses((status = 200, description = "As it stands now.", body = Policy))))]
+    responses((status = 200, description = "As it is now.", body = Policy))))]
 pub(crate) async fn set_policy(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
@@ -198,7 +198,7 @@ pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Re
 /// With `dry_run=true` nothing is set: the answer has the tree as it would be, and an empty report.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/quotas", tag = "scheduling", request_body = SetQuotas,
     params(SetDocumentQuery),
-    responses((status = 200, description = "As it stands now.", body = Quotas))))]
+    responses((status = 200, description = "As it is now.", body = Quotas))))]
 pub(crate) async fn set_quotas(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,

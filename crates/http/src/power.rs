@@ -13,7 +13,7 @@ use muster_model::tenant::Role;
 use muster_scheduler::rated_watts;
 use std::collections::BTreeMap;
 
-/// What is drawn, beside what could and may be. Figures are as old as the nodes' last telemetry.
+/// What is drawn, could be and may be drawn. Numbers are as old as the nodes' last telemetry.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/power", tag = "nodes", params(PowerQuery),
     responses((status = 200, description = "Power by place.", body = PowerInventory))))]
 pub(crate) async fn power(

@@ -101,7 +101,7 @@ pub(crate) async fn get(
 /// work now. With `dry_run=true` nothing is made: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/reservations/{name}", tag = "scheduling", request_body = SetReservation,
     params(("name" = String, Path, description = "The reservation's name."), SetReservationQuery),
-    responses((status = 200, description = "As it stands now.", body = Reservation))))]
+    responses((status = 200, description = "As it is now.", body = Reservation))))]
 pub(crate) async fn set(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

@@ -321,7 +321,7 @@ pub(crate) async fn run(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/answer", tag = "runbooks",
     request_body = AnswerRunbook,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
+    responses((status = 200, description = "The run as it is now.", body = RunbookRun))))]
 pub(crate) async fn say(
     State(app): State<App>,
     SiteUserWriter(writer): SiteUserWriter,
@@ -354,7 +354,7 @@ pub(crate) async fn say(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/stop", tag = "runbooks",
     request_body = Option<ReasonRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
+    responses((status = 200, description = "The run as it is now.", body = RunbookRun))))]
 pub(crate) async fn stop(
     State(app): State<App>,
     SiteUserWriter(writer): SiteUserWriter,

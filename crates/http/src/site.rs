@@ -146,10 +146,10 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
     }
 }
 
-/// Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+/// Metrics for Prometheus. With a token that is bound to no project they include those by project,
 /// too.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
-    responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
+    responses((status = 200, description = "Metrics in the text format.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: HeaderMap) -> Reply {
     match &who.0 {
         _ if app.config().open_metrics => {}
@@ -268,21 +268,21 @@ fn site_figures(app: &App, out: &mut Registry) {
         m.put(&[("state", state)], n);
     }
     let counts = app.brain().read(|s| s.fault_counts.clone());
-    let mut m = out.counter("muster_faults_total", "Faults that nodes told of.");
+    let mut m = out.counter("muster_faults_total", "Faults that nodes reported.");
     for ((code, class), n) in &counts {
         m.put(&[("code", code), ("class", class.word())], n);
     }
-    let help = "Faults that were told as one with others, or only counted.";
+    let help = "Faults that were reported as one with others, or only counted.";
     out.counter("muster_faults_folded_total", help).set(app.agents().folded_faults());
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
     let p = app.brain().read(|s| s.promises);
-    let help = "Promised starts, by how they turned out.";
+    let help = "Reserved starts, by how they turned out.";
     let mut m = out.counter("muster_promised_starts_total", help);
     for (how, n) in [("kept", p.kept), ("late", p.late)] {
         m.put(&[("how", how)], n);
     }
-    let help = "Time between promised and real starts, before and after.";
+    let help = "Time between reserved and real starts, before and after.";
     let mut m = out.counter("muster_promised_starts_error_seconds_total", help);
     for (side, ms) in [("early", p.early_ms), ("late", p.late_ms)] {
         m.put(&[("side", side)], ms / 1000);

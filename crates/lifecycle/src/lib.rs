@@ -46,7 +46,7 @@ pub enum Step {
 pub struct StepError {
     /// The node's name.
     pub node: String,
-    /// Where it stands.
+    /// Its stage.
     pub stage: &'static str,
     /// Why the step is refused, for people.
     pub why: &'static str,

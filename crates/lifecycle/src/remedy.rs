@@ -12,7 +12,7 @@ pub struct View<'a> {
     pub action: Action,
     /// Who decides on it.
     pub mode: Mode,
-    /// Where it stands.
+    /// Its current step.
     pub step: RemedyStep,
     /// To be noticed after this.
     pub until: Option<Time>,
@@ -48,7 +48,7 @@ pub enum Next {
     Wait,
     /// It waits for this; to be written down when it is new.
     Hold(String),
-    /// The node, or the GPU, takes no new work and what runs leaves.
+    /// The node, or the GPU, gets no new work and what runs leaves.
     Take,
     /// Nothing runs there: an operator is asked.
     Ask,

@@ -86,7 +86,7 @@ fn facts(driver: &dyn Driver, gpu: u32) -> Result<GpuFacts, String> {
     if told.mig != Some(true) {
         return Err(format!("GPU {gpu} is not in MIG mode"));
     }
-    told.facts.map(|f| *f).ok_or_else(|| format!("GPU {gpu} does not tell of its slices"))
+    told.facts.map(|f| *f).ok_or_else(|| format!("GPU {gpu} does not report its slices"))
 }
 
 fn nodes(gpu: u32, slice: &MigSlice) -> Vec<std::path::PathBuf> {

@@ -12,7 +12,7 @@ pub enum Part {
     Starting,
     /// Work that counts.
     Productive,
-    /// Standing still for checkpoints, as the job told.
+    /// Standing still for checkpoints, as the job reported.
     Checkpointing,
     /// The way back: leaving after the order to stop, and after a failure everything until the
     /// work goes on.

@@ -171,7 +171,7 @@ pub struct Used {
     pub last: Time,
     /// Rows that were heard, of all GPUs together.
     pub rows: u64,
-    /// GPUs that were told of.
+    /// GPUs that were reported.
     pub gpus: u32,
     /// Of them, those on which nothing ever ran.
     pub unused: u32,

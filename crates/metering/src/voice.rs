@@ -194,7 +194,7 @@ pub struct Pace {
     pub step_us: Option<u64>,
     /// Its stages, the longest first.
     pub stages: Vec<(String, u64)>,
-    /// Ranks that told how long a step takes.
+    /// Ranks that reported how long a step takes.
     pub ranks: u32,
     /// The rank whose own work takes longest, where several told, and how long.
     pub slowest: Option<(u32, u64)>,

@@ -181,7 +181,7 @@ pub struct Escalated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledgement {
-    /// The user who looks after it.
+    /// The user who acknowledged it.
     pub by: String,
     /// When they said so.
     pub at: Time,
@@ -213,7 +213,7 @@ pub struct Alert {
     pub above: Vec<Entity>,
     /// How soon somebody has to look: the most urgent of its conditions.
     pub urgency: Urgency,
-    /// Where it stands.
+    /// Its state.
     pub state: AlertState,
     /// In a sentence.
     pub summary: String,
@@ -235,7 +235,7 @@ pub struct Alert {
     pub members: Vec<Entity>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were hit by it and have not ended.
+    /// Jobs that run on what is affected, or were interrupted by it and have not ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub jobs: u64,
     /// GPUs that those jobs have.
@@ -257,10 +257,10 @@ pub struct Alert {
     /// Since when none of its conditions is there; it is over once that has lasted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
-    /// How often it was passed on because nobody looked after it.
+    /// How often it was escalated because nobody acknowledged it.
     #[serde(default)]
     pub level: u32,
-    /// Who looks after it.
+    /// Who acknowledged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<Acknowledgement>,
     /// When it was over.
@@ -399,7 +399,7 @@ pub struct Silence {
     /// Its name; unique.
     #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
     pub name: Label,
-    /// The alerts that it keeps quiet.
+    /// The alerts that it silences.
     #[serde(rename = "match")]
     pub matcher: Matcher,
     /// When it (first) begins.

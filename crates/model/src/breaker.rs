@@ -35,7 +35,7 @@ impl BreakerState {
 pub struct Breaker {
     /// What it protects work from.
     pub entity: Entity,
-    /// Where it stands.
+    /// Its state.
     pub state: BreakerState,
     /// When it entered this state.
     pub since: Time,
@@ -48,7 +48,7 @@ pub struct Breaker {
     pub back_off: Span,
     /// How often it opened since it last stayed closed for a day.
     pub trips: u32,
-    /// An operator's word holds it where it is: who.
+    /// Who forced it into its state; null when nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<String>,
     /// The incident or finding that opened it.

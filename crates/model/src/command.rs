@@ -178,7 +178,7 @@ pub enum Command {
     NodeLost {
         /// The node that is silent.
         node: NodeName,
-        /// When it was last heard.
+        /// When its last heartbeat came.
         last_seen: Time,
     },
     /// A change that the agent saw on one attempt.
@@ -194,7 +194,7 @@ pub enum Command {
     },
     /// No new work for a node.
     Cordon {
-        /// The node that takes no new work.
+        /// The node that gets no new work.
         node: NodeName,
         /// Why, for people.
         reason: String,
@@ -622,7 +622,7 @@ pub struct Refusal {
     pub message: String,
     /// Field at fault.
     pub field: Option<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

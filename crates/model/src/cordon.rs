@@ -1,4 +1,4 @@
-//! Why a node takes no new work.
+//! Why a node gets no new work.
 
 use serde::{Deserialize, Serialize};
 

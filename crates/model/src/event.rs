@@ -191,7 +191,7 @@ pub enum Event {
         machine: String,
         /// Token it showed.
         token: String,
-        /// Where it stands.
+        /// Where it is.
         location: Location,
         /// Hex SHA-256 of its public key; logs of before have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,7 +239,7 @@ pub enum Event {
     },
     /// No new work for a node.
     NodeCordoned {
-        /// The node that takes no new work.
+        /// The node that gets no new work.
         node: NodeName,
         /// Why, for people.
         reason: String,
@@ -424,7 +424,7 @@ pub enum Event {
         id: u64,
         /// How much is tested: quick, standard or full.
         level: crate::qualification::Level,
-        /// It has failed when nothing was heard of it by then.
+        /// It has failed when nothing was reported about it by then.
         until: Time,
         /// The policy asks it of a node that joins or returns; otherwise it is an operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -502,7 +502,7 @@ pub enum Event {
     },
     /// A breaker opened, half opened or closed.
     BreakerSet {
-        /// How it stands now.
+        /// Its status now.
         breaker: Box<crate::breaker::Breaker>,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -703,7 +703,7 @@ pub enum Event {
         /// All objectives, in place of those before.
         objectives: Arc<Objectives>,
     },
-    /// Who is told of what.
+    /// Who is notified of what.
     RoutingSet {
         /// All receivers and routes, in place of those before.
         routing: Arc<Routing>,

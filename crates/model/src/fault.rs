@@ -5,7 +5,7 @@ use crate::ids::AttemptKey;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// Whose fault it is, or what is at fault.
+/// Whom or what it is attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -125,7 +125,7 @@ pub struct SeenFault {
     pub count: u64,
     /// Where it was read.
     pub source: FaultSource,
-    /// What is at fault.
+    /// The component it is attributed to.
     pub class: FaultClass,
     /// What it asks for.
     pub action: FaultAction,

@@ -134,7 +134,7 @@ pub struct Finding {
     /// The incident it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
-    /// The remedy that was chosen for it.
+    /// The remediation that was chosen for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<u64>,
     /// When it was closed, and why.

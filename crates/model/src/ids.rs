@@ -49,7 +49,7 @@ impl Seq {
 }
 
 /// One try at running a job; written `JOB.ATTEMPT`. Everything that runs on a node carries it,
-/// so that a stale try is told apart from the current one.
+/// which distinguishes a stale try from the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptKey {

@@ -4,7 +4,7 @@ use crate::ids::AttemptKey;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 
-/// A fault for a simulated node: what a site is asked for, what its agent is told, and what the
+/// A fault for a simulated node: what a site is asked for, what its agent receives, and what the
 /// node suffers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -15,7 +15,7 @@ pub enum Inject {
         /// How long it is away.
         down: Span,
     },
-    /// It goes on working but hears and says nothing for so long.
+    /// It goes on working but receives and sends nothing for so long.
     Partition {
         /// How long it is cut off.
         length: Span,
@@ -38,7 +38,7 @@ pub enum Inject {
         #[cfg_attr(feature = "openapi", schema(maximum = 99))]
         percent: u32,
     },
-    /// A GPU's driver tells of an error. 79 also takes the GPU off the bus, 48, 94 and 95 end the
+    /// A GPU's driver reports an error. 79 also takes the GPU off the bus, 48, 94 and 95 end the
     /// work on it.
     Xid {
         /// The GPU's index on the node.
@@ -152,7 +152,7 @@ pub enum Inject {
         /// How many processes hang.
         count: u32,
     },
-    /// The agent answers and tells no figures for so long.
+    /// The agent answers and reports no metrics for so long.
     AgentHang {
         /// How long the agent is silent.
         length: Span,

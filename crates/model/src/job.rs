@@ -219,11 +219,11 @@ pub enum StopReason {
         /// The node that is being emptied.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
-        /// No person ordered it: Muster did, because the node is sick.
+        /// No person ordered it: Muster did, because the node is unhealthy.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         automatic: bool,
     },
-    /// Its room goes to a job that ranks higher.
+    /// Its GPUs go to a job that ranks higher.
     Preempted {
         /// The job that gets its nodes.
         by: JobId,
@@ -246,12 +246,12 @@ pub enum StopReason {
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         name: Label,
     },
-    /// It held GPUs and did nothing with them.
+    /// GPUs were allocated to it and it did nothing with them.
     Idle {
         /// For so long.
         idle: Span,
     },
-    /// Hardware under it is sick; it goes on elsewhere.
+    /// Hardware under it is unhealthy; it goes on elsewhere.
     Sick {
         /// The unhealthy node.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -331,7 +331,7 @@ impl fmt::Display for StopReason {
             StopReason::Resized { nodes } => write!(f, "resized to {nodes} nodes"),
             StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
-            StopReason::Idle { idle } => write!(f, "held GPUs and did nothing for {idle}"),
+            StopReason::Idle { idle } => write!(f, "had GPUs allocated and did nothing for {idle}"),
             StopReason::Sick { node, mode, finding } => {
                 write!(f, "node {node} is unhealthy: {mode} (finding {finding})")
             }
@@ -425,7 +425,7 @@ pub struct Notice {
     pub until: Time,
 }
 
-/// A start that was promised to a waiting job.
+/// The reserved start of a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Promise {
@@ -436,14 +436,14 @@ pub struct Promise {
     pub nodes: Arc<[NodeName]>,
     /// What it rests on.
     pub basis: Basis,
-    /// When it was first promised a start.
+    /// When it first got a reserved start.
     pub since: Time,
-    /// Why it became later than was promised before, if it did.
+    /// Why it became later than was reserved before, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<String>,
 }
 
-/// What a promised start rests on.
+/// What a reserved start rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -547,7 +547,7 @@ impl PastAttempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recovery {
-    /// The attempt that was hit.
+    /// The attempt that was interrupted.
     pub attempt: u32,
     /// The finding, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -615,7 +615,7 @@ pub struct Job {
     pub array: Option<ArrayTask>,
     /// Jobs that must end first.
     pub depends: Arc<[Dependency]>,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
     /// What holds it, while it is held.
     pub held: Option<Hold>,
@@ -646,7 +646,7 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// When a checkpoint was last asked for and not yet answered.
     pub checkpoint_asked: Option<Time>,
-    /// The start it was promised, while it waits.
+    /// Its reserved start, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
     /// Nodes an elastic gang wants next; the written size when absent.

@@ -54,7 +54,7 @@ pub struct Inventory {
     /// The pool it belongs to: nodes that are managed alike. Empty stands for `default`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pool: String,
-    /// What its agent can be asked for beside running work: `qualify`, `mig`, `reset`, `reboot`.
+    /// What its agent can be asked for besides running work: `qualify`, `mig`, `reset`, `reboot`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can: BTreeSet<String>,
 }
@@ -71,7 +71,7 @@ pub struct Numa {
     pub memory: Bytes,
 }
 
-/// A GPU. What a device does not tell is absent, never zero.
+/// A GPU. What a device does not report is absent, never zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Gpu {
@@ -101,7 +101,7 @@ pub struct Gpu {
 }
 
 /// What a GPU is made of and set to. Only what stays the same while it works: what moves is
-/// telemetry. What a device does not tell is absent.
+/// telemetry. What a device does not report is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -265,7 +265,7 @@ pub enum Stage {
     Draining,
     /// Drained: holds no work.
     Drained,
-    /// Something was found there: it takes no new work until that is settled.
+    /// Something was found there: it gets no new work until that is settled.
     Suspect,
     /// Taken out of service by a finding; waits for what is to be done.
     Quarantined,
@@ -311,13 +311,13 @@ pub struct Node {
     pub name: NodeName,
     /// Stage of life.
     pub stage: Stage,
-    /// True while its agent is heard.
+    /// True while its agent's heartbeats come.
     pub reachable: bool,
     /// No new work, running work untouched.
     pub cordon: Option<Cordon>,
     /// What is in it.
     pub inventory: Inventory,
-    /// Where it stands.
+    /// Where it is.
     pub location: Location,
     /// Address that other ranks reach it under.
     pub address: String,
@@ -381,7 +381,7 @@ pub struct Node {
     /// The remedy that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<u64>,
-    /// The test that goes on; it takes no work meanwhile.
+    /// The test that goes on; it gets no work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualifying: Option<Qualifying>,
     /// The last test that came to an end.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SitePolicy {
-    /// Order of the queue, promises and backfill.
+    /// Order of the queue, reserved starts and backfill.
     pub backfill: Backfill,
     /// Fair share.
     pub fair_share: FairShare,
@@ -28,13 +28,13 @@ pub struct SitePolicy {
     pub limits: Limits,
     /// GPUs that are held and do nothing.
     pub idle: Idle,
-    /// What sick hardware is still good for.
+    /// What unhealthy hardware is still good for.
     pub hazard: Hazard,
     /// How often hardware fails, as far as it is not measured yet.
     pub reliability: Reliability,
     /// When nodes are tested.
     pub qualification: QualificationPolicy,
-    /// What is done about sick hardware, and how far automation may go.
+    /// Remediation of unhealthy hardware, and how far automation may go.
     pub remedies: crate::remedy::Remedies,
     /// When the network between nodes is tested. Not in records that do not change it.
     #[serde(skip_serializing_if = "FabricPolicy::is_default")]
@@ -111,7 +111,7 @@ pub struct Reliability {
     pub failures_per_million_node_days: u32,
     /// The assumption weighs as much as so many failures that were seen.
     pub weight: u32,
-    /// How long a job stands still for a checkpoint, until it has told.
+    /// How long a job stands still for a checkpoint, until it has reported.
     pub checkpoint_cost: Span,
 }
 
@@ -126,21 +126,21 @@ impl Default for Reliability {
     }
 }
 
-/// Order of the queue, promises and backfill.
+/// Order of the queue, reserved starts and backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Backfill {
     /// How it is done.
     pub mode: BackfillMode,
-    /// The first so many waiting gangs are promised a start.
+    /// The first so many waiting gangs get a reserved start.
     pub promises: u32,
-    /// Learn run times from each user's history: they order backfill, never a promise.
+    /// Learn run times from each user's history: they order backfill, never a reserved start.
     pub predict: bool,
-    /// Once the first of the queue has waited so long, its promised start moves earlier whenever
+    /// Once the first of the queue has waited so long, its reserved start moves earlier whenever
     /// it can; before that, what becomes free goes to whoever gains most by it.
     pub hasten_after: Span,
-    /// When no start can be promised because what runs has no time limit, nodes are kept for
+    /// When no start can be reserved because what runs has no time limit, nodes are reserved for
     /// the first gangs after they have waited so long.
     pub patience: Span,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct PreflightSet {
     /// The attempt: no rank of it is ordered to start before its preflight is over.
     pub key: AttemptKey,
-    /// How it stands.
+    /// Its status.
     pub preflight: AttemptPreflight,
 }
 

@@ -8,7 +8,7 @@ pub struct SpecProblem {
     pub field: String,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

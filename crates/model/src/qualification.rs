@@ -255,7 +255,7 @@ pub struct Qualifying {
     pub level: Level,
     /// When it was asked for.
     pub asked_at: Time,
-    /// It has failed when nothing was heard of it by then.
+    /// It has failed when nothing was reported about it by then.
     pub until: Time,
 }
 

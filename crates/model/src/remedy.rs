@@ -116,7 +116,7 @@ pub enum Leave {
     Now,
 }
 
-/// Where a remedy stands.
+/// The current step of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -156,7 +156,7 @@ impl RemedyStep {
     }
 }
 
-/// How a remedy ended.
+/// How a remediation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -193,13 +193,13 @@ pub struct Remedy {
     pub gpu: Option<u32>,
     /// What is done in the end.
     pub action: Action,
-    /// Its place on the ladder, from 0.
+    /// Its remediation step, from 0.
     pub rung: u32,
     /// Who decides on the act itself.
     pub mode: Mode,
     /// How work leaves.
     pub leave: Leave,
-    /// Where it stands.
+    /// Its current step.
     pub step: RemedyStep,
     /// Why it stands there.
     pub why: String,
@@ -308,7 +308,7 @@ pub struct AskedAct {
     pub act: Act,
     /// When it was asked for.
     pub at: Time,
-    /// It has failed when nothing was heard of it by then.
+    /// It has failed when nothing was reported about it by then.
     pub until: Time,
     /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,13 +332,13 @@ pub struct ActEnd {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Remedies {
-    /// Findings lead to remedies at all.
+    /// Findings lead to remediations at all.
     pub enabled: bool,
     /// Who decides, by action; what is not named has its default.
     pub modes: BTreeMap<Action, Mode>,
     /// Rules by pool, SKU and failure mode; the first that fits counts, before the built-in ones.
     pub rules: Vec<Rule>,
-    /// A rung that did not help within this is followed by the next.
+    /// A remediation step that did not help within this is followed by the next.
     pub escalate_within: Span,
     /// How long work may go on when it is let finish.
     pub finish_within: Span,

@@ -76,7 +76,7 @@ pub struct Run {
     pub vars: BTreeMap<String, String>,
     /// When it began.
     pub started_at: Time,
-    /// The step it stands at.
+    /// The current step.
     pub step: u32,
     /// When it came to that step.
     pub since: Time,

@@ -95,7 +95,7 @@ impl<'de> Deserialize<'de> for Window {
     }
 }
 
-/// When a budget is spent too fast.
+/// When the burn rate of an error budget is too high.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -125,7 +125,7 @@ fn none_at_all(n: &u64) -> bool {
     *n == 0
 }
 
-/// What stops while a budget is spent.
+/// What stops while an error budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -147,7 +147,7 @@ impl Gate {
     }
 }
 
-/// A promise: an indicator, how much of it, over what time.
+/// An objective: an indicator, its target, over what time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -171,10 +171,10 @@ pub struct Objective {
     /// Over what time.
     #[serde(default)]
     pub window: Window,
-    /// When the budget is spent too fast; the site's rules when absent.
+    /// When the burn rate is too high; the site's rules when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn: Option<Vec<BurnRule>>,
-    /// What stops while the budget is spent.
+    /// What stops while the error budget is exhausted.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub gates: BTreeSet<Gate>,
 }

@@ -40,7 +40,7 @@ pub struct JobSpec {
     /// Where it wants to be.
     #[serde(skip_serializing_if = "is_default")]
     pub topology: TopologySpec,
-    /// What runs. Kept beside the log, never in it.
+    /// What runs. Stored apart from the log, never in it.
     #[serde(skip_serializing_if = "is_default")]
     pub run: RunSpec,
     /// Stopped after this long.
@@ -74,7 +74,7 @@ pub struct JobSpec {
     /// Smallest and largest size: it grows into idle nodes and shrinks before others are stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
-    /// Pretend to work, on simulated nodes only.
+    /// A simulated workload, on simulated nodes only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<Simulate>,
     /// Free words for reports.
@@ -381,7 +381,7 @@ impl Default for Retries {
 pub enum OnPartition {
     /// Stop after so long, so that another attempt may safely start elsewhere.
     StopAfter(Span),
-    /// Go on; then no other attempt starts until the node is heard again or is removed.
+    /// Go on; then no other attempt starts until the node sends heartbeats again or is removed.
     Continue,
 }
 
@@ -456,7 +456,7 @@ pub struct Elastic {
     pub max_nodes: u32,
 }
 
-/// Pretended work: it lives on the simulated node's clock and starts no process.
+/// A simulated workload: it follows the simulated node's clock and starts no process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

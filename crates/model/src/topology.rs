@@ -79,8 +79,8 @@ const UNPLACED: &str = "unplaced";
 /// The feed of a node that nobody told the feed of, likewise: [`Location::known_feed`] tells.
 const UNKNOWN: &str = "unknown";
 
-/// Where one node stands. Domain names are unique per level within their parent; the full path
-/// tells two leaves called `l1` in different spines apart.
+/// The place of one node. Domain names are unique per level within their parent; the full path
+/// distinguishes two leaves called `l1` in different spines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -232,7 +232,7 @@ impl Monitor {
                         Ok(Some(DriverEvent { gpu, xid })) => board.hub.driver_event(gpu, xid),
                         Ok(None) => board.hub.tell(),
                         Err(e) => {
-                            tracing::debug!(error = %e, "the driver tells nothing by itself");
+                            tracing::debug!(error = %e, "the driver reports nothing by itself");
                             return;
                         }
                     }

@@ -10,7 +10,7 @@ pub struct BookError {
     pub line: usize,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: String,
 }
 

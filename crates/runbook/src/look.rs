@@ -117,7 +117,7 @@ impl Look {
 
     /// Every word, for people who write books.
     pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let telemetry = ("telemetry.FIGURE", "the number that the node's agent reported last");
+        let telemetry = ("telemetry.METRIC", "the number that the node's agent reported last");
         ALL.iter().map(|(w, _, _, of)| (*w, *of)).chain([telemetry])
     }
 }

@@ -13,7 +13,7 @@ use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
 use std::sync::Arc;
 
-/// Why a node takes no new work.
+/// Why a node gets no new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Block {
     /// Its agent is not heard.
@@ -68,7 +68,7 @@ impl Block {
 pub struct NodeFacts {
     /// Its name, unique in the site.
     pub name: NodeName,
-    /// Where it stands.
+    /// Where it is.
     pub location: Location,
     /// SKU of its GPUs, or `cpu`.
     pub sku: String,
@@ -84,7 +84,7 @@ pub struct NodeFacts {
     pub memory: Bytes,
     /// Devices are simulated.
     pub simulated: bool,
-    /// Why it takes no new work, if so.
+    /// Why it gets no new work, if so.
     pub block: Option<Block>,
     /// What it is kept for.
     pub role: NodeRole,

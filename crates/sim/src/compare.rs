@@ -165,7 +165,7 @@ impl Verdict {
             Verdict::More => "more",
             Verdict::Less => "less",
             Verdict::NoDifferenceSeen => "no difference seen",
-            Verdict::OnePair => "one pair, cannot tell",
+            Verdict::OnePair => "one pair, not conclusive",
         }
     }
 }

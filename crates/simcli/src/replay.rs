@@ -31,7 +31,7 @@ swf     logs of the Parallel Workloads Archive; each processor is a node with on
 philly  timestamp,duration,num_gpus,…,cluster; the cluster's size is --nodes\n  \
 gavel   steps of known models; run times are those of one V100\n  \
 muster  the log of a site (`muster store export`)\n\n\
-Files may be packed with gzip. What a file does not say is assumed, and told in `assumptions`.")]
+Files may be packed with gzip. What a file does not say is assumed, and listed in `assumptions`.")]
 pub(crate) struct ReplayArgs {
     /// What the trace is
     #[arg(long, value_enum)]

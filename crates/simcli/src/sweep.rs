@@ -29,7 +29,7 @@ muster sim sweep site.toml --list points.txt --report sweep.html\n\n\
 Keys are paths in the scenario's file; one of a list is named by its number from 0 or its name.\n\
 A range is FIRST..LAST/STEP. Several --set make a grid. A list has one point a line:\n  \
 fleet.spares=8 failures.scale=2\n\
-Every point is lived with the same seeds, and `±` is half of the 95% interval of the mean."
+Every point is simulated with the same seeds, and `±` is half of the 95% interval of the mean."
 )]
 pub(crate) struct Sweep {
     /// The scenario

@@ -143,7 +143,9 @@ impl SimNode {
     fn share(&mut self, key: AttemptKey) -> Result<&mut crate::work::Work, String> {
         let name = &self.name;
         let work = self.work.get_mut(&key).filter(|w| !w.over());
-        work.ok_or_else(|| format!("attempt {key} does not pretend to work on node {name}"))
+        work.ok_or_else(|| {
+            format!("attempt {key} does not run a simulated workload on node {name}")
+        })
     }
 
     fn kill(&mut self, key: AttemptKey) -> Effect {

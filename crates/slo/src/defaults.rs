@@ -159,7 +159,7 @@ fn first() -> Vec<Objective> {
         objective(
             "goodput",
             "platform",
-            "GPU time that is held ends as progress",
+            "GPU time that is allocated ends as progress",
             Sli::Goodput,
             900_000,
         ),

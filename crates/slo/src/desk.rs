@@ -63,7 +63,7 @@ pub struct Letter {
 pub struct Backlog {
     /// The receiver that is behind.
     pub receiver: Label,
-    /// Alerts that it has to be told of.
+    /// Alerts that wait to be sent to it.
     pub alerts: u64,
     /// Since when the oldest is owed.
     pub oldest: Option<Time>,

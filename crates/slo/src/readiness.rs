@@ -82,11 +82,11 @@ pub struct Check {
     pub code: &'static str,
     /// What is asked.
     pub what: &'static str,
-    /// How it stands.
+    /// Its status.
     pub state: State,
     /// What was found.
     pub found: String,
-    /// How to mend it; empty where nothing is to be mended.
+    /// How to fix it; empty where nothing is to be fixed.
     pub mend: String,
 }
 

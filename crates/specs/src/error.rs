@@ -18,7 +18,7 @@ pub struct FileError {
     pub field: Option<String>,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Place {
 /// A value and where it stands.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where it stands.
+    /// Where it is.
     pub place: Place,
     /// What stands there.
     pub value: Value,
@@ -48,7 +48,7 @@ pub enum Value {
 pub struct Key {
     /// The key.
     pub text: String,
-    /// Where it stands.
+    /// Where it is.
     pub place: Place,
 }
 

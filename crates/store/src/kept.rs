@@ -85,7 +85,7 @@ impl KeptHead {
         Ok(matches!(self.found()?, Found::Damaged).then(|| {
             format!(
                 "{} cannot be read: it is empty, cut or altered, so whether the log lost its end \
-                 cannot be told (a server writes it anew with its next commit)",
+                 is unknown (a server writes it anew with its next commit)",
                 self.path.display()
             )
         }))

@@ -94,7 +94,8 @@ fn keys(tx: Sender<Msg>, stop: Arc<AtomicBool>) {
 
 /// Looks until the user has seen enough.
 pub(super) async fn run(client: Client, mut model: Model) -> Result<u8, Fail> {
-    let unix = |kind| signal(kind).map_err(|e| Fail::failed(format!("cannot hear signals: {e}")));
+    let unix =
+        |kind| signal(kind).map_err(|e| Fail::failed(format!("cannot listen for signals: {e}")));
     let mut term = unix(SignalKind::terminate())?;
     let mut int = unix(SignalKind::interrupt())?;
     let mut hup = unix(SignalKind::hangup())?;

@@ -254,7 +254,7 @@ async fn until_end(
 ) -> Result<u8, Fail> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate())
-        .map_err(|e| Fail::failed(format!("cannot hear SIGTERM: {e}")))?;
+        .map_err(|e| Fail::failed(format!("cannot listen for SIGTERM: {e}")))?;
     tokio::select! {
         ended = &mut served => return match ended {
             Ok(result) => result.map(|()| 0),

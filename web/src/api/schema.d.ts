@@ -29,7 +29,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+         * Metrics for Prometheus. With a token that is bound to no project they include those by project,
          *     too.
          */
         get: operations["get_metrics"];
@@ -101,7 +101,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say that you look after an alert: reminders and escalation end, until it becomes more urgent. */
+        /** Acknowledge an alert: reminders and escalation end, until it becomes more urgent. */
         post: operations["post_alerts_id_acknowledge"];
         delete?: never;
         options?: never;
@@ -381,7 +381,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List faults that nodes told of, newest first: the last 32 of each node. */
+        /** List faults that nodes reported, newest first: the last 32 of each node. */
         get: operations["get_faults"];
         put?: never;
         post?: never;
@@ -826,8 +826,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the last minutes of a job in figures, rank beside rank. Of a gang with more ranks than are
-         *     told one by one, the least, the middle and the most are told of all of them.
+         * Get metrics of the last minutes of a job, rank by rank. Of a gang with more ranks than are
+         *     reported one by one, the least, the median and the most are reported of all of them.
          */
         get: operations["get_jobs_id_telemetry"];
         put?: never;
@@ -1120,7 +1120,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the last minutes of a node in figures. */
+        /** Get metrics of the last minutes of a node. */
         get: operations["get_nodes_name_telemetry"];
         put?: never;
         post?: never;
@@ -1191,10 +1191,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get what the site promises, as it was said. */
+        /** Get the objectives of the site, as they were set. */
         get: operations["get_objectives"];
         /**
-         * Set what the site promises: the whole of it.
+         * Set the objectives of the site: all of them.
          * @description Counting begins when an objective is set; what was counted for one that is gone is dropped.
          */
         put: operations["put_objectives"];
@@ -1251,7 +1251,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What is drawn, beside what could and may be. Figures are as old as the nodes' last telemetry. */
+        /** What is drawn, could be and may be drawn. Numbers are as old as the nodes' last telemetry. */
         get: operations["get_power"];
         put?: never;
         post?: never;
@@ -1310,7 +1310,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Go through the checklists of operators: what is there, what is missing, how to mend it. */
+        /** Go through the checklists of operators: what is there, what is missing, how to fix it. */
         get: operations["get_readiness"];
         put?: never;
         post?: never;
@@ -1344,7 +1344,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List remedies, newest first. */
+        /** List remediations, newest first. */
         get: operations["get_remedies"];
         put?: never;
         post?: never;
@@ -1364,7 +1364,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say what a policy's remedies would have done over the last days of the log. Changes nothing.
+         * Say what a policy's remediations would have done over the last days of the log. Changes nothing.
          * @description The engine itself decides, on a copy of the state under the policy that is given (or the site's
          *     own), fed the faults, findings and outages of that time. It is assumed that operators approve
          *     what waits, that acts succeed and tests pass within 30 minutes each, and that a node that
@@ -1384,7 +1384,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a remedy. */
+        /** Get a remediation. */
         get: operations["get_remedies_id"];
         put?: never;
         post?: never;
@@ -1403,7 +1403,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Approve a remedy that waits: it is carried out. */
+        /** Approve a remediation that waits: it is carried out. */
         post: operations["post_remedies_id_approve"];
         delete?: never;
         options?: never;
@@ -1420,7 +1420,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Deny a remedy that waits: it is not carried out, and its node stays as it is. */
+        /** Deny a remediation that waits: it is not carried out, and its node stays as it is. */
         post: operations["post_remedies_id_deny"];
         delete?: never;
         options?: never;
@@ -1437,7 +1437,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take back what a remedy did: its node serves again, after a reset or reboot once it is tested. */
+        /** Undo a remediation: its node serves again, after a reset or reboot once it is tested. */
         post: operations["post_remedies_id_undo"];
         delete?: never;
         options?: never;
@@ -1529,10 +1529,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get who is told of what. */
+        /** Get who is notified of what. */
         get: operations["get_routing"];
         /**
-         * Set who is told of what: the whole of it.
+         * Set who is notified of what: the whole of it.
          * @description With `dry_run=true` nothing is set: the answer says what it would be.
          */
         put: operations["put_routing"];
@@ -1825,7 +1825,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Keep some alerts quiet for a time. They are still shown; what lasts longer is told at its end. */
+        /** Silence some alerts for a time. They are still shown; what lasts longer is sent at its end. */
         put: operations["put_silences_name"];
         post?: never;
         /** End a silence. */
@@ -1843,8 +1843,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what is promised and how it stands: budgets, burn rates, what breaks.
-         * @description A token that is bound to a project sees what was promised to that project.
+         * List objectives and their status: error budgets, burn rates, what breaks.
+         * @description A token that is bound to a project sees the objectives of that project.
          */
         get: operations["get_slos"];
         put?: never;
@@ -1862,7 +1862,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get one promise, with its counts hour by hour. */
+        /** Get one objective, with its counts hour by hour. */
         get: operations["get_slos_name"];
         put?: never;
         post?: never;
@@ -1983,7 +1983,7 @@ export interface components {
             usage_gpu_s: number;
             /**
              * Format: int64
-             * @description GPUs held now.
+             * @description GPUs allocated now.
              */
             used_milli: number;
             /** @description The user; null for the project as a whole. */
@@ -1997,16 +1997,16 @@ export interface components {
         /** @description `POST /v1/alerts/{id}/acknowledge`. */
         AcknowledgeRequest: {
             /**
-             * @description What whoever looks after it says.
+             * @description What the user who acknowledged it says.
              * @default
              */
             note: string;
         };
-        /** @description Who looks after an alert. */
+        /** @description Who acknowledged an alert. */
         Acknowledged: {
             /** @description When they said so. */
             at: components["schemas"]["Timestamp"];
-            /** @description The user who looks after it. */
+            /** @description The user who acknowledged it. */
             by: string;
             /** @description What they said. */
             note: string;
@@ -2031,7 +2031,7 @@ export interface components {
             state: string;
             /** @description A ticket's or page's line. */
             title?: string | null;
-            /** @description It has failed when nothing was heard of it by then. */
+            /** @description It has failed when nothing was reported about it by then. */
             until: components["schemas"]["Timestamp"];
             /** @description `reset_gpu`, `reboot`, `power_cycle`, `ticket` or `page`. */
             what: string;
@@ -2045,14 +2045,14 @@ export interface components {
         AdviceLine: {
             /** @description `cpu`, `fewer_gpus`, `slice`, `waits` or `stage`. */
             about: string;
-            /** @description The figure it rests on. */
+            /** @description The number it rests on. */
             because: string;
             /** @description What to do. */
             text: string;
         };
-        /** @description What the server has heard of an agent. */
+        /** @description What the server knows of an agent. */
         AgentInfo: {
-            /** @description When it was last heard. */
+            /** @description When its last heartbeat came. */
             last_heard: components["schemas"]["Timestamp"];
             /**
              * Format: int64
@@ -2071,7 +2071,7 @@ export interface components {
             /** @description Why it goes first. */
             why: string;
         };
-        /** @description Something that somebody has to be told of: one cause, however many things suffer from it. */
+        /** @description Something that people are notified of: one cause, however many things suffer from it. */
         Alert: {
             /** @description What that is part of, nearest first. */
             above: string[];
@@ -2096,14 +2096,14 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description Jobs that run on what is affected, or were hit by it and have not ended.
+             * @description Jobs that run on what is affected, or were interrupted by it and have not ended.
              */
             jobs: number;
             /** @description A stable code: a failure mode, the name of an objective. */
             kind: string;
             /**
              * Format: int32
-             * @description How often it was passed on because nobody looked after it.
+             * @description How often it was escalated because nobody acknowledged it.
              */
             level: number;
             /** @description What is affected (at most 64 are named). */
@@ -2127,7 +2127,7 @@ export interface components {
             state: string;
             /** @description In a sentence. */
             summary: string;
-            /** @description Who was told of it. */
+            /** @description Notifications that were sent. */
             told: components["schemas"]["ToldReceiver"][];
             /** @description What it was concluded from. */
             topic: components["schemas"]["Topic"];
@@ -2169,7 +2169,7 @@ export interface components {
              * @description Its plain number.
              */
             number: number;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["JobState"];
         };
         /** @description A task's place in its array. */
@@ -2228,7 +2228,7 @@ export interface components {
         };
         /**
          * @description One try at running a job; written `JOB.ATTEMPT`. Everything that runs on a node carries it,
-         *     so that a stale try is told apart from the current one.
+         *     which distinguishes a stale try from the current one.
          */
         AttemptKey: {
             /**
@@ -2258,7 +2258,7 @@ export interface components {
             attributed_to?: string | null;
             /**
              * Format: int32
-             * @description Checkpoints it told of.
+             * @description Checkpoints it reported.
              */
             checkpoints: number;
             /** @description When the wait before it began. */
@@ -2267,7 +2267,7 @@ export interface components {
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
              * Format: double
-             * @description GPUs it held or waits for.
+             * @description GPUs that it was allocated or waits for.
              */
             gpus: number;
             /** @description Its lost work is an estimate. */
@@ -2322,10 +2322,10 @@ export interface components {
              */
             taken_at_most: number;
         };
-        /** @description Order of the queue, promises and backfill. */
+        /** @description Order of the queue, reserved starts and backfill. */
         Backfill: {
             /**
-             * @description Once the first of the queue has waited so long, its promised start moves earlier whenever
+             * @description Once the first of the queue has waited so long, its reserved start moves earlier whenever
              *     it can; before that, what becomes free goes to whoever gains most by it.
              * @default 3d
              */
@@ -2336,19 +2336,19 @@ export interface components {
              */
             mode: components["schemas"]["BackfillMode"];
             /**
-             * @description When no start can be promised because what runs has no time limit, nodes are kept for
+             * @description When no start can be reserved because what runs has no time limit, nodes are reserved for
              *     the first gangs after they have waited so long.
              * @default 10m
              */
             patience: components["schemas"]["Span"];
             /**
-             * @description Learn run times from each user's history: they order backfill, never a promise.
+             * @description Learn run times from each user's history: they order backfill, never a reserved start.
              * @default true
              */
             predict: boolean;
             /**
              * Format: int32
-             * @description The first so many waiting gangs are promised a start.
+             * @description The first so many waiting gangs get a reserved start.
              * @default 128
              */
             promises: number;
@@ -2359,7 +2359,7 @@ export interface components {
          */
         BackfillMode: "conservative" | "easy" | "aggressive";
         /**
-         * @description What a promised start rests on.
+         * @description What a reserved start rests on.
          * @enum {string}
          */
         Basis: "limits" | "preemption" | "swap" | "resize" | "move";
@@ -2405,7 +2405,7 @@ export interface components {
              * @description Nodes that take no work because of it.
              */
             nodes: number;
-            /** @description An operator's word holds it where it is: who. */
+            /** @description Who forced it into its state; null when nobody did. */
             pinned?: string | null;
             /** @description What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`. */
             probe?: string | null;
@@ -2414,7 +2414,7 @@ export interface components {
             reason: string;
             /** @description When it entered this state. */
             since: components["schemas"]["Timestamp"];
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["BreakerState"];
             /**
              * Format: int32
@@ -2434,7 +2434,7 @@ export interface components {
          * @enum {string}
          */
         BreakerState: "closed" | "half_open" | "open";
-        /** @description How fast a budget is spent. */
+        /** @description The burn rate of an error budget. */
         BurnRate: {
             /**
              * Format: double
@@ -2444,7 +2444,7 @@ export interface components {
             /** @description Over this long. */
             window: components["schemas"]["Span"];
         };
-        /** @description When a budget is spent too fast. */
+        /** @description When the burn rate of an error budget is too high. */
         BurnRule: {
             /** @description So many times as fast as spends the budget exactly over its window. */
             factor: components["schemas"]["Factor"];
@@ -2580,7 +2580,7 @@ export interface components {
         };
         /** @description How a receiver is reached. Secrets are named, never written here. */
         Channel: {
-            /** @description An Alertmanager; told again and again while the alert lasts, as it expects. */
+            /** @description An Alertmanager; notified again and again while the alert lasts, as it expects. */
             alertmanager: {
                 /** @description Its address, like `http://alertmanager:9093`. */
                 url: string;
@@ -2625,7 +2625,7 @@ export interface components {
             good: number;
             /**
              * Format: double
-             * @description How fast the budget was spent in it; in the last 60 minutes where it is not over. Null
+             * @description The burn rate in it; in the last 60 minutes where it is not over. Null
              *     without data.
              */
             rate?: number | null;
@@ -2846,7 +2846,7 @@ export interface components {
              */
             stop: boolean;
         };
-        /** @description A remedy that would have been chosen. */
+        /** @description A remediation that would have been chosen. */
         DryRemedy: {
             /** @description What would be done. */
             action: components["schemas"]["Action"];
@@ -2869,8 +2869,8 @@ export interface components {
             node: string;
         };
         /**
-         * @description What an attempt did with its GPUs, from the telemetry that this server heard. Shares from 0 to
-         *     1, over all its GPUs.
+         * @description What an attempt did with its GPUs, from the telemetry that this server received. Shares from 0
+         *     to 1, over all its GPUs.
          */
         Efficiency: {
             /**
@@ -2885,7 +2885,7 @@ export interface components {
             energy_joules?: number | null;
             /**
              * Format: int32
-             * @description GPUs that were told of.
+             * @description GPUs that were reported.
              */
             gpus: number;
             /**
@@ -2915,10 +2915,10 @@ export interface components {
             power_watts?: number | null;
             /**
              * Format: int64
-             * @description Rows that the figures rest on, of all GPUs together.
+             * @description Rows that the metrics rest on, of all GPUs together.
              */
             rows: number;
-            /** @description Others use the same GPUs: the figures are not the job's alone. */
+            /** @description Others use the same GPUs: the metrics are not the job's alone. */
             shared: boolean;
             /** @description The first row. */
             since: components["schemas"]["Timestamp"];
@@ -2990,14 +2990,14 @@ export interface components {
              *     `policy`, `unsupported`, `too_large`, `rate_limited`, `unavailable` or `internal`.
              */
             code: string;
-            /** @description The field at fault. */
+            /** @description The field that is wrong. */
             field?: string | null;
-            /** @description How to mend it. */
+            /** @description How to fix it. */
             hint?: string | null;
             /** @description What is wrong, for people. */
             message: string;
         };
-        /** @description Who else is told when nobody looks after an alert. */
+        /** @description Who else is notified when nobody acknowledges an alert. */
         Escalation: {
             /** @description So long after it became loud. */
             after: components["schemas"]["Span"];
@@ -3098,7 +3098,7 @@ export interface components {
             entity?: string | null;
             /** @description Its name, unique in the site. */
             name: string;
-            /** @description How it stands. */
+            /** @description Its status. */
             standing: components["schemas"]["FabricStanding"];
             /** @description Why, in words. */
             why?: string[];
@@ -3130,12 +3130,12 @@ export interface components {
             mbps?: number | null;
             /**
              * Format: double
-             * @description The middle of its own past.
+             * @description The median of its own past.
              */
             past_mbps?: number | null;
             /**
              * Format: double
-             * @description The middle of its peers.
+             * @description The median of its peers.
              */
             peers_mbps?: number | null;
             /**
@@ -3155,12 +3155,12 @@ export interface components {
             rtt_p99_us?: number | null;
             /**
              * Format: int64
-             * @description Microseconds there and back, the middle of many.
+             * @description Microseconds there and back, the median of many.
              */
             rtt_us?: number | null;
             /**
              * Format: int32
-             * @description How often it was measured; the best figure is told.
+             * @description How often it was measured; the best number is reported.
              */
             times: number;
             /** @description What came of it. */
@@ -3205,7 +3205,7 @@ export interface components {
             forget: boolean;
             /**
              * @description All nodes of a cluster at once, each sending to the next as in a collective; a group that is
-             *     slow is halved until it is known who is to blame.
+             *     slow is halved until it is known which node or link is slow.
              * @default false
              */
             group: boolean;
@@ -3288,7 +3288,7 @@ export interface components {
             seed: number;
             /** @description How far it is. */
             state: components["schemas"]["FabricState"];
-            /** @description Groups that were slow as a whole though each half was well: what lies between is at fault. */
+            /** @description Groups that were slow as a whole though each half was well: attributed to what lies between. */
             together?: string[][];
         };
         /** @description Tests of the network, newest first. */
@@ -3308,7 +3308,7 @@ export interface components {
         Factor: string;
         /** @description A way of failing: how it is found, and what is done about it. */
         FailureMode: {
-            /** @description What is at fault. */
+            /** @description The component it is attributed to. */
             class: components["schemas"]["FaultClass"];
             /** @description Stable code. */
             code: string;
@@ -3362,21 +3362,21 @@ export interface components {
              */
             half_life: components["schemas"]["Span"];
         };
-        /** @description A fault that a node told of. */
+        /** @description A fault that a node reported. */
         Fault: {
             /** @description What it asks for. */
             action: components["schemas"]["FaultAction"];
             /** @description When it was written down. */
             at: components["schemas"]["Timestamp"];
-            /** @description The attempt it hit, as `JOB.ATTEMPT`. */
+            /** @description The attempt it interrupted, as `JOB.ATTEMPT`. */
             attempt?: string | null;
-            /** @description What is at fault. */
+            /** @description The component it is attributed to. */
             class: components["schemas"]["FaultClass"];
             /** @description `xid-79`, `oom`, …: stable. */
             code: string;
             /**
              * Format: int64
-             * @description How often, since it was told before.
+             * @description How often, since it was reported before.
              */
             count: number;
             /**
@@ -3393,7 +3393,7 @@ export interface components {
             pid?: number | null;
             /**
              * Format: int32
-             * @description The rank it hit.
+             * @description The rank it interrupted.
              */
             rank?: number | null;
             /** @description When it was first seen, by the node's clock. */
@@ -3409,7 +3409,7 @@ export interface components {
          */
         FaultAction: "none" | "watch" | "restart_job" | "reset_when_idle" | "reset_gpu" | "reboot" | "inspect" | "replace";
         /**
-         * @description Whose fault it is, or what is at fault.
+         * @description Whom or what it is attributed to.
          * @enum {string}
          */
         FaultClass: "application" | "driver" | "gpu" | "memory" | "link" | "bus" | "thermal" | "power" | "network" | "host" | "storage" | "notice" | "unknown";
@@ -3427,7 +3427,7 @@ export interface components {
         FaultSource: "kernel" | "driver" | "agent";
         /** @description Something that was found to be wrong. */
         Finding: {
-            /** @description The attempt that was hit or is to blame, as `JOB.ATTEMPT`. */
+            /** @description The attempt that was interrupted or that it is attributed to, as `JOB.ATTEMPT`. */
             attempt?: string | null;
             closed_at?: components["schemas"]["Timestamp"] | null;
             /** @description Why it was closed. */
@@ -3459,7 +3459,7 @@ export interface components {
             incident?: string | null;
             /**
              * Format: int64
-             * @description The job it is about or that it hit: its plain number.
+             * @description The job it is about or that it interrupted: its plain number.
              */
             job?: number | null;
             /** @description The failure mode: a stable code like `gpu-off-bus`. */
@@ -3475,7 +3475,7 @@ export interface components {
              * @description The global rank within that attempt, where one is meant.
              */
             rank?: number | null;
-            /** @description The remedy that was chosen for it. */
+            /** @description The remediation that was chosen for it. */
             remedy?: string | null;
             /** @description How bad it is. */
             severity: components["schemas"]["Severity"];
@@ -3547,7 +3547,7 @@ export interface components {
             allocated_gpu_seconds: number;
             /**
              * Format: double
-             * @description Held of those in service (0 to 1).
+             * @description Allocated of those in service (0 to 1).
              */
             allocation?: number | null;
             /**
@@ -3600,7 +3600,7 @@ export interface components {
             } | null;
             /**
              * Format: double
-             * @description What all GPUs drew together, in watts, as they told.
+             * @description What all GPUs drew together, in watts, as they reported.
              */
             power_watts?: number | null;
             /**
@@ -3615,7 +3615,7 @@ export interface components {
             restarting_waiting_gpu_seconds: number;
             /**
              * Format: double
-             * @description How busy GPUs were, as they told (0 to 1).
+             * @description How busy GPUs were, as they reported (0 to 1).
              */
             utilisation?: number | null;
             /**
@@ -3651,7 +3651,7 @@ export interface components {
         };
         /** @description The jobs of one project. */
         FleetProject: components["schemas"]["FleetFigures"] & {
-            /** @description Its name; `(others)` for those that are not told apart. */
+            /** @description Its name; `(others)` for those that are counted together. */
             name: string;
         };
         /** @description What became of all GPUs. What is not known is null; nothing is made up. */
@@ -3777,11 +3777,11 @@ export interface components {
             sku: string | null;
         };
         /**
-         * @description What stops while a budget is spent.
+         * @description What stops while an error budget is exhausted.
          * @enum {string}
          */
         Gate: "automation" | "rollouts";
-        /** @description A GPU. What a device does not tell is absent, never zero. */
+        /** @description A GPU. What a device does not report is absent, never zero. */
         Gpu: {
             facts?: components["schemas"]["GpuFacts"] | null;
             /**
@@ -3809,7 +3809,7 @@ export interface components {
         };
         /**
          * @description What a GPU is made of and set to. Only what stays the same while it works: what moves is
-         *     telemetry. What a device does not tell is absent.
+         *     telemetry. What a device does not report is absent.
          */
         GpuFacts: {
             /** @default null */
@@ -3916,8 +3916,8 @@ export interface components {
         /** @description One GPU of a rank. */
         GpuLine: {
             /**
-             * @description One list by figure, each with one mean by stretch; an empty list where the device does not
-             *     tell that figure.
+             * @description One list by metric, each with one mean by stretch; an empty list where the device does not
+             *     report that metric.
              */
             figures: (number | null)[][];
             /**
@@ -4100,7 +4100,7 @@ export interface components {
             reasons: string[];
             /**
              * Format: int64
-             * @description Remedies that go on, in all.
+             * @description Open remediations, in all.
              */
             remedies_open: number;
             /**
@@ -4114,11 +4114,11 @@ export interface components {
              */
             spares_left: number;
             /**
-             * @description `well`, `attention` (something is wrong and looked after) or `bad` (something waits for
-             *     an operator).
+             * @description `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
+             *     (something is pending approval).
              */
             state: string;
-            /** @description Remedies that wait for an operator's word, longest first. */
+            /** @description Remediations that are pending approval, longest first. */
             waiting: components["schemas"]["Remedy"][];
         };
         /** @description A part of a GPU that a slot holds. */
@@ -4222,7 +4222,7 @@ export interface components {
              * @description GPU-hours in which they could not work, in thousandths.
              */
             gpu_milli_hours: number;
-            /** @description Jobs that were hit. */
+            /** @description Jobs that were interrupted. */
             jobs: number[];
             /** @description Nodes that are part of it. */
             nodes: string[];
@@ -4231,7 +4231,7 @@ export interface components {
              * @description How often somebody was called.
              */
             pages: number;
-            /** @description Projects they belong to: whom to tell. */
+            /** @description Projects they belong to: whom to notify. */
             projects: string[];
             /**
              * Format: int64
@@ -4274,7 +4274,7 @@ export interface components {
             timeline: components["schemas"]["IncidentEntry"][];
         };
         /**
-         * @description A fault for a simulated node: what a site is asked for, what its agent is told, and what the
+         * @description A fault for a simulated node: what a site is asked for, what its agent receives, and what the
          *     node suffers.
          */
         Inject: {
@@ -4529,7 +4529,7 @@ export interface components {
         };
         /** @description What the agent found in the machine. */
         Inventory: {
-            /** @description What its agent can be asked for beside running work: `qualify`, `mig`, `reset`, `reboot`. */
+            /** @description What its agent can be asked for besides running work: `qualify`, `mig`, `reset`, `reboot`. */
             can?: string[];
             /** @description Processor model. */
             cpu_model: string;
@@ -4618,7 +4618,7 @@ export interface components {
             past: components["schemas"]["PastAttempt"][];
             /**
              * Format: int32
-             * @description Attempts that were stopped to make room for others.
+             * @description Attempts that were preempted.
              */
             preemptions: number;
             progress?: components["schemas"]["Progress"] | null;
@@ -4628,7 +4628,7 @@ export interface components {
             /** @description Why it ended, or why the last attempt did. */
             reason?: string | null;
             recovery?: components["schemas"]["Recovery"] | null;
-            /** @description Nodes that became sick under it. */
+            /** @description Nodes that became unhealthy under it. */
             sickened?: string[];
             /**
              * Format: int32
@@ -4638,7 +4638,7 @@ export interface components {
             /** @description As submitted; secrets are names only. */
             spec: components["schemas"]["JobSpec"];
             started_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["JobState"];
             /** @description When it was submitted. */
             submitted_at: components["schemas"]["Timestamp"];
@@ -4740,8 +4740,8 @@ export interface components {
             /** @description Always `JobReport`. */
             kind: components["schemas"]["Kind"];
             /**
-             * @description Lost work is an estimate for some attempt: it told of no checkpoint, so all its work counts
-             *     as lost, or what it told is not known any more.
+             * @description Lost work is an estimate for some attempt: it reported no checkpoint, so all its work counts
+             *     as lost, or what it reported is not known any more.
              */
             lost_estimated: boolean;
             /**
@@ -4763,7 +4763,7 @@ export interface components {
              * @description Mean time from the first sign of a failure until the work went on, in milliseconds.
              */
             recover_ms?: number | null;
-            /** @description The figures begin here. */
+            /** @description The numbers begin here. */
             since: components["schemas"]["Timestamp"];
             /** @description Where the job stands. */
             state: components["schemas"]["JobState"];
@@ -4858,7 +4858,7 @@ export interface components {
              */
             retries: components["schemas"]["Retries"];
             /**
-             * @description What runs. Kept beside the log, never in it.
+             * @description What runs. Stored apart from the log, never in it.
              * @default {}
              */
             run: components["schemas"]["RunSpec"];
@@ -4900,32 +4900,32 @@ export interface components {
          */
         JobState: "queued" | "starting" | "running" | "stopping" | "succeeded" | "failed" | "cancelled";
         /**
-         * @description The last minutes of an attempt, rank beside rank, all in the same stretches of time. What is not
-         *     told is null. They are kept in memory only: a server that was just started knows little.
+         * @description The last minutes of an attempt, rank by rank, all in the same stretches of time. What is not
+         *     reported is null. They are kept in memory only: a server that was just started knows little.
          */
         JobTelemetry: {
             /** @description When each stretch begins. */
             at: components["schemas"]["Timestamp"][];
             /**
              * Format: int32
-             * @description The attempt; null when none was heard lately.
+             * @description The attempt; null when none sent reports lately.
              */
             attempt?: number | null;
-            /** @description The figures over all GPUs, in the order of `fields`. */
+            /** @description The metrics over all GPUs, in the order of `fields`. */
             bands: components["schemas"]["TelemetryBand"][];
             /**
              * Format: int32
-             * @description The fastest rank of those that told of steps.
+             * @description The fastest rank of those that reported steps.
              */
             fastest?: number | null;
-            /** @description The figures, in the order of each GPU's lists. */
+            /** @description The metrics, in the order of each GPU's lists. */
             fields: components["schemas"]["TelemetryField"][];
             /**
              * Format: int32
              * @description GPUs of the attempt.
              */
             gpus: number;
-            /** @description This server hears ranks and GPUs since then. */
+            /** @description This server has reports of ranks and GPUs since then. */
             heard_since: components["schemas"]["Timestamp"];
             /** @description The job's id: `42`, or `42_3`. */
             id: string;
@@ -4949,7 +4949,7 @@ export interface components {
             since: components["schemas"]["Timestamp"];
             /**
              * Format: int32
-             * @description The slowest rank of those that told of steps.
+             * @description The slowest rank of those that reported steps.
              */
             slowest?: number | null;
             /** @description Lengths of steps over all ranks, in milliseconds. */
@@ -4999,7 +4999,7 @@ export interface components {
              */
             sku?: number | null;
         };
-        /** @description A rack and where it stands. */
+        /** @description A rack and its place. */
         LayoutRack: {
             /** @description The cluster it is in: one fabric. */
             cluster: string;
@@ -5051,7 +5051,7 @@ export interface components {
             tier?: components["schemas"]["Tier"] | null;
             /**
              * Format: int64
-             * @description Held now.
+             * @description Allocated now.
              */
             used_milli: number;
         };
@@ -5113,8 +5113,8 @@ export interface components {
             storm_window: components["schemas"]["Span"];
         };
         /**
-         * @description Where one node stands. Domain names are unique per level within their parent; the full path
-         *     tells two leaves called `l1` in different spines apart.
+         * @description The place of one node. Domain names are unique per level within their parent; the full path
+         *     distinguishes two leaves called `l1` in different spines.
          */
         Location: {
             /** @description The cluster: one fabric. */
@@ -5142,11 +5142,11 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             /** @description Its place: goes into `after` or `Last-Event-ID` to go on behind it. */
             cursor: string;
-            /** @description The particulars, in the log's own shape (times in milliseconds since 1970). */
+            /** @description The details, in the log's own shape (times in milliseconds since 1970). */
             data: Record<string, never>;
             /** @description What: `job_submitted`, `job_placed`, `node_lost`, … */
             kind: string;
-            /** @description Whether the world told us (`input`) or we chose (`decision`). */
+            /** @description Whether it was reported (`input`) or Muster chose it (`decision`). */
             origin: components["schemas"]["EventOrigin"];
             /** @description Project it belongs to. */
             project?: string | null;
@@ -5479,7 +5479,7 @@ export interface components {
             cpus_used: number;
             /** @description When it joined. */
             enrolled_at: components["schemas"]["Timestamp"];
-            /** @description What it told of lately, newest first; empty in lists of nodes. */
+            /** @description What it reported lately, newest first; empty in lists of nodes. */
             faults?: components["schemas"]["Fault"][];
             /** @description Open findings about it; empty in lists of nodes. */
             findings?: components["schemas"]["Finding"][];
@@ -5515,7 +5515,7 @@ export interface components {
             jobs: components["schemas"]["NodeJob"][];
             /** @description Always `Node`. */
             kind: components["schemas"]["Kind"];
-            /** @description Where it stands. */
+            /** @description Where it is. */
             location: components["schemas"]["Location"];
             /** @description Memory it offers. */
             memory_total: components["schemas"]["Bytes"];
@@ -5534,9 +5534,9 @@ export interface components {
             protected: boolean;
             qualified?: components["schemas"]["Qualified"] | null;
             qualifying?: components["schemas"]["Qualifying"] | null;
-            /** @description True while its agent is heard. */
+            /** @description True while its agent's heartbeats come. */
             reachable: boolean;
-            /** @description The remedy that is under way: its number. */
+            /** @description The remediation that is under way: its number. */
             remedy?: string | null;
             remedy_detail?: components["schemas"]["Remedy"] | null;
             /** @description What it is kept for. */
@@ -5585,7 +5585,7 @@ export interface components {
             name: string;
             /** @description Who owns it. */
             project: string;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["JobState"];
         };
         /** @description A page of nodes in order of their names. */
@@ -5595,7 +5595,7 @@ export interface components {
             /** @description The nodes of this page. */
             items: components["schemas"]["Node"][];
         };
-        /** @description A node that takes no work now. */
+        /** @description A node that gets no work now. */
         NodeOutOfService: {
             /** @description The node's name. */
             node: string;
@@ -5608,16 +5608,16 @@ export interface components {
          */
         NodeRole: "normal" | "spare" | "lemon" | "suspect";
         /**
-         * @description The last minutes of a node in figures, oldest first. They are kept in memory only: a server
+         * @description Metrics of the last minutes of a node, oldest first. They are kept in memory only: a server
          *     that was just started knows little.
          */
         NodeTelemetry: {
             /**
-             * @description Names of the figures of a GPU: temperatures in degrees, clocks in MHz, power in watts,
+             * @description Names of the metrics of a GPU: temperatures in degrees, clocks in MHz, power in watts,
              *     memory in MiB, traffic in MB/s, shares of time in percent.
              */
             gpu_columns: string[];
-            /** @description Names of the host's figures. */
+            /** @description Names of the host's metrics. */
             host_columns: string[];
             /** @description The rows, oldest first. */
             rows: components["schemas"]["TelemetryRow"][];
@@ -5650,13 +5650,13 @@ export interface components {
             /** @description Memory that is local to its processors, in bytes. */
             memory: components["schemas"]["Bytes"];
         };
-        /** @description A promise: an indicator, how much of it, over what time. */
+        /** @description An objective: an indicator, its target, over what time. */
         Objective: {
-            /** @description When the budget is spent too fast; the site's rules when absent. */
+            /** @description When the burn rate is too high; the site's rules when absent. */
             burn?: components["schemas"]["BurnRule"][] | null;
             /** @description What it is for. */
             description?: string;
-            /** @description What stops while the budget is spent. */
+            /** @description What stops while the error budget is exhausted. */
             gates?: components["schemas"]["Gate"][];
             /** @description Its name; unique. */
             name: string;
@@ -5883,7 +5883,7 @@ export interface components {
             pages: number;
             /**
              * Format: int64
-             * @description Those that were kept quiet.
+             * @description Those that were silenced.
              */
             silenced: number;
             /**
@@ -5923,7 +5923,7 @@ export interface components {
          * @enum {string}
          */
         PeriodKind: "week" | "month";
-        /** @description What was kept of a promise. */
+        /** @description How an objective was met. */
         PeriodObjective: {
             /** @description Why those that were bad were bad, the most first. */
             causes: components["schemas"]["CauseCount"][];
@@ -5941,7 +5941,7 @@ export interface components {
             kept_text?: string | null;
             /** @description The objective's name. */
             name: string;
-            /** @description What is promised: `99.5%`. */
+            /** @description The target: `99.5%`. */
             target: string;
             /**
              * Format: int64
@@ -5975,7 +5975,7 @@ export interface components {
             name: string;
             /** @description Nodes with the most findings, the most first. */
             nodes: components["schemas"]["NodeCount"][];
-            /** @description What was promised, and what was kept of it in this time. */
+            /** @description The objectives, and how they were met in this time. */
             objectives: components["schemas"]["PeriodObjective"][];
             /** @description It is over. */
             over: boolean;
@@ -5983,7 +5983,7 @@ export interface components {
             period: components["schemas"]["PeriodKind"];
             /** @description By project, the most GPU time first. */
             projects: components["schemas"]["FleetProject"][];
-            /** @description Remedies by how they ended. */
+            /** @description Remediations by how they ended. */
             remedies: {
                 [key: string]: number;
             };
@@ -6095,7 +6095,7 @@ export interface components {
             gpus_measured: number;
             /**
              * Format: int64
-             * @description What its nodes draw beside their GPUs, in watts; planned, not measured.
+             * @description What its nodes draw besides their GPUs, in watts; planned, not measured.
              */
             host_watts_planned: number;
             /** @description Its name; a rack with its spine and leaf. */
@@ -6146,7 +6146,7 @@ export interface components {
         Priority: "low" | "normal" | "high" | "critical";
         /** @description The newest step a job reported through `MUSTER_REPORT`. */
         Progress: {
-            /** @description When it was heard. */
+            /** @description When it was reported. */
             at: components["schemas"]["Timestamp"];
             /**
              * Format: double
@@ -6194,17 +6194,17 @@ export interface components {
             /** @description The projects of this page. */
             items: components["schemas"]["Project"][];
         };
-        /** @description A start that was promised to a waiting job. */
+        /** @description The reserved start of a waiting job. */
         Promise: {
             /** @description Not later than this. */
             at: components["schemas"]["Timestamp"];
             /** @description What it rests on. */
             basis: components["schemas"]["Basis"];
-            /** @description Why it became later than was promised before, if it did. */
+            /** @description Why it became later than was reserved before, if it did. */
             moved?: string | null;
             /** @description Nodes that are kept for it. */
             nodes: string[];
-            /** @description When it was first promised a start. */
+            /** @description When it first got a reserved start. */
             since: components["schemas"]["Timestamp"];
         };
         /** @description When nodes are tested. */
@@ -6234,7 +6234,7 @@ export interface components {
         };
         /** @description How far a test is. */
         QualifyProgress: {
-            /** @description When this was told. */
+            /** @description When this was reported. */
             at: components["schemas"]["Timestamp"];
             /** @description What is being done. */
             doing: string;
@@ -6271,7 +6271,7 @@ export interface components {
             /** @description How much is tested: quick, standard or full. */
             level: components["schemas"]["TestLevel"];
             progress?: components["schemas"]["QualifyProgress"] | null;
-            /** @description It has failed when nothing was heard of it by then. */
+            /** @description It has failed when nothing was reported about it by then. */
             until: components["schemas"]["Timestamp"];
         };
         /**
@@ -6420,7 +6420,7 @@ export interface components {
              * @description Global rank.
              */
             rank: number;
-            /** @description Mean length of its steps by stretch, in milliseconds; empty when it told of none. */
+            /** @description Mean length of its steps by stretch, in milliseconds; empty when it reported none. */
             step_ms: (number | null)[];
         };
         /** @description The checklists of operators, each point answered. */
@@ -6440,7 +6440,7 @@ export interface components {
             found: string;
             /** @description `before production` or `in production`. */
             list: string;
-            /** @description How to mend it; empty where nothing is to be mended. */
+            /** @description How to fix it; empty where nothing is to be fixed. */
             mend: string;
             /** @description `ok`, `missing` or `unknown`. */
             state: string;
@@ -6455,13 +6455,13 @@ export interface components {
              */
             reason: string;
         };
-        /** @description Somebody who is told. */
+        /** @description A receiver of notifications. */
         Receiver: {
             /** @description How it is reached. */
             by: components["schemas"]["Channel"];
             /** @description Its name; unique. */
             name: string;
-            /** @description It is told when an alert is over, too. */
+            /** @description It is notified when an alert is over, too. */
             resolved?: boolean;
         };
         /** @description Receivers, in the order of the routing. */
@@ -6471,7 +6471,7 @@ export interface components {
             /** @description All receivers. */
             items: components["schemas"]["ReceiverState"][];
         };
-        /** @description Somebody who is told, and what waits for them. */
+        /** @description A receiver of notifications, and what waits for it. */
         ReceiverState: {
             /** @description `alertmanager`, `webhook`, `slack` or `smtp`. */
             by: string;
@@ -6491,13 +6491,13 @@ export interface components {
             name: string;
             next_try?: components["schemas"]["Timestamp"] | null;
             oldest?: components["schemas"]["Timestamp"] | null;
-            /** @description It is told when an alert is over, too. */
+            /** @description It is notified when an alert is over, too. */
             resolved: boolean;
             /** @description `ok` or `failing`. */
             state: string;
             /**
              * Format: int64
-             * @description Alerts that it has to be told of.
+             * @description Alerts that wait to be sent to it.
              */
             waiting: number;
         };
@@ -6508,7 +6508,7 @@ export interface components {
         Recovery: {
             /**
              * Format: int32
-             * @description The attempt that was hit.
+             * @description The attempt that was interrupted.
              */
             attempt: number;
             /**
@@ -6562,7 +6562,7 @@ export interface components {
         /** @description What is assumed until the site has measured it. */
         Reliability: {
             /**
-             * @description How long a job stands still for a checkpoint, until it has told.
+             * @description How long a job stands still for a checkpoint, until it has reported.
              * @default 10s
              */
             checkpoint_cost: components["schemas"]["Span"];
@@ -6582,12 +6582,12 @@ export interface components {
         /** @description What is done about findings, and how far automation may go. */
         Remedies: {
             /**
-             * @description Findings lead to remedies at all.
+             * @description Findings lead to remediations at all.
              * @default true
              */
             enabled: boolean;
             /**
-             * @description A rung that did not help within this is followed by the next.
+             * @description A remediation step that did not help within this is followed by the next.
              * @default 1w
              */
             escalate_within: components["schemas"]["Span"];
@@ -6679,14 +6679,14 @@ export interface components {
             outcome?: components["schemas"]["RemedyOutcome"] | null;
             /**
              * Format: int32
-             * @description Its place on the ladder, from 0.
+             * @description Its remediation step, from 0.
              */
             rung: number;
             /** @description Since when it stands there. */
             since: components["schemas"]["Timestamp"];
-            /** @description Where it stands, in words: `waits for approval`, or how it ended. */
+            /** @description Its current step, in words: `waits for approval`, or how it ended. */
             state: string;
-            /** @description Where it stands. */
+            /** @description Its current step. */
             step: components["schemas"]["RemedyStep"];
             /** @description Steps it took, oldest first. */
             taken?: components["schemas"]["TakenStep"][];
@@ -6707,7 +6707,7 @@ export interface components {
         };
         /** @description What would have been done over the last days. */
         RemedyDryRunReport: {
-            /** @description Remedies that would have been carried out, by action. */
+            /** @description Remediations that would have been carried out, by action. */
             by_action: {
                 [key: string]: number;
             };
@@ -6724,7 +6724,7 @@ export interface components {
             held: {
                 [key: string]: number;
             };
-            /** @description The remedies, oldest first (at most 1000). */
+            /** @description The remediations, oldest first (at most 1000). */
             items: components["schemas"]["DryRemedy"][];
             /**
              * Format: int32
@@ -6739,7 +6739,7 @@ export interface components {
             /** @description The last one. */
             to: components["schemas"]["Timestamp"];
         };
-        /** @description A page of remedies, newest first. */
+        /** @description A page of remediations, newest first. */
         RemedyList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
@@ -6747,12 +6747,12 @@ export interface components {
             items: components["schemas"]["Remedy"][];
         };
         /**
-         * @description How a remedy ended.
+         * @description How a remediation ended.
          * @enum {string}
          */
         RemedyOutcome: "mended" | "noted" | "escalated" | "denied" | "undone" | "superseded";
         /**
-         * @description Where a remedy stands.
+         * @description The current step of a remediation.
          * @enum {string}
          */
         RemedyStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
@@ -6833,7 +6833,7 @@ export interface components {
         Role: "viewer" | "user" | "operator" | "admin";
         /** @description Which alerts go to whom. */
         Route: {
-            /** @description Who else is told when nobody looks after it, in order of time. */
+            /** @description Who else is notified when nobody acknowledges it, in order of time. */
             escalate?: components["schemas"]["Escalation"][];
             /** @description Later routes are looked at, too. */
             go_on?: boolean;
@@ -6841,17 +6841,17 @@ export interface components {
             group_by?: components["schemas"]["GroupBy"][];
             /** @description Which alerts; all when nothing is said. */
             match?: components["schemas"]["Matcher"];
-            /** @description Told again after so long while nobody looks after it. */
+            /** @description Sent again after so long while nobody acknowledges it. */
             repeat?: components["schemas"]["Span"];
             /** @description Names of receivers. */
             to: string[];
-            /** @description Not told before it has lasted so long: what is over or explained by then was noise. */
+            /** @description Not sent before it has lasted so long: what is over or explained by then was noise. */
             wait?: components["schemas"]["Span"];
         };
-        /** @description Who is told of what. */
+        /** @description Who is notified of what. */
         Routing: {
             /**
-             * @description Who can be told.
+             * @description Who can be notified.
              * @default []
              */
             receivers: components["schemas"]["Receiver"][];
@@ -7000,7 +7000,7 @@ export interface components {
             state: string;
             /**
              * Format: int32
-             * @description The step it stands at.
+             * @description The current step.
              */
             step: number;
             /** @description Title of the book. */
@@ -7163,7 +7163,7 @@ export interface components {
             nodes: number;
             /**
              * Format: int64
-             * @description Nodes whose agent is not heard.
+             * @description Nodes whose agent sends no heartbeats.
              */
             nodes_lost: number;
             /**
@@ -7309,7 +7309,7 @@ export interface components {
              */
             total: number;
         };
-        /** @description A time in which some alerts are not told. */
+        /** @description A time in which some alerts send no notifications. */
         Silence: {
             /** @description Who made it. */
             by: string;
@@ -7320,13 +7320,13 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** @description How long it lasts. */
             length: components["schemas"]["Span"];
-            /** @description The alerts that it keeps quiet. */
+            /** @description The alerts that it silences. */
             match: components["schemas"]["Matcher"];
             /** @description Its name, unique in the site. */
             name: string;
             /**
              * Format: int64
-             * @description Open alerts that it keeps quiet now.
+             * @description Open alerts that it silences now.
              */
             silences: number;
             /** @description When it (first) begins. */
@@ -7344,7 +7344,7 @@ export interface components {
             /** @description All silences, those that begin later included. */
             items: components["schemas"]["Silence"][];
         };
-        /** @description Pretended work: it lives on the simulated node's clock and starts no process. */
+        /** @description A simulated workload: it follows the simulated node's clock and starts no process. */
         Simulate: {
             checkpoint?: components["schemas"]["Span"] | null;
             /** @description How long it stands still for a checkpoint. */
@@ -7362,14 +7362,14 @@ export interface components {
             startup?: components["schemas"]["Span"];
             step?: components["schemas"]["Span"] | null;
         };
-        /** @description What the site promises: `GET /v1/objectives`. */
+        /** @description The objectives of the site: `GET /v1/objectives`. */
         SiteObjectives: {
             /** @description Always `Objectives`. */
             kind: components["schemas"]["Kind"];
             /** @description The whole of it. */
             objectives: components["schemas"]["Objectives"];
             /**
-             * @description The site said so itself. Otherwise these are the promises that come with Muster, and they
+             * @description The site set them itself. Otherwise these are the objectives that come with Muster, and they
              *     stop nothing.
              */
             stated: boolean;
@@ -7382,7 +7382,7 @@ export interface components {
         /** @description The site's scheduling policy. Every field has a default that is safe. */
         SitePolicy: {
             /**
-             * @description Order of the queue, promises and backfill.
+             * @description Order of the queue, reserved starts and backfill.
              * @default {
              *       "hasten_after": "3d",
              *       "mode": "conservative",
@@ -7426,7 +7426,7 @@ export interface components {
              */
             fair_share: components["schemas"]["FairShare"];
             /**
-             * @description What sick hardware is still good for.
+             * @description What unhealthy hardware is still good for.
              * @default {
              *       "large_gang": 8,
              *       "lemon_max_nodes": 1
@@ -7483,7 +7483,7 @@ export interface components {
              */
             reliability: components["schemas"]["Reliability"];
             /**
-             * @description What is done about sick hardware, and how far automation may go.
+             * @description Remediation of unhealthy hardware, and how far automation may go.
              * @default {
              *       "enabled": true,
              *       "escalate_within": "1w",
@@ -7521,7 +7521,7 @@ export interface components {
              */
             remedies: components["schemas"]["Remedies"];
         };
-        /** @description Who is told of what: `GET /v1/routing`. */
+        /** @description Who is notified of what: `GET /v1/routing`. */
         SiteRouting: {
             /** @description Always `Routing`. */
             kind: components["schemas"]["Kind"];
@@ -7535,7 +7535,7 @@ export interface components {
         };
         /** @description What is measured: a share of good ones among all. What each counts is in `docs/observe.md`. */
         Sli: {
-            /** @description Submissions that were durably accepted in time. Told by the server. */
+            /** @description Submissions that were durably accepted in time. Reported by the server. */
             admission: {
                 /** @description Accepted within this time. */
                 under: components["schemas"]["Span"];
@@ -7570,7 +7570,7 @@ export interface components {
             };
         } | "node_availability" | "goodput" | {
             /**
-             * @description Time gangs ran, beside a cost for each time the platform interrupted one: a target `t` asks
+             * @description Time gangs ran, against a cost for each time the platform interrupted one: a target `t` asks
              *     for a mean time between interruptions of at least `cost * t / (1 - t)`.
              */
             interruptions: {
@@ -7578,25 +7578,25 @@ export interface components {
                 cost: components["schemas"]["Span"];
             };
         } | {
-            /** @description Answers of inference services that came in time. Told by the services. */
+            /** @description Answers of inference services that came in time. Reported by the services. */
             inference_latency: {
                 /** @description Answered within this time. */
                 under: components["schemas"]["Span"];
             };
         } | "inference_availability" | {
-            /** @description Looks at nodes whose newest telemetry was fresh. Told by the server. */
+            /** @description Looks at nodes whose newest telemetry was fresh. Reported by the server. */
             telemetry_freshness: {
                 /** @description Not older than this. */
                 under: components["schemas"]["Span"];
             };
         } | "api_availability" | {
-            /** @description API requests that were answered in time. Told by the server. */
+            /** @description API requests that were answered in time. Reported by the server. */
             api_latency: {
                 /** @description Answered within this time. */
                 under: components["schemas"]["Span"];
             };
         };
-        /** @description A promise, and how it stands. */
+        /** @description An objective and its status. */
         Slo: {
             /** @description The alert that is open about it. */
             alert?: string | null;
@@ -7612,10 +7612,10 @@ export interface components {
             budget_left?: number | null;
             /**
              * Format: double
-             * @description The share that is spent; more than 1 when the promise is broken.
+             * @description The share of the error budget that is used; more than 1 when the objective is not met.
              */
             budget_spent?: number | null;
-            /** @description How fast it is spent, over the last hour and each window that a rule looks at. */
+            /** @description Its burn rate, over the last hour and each window that a rule looks at. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
             causes: components["schemas"]["CauseCount"][];
@@ -7627,7 +7627,7 @@ export interface components {
             description: string;
             /** @description Rules that hold now. */
             firing: components["schemas"]["FiringRule"][];
-            /** @description What stops while the budget is spent. */
+            /** @description What stops while the error budget is exhausted. */
             gates: components["schemas"]["Gate"][];
             /** @description It stops that now. */
             gating: boolean;
@@ -7657,7 +7657,7 @@ export interface components {
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
             spent_in?: components["schemas"]["Span"] | null;
-            /** @description `no_data`, `kept`, `below_target`, `burning` (its budget is spent too fast) or `spent`. */
+            /** @description `no_data`, `kept`, `below_target`, `burning` (its burn rate is too high) or `spent`. */
             state: string;
             /** @description At least so much of it is good: `99.9%`. */
             target: string;
@@ -7681,7 +7681,7 @@ export interface components {
             /** @description Over what time: `28d` or `month`. */
             window: string;
         };
-        /** @description Promises, in order of their names. */
+        /** @description Objectives, in order of their names. */
         SloList: {
             /** @description Always null: there is one page. */
             cursor?: string | null;
@@ -7701,7 +7701,7 @@ export interface components {
              * @description First global rank here.
              */
             first_rank: number;
-            /** @description GPUs held, by index. */
+            /** @description Allocated GPUs, by index. */
             gpus: number[];
             /**
              * Format: int32
@@ -7798,7 +7798,7 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description What an attempt told of its steps to this server. */
+        /** @description What an attempt reported about its steps to this server. */
         StepsReport: {
             /**
              * Format: int32
@@ -7812,19 +7812,19 @@ export interface components {
             median_rank_ms?: number | null;
             /**
              * Format: int32
-             * @description Ranks that told how long a step takes.
+             * @description Ranks that reported how long a step takes.
              */
             ranks: number;
             /**
              * Format: int64
-             * @description Reports that were heard; a rank sends at most one a second.
+             * @description Reports that were received; a rank sends at most one a second.
              */
             reports: number;
-            /** @description When the first step that was heard of began. */
+            /** @description When the first step that was reported began. */
             since: components["schemas"]["Timestamp"];
             /**
              * Format: int32
-             * @description The rank whose own work (without exchange and waiting) takes longest, where several told.
+             * @description The rank whose own work (without exchange and waiting) is longest, where several reported.
              */
             slowest_rank?: number | null;
             /**
@@ -7844,7 +7844,7 @@ export interface components {
              * @description Mean length of a step, in milliseconds.
              */
             step_ms?: number | null;
-            /** @description The attempt was heard from its beginning; otherwise only since this server's start. */
+            /** @description The attempt was followed from its beginning; otherwise only since this server's start. */
             whole: boolean;
         };
         /** @description An attempt is being stopped. */
@@ -7888,7 +7888,7 @@ export interface components {
             /** @enum {string} */
             why: "node_lost";
         } | {
-            /** @description No person ordered it: Muster did, because the node is sick. */
+            /** @description No person ordered it: Muster did, because the node is unhealthy. */
             automatic?: boolean;
             /** @description The node that is being emptied. */
             node: string;
@@ -7974,14 +7974,14 @@ export interface components {
             /** @description The node's name. */
             node: string;
         };
-        /** @description A step that a remedy took. */
+        /** @description A step that a remediation took. */
         TakenStep: {
             /** @description When it took the step. */
             at: components["schemas"]["Timestamp"];
             /** @description The step it came to. */
             step: components["schemas"]["RemedyStep"];
         };
-        /** @description The least, the middle and the most, by stretch. */
+        /** @description The least, the median and the most, by stretch. */
         TelemetryBand: {
             /** @description The greatest value of each stretch. */
             high: (number | null)[];
@@ -8022,13 +8022,13 @@ export interface components {
             /** @description `attempt`, `checkpoint`, `finding` or `fault`. */
             what: string;
         };
-        /** @description One look of a node at itself. What a device does not tell is null. */
+        /** @description One look of a node at itself. What a device does not report is null. */
         TelemetryRow: {
             /** @description When, by the node's clock. */
             at: components["schemas"]["Timestamp"];
-            /** @description One list per GPU, by index, with one figure per column. */
+            /** @description One list per GPU, by index, with one number per column. */
             gpus: (number | null)[][];
-            /** @description One figure per column of the host. */
+            /** @description One number per column of the host. */
             host: (number | null)[];
         };
         /**
@@ -8045,7 +8045,7 @@ export interface components {
         TimeParts: {
             /**
              * Format: int64
-             * @description Standing still for checkpoints, as the job told.
+             * @description Standing still for checkpoints, as the job reported.
              */
             checkpointing: number;
             /**
@@ -8065,7 +8065,7 @@ export interface components {
             productive: number;
             /**
              * Format: int64
-             * @description It waited for its turn or for room.
+             * @description It waited for its turn or for free capacity.
              */
             queued: number;
             /**
@@ -8088,7 +8088,7 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description The finding, remedy, act or job: its number, `42_3` for a task of an array. */
+            /** @description The finding, remediation, act or job: its number, `42_3` for a task of an array. */
             id?: string | null;
             severity?: components["schemas"]["Severity"] | null;
             /** @description What happened, for people. */
@@ -8155,7 +8155,7 @@ export interface components {
             /** @description The tokens of this page. */
             items: components["schemas"]["Token"][];
         };
-        /** @description What a receiver was last told of an alert. */
+        /** @description What was last sent to a receiver about an alert. */
         ToldReceiver: {
             /** @description When it was last notified of this alert. */
             at: components["schemas"]["Timestamp"];
@@ -8435,7 +8435,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Figures in the text format. */
+            /** @description Metrics in the text format. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8569,7 +8569,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The alert as it stands now. */
+            /** @description The alert as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8614,7 +8614,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The alert as it stands now. */
+            /** @description The alert as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8650,7 +8650,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How it stands. */
+            /** @description Its status. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8683,7 +8683,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How it stands now. */
+            /** @description Its status now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8725,7 +8725,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How it stands now. */
+            /** @description Its status now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8850,7 +8850,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The breaker as it stands now. */
+            /** @description The breaker as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9166,7 +9166,7 @@ export interface operations {
                 node?: string;
                 /** @description Only faults of this code, such as `xid-79`. */
                 code?: string;
-                /** @description Only faults that hit this job: its number. */
+                /** @description Only faults that interrupted this job: its number. */
                 job?: number;
                 /** @description At most so many. */
                 limit?: number;
@@ -9211,7 +9211,7 @@ export interface operations {
                 kind?: string;
                 /** @description Only findings at least so bad: `info`, `warning`, `degraded` or `critical`. */
                 severity?: string;
-                /** @description Only findings that hit this job or are about it: its number. */
+                /** @description Only findings that interrupted this job or are about it: its number. */
                 job?: number;
                 /** @description At most so many. */
                 limit?: number;
@@ -9301,7 +9301,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The finding as it stands now. */
+            /** @description The finding as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9337,7 +9337,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How it stands. */
+            /** @description Its status. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9796,7 +9796,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9872,7 +9872,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9913,7 +9913,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9989,7 +9989,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10075,7 +10075,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10154,7 +10154,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The job as it stands now. */
+            /** @description The job as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10217,17 +10217,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Names of figures, separated by commas; the usual ones when absent.
+                 * @description Names of metrics, separated by commas; the usual ones when absent.
                  * @example util,mem_used,power
                  */
                 fields?: string;
-                /** @description Which attempt; the newest that was heard when absent. */
+                /** @description Which attempt; the newest that sent reports when absent. */
                 attempt?: number;
                 /** @description `rank` (the default), or `slow`: slowest first. */
                 order?: string;
                 /** @description So many ranks of that order are left out. */
                 from?: number;
-                /** @description So many ranks are told one by one. */
+                /** @description So many ranks are reported one by one. */
                 ranks?: number;
             };
             header?: {
@@ -10432,7 +10432,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10477,7 +10477,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10522,7 +10522,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10567,7 +10567,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10657,7 +10657,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10742,7 +10742,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10783,7 +10783,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10828,7 +10828,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10869,7 +10869,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10914,7 +10914,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10956,7 +10956,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Figures, oldest first. */
+            /** @description Metrics, oldest first. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11030,7 +11030,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11071,7 +11071,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node as it stands now. */
+            /** @description The node as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11144,7 +11144,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11189,7 +11189,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How it stands. */
+            /** @description Its status. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11301,7 +11301,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11483,7 +11483,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11589,7 +11589,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of remedies. */
+            /** @description A page of remediations. */
             200: {
                 headers: {
                     "Muster-Seq": components["headers"]["MusterSeq"];
@@ -11664,7 +11664,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The remedy. */
+            /** @description The remediation. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11701,7 +11701,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The remedy as it stands now. */
+            /** @description The remediation as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11746,7 +11746,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The remedy as it stands now. */
+            /** @description The remediation as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11791,7 +11791,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The remedy as it stands now. */
+            /** @description The remediation as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -11983,7 +11983,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12095,7 +12095,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12216,7 +12216,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run as it stands now. */
+            /** @description The run as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12261,7 +12261,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run as it stands now. */
+            /** @description The run as it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12874,7 +12874,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12946,7 +12946,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The promises. */
+            /** @description The objectives. */
             200: {
                 headers: {
                     "Muster-Seq": components["headers"]["MusterSeq"];
@@ -12982,7 +12982,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The promise. */
+            /** @description The objective. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -13159,7 +13159,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it stands now. */
+            /** @description As it is now. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];

@@ -133,7 +133,7 @@ export function HeatMap({ rows, at, paint, unit, label, marks, chosen, choose }:
             <span className="dim">
               {wall(at[over.column]).time}:{' '}
               {value === null || value === undefined
-                ? 'not told'
+                ? 'no data'
                 : `${value.toLocaleString('en', { maximumFractionDigits: 1 })} ${unit}`}
             </span>
           )}

@@ -21,7 +21,7 @@ export function apart(ratio: number, theme: Theme): string {
 
 export const APART_WORDS = [
   'faster',
-  'as the middle',
+  'as the median',
   `3 to 8 % slower`,
   `8 to ${Math.round((SLOW - 1) * 100)} % slower`,
   `slower still`,

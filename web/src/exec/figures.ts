@@ -20,7 +20,7 @@ const LOSSES: [keyof Figures['gpu_seconds'], string][] = [
   ['restarting', 'restarting'],
   ['checkpointing', 'checkpoints'],
   ['lost', 'lost work'],
-  ['idle', 'held, nothing done'],
+  ['idle', 'allocated, nothing done'],
 ];
 
 /** From all GPUs there were to work that counts. Nothing where the fleet itself is not known. */
@@ -37,7 +37,7 @@ export function waterfall(f: Figures): Step[] {
     steps.push({ key, word, size: taken, from: left, sum: false });
   };
   off('out', 'out of service', all - service);
-  off('free', 'in service, held by nobody', service - f.allocated_gpu_seconds);
+  off('free', 'in service, unallocated', service - f.allocated_gpu_seconds);
   for (const [key, word] of LOSSES) {
     const waited = key === 'restarting' ? f.restarting_waiting_gpu_seconds : 0;
     off(key, word, f.gpu_seconds[key] - waited);

@@ -10,9 +10,9 @@ import { byRank, gpus, percent } from './quota-words';
 
 type Report = Schemas['QuotaReport'];
 
-const ENTITLED = 'its shares / the shares of all beside it';
-const RECEIVED = 'its GPU-hours that count / those of all beside it';
-const COUNTED = 'all GPU-hours it ever held, the older the less they count';
+const ENTITLED = 'its shares / the shares of all its siblings';
+const RECEIVED = 'its GPU-hours that count / those of all its siblings';
+const COUNTED = 'all GPU-hours it ever used, the older the less they count';
 
 /** Who owns, uses and borrows what. Admins change the tree. */
 export function QuotasPage() {

@@ -48,7 +48,7 @@ export function Card({
   const state = layout.states[c.state[gpu]] ?? 'unknown';
   const open = (flags & Flag.breaker) > 0;
   const figure = (v: number, none: number, unit: string) =>
-    v === none ? <span className="dim">not told</span> : `${v} ${unit}`;
+    v === none ? <span className="dim">no data</span> : `${v} ${unit}`;
   const style = {
     left: x + 16 + 320 > width ? undefined : x + 16,
     right: x + 16 + 320 > width ? width - x + 12 : undefined,

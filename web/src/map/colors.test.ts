@@ -37,7 +37,7 @@ test('what was found outweighs that a GPU works', () => {
   expect(classOf('something new', 0)).toBe('unknown');
 });
 
-test('a GPU behind an open breaker takes no new work: it is not called free', () => {
+test('a GPU behind an open breaker gets no new work: it is not called free', () => {
   expect(classOf('ready', Flag.breaker)).toBe('away');
   expect(classOf('ready', Flag.breaker | Flag.held)).toBe(classOf('cordoned', Flag.held));
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');
@@ -71,9 +71,9 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(counts(avoided)).toMatchObject({
     'free, healthy': 0,
     'spare, or avoided by new work': 1,
-    'held, healthy': 2,
+    'allocated, healthy': 2,
   });
-  expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'held, healthy': 2 });
+  expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'allocated, healthy': 2 });
 });
 
 test('held and free are counted by one rule, whatever colour a GPU has', () => {

@@ -7,7 +7,7 @@ export type Theme = 'dark' | 'light';
 
 /** `site`: not told to tokens that are bound to a project. */
 export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[] = [
-  { mode: 'state', label: 'State', what: 'what each GPU is fit for, and whether it is held' },
+  { mode: 'state', label: 'State', what: 'what each GPU is fit for, and whether it is allocated' },
   { mode: 'util', label: 'Utilisation', what: 'share of time in which kernels ran, in percent' },
   { mode: 'temp', label: 'Temperature', what: 'of the GPU, in degrees' },
   { mode: 'power', label: 'Power', what: 'drawn by the GPU, in watts' },
@@ -34,10 +34,10 @@ const SUSPECT = CLASSES.indexOf('suspect');
 const LOST = CLASSES.indexOf('lost');
 
 export const CLASS_WORDS: Record<Class, string> = {
-  held: 'held, healthy',
+  held: 'allocated, healthy',
   free: 'free, healthy',
   avoided: 'spare, or avoided by new work',
-  away: 'takes no new work',
+  away: 'gets no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
   out: 'out of service or critical',
@@ -173,7 +173,7 @@ export function classOf(state: string, flags: number, avoided = false): Class {
 }
 
 /**
- * Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: it would be
+ * Allocated: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: it would be
  * free, and waits to replace a node that fails. `muster top` counts so too.
  */
 export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'spare' | 'neither' {
@@ -307,7 +307,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     }
     const blanks = [
       { label: 'out of service', color: STATE[theme].unknown, count: broken },
-      { label: mode === 'hazard' ? 'not raised' : 'not told', color: STATE[theme].unknown, count: unknown },
+      { label: mode === 'hazard' ? 'not raised' : 'no data', color: STATE[theme].unknown, count: unknown },
     ];
     return {
       paint(out) {
@@ -351,7 +351,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
   const rest = counts.get(none);
   if (rest)
     legend.push({
-      label: mode === 'version' ? 'not told' : 'held by nobody',
+      label: mode === 'version' ? 'no data' : 'unallocated',
       color: STATE[theme].free,
       count: rest,
     });

@@ -281,14 +281,14 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
         />
       )}
       <div className="zoom">
-        <button type="button" aria-label="Nearer" onClick={() => zoomBy(1.5)}>
+        <button type="button" aria-label="Zoom in" onClick={() => zoomBy(1.5)}>
           +
         </button>
-        <button type="button" aria-label="Farther" onClick={() => zoomBy(1 / 1.5)}>
+        <button type="button" aria-label="Zoom out" onClick={() => zoomBy(1 / 1.5)}>
           −
         </button>
         <button type="button" onClick={() => plan && move(fit(plan, size.w, size.h))}>
-          All
+          Fit
         </button>
       </div>
     </div>

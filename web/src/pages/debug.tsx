@@ -54,9 +54,9 @@ export function DebugPage() {
       <Loaded query={query}>
         {(t) =>
           t.attempt === null || t.attempt === undefined ? (
-            <Empty title="No attempt of this job was heard in the last ten minutes">
+            <Empty title="No attempt of this job sent reports in the last ten minutes">
               <p>
-                A job that waits has no figures, and of one that is over they are kept for ten minutes. Where
+                A job that waits has no metrics, and of one that is over they are kept for ten minutes. Where
                 its time went is on{' '}
                 <Link to="/jobs/$id" params={{ id }}>
                   the job's page
@@ -82,10 +82,10 @@ function Reach({ of: t }: { of: Telemetry }) {
       {count(t.ranks, 'rank')}, {count(t.gpus, 'GPU')};{' '}
       {young ? (
         <>
-          this server hears them since <Clock at={t.heard_since} />
+          this server has them since <Clock at={t.heard_since} />
         </>
       ) : (
-        'the last ten minutes: older figures are in your Prometheus, if it reads the agents'
+        'the last ten minutes: older metrics are in your Prometheus, if it reads the agents'
       )}
     </span>
   );
@@ -176,7 +176,7 @@ export function Stragglers({
   return (
     <Panel
       title="Rank by rank"
-      note={at < 0 && silent > 0 ? `${words}; ${count(silent, 'rank')} tell no steps` : words}
+      note={at < 0 && silent > 0 ? `${words}; ${count(silent, 'rank')} report no steps` : words}
       actions={
         <>
           <label className="dim">
@@ -195,10 +195,10 @@ export function Stragglers({
       }
     >
       {rows.length === 0 || rows.every((r) => r.values.every((v) => v === null)) ? (
-        <Empty title="Nothing told yet">
+        <Empty title="Nothing reported yet">
           <p>
             Lengths of steps come from the ranks themselves: they write a line for each to the file that{' '}
-            <code>MUSTER_REPORT</code> names. Figures of GPUs come from the nodes, every ten seconds.
+            <code>MUSTER_REPORT</code> names. Metrics of GPUs come from the nodes, every ten seconds.
           </p>
         </Empty>
       ) : (
@@ -245,7 +245,7 @@ function HeatLegend({
         </li>
       ))}
       <li className="dim">
-        {steps ? 'beside the middle of all ranks at that moment' : ''} ▾ something happened
+        {steps ? 'compared with the median of all ranks at that moment' : ''} ▾ something happened
       </li>
     </ul>
   );
@@ -318,11 +318,11 @@ function Charts({ t, rank, marks }: { t: Telemetry; rank?: number; marks: Mark[]
       note={
         few
           ? 'a line for each; choose a rank above to see it alone'
-          : `least, middle and most of all ${t.gpus.toLocaleString('en')}; a rank chosen above is drawn over them`
+          : `least, median and most of all ${t.gpus.toLocaleString('en')}; a rank chosen above is drawn over them`
       }
     >
       {charts.length === 0 ? (
-        <Empty title="No figures yet">
+        <Empty title="No metrics yet">
           <p>Nodes send a row every ten seconds.</p>
         </Empty>
       ) : (
@@ -360,7 +360,7 @@ function latest(lines: Line[], unit: string): string {
   const last = lines
     .map((l) => l.values.findLast((v) => v !== null))
     .filter((v): v is number => v !== null && v !== undefined);
-  if (last.length === 0) return 'not told';
+  if (last.length === 0) return 'no data';
   const text = (n: number) => n.toLocaleString('en', { maximumFractionDigits: 0 });
   const [low, high] = [text(Math.min(...last)), text(Math.max(...last))];
   return low === high ? `${low} ${unit}` : `${low} to ${high} ${unit}`;

@@ -55,7 +55,7 @@ export function ExecutivePage() {
           <span className="dim">
             {spanned(known(query.data).log)}, {wall(query.data.to).zone}
             {!query.isPlaceholderData && tooShort(query.data, days) && `: less than ${days} days are known`}
-            {!query.data.complete && '; the log is still being read, figures will grow'}
+            {!query.data.complete && '; the log is still being read, numbers will grow'}
           </span>
         )}
         <div className="actions">
@@ -121,7 +121,7 @@ function Shown({ r }: { r: Report }) {
   const sites = r.inventory.reduce((n, s) => n + s.gpus, 0);
   if (r.rows.length === 0)
     return (
-      <Empty title="Nothing to tell of yet">
+      <Empty title="Nothing to report yet">
         <p>The report begins with the site's first hour.</p>
       </Empty>
     );
@@ -183,7 +183,7 @@ function Shown({ r }: { r: Report }) {
           <Empty title="Not metered yet">
             <p>
               This site keeps no prices, so nothing is said of cost, revenue or margin. GPU-hours by project
-              stand beside this: <code>muster report fleet</code> prints them too.
+              are next to this: <code>muster report fleet</code> prints them too.
             </p>
           </Empty>
         </Panel>
@@ -411,7 +411,7 @@ function Promises() {
   const query = useQuery(slos());
   return (
     <Panel
-      title="Promises"
+      title="Objectives"
       note="each over its own window, not over this period"
       actions={<Link to="/slos">All of them</Link>}
     >
@@ -420,7 +420,7 @@ function Promises() {
           page.items.length === 0 ? (
             <NoObjectives />
           ) : (
-            <Scroll label="Promises">
+            <Scroll label="Objectives">
               <table>
                 <thead>
                   <tr>
@@ -466,7 +466,7 @@ function Projects({ r }: { r: Report }) {
     <Panel title="Projects" note={`most GPU-hours first; ${spanned(known(r).log)}`}>
       {r.projects.length === 0 ? (
         <Empty
-          title={r.project ? `${r.project} held no GPUs in this time` : 'Nobody held GPUs in this time'}
+          title={r.project ? `${r.project} had no GPUs in this time` : 'No GPUs were allocated in this time'}
         />
       ) : (
         <Scroll label="Projects">

@@ -218,8 +218,8 @@ function Legend({
   const number = (n: number) => n.toLocaleString('en');
   return (
     <ul className="legend" aria-label="Legend">
-      <li title="Held: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: waits to replace a node that fails.">
-        {number(use.held)} held, {number(use.free)} free
+      <li title="Allocated: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: waits to replace a node that fails.">
+        {number(use.held)} allocated, {number(use.free)} free
         {use.spare > 0 && `, ${number(use.spare)} spare`}
         <span className="dim">of {number(use.held + use.free + use.spare + use.neither)} GPUs</span>
       </li>

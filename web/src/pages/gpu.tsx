@@ -73,7 +73,7 @@ export function GpuPage() {
                       )}
                     </>
                   ) : (
-                    'held by nobody'
+                    'unallocated'
                   )}
                 </span>
               </div>
@@ -118,7 +118,7 @@ export function GpuPage() {
                       </dl>
                     </div>
                   ) : (
-                    <Empty title="The node does not tell of this GPU">
+                    <Empty title="The node does not report this GPU">
                       <p>It may have fallen off the bus; the timeline says when.</p>
                     </Empty>
                   )}
@@ -136,7 +136,7 @@ function Fact({ word, value }: { word: string; value: string | number | null | u
   return (
     <>
       <dt>{word}</dt>
-      <dd className={value === null || value === undefined ? 'dim' : ''}>{value ?? 'not told'}</dd>
+      <dd className={value === null || value === undefined ? 'dim' : ''}>{value ?? 'no data'}</dd>
     </>
   );
 }

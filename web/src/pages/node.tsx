@@ -101,14 +101,14 @@ function Shown({ node: n }: { node: Node }) {
           {whole === false && (
             <NotShown
               project={project}
-              what="the node's versions, agent, hazard, timeline, tests and remedies, why it is out of service, and findings that are not about jobs of this project"
+              what="the node's versions, agent, hazard, timeline, tests and remediations, why it is out of service, and findings that are not about jobs of this project"
             />
           )}
         </div>
         <div>
-          <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs held`}>
+          <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs allocated`}>
             {n.jobs.length === 0 ? (
-              <Empty title="No job holds anything here" />
+              <Empty title="Nothing is allocated here" />
             ) : (
               <table>
                 <thead>
@@ -157,11 +157,11 @@ function Shown({ node: n }: { node: Node }) {
                 </dd>
                 <dt>processors</dt>
                 <dd>
-                  {n.cpus_used} of {n.cpus_total} held
+                  {n.cpus_used} of {n.cpus_total} allocated
                 </dd>
                 <dt>memory</dt>
                 <dd>
-                  {size(n.memory_used)} of {size(n.memory_total)} held
+                  {size(n.memory_used)} of {size(n.memory_total)} allocated
                 </dd>
                 <dt>role</dt>
                 <dd>
@@ -179,7 +179,7 @@ function Shown({ node: n }: { node: Node }) {
                     <dd>
                       {n.agent ? (
                         <>
-                          {n.agent.version}, heard <Ago at={n.agent.last_heard} />
+                          {n.agent.version}, last heartbeat <Ago at={n.agent.last_heard} />
                         </>
                       ) : (
                         'not connected'
@@ -350,7 +350,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           onClick={async () => {
             const yes = await ask({
               title: `Qualify ${n.name}`,
-              text: 'Its GPUs are measured against their SKU, its past and its peers. It takes no work meanwhile (seconds to minutes).',
+              text: 'Its GPUs are measured against their SKU, its past and its peers. It gets no work meanwhile (seconds to minutes).',
               act: 'Qualify',
             });
             if (yes !== null)
@@ -427,11 +427,11 @@ export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>;
       </Panel>
     );
   return (
-    <Panel title="Telemetry" note="the last ten minutes, as far as this server has heard them">
+    <Panel title="Telemetry" note="the last ten minutes, as far as this server received them">
       <Loaded query={query}>
         {(t) =>
           t.rows.length < 2 ? (
-            <Empty title="No figures yet">
+            <Empty title="No metrics yet">
               <p>
                 Nodes send a row every ten seconds. These are kept in memory for ten minutes; History shows
                 what is kept for longer.

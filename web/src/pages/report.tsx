@@ -34,7 +34,7 @@ export function Report({ id }: { id: string }) {
               <dl className="facts">
                 <dt title={RATES.goodput.formula}>goodput</dt>
                 <dd>
-                  {share(r.goodput)} <span className="dim">of the GPU time it held was work that counts</span>
+                  {share(r.goodput)} <span className="dim">of its GPU time was work that counts</span>
                 </dd>
                 <dt>ETTR</dt>
                 <dd>

@@ -107,8 +107,8 @@ test('a token is not asked for figures of a node on which its project holds noth
   // Nor for their history, which says so.
   expect(on([])).toContain('<h2>No data</h2>');
   expect(on([{ ...job, id: '7' }])).not.toContain('<h2>No data</h2>');
-  expect(on([{ ...job, id: '7' }])).toContain('No figures yet');
-  expect(show(NodePage, viewer)).toContain('No figures yet');
+  expect(on([{ ...job, id: '7' }])).toContain('No metrics yet');
+  expect(show(NodePage, viewer)).toContain('No metrics yet');
 });
 
 test('empty pages name commands that there are', () => {
@@ -129,7 +129,7 @@ test('pages that reached nobody are not called none', () => {
 
 test('a tenant is not told that nothing is promised, or that there are no GPUs', () => {
   const slos = show(SlosPage, tenant);
-  expect(slos).not.toContain('Nothing is promised');
+  expect(slos).not.toContain('No objectives are set');
   expect(slos).not.toContain('0 objectives');
   expect(slos).toContain('No objective is about team-a alone');
   expect(slos).toContain('silences and receivers');
@@ -149,10 +149,10 @@ test('a tenant is not told that nothing is promised, or that there are no GPUs',
   };
   const executive = show(ExecutivePage, tenant, [[['report', 7], report]]);
   expect(executive).not.toContain('0 GPUs');
-  expect(executive).not.toContain('Nothing is promised');
+  expect(executive).not.toContain('No objectives are set');
   expect(executive).toContain('Not shown to this token');
   expect(executive).toContain('in UTC');
-  expect(show(SlosPage, operator)).toContain('Nothing is promised');
+  expect(show(SlosPage, operator)).toContain('No objectives are set');
 });
 
 test('every figure of the report says from when to when it is known, and each rate its one formula', () => {
@@ -190,7 +190,7 @@ test('every figure of the report says from when to when it is known, and each ra
     'title="jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted"',
   );
   // What stands beside the lines is of one hour, and says so.
-  expect(text).toContain('figures here are of the newest hour');
+  expect(text).toContain('numbers here are of the newest hour');
   // The same rate has the same value wherever it stands.
   expect(text.match(/60\.0 %/g)?.length).toBe(3);
   expect(text).not.toContain('less than 7 days');
@@ -223,7 +223,7 @@ test('a node that new work stays away from says why, on its page and in the list
   expect(one(avoided)).toContain(
     'Avoided: critical finding 12 (gpu-off-bus); new work goes elsewhere while other nodes fit',
   );
-  expect(one(barred)).toContain('Takes no new work: breaker node:n1 is not closed');
+  expect(one(barred)).toContain('No new work: breaker node:n1 is not closed');
   for (const more of [avoided, barred]) expect(one(more)).not.toContain('class="word ok">ready');
   const items = [
     { ...node, ...avoided },
@@ -348,9 +348,9 @@ test('that others are being stopped for a job is said by the server alone, who s
       [['jobs', 'explain', '7'], { ...explained, ...more }],
     ]);
   const nobody = of('queued', {});
-  expect(nobody).toContain('room is being made for it');
+  expect(nobody).toContain('capacity is being freed for it');
   expect(nobody).not.toContain('being stopped');
   const somebody = of('queued', { estimated_start: { at, basis: 'others are being stopped for it' } });
   expect(somebody).toContain('others are being stopped for it');
-  expect(of('running', {})).not.toContain('room is being made');
+  expect(of('running', {})).not.toContain('capacity is being freed');
 });

@@ -63,7 +63,7 @@ export function SimulatorPage() {
       <div className="head">
         <h1>Simulator</h1>
         <span className="dim">
-          Reports of runs of the twin. They stay in this browser: nothing is sent, and nothing runs here.
+          Reports of runs of the simulator. They stay in this browser: nothing is sent, and nothing runs here.
         </span>
         <div className="actions">
           <input
@@ -97,7 +97,7 @@ export function SimulatorPage() {
         <section className={over ? 'panel drop over' : 'panel drop'}>
           <Empty title="No report yet">
             <p>
-              The twin lives a fleet, its work and its faults with the real scheduler and health engine,
+              The simulator runs a fleet, its work and its faults with the real scheduler and health engine,
               faster than time. Run a scenario, then load or drop what it printed:
             </p>
             <pre className="log">
@@ -139,7 +139,7 @@ function Shown({ reports }: { reports: Loaded[] }) {
               {r.outcome.waterfall ? (
                 <Waterfall parts={r.outcome.waterfall} />
               ) : (
-                <p className="dim">This replay does not tell where the GPU time went.</p>
+                <p className="dim">This replay does not say where the GPU time went.</p>
               )}
             </div>
           </Panel>
@@ -147,20 +147,20 @@ function Shown({ reports }: { reports: Loaded[] }) {
       </div>
       <div className="columns wide-left">
         <Panel
-          title="Figures"
+          title="Results"
           note={
             same
-              ? 'the same life: every record of the two logs is the same'
+              ? 'the same run: every record of the two logs is the same'
               : b
-                ? 'the second beside the first'
+                ? 'the second compared with the first'
                 : ''
           }
         >
-          <Scroll label="Figures">
+          <Scroll label="Results">
             <table>
               <thead>
                 <tr>
-                  <th>Figure</th>
+                  <th>Metric</th>
                   <th className="num">{a.file}</th>
                   {b && <th className="num">{b.file}</th>}
                   {b && <th className="num">Difference</th>}
@@ -171,7 +171,7 @@ function Shown({ reports }: { reports: Loaded[] }) {
                   const d = b && difference(f, a.outcome, b.outcome);
                   const value = (o: Outcome) => {
                     const v = f.of(o);
-                    return v === null ? <span className="dim">not told</span> : f.say(v);
+                    return v === null ? <span className="dim">no data</span> : f.say(v);
                   };
                   return (
                     <tr key={f.name}>

@@ -129,7 +129,7 @@ export function NoObjectives({ children }: { children?: ReactNode }) {
   const { whole, project } = useRights();
   if (whole === null) return null;
   return whole ? (
-    <Empty title="Nothing is promised">{children}</Empty>
+    <Empty title="No objectives are set">{children}</Empty>
   ) : (
     <Empty title={`No objective is about ${project} alone`}>
       <p>Objectives of the site and of other projects are not shown to this token.</p>

@@ -21,7 +21,7 @@ export function SlosPage() {
   return (
     <main className="page" id="page">
       <div className="head">
-        <h1>Promises</h1>
+        <h1>SLOs</h1>
         {query.data && (whole || query.data.items.length > 0) && <Tally items={query.data.items} />}
       </div>
       <div className="columns wide-left">
@@ -192,7 +192,7 @@ function One({ name }: { name: string }) {
                   )}
                   {whole > 0 && (
                     <Fact
-                      word="spent by"
+                      word="used by"
                       text={s.causes
                         .map((c) => `${c.cause} ${((100 * c.count) / whole).toFixed(0)} %`)
                         .join(', ')}
@@ -229,7 +229,7 @@ function Silences() {
         return (
           <Panel title="Silences" note={open.length ? `${open.length}` : ''}>
             {open.length === 0 ? (
-              <Empty title="Nothing is kept quiet">
+              <Empty title="Nothing is silenced">
                 <p>An alert's button silences it; the page Silences makes windows that repeat, too.</p>
               </Empty>
             ) : (
@@ -262,7 +262,7 @@ function Silences() {
                         onClick={async () => {
                           const yes = await ask({
                             title: `End the silence ${s.name}`,
-                            text: 'Alerts that it kept quiet are told again.',
+                            text: 'Alerts that it silenced send notifications again.',
                             act: 'End it',
                           });
                           if (yes === null) return;
@@ -290,11 +290,11 @@ function Silences() {
 function Receivers() {
   const query = useQuery(receivers());
   return (
-    <Panel title="Receivers" note="who is told, and what waits for them">
+    <Panel title="Receivers" note="receivers of notifications, and what waits for them">
       <Loaded query={query}>
         {(page) =>
           page.items.length === 0 ? (
-            <Empty title="Nobody is told yet">
+            <Empty title="No receivers yet">
               <p>
                 Alerts go to Alertmanager, a webhook, Slack or mail once the routing names them:{' '}
                 <code>muster routing</code>.

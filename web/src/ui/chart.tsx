@@ -157,7 +157,7 @@ export function Chart({
   const now =
     said ??
     (last.length === 0
-      ? 'not told'
+      ? 'no data'
       : last.length === 1
         ? `${text(last[0])} ${unit}`
         : `${text(Math.min(...last))} to ${text(Math.max(...last))} ${unit}`);

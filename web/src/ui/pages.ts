@@ -7,7 +7,7 @@ export const PAGES = [
   { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook', site: true },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
-  { to: '/slos', key: 's', label: 'SLOs', also: 'alerts burn budget objectives promises' },
+  { to: '/slos', key: 's', label: 'SLOs', also: 'alerts burn budget objectives' },
   { to: '/executive', key: 'x', label: 'Executive', also: 'report utilisation capacity forecast inventory' },
   { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
   { to: '/reservations', key: 'r', label: 'Reservations', also: 'maintenance calendar' },
@@ -19,7 +19,7 @@ export const PAGES = [
   { to: '/projects', key: 'c', label: 'Projects', also: 'tenants', site: true },
   { to: '/tokens', key: 'k', label: 'Tokens', also: 'keys users access', needs: 'administers' },
   { to: '/events', key: 'e', label: 'Events', also: 'log audit' },
-  { to: '/simulator', key: 'm', label: 'Simulator', also: 'twin what-if scenario' },
+  { to: '/simulator', key: 'm', label: 'Simulator', also: 'digital-twin what-if scenario' },
 ] as const;
 
 export type Page = (typeof PAGES)[number];

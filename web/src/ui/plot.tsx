@@ -167,7 +167,7 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
             </li>
           ))}
           <li className="dim">
-            {each && `figures here are of the newest ${each}; `}
+            {each && `numbers here are of the newest ${each}; `}
             {long ? 'days' : 'times'} in {wall(last).zone}
           </li>
         </ul>

@@ -203,7 +203,7 @@ fn said(r: &Reservation, now: Time, dry_run: bool) -> String {
     }
     // In a maintenance window nodes take no work on purpose.
     for n in r.not_serving.iter().filter(|_| !r.maintenance) {
-        out += &format!("  node {} takes no work now: {}\n", n.node, n.why);
+        out += &format!("  node {} gets no work now: {}\n", n.node, n.why);
     }
     out
 }

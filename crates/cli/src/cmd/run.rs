@@ -117,7 +117,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                 waiting.update(client, &job).await;
             }
             signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|e| Fail::failed(format!("cannot hear Ctrl-C: {e}")))?;
+                signal.map_err(|e| Fail::failed(format!("cannot listen for Ctrl-C: {e}")))?;
                 waiting.hide();
                 match ask(&job).await {
                     Wish::Cancel => {

@@ -245,7 +245,7 @@ impl Net {
     /// itself that this machine did too much else to tell.
     #[track_caller]
     pub(crate) fn test(&self, args: &[&str]) -> (i32, Value) {
-        let busy = |n: &Value| n["why"].to_string().contains("too busy to tell");
+        let busy = |n: &Value| n["why"].to_string().contains("too busy to measure");
         let all = format!("n[1-{}]", self.nodes.len());
         let mut args = args.to_vec();
         for _ in 0..10 {

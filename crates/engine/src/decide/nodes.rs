@@ -663,7 +663,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
         };
         let message = format!("{why}, and ranks of job {job} may write there for {left} more");
         return Err(Refusal::new(RefusalCode::Conflict, message)
-            .hint("retire it then: a second attempt must not write beside them"));
+            .hint("retire it then: a second attempt must not write at the same time"));
     }
     for job in here {
         if let Some(key) = job.attempt_key() {

@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// The finding for which a node takes no new work.
+    /// The finding for which a node gets no new work.
     fn stops(&self, node: &NodeName) -> Option<Arc<Finding>> {
         let grave = |f: &&Arc<Finding>| {
             f.seen.severity == Severity::Critical

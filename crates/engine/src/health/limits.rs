@@ -45,7 +45,7 @@ impl Engine {
             return Some(why);
         }
         let groups = self.groups_of(n);
-        // One that takes no new work already is not one more without it.
+        // One that gets no new work already is not one more without it.
         let stopped = self.state.health.is_stopped(n);
         let held = holds(&groups).or_else(|| (!stopped).then(|| stop_holds(&groups)).flatten());
         if let Some(why) = held {

@@ -76,7 +76,7 @@ pub struct RehearsedRemedies {
     pub out_at_once: u32,
     /// How often automation stopped itself.
     pub storms: u32,
-    /// The remedies, oldest first (at most 1000).
+    /// The remediations, oldest first (at most 1000).
     pub items: Vec<RehearsedRemedy>,
 }
 

@@ -193,7 +193,7 @@ impl HealthBook {
         self.remedies_of(node).find(|r| waits(r))
     }
 
-    /// Was only allocation stopped on a node? It takes no new work, automation has not taken it, and
+    /// Was only allocation stopped on a node? It gets no new work, automation has not taken it, and
     /// what is to be done there waits.
     #[must_use]
     pub fn is_stopped(&self, n: &Node) -> bool {

@@ -98,7 +98,7 @@ const PROBATION_HAZARD: u32 = 300;
 /// who leave, or by a fence.
 const MADE_LATE: Span = Span::mins(10);
 
-/// Why a node takes no new work, if so.
+/// Why a node gets no new work, if so.
 pub(crate) fn block(n: &Node) -> Option<Block> {
     if n.protected {
         Some(Block::Protected)
@@ -578,7 +578,7 @@ impl Index {
         };
         for n in state.nodes.keys() {
             let used = |i: &Index| i.cluster.fleet.used_gpus(n);
-            check(used(self) == used(&fresh), "held GPUs");
+            check(used(self) == used(&fresh), "allocated GPUs");
         }
         let queue = |i: &Index| i.cluster.queue.jobs().collect::<Vec<_>>();
         check(queue(mine) == queue(&fresh), "waiting jobs");

@@ -34,7 +34,7 @@ pub struct Promises {
     /// The record in which the site said so; before that the promises are those that come with
     /// Muster, and gate nothing.
     pub objectives_at: Seq,
-    /// Who is told of what.
+    /// Who is notified of what.
     pub routing: Arc<Routing>,
     /// The record that said so.
     pub routing_at: Seq,

@@ -7,7 +7,7 @@ use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Is it out of service? One that only takes no new work is not.
+/// Is it out of service? One that only gets no new work is not.
 fn gone(w: &World, n: &Node) -> bool {
     match n.stage {
         Stage::Suspect => !w.engine.state().health.is_stopped(n),

@@ -112,7 +112,7 @@ impl<L: Log> Effect for Letters<L> {
         match result {
             Ok(()) => {
                 self.post.desk().sent(now, &parcel.letter, &parcel.alerts);
-                tracing::info!(receiver = %to, alerts = parcel.letter.alerts.len(), "somebody was told");
+                tracing::info!(receiver = %to, alerts = parcel.letter.alerts.len(), "a notification was sent");
                 // An Alertmanager is reminded each minute; that is no news to anybody.
                 let alive = matches!(parcel.receiver.by, Channel::Alertmanager { .. });
                 let news = |(_, n): &(String, News)| !(alive && *n == News::Still);
@@ -121,7 +121,7 @@ impl<L: Log> Effect for Letters<L> {
             }
             Err(error) => {
                 self.post.desk().failed(now, &to, &error);
-                tracing::warn!(receiver = %to, error, "a receiver could not be told");
+                tracing::warn!(receiver = %to, error, "a receiver could not be notified");
                 let all = self.post.backlog(&self.log, now);
                 let failures =
                     all.into_iter().find(|b| b.receiver == to).map_or(0, |b| b.line.failures);

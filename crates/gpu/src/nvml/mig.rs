@@ -131,7 +131,7 @@ pub(super) fn slices(api: &Api, h: Handle, profiles: &[MigProfile]) -> Vec<MigSl
         tracing::warn!(
             there = found.len(),
             told = out.len(),
-            "not every MIG slice tells what it is"
+            "not every MIG slice reports what it is"
         );
     }
     out

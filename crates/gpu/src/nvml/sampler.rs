@@ -120,7 +120,9 @@ impl Sampler {
         }
         match (self.heard, self.trouble) {
             (false, Some(code)) => Err(code.error()),
-            (false, None) => Err(DeviceError::Failed("the GPU tells nothing about itself".into())),
+            (false, None) => {
+                Err(DeviceError::Failed("the GPU reports nothing about itself".into()))
+            }
             (true, _) => Ok(()),
         }
     }

@@ -100,7 +100,7 @@ impl Expectations {
         let short = |b: &Bar| if b.most { value > b.floor } else { value < b.floor };
         let (outcome, note) = match bar {
             // What is no number fails whatever it is held to.
-            _ if !value.is_finite() => (Outcome::Failed, "no figure came out".to_owned()),
+            _ if !value.is_finite() => (Outcome::Failed, "no number came out".to_owned()),
             Some(b) if short(b) => {
                 let percent = (value / b.expected - 1.0) * 100.0;
                 (Outcome::Failed, format!("{percent:+.1}% of what is expected"))

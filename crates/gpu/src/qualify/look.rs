@@ -54,7 +54,7 @@ pub(super) fn node(devices: &[Box<dyn Device>], o: &Options) -> Vec<Check> {
         let pids: Vec<String> =
             others.iter().filter(|p| p.pid != me).map(|p| p.pid.to_string()).collect();
         if !pids.is_empty() {
-            let note = format!("in use by process {}: figures will be low", pids.join(", "));
+            let note = format!("in use by process {}: numbers will be low", pids.join(", "));
             out.push(Check::plain("unused", Some(d.index()), Outcome::Degraded, note));
         }
         out.extend(state(d.as_ref()));

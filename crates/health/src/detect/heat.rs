@@ -61,7 +61,8 @@ pub fn thermal(c: &WatchConfig, throttled: bool, no_margin: bool, heat: Heat) ->
     let above = heat.above_peers();
     if throttled {
         let sure = if above.is_some_and(|d| d >= c.hotter) { 950 } else { 800 };
-        let beside = above.map_or(String::new(), |d| format!(", {d:+.0} degrees beside its peers"));
+        let beside =
+            above.map_or(String::new(), |d| format!(", {d:+.0} degrees compared with its peers"));
         let why = format!("throttled for heat at {:.0} degrees{beside}", heat.temp);
         return Say::bad(Severity::Degraded, sure, why);
     }

@@ -44,7 +44,7 @@ pub fn silent(c: &WatchConfig, s: Silence) -> Say {
     let bound = (c.silent_for.0 as f64).max(s.usual_ms * 6.0);
     let long = s.ms as f64 > bound && s.rounds >= 3;
     if s.heard >= 3 && (long || s.rounds >= ROUNDS) {
-        let why = format!("heard {} times, and no row for {} s", s.heard, s.ms / 1000);
+        let why = format!("{} heartbeats, and no row for {} s", s.heard, s.ms / 1000);
         return Say::bad(Severity::Degraded, 800, why);
     }
     Say::Unknown
@@ -59,7 +59,7 @@ pub fn missing(c: &WatchConfig, rows_without: u16, others_tell: bool) -> Say {
         return Say::Good;
     }
     if rows_without >= c.missing_rows && others_tell {
-        let why = format!("no figure in {rows_without} rows while other GPUs tell theirs");
+        let why = format!("no number in {rows_without} rows while other GPUs report theirs");
         return Say::bad(Severity::Critical, 850, why);
     }
     Say::Unknown

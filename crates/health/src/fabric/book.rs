@@ -62,9 +62,9 @@ struct Past {
 pub struct Baseline {
     /// The greater of the two below.
     pub mbps: Option<f64>,
-    /// The middle of its own past.
+    /// The median of its own past.
     pub own: Option<f64>,
-    /// The middle of its peers.
+    /// The median of its peers.
     pub peers: Option<f64>,
     /// Below this it is slow.
     pub floor: Option<f64>,

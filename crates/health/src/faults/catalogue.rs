@@ -52,7 +52,7 @@ pub struct Repeat {
 /// How a fault is judged here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What is at fault.
+    /// The component it is attributed to.
     pub class: FaultClass,
     /// What it asks for.
     pub action: FaultAction,

@@ -25,7 +25,7 @@ pub struct FaultFileError {
     pub line: u32,
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: String,
 }
 

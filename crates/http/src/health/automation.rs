@@ -55,7 +55,7 @@ fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<
 
 /// Say how automation stands, and how far it may still go.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/automation", tag = "health",
-    responses((status = 200, description = "How it stands.", body = Automation))))]
+    responses((status = 200, description = "Its status.", body = Automation))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
     caller.over_site(Role::Viewer)?;
     let now = app.brain().now();
@@ -66,7 +66,7 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
 /// Stop automation: nothing more is done to nodes until it is resumed.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/automation/stop", tag = "health",
     request_body = Option<ReasonRequest>,
-    responses((status = 200, description = "How it stands now.", body = Automation))))]
+    responses((status = 200, description = "Its status now.", body = Automation))))]
 pub(crate) async fn stop(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
@@ -78,7 +78,7 @@ pub(crate) async fn stop(
 
 /// Let automation go on.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/automation/resume", tag = "health",
-    responses((status = 200, description = "How it stands now.", body = Automation))))]
+    responses((status = 200, description = "Its status now.", body = Automation))))]
 pub(crate) async fn resume(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

@@ -51,7 +51,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
 
 /// Hold a breaker open, half open or closed, or let it follow its own rules again.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/breakers/force", tag = "health", request_body = ForceBreaker,
-    responses((status = 200, description = "The breaker as it stands now.", body = Breaker))))]
+    responses((status = 200, description = "The breaker as it is now.", body = Breaker))))]
 pub(crate) async fn force(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

@@ -17,7 +17,7 @@ use muster_server::follower::Cursor;
 /// Newest records that are read: a longer stretch takes longer than a caller waits.
 const READ: u64 = 300_000;
 
-/// Say what a policy's remedies would have done over the last days of the log. Changes nothing.
+/// Say what a policy's remediations would have done over the last days of the log. Changes nothing.
 ///
 /// The engine itself decides, on a copy of the state under the policy that is given (or the site's
 /// own), fed the faults, findings and outages of that time. It is assumed that operators approve

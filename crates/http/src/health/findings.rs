@@ -98,7 +98,7 @@ pub(crate) async fn get(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/findings/{id}/close", tag = "health",
     request_body = Option<ReasonRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The finding as it stands now.", body = Finding))))]
+    responses((status = 200, description = "The finding as it is now.", body = Finding))))]
 pub(crate) async fn close(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

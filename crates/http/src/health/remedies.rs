@@ -22,9 +22,9 @@ pub(crate) fn view(s: &Site, r: &ModelRemedy) -> Remedy {
     Remedy::of(r, act.map(|a| &**a))
 }
 
-/// List remedies, newest first.
+/// List remediations, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/remedies", tag = "health", params(RemediesQuery),
-    responses((status = 200, description = "A page of remedies.", body = RemedyList))))]
+    responses((status = 200, description = "A page of remediations.", body = RemedyList))))]
 pub(crate) async fn list(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -45,10 +45,10 @@ pub(crate) async fn list(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RemedyList { items, cursor }))
 }
 
-/// Get a remedy.
+/// Get a remediation.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/remedies/{id}", tag = "health",
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The remedy.", body = Remedy))))]
+    responses((status = 200, description = "The remediation.", body = Remedy))))]
 pub(crate) async fn get(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -67,7 +67,7 @@ macro_rules! word {
         $(#[$doc])*
         #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "health", $($request)*
             params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-            responses((status = 200, description = "The remedy as it stands now.", body = Remedy))))]
+            responses((status = 200, description = "The remediation as it is now.", body = Remedy))))]
         pub(crate) async fn $name(
             State(app): State<App>,
             OperatorWriter(writer): OperatorWriter,
@@ -85,17 +85,17 @@ macro_rules! word {
 }
 
 word!(
-    /// Approve a remedy that waits: it is carried out.
+    /// Approve a remediation that waits: it is carried out.
     approve, "/v1/remedies/{id}/approve", Nothing, [],
     |id, _value| Command::ApproveRemedy { id }
 );
 word!(
-    /// Deny a remedy that waits: it is not carried out, and its node stays as it is.
+    /// Deny a remediation that waits: it is not carried out, and its node stays as it is.
     deny, "/v1/remedies/{id}/deny", ReasonRequest, [request_body = Option<ReasonRequest>,],
     |id, value| Command::DenyRemedy { id, reason: reason(value.reason, false)? }
 );
 word!(
-    /// Take back what a remedy did: its node serves again, after a reset or reboot once it is tested.
+    /// Undo a remediation: its node serves again, after a reset or reboot once it is tested.
     undo, "/v1/remedies/{id}/undo", ReasonRequest, [request_body = Option<ReasonRequest>,],
     |id, value| Command::UndoRemedy { id, reason: reason(value.reason, true)? }
 );

@@ -23,7 +23,7 @@ const FINDINGS: usize = 100;
 
 /// Say how the site stands, worst first: what is wrong, and what waits for an operator.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
-    responses((status = 200, description = "How it stands.", body = HealthSummary))))]
+    responses((status = 200, description = "Its status.", body = HealthSummary))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let now = app.brain().now();
     let (seq, shown) = app.brain().read(|s| (s.seq, view(s, &caller, now)));

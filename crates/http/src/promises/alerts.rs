@@ -110,11 +110,11 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &a))
 }
 
-/// Say that you look after an alert: reminders and escalation end, until it becomes more urgent.
+/// Acknowledge an alert: reminders and escalation end, until it becomes more urgent.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/alerts/{id}/acknowledge", tag = "promises",
     request_body = Option<AcknowledgeRequest>,
     params(("id" = String, Path, description = "Its id.")),
-    responses((status = 200, description = "The alert as it stands now.", body = Alert))))]
+    responses((status = 200, description = "The alert as it is now.", body = Alert))))]
 pub(crate) async fn acknowledge(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
@@ -132,7 +132,7 @@ pub(crate) async fn acknowledge(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/alerts/{id}/escalate", tag = "promises",
     request_body = Option<ReasonRequest>,
     params(("id" = String, Path, description = "Its id.")),
-    responses((status = 200, description = "The alert as it stands now.", body = Alert))))]
+    responses((status = 200, description = "The alert as it is now.", body = Alert))))]
 pub(crate) async fn escalate(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

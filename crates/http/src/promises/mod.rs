@@ -66,7 +66,7 @@ pub(super) fn figures(app: &App, out: &mut Registry) {
         m.put(&[("urgency", urgency.word()), ("state", state)], n);
     }
     let backlog = app.post().backlog(app.brain(), now);
-    let mut m = out.gauge("muster_receiver_waiting", "Alerts that a receiver has to be told of.");
+    let mut m = out.gauge("muster_receiver_waiting", "Alerts that wait to be sent to a receiver.");
     for b in &backlog {
         m.put(&[("receiver", b.receiver.as_str())], b.alerts);
     }

@@ -67,7 +67,7 @@ fn facts(s: &Engine) -> Site {
     }
 }
 
-/// Go through the checklists of operators: what is there, what is missing, how to mend it.
+/// Go through the checklists of operators: what is there, what is missing, how to fix it.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/readiness", tag = "promises",
     responses((status = 200, description = "The checklists.", body = Readiness))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {

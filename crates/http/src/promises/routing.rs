@@ -19,7 +19,7 @@ fn document(app: &App) -> (Seq, Routing) {
     (seq, Routing { kind: Kind::Routing, version, routing })
 }
 
-/// Get who is told of what.
+/// Get who is notified of what.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/routing", tag = "promises",
     responses((status = 200, description = "Receivers and routes.", body = Routing))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -29,12 +29,12 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(r.version), &r))
 }
 
-/// Set who is told of what: the whole of it.
+/// Set who is notified of what: the whole of it.
 ///
 /// With `dry_run=true` nothing is set: the answer says what it would be.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/routing", tag = "promises", request_body = SetRouting,
     params(SetDocumentQuery),
-    responses((status = 200, description = "As it stands now.", body = Routing))))]
+    responses((status = 200, description = "As it is now.", body = Routing))))]
 pub(crate) async fn set(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,

@@ -33,10 +33,10 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &SilenceList { items, cursor: None }))
 }
 
-/// Keep some alerts quiet for a time. They are still shown; what lasts longer is told at its end.
+/// Silence some alerts for a time. They are still shown; what lasts longer is sent at its end.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/silences/{name}", tag = "promises", request_body = SetSilence,
     params(("name" = String, Path, description = "The silence's name.")),
-    responses((status = 200, description = "As it stands now.", body = Silence))))]
+    responses((status = 200, description = "As it is now.", body = Silence))))]
 pub(crate) async fn set(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

@@ -41,7 +41,7 @@ fn document(app: &App) -> (Seq, Objectives) {
     (seq, Objectives { kind: Kind::Objectives, version, stated, objectives })
 }
 
-/// Get what the site promises, as it was said.
+/// Get the objectives of the site, as they were set.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/objectives", tag = "promises",
     responses((status = 200, description = "The objectives.", body = Objectives))))]
 pub(crate) async fn objectives(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -50,11 +50,11 @@ pub(crate) async fn objectives(State(app): State<App>, Reader(caller): Reader) -
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(o.version), &o))
 }
 
-/// Set what the site promises: the whole of it.
+/// Set the objectives of the site: all of them.
 ///
 /// Counting begins when an objective is set; what was counted for one that is gone is dropped.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/objectives", tag = "promises", request_body = SetObjectives,
-    responses((status = 200, description = "As it stands now.", body = Objectives))))]
+    responses((status = 200, description = "As it is now.", body = Objectives))))]
 pub(crate) async fn set_objectives(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
@@ -73,7 +73,7 @@ pub(crate) async fn set_objectives(
 /// Set one objective: new, or in place of the one of that name.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/objectives/{name}", tag = "promises", request_body = Objective,
     params(("name" = String, Path, description = "The objective's name.")),
-    responses((status = 200, description = "How it stands.", body = Slo))))]
+    responses((status = 200, description = "Its status.", body = Slo))))]
 pub(crate) async fn set_objective(
     State(app): State<App>,
     AdminWriter(writer): AdminWriter,
@@ -229,20 +229,20 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
     }))
 }
 
-/// List what is promised and how it stands: budgets, burn rates, what breaks.
+/// List objectives and their status: error budgets, burn rates, what breaks.
 ///
-/// A token that is bound to a project sees what was promised to that project.
+/// A token that is bound to a project sees the objectives of that project.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/slos", tag = "promises",
-    responses((status = 200, description = "The promises.", body = SloList))))]
+    responses((status = 200, description = "The objectives.", body = SloList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (seq, items) = all(&app, &caller);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &SloList { items, cursor: None }))
 }
 
-/// Get one promise, with its counts hour by hour.
+/// Get one objective, with its counts hour by hour.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/slos/{name}", tag = "promises", params(SloQuery,
     ("name" = String, Path, description = "The objective's name.")),
-    responses((status = 200, description = "The promise.", body = Slo))))]
+    responses((status = 200, description = "The objective.", body = Slo))))]
 pub(crate) async fn get(
     State(app): State<App>,
     Reader(caller): Reader,

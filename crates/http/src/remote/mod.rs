@@ -44,10 +44,10 @@ impl std::fmt::Debug for Secret {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address makes no sense.
-    #[error("figures cannot be sent to that address: {0}; write http://… or https://…")]
+    #[error("metrics cannot be sent to that address: {0}; write http://… or https://…")]
     Url(String),
     /// No client can be made.
-    #[error("figures cannot be sent")]
+    #[error("metrics cannot be sent")]
     Client(#[from] reqwest::Error),
 }
 
@@ -70,22 +70,22 @@ impl RemoteStats {
             return;
         }
         for (name, help, n) in [
-            ("muster_remote_write_sent_total", "Pages of figures that were taken.", &self.sent),
+            ("muster_remote_write_sent_total", "Pages of metrics that were accepted.", &self.sent),
             (
                 "muster_remote_write_refused_total",
-                "Pages of figures that were refused, and not sent again.",
+                "Pages of metrics that were refused, and not sent again.",
                 &self.refused,
             ),
             (
                 "muster_remote_write_dropped_total",
-                "Pages of figures for which there was no room.",
+                "Pages of metrics for which there was no space.",
                 &self.dropped,
             ),
             ("muster_remote_write_failed_total", "Tries that failed.", &self.failed),
         ] {
             out.counter(name, help).set(get(n));
         }
-        let help = "Pages of figures that wait.";
+        let help = "Pages of metrics that wait.";
         out.gauge("muster_remote_write_waiting", help).set(get(&self.waiting));
     }
 }
@@ -198,8 +198,8 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             });
             match made.await {
                 Ok(Ok(body)) => queue.push_back(body),
-                Ok(Err(error)) => tracing::warn!(%error, "figures cannot be packed"),
-                Err(error) => tracing::error!(%error, "figures cannot be made"),
+                Ok(Err(error)) => tracing::warn!(%error, "metrics cannot be packed"),
+                Err(error) => tracing::error!(%error, "metrics cannot be made"),
             }
         }
         while queue.len() > WAITING {
@@ -218,13 +218,13 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
                 Came::Refused(why) => {
                     queue.pop_front();
                     let n = stats.refused.fetch_add(1, Ordering::Relaxed) + 1;
-                    tracing::warn!(why, refused = n, "figures were refused and are not sent again");
+                    tracing::warn!(why, refused = n, "metrics were refused and are not sent again");
                 }
                 Came::Later(why) => {
                     stats.failed.fetch_add(1, Ordering::Relaxed);
                     pause = (pause * 2).clamp(Duration::from_secs(1), PAUSE_MOST);
                     again = tokio::time::Instant::now() + pause;
-                    tracing::warn!(why, pause_s = pause.as_secs(), "figures could not be sent");
+                    tracing::warn!(why, pause_s = pause.as_secs(), "metrics could not be sent");
                 }
             }
         }

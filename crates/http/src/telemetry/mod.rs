@@ -53,8 +53,8 @@ const USUAL: [&str; 9] = [
 const RANKS: u32 = 32;
 const RANKS_MAX: u32 = 256;
 
-/// Get the last minutes of a job in figures, rank beside rank. Of a gang with more ranks than are
-/// told one by one, the least, the middle and the most are told of all of them.
+/// Get metrics of the last minutes of a job, rank by rank. Of a gang with more ranks than are
+/// reported one by one, the least, the median and the most are reported of all of them.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/telemetry", tag = "jobs", params(JobTelemetryQuery,
     ("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
     responses((status = 200, description = "Its last minutes.", body = JobTelemetry))))]
@@ -117,7 +117,7 @@ fn asked(q: &JobTelemetryQuery) -> Reply<Asked> {
     let field = |name: &str| {
         FIELDS.iter().find(|(known, ..)| *known == name).copied().ok_or_else(|| {
             let all: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
-            Failure::bad(format!("`{}` is not a figure that is kept", shown(name)))
+            Failure::bad(format!("`{}` is not a metric that is kept", shown(name)))
                 .field("fields")
                 .hint(format!("there are {}", all.join(", ")))
         })

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Channel {
-    /// An Alertmanager; told again and again while the alert lasts, as it expects.
+    /// An Alertmanager; notified again and again while the alert lasts, as it expects.
     Alertmanager {
         /// Its address, like `http://alertmanager:9093`.
         url: String,
@@ -63,7 +63,7 @@ impl Channel {
     }
 }
 
-/// Somebody who is told.
+/// A receiver of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -73,7 +73,7 @@ pub struct Receiver {
     pub name: Label,
     /// How it is reached.
     pub by: Channel,
-    /// It is told when an alert is over, too.
+    /// It is notified when an alert is over, too.
     #[serde(default = "yes")]
     pub resolved: bool,
 }
@@ -101,7 +101,7 @@ pub enum GroupBy {
     Alert,
 }
 
-/// Who else is told when nobody looks after an alert.
+/// Who else is notified when nobody acknowledges an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -127,13 +127,13 @@ pub struct Route {
     /// What one message holds together.
     #[serde(default = "by_alert")]
     pub group_by: BTreeSet<GroupBy>,
-    /// Not told before it has lasted so long: what is over or explained by then was noise.
+    /// Not sent before it has lasted so long: what is over or explained by then was noise.
     #[serde(default = "half_a_minute")]
     pub wait: Span,
-    /// Told again after so long while nobody looks after it.
+    /// Sent again after so long while nobody acknowledges it.
     #[serde(default = "four_hours")]
     pub repeat: Span,
-    /// Who else is told when nobody looks after it, in order of time.
+    /// Who else is notified when nobody acknowledges it, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Escalation>,
     /// Later routes are looked at, too.
@@ -153,12 +153,12 @@ fn four_hours() -> Span {
     Span::hours(4)
 }
 
-/// Who is told of what.
+/// Who is notified of what.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Routing {
-    /// Who can be told.
+    /// Who can be notified.
     pub receivers: Vec<Receiver>,
     /// Which alerts go to whom; the first that fits, and those after it where it says `go_on`.
     pub routes: Vec<Route>,

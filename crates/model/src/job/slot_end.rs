@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 pub enum SlotEnd {
     /// Every rank exited with code 0.
     Ok,
-    /// A rank failed by itself; the first one is told.
+    /// A rank failed by itself; the first one is reported.
     Failed {
         /// The first rank that failed.
         exit: Exit,
     },
-    /// The ranks could not be started, and the job is to blame (no such program, for example).
+    /// The ranks could not be started; attributed to the job (no such program, for example).
     Unstartable {
         /// What was missing or wrong, for people.
         reason: String,
     },
-    /// The node could not do it, and the job is not to blame.
+    /// The node could not do it; not attributed to the job.
     NodeFault {
         /// What the node could not do, for people.
         reason: String,

@@ -25,7 +25,7 @@ pub enum Blame {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Sli {
-    /// Submissions that were durably accepted in time. Told by the server.
+    /// Submissions that were durably accepted in time. Reported by the server.
     Admission {
         /// Accepted within this time.
         under: Span,
@@ -64,27 +64,27 @@ pub enum Sli {
     NodeAvailability,
     /// GPU time that ended as progress, of all that was held (the effective training time ratio).
     Goodput,
-    /// Time gangs ran, beside a cost for each time the platform interrupted one: a target `t` asks
+    /// Time gangs ran, against a cost for each time the platform interrupted one: a target `t` asks
     /// for a mean time between interruptions of at least `cost * t / (1 - t)`.
     Interruptions {
         /// What each one counts as.
         cost: Span,
     },
-    /// Answers of inference services that came in time. Told by the services.
+    /// Answers of inference services that came in time. Reported by the services.
     InferenceLatency {
         /// Answered within this time.
         under: Span,
     },
-    /// Requests to inference services that were answered. Told by the services.
+    /// Requests to inference services that were answered. Reported by the services.
     InferenceAvailability,
-    /// Looks at nodes whose newest telemetry was fresh. Told by the server.
+    /// Looks at nodes whose newest telemetry was fresh. Reported by the server.
     TelemetryFreshness {
         /// Not older than this.
         under: Span,
     },
-    /// API requests that the server did not fail. Told by the server.
+    /// API requests that the server did not fail. Reported by the server.
     ApiAvailability,
-    /// API requests that were answered in time. Told by the server.
+    /// API requests that were answered in time. Reported by the server.
     ApiLatency {
         /// Answered within this time.
         under: Span,

@@ -117,7 +117,7 @@ fn disks(out: &mut String, h: &HostSample) {
     }
     const MOUNT: [(&str, &str, Of<crate::host::Mount>); 4] = [
         ("muster_host_filesystem_size_bytes", "Size.", |m| Some(m.space?.size as f64)),
-        ("muster_host_filesystem_free_bytes", "Room for users.", |m| Some(m.space?.free as f64)),
+        ("muster_host_filesystem_free_bytes", "Space for users.", |m| Some(m.space?.free as f64)),
         ("muster_host_filesystem_files_free", "Files that can be made.", |m| {
             m.space.filter(|s| s.files > 0).map(|s| s.files_free as f64)
         }),

@@ -143,7 +143,7 @@ impl Page {
         const STATES: [State; 3] = [
             (
                 "muster_gpu_up",
-                "1 while the GPU answers; its other figures are gone when it does not.",
+                "1 while the GPU answers; its other metrics are gone when it does not.",
                 |g| g.up,
             ),
             ("muster_gpu_hung", "1 while a call to it has not come back.", |g| g.hung),

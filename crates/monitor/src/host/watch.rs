@@ -46,7 +46,7 @@ impl HostWatch {
             if space.is_full() {
                 if self.full.insert(dir.clone()) {
                     let text = format!(
-                        "no room under {}: {} of {} bytes and {} of {} files are free; the output \
+                        "no space under {}: {} of {} bytes and {} of {} files are free; the output \
                          of jobs cannot be kept",
                         dir.display(),
                         space.free,

@@ -65,7 +65,7 @@ impl Exchange {
         result.error = result.error.map(|e| e.chars().take(300).collect());
         result.held = result.held.map(|h| h.min(1000));
         if !(result.mbps.is_finite() && result.mbps >= 0.0) {
-            result.error.get_or_insert_with(|| "a figure that makes no sense".into());
+            result.error.get_or_insert_with(|| "a number that makes no sense".into());
             result.mbps = 0.0;
         }
         self.done.answer(node, id, result);

@@ -119,10 +119,10 @@ impl Brain {
             match self.system(command.clone()).await {
                 Ok(_) => return true,
                 Err(BrainError::Refused(r)) => {
-                    tracing::debug!(refusal = %r, "the log does not take what it was told");
+                    tracing::debug!(refusal = %r, "the log does not take what was reported");
                     return false;
                 }
-                Err(e) => tracing::warn!(error = %e, "what the log was told is not in it yet"),
+                Err(e) => tracing::warn!(error = %e, "what was reported is not in the log yet"),
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -15,10 +15,10 @@ const MOST: u64 = 500_000;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PastError {
     /// The beginning of the log is in the archive.
-    #[error("the beginning of the log is archived: the past cannot be lived again here")]
+    #[error("the beginning of the log is archived: the past cannot be replayed here")]
     Archived,
     /// Too much happened since then.
-    #[error("{records} records would have to be lived again, and {MOST} are the most")]
+    #[error("{records} records would have to be replayed, and {MOST} are the most")]
     TooMuch {
         /// Records that would have to be read.
         records: u64,

@@ -305,7 +305,7 @@ impl Going {
             // the other is paired anew.
             let i = if f.held[1] > f.held[0] { ia } else { ib };
             let busy = held(&f) / 10;
-            let why = format!("its machine was too busy to tell ({busy} % of the time)");
+            let why = format!("its machine was too busy to measure ({busy} % of the time)");
             return self.leaves(shown, group, i, why);
         }
         let slow = reading == Reading::Slow;

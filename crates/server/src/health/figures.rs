@@ -114,9 +114,9 @@ pub struct HealthStats {
     pub between: Histogram,
     /// Time of one look at everything.
     pub look: Histogram,
-    /// Time spent on taking in what was told.
+    /// Time used to read what was reported.
     pub rows_busy: Duration,
-    /// Findings told to the log.
+    /// Findings reported to the log.
     pub told: u64,
     /// Findings that the log did not take for so long that they were dropped.
     pub lost: u64,
@@ -124,6 +124,6 @@ pub struct HealthStats {
     pub failures: u64,
     /// Rows, steps and signs of life taken in.
     pub taken: u64,
-    /// Those that found no room.
+    /// Those that found no space.
     pub dropped: u64,
 }

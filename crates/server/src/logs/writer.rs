@@ -219,7 +219,7 @@ impl Writer {
             self.complained = Some(Instant::now());
             tracing::error!(
                 bytes, error = %why, dir = %self.shared.dir.display(),
-                "job output cannot be kept and is lost; jobs go on. Make room on the disk"
+                "job output cannot be kept and is lost; jobs go on. Free space on the disk"
             );
         }
     }
@@ -250,7 +250,7 @@ impl Writer {
             }
             self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
             self.shared.noted.removed();
-            tracing::info!(attempt = %key, bytes = freed, "removed old output to make room");
+            tracing::info!(attempt = %key, bytes = freed, "removed old output to free space");
         }
         // When everything left is alive, looking again at each chunk would not help.
         let now = self.shared.bytes.load(Ordering::Relaxed);

@@ -198,7 +198,7 @@ impl Counter {
             return;
         }
         if let Err(e) = brain.system(Command::TellCounts { counts: counts.clone() }).await {
-            tracing::debug!(error = %e, "counts are told to the log later");
+            tracing::debug!(error = %e, "counts are reported to the log later");
             self.put_back(&counts);
         }
     }

@@ -74,7 +74,7 @@ pub(super) async fn run(
             match sender.send(receiver, &letter, &by_id).await {
                 Ok(()) => desk.sent(now, &letter, &by_id),
                 Err(e) => {
-                    tracing::warn!(receiver = %letter.to, error = e, "a receiver could not be told");
+                    tracing::warn!(receiver = %letter.to, error = e, "a receiver could not be notified");
                     desk.failed(now, &letter.to, &e);
                 }
             }

@@ -63,7 +63,7 @@ impl Seen {
                  of the GPUs are allocated"
             )
         } else {
-            let what = other.unwrap_or("where the free GPUs are (gangs do not fit beside others)");
+            let what = other.unwrap_or("where the free GPUs are (gangs do not fit next to others)");
             format!(
                 "not the number of GPUs: jobs wait {waits}% of the time, and in {}% of that GPUs \
                  are free; what keeps them from it is {what}",

@@ -219,7 +219,7 @@ impl Reader {
             pid: None,
             process: None,
             detail: Detail::None,
-            body: b"told by the driver, not in the kernel's log",
+            body: b"reported by the driver, not in the kernel's log",
         };
         self.told(at, &fault, FaultSource::Driver, count, passed);
     }

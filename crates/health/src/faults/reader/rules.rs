@@ -70,7 +70,7 @@ impl fmt::Display for Note {
             Note::Link(link, words) => write!(f, "link {link}: {words}"),
             Note::LinkAgain(link, words) => write!(f, "link {link} again: {words}"),
             Note::TraceOf(xid) => write!(f, "follows XID {xid}"),
-            Note::Folded => f.write_str("too many different faults to tell apart"),
+            Note::Folded => f.write_str("too many different faults to distinguish"),
         }
     }
 }

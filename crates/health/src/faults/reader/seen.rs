@@ -22,7 +22,7 @@ pub struct Seen {
     pub count: u64,
     /// Where it was read.
     pub source: FaultSource,
-    /// What is at fault.
+    /// The component it is attributed to.
     pub class: FaultClass,
     /// What it asks for.
     pub action: FaultAction,
