@@ -113,9 +113,8 @@ fn without_sequences(text: &str) -> String {
             }
             // A title: up to a bell, or to another escape character and what follows that.
             Some(']') => {
-                if rest.by_ref().find(|c| matches!(c, '\u{7}' | '\u{1b}')) == Some('\u{1b}') {
-                    let _end = rest.next();
-                }
+                let end = rest.by_ref().find(|c| matches!(c, '\u{7}' | '\u{1b}'));
+                let _last = end.filter(|c| *c == '\u{1b}').and_then(|_| rest.next());
             }
             _ => {}
         }
