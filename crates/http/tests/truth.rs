@@ -141,7 +141,7 @@ fn check(seed: u64) -> u64 {
     // The last is not waited for: the others had time to end while it was asked.
     stopped.pop();
     for server in stopped {
-        assert!(server.is_freed(), "history {seed}: a server was stopped and stays in memory");
+        assert!(server.freed(), "history {seed}: a server was stopped and stays in memory");
     }
     asked
 }

@@ -80,7 +80,7 @@ pub(super) struct Stopped(watch::Receiver<Seq>);
 
 impl Stopped {
     /// Waits until its memory is free again; false when something of it still runs.
-    pub(super) fn is_freed(mut self) -> bool {
+    pub(super) fn freed(mut self) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         runtime.expect("a runtime").block_on(async move {
             // The other end is a part of what every thread and task of a server holds.
