@@ -39,6 +39,9 @@ export function servesWords(n: Staged, end = 'no longer cordoned'): string {
   return still ? `${n.name} is ${end}; it is still ${still} and gets no work` : `${n.name} takes work again`;
 }
 
+/** Is a node cordoned? The reason may be empty. */
+export const isCordoned = (n: Pick<Schemas['Node'], 'cordon'>) => typeof n.cordon === 'string';
+
 /** May a node be drained? The server refuses what is out of service already. */
 export function drainable(n: Pick<Staged, 'stage'>): boolean {
   return n.stage !== 'quarantined' && n.stage !== 'repairing' && n.stage !== 'retired';

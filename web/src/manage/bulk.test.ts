@@ -9,6 +9,8 @@ test('an action is done where it changes something and would not be refused', ()
   expect(whyNot('cordon', node('a'))).toBeNull();
   expect(whyNot('cordon', node('a', { cordon: 'fans' }))).toBe('cordoned already');
   expect(whyNot('uncordon', node('a'))).toBe('not cordoned');
+  // The reason may be empty.
+  expect(whyNot('uncordon', node('a', { cordon: '' }))).toBeNull();
   expect(whyNot('drain', node('a', { stage: 'quarantined' }))).toBe('quarantined');
   expect(whyNot('drain', node('a', { stage: 'drained' }))).toBe('drained');
   expect(whyNot('undrain', node('a', { stage: 'draining' }))).toBeNull();

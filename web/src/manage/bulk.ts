@@ -1,6 +1,6 @@
 // One action on many nodes: on which it is done, on which not and why, and which jobs it affects. No React here.
 import type { Schemas } from '../api/client';
-import { drainable } from '../words';
+import { drainable, isCordoned } from '../words';
 
 export type Node = Pick<Schemas['Node'], 'name' | 'stage' | 'state' | 'cordon' | 'qualifying' | 'jobs'>;
 export type Job = Schemas['Node']['jobs'][number];
@@ -32,8 +32,8 @@ const drained = (n: Node) => n.stage === 'draining' || n.stage === 'drained';
 
 /** Why an action has nothing to do on a node, or would be refused; null where it is done. */
 export function whyNot(action: Action, n: Node): string | null {
-  if (action === 'cordon') return n.cordon ? 'cordoned already' : drained(n) ? n.stage : null;
-  if (action === 'uncordon') return n.cordon ? null : 'not cordoned';
+  if (action === 'cordon') return isCordoned(n) ? 'cordoned already' : drained(n) ? n.stage : null;
+  if (action === 'uncordon') return isCordoned(n) ? null : 'not cordoned';
   if (action === 'undrain') return drained(n) ? null : 'not drained';
   if (action === 'drain') return drained(n) ? n.stage : drainable(n) ? null : n.stage;
   if (n.qualifying) return 'being tested already';

@@ -51,7 +51,9 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
   );
   const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
   const before = documentText('Quotas', { tree: base.tree });
-  const after = documentText('Quotas', { tree });
+  // As the server writes it, so that only what means something differs.
+  const would = checked?.state === 'ok' ? checked.answer.quotas.tree : tree;
+  const after = documentText('Quotas', { tree: would });
   const sums = sumsOf(tree, usedBy(now.report.accounts));
   const change = (next: Quota[]) => {
     clear();

@@ -139,8 +139,8 @@ function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => 
   const remove = async (r: Reservation) => {
     const nodes = count(r.nodes.length, 'node');
     const text = r.maintenance
-      ? `Work is placed on its ${nodes} again.`
-      : `Its ${nodes} are no longer reserved for ${r.projects.join(', ')}. Jobs that run there go on.`;
+      ? `Work is placed on ${nodes} again.`
+      : `Nothing of ${nodes} is reserved for ${r.projects.join(', ')} any longer. Jobs that run there go on.`;
     const yes = await ask({
       title: `Delete ${r.name}`,
       text: (

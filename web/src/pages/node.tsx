@@ -25,7 +25,7 @@ import {
   State,
 } from '../ui/parts';
 import { useTheme } from '../ui/theme';
-import { drainable, servesWords, standing } from '../words';
+import { drainable, isCordoned, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
@@ -260,7 +260,7 @@ function NodeButtons({ node: n }: { node: Node }) {
   const drained = n.stage === 'draining' || n.stage === 'drained';
   return (
     <div className="actions">
-      {n.cordon && !drained && (
+      {isCordoned(n) && !drained && (
         <button
           type="button"
           disabled={busy}
@@ -271,7 +271,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           Uncordon
         </button>
       )}
-      {!n.cordon && !drained && (
+      {!isCordoned(n) && !drained && (
         <button
           type="button"
           disabled={busy}

@@ -209,6 +209,10 @@ test("a tenant's page of a node leaves out what is hidden, and buttons that woul
   // Buttons that the server would refuse are not shown.
   const out = show(NodePage, operator, [[['node', 'n1'], { ...node, stage: 'quarantined' }]]);
   expect(out).not.toContain('>Drain<');
+  // A node that was cordoned without a reason can be uncordoned.
+  const cordoned = show(NodePage, operator, [[['node', 'n1'], { ...node, cordon: '' }]]);
+  expect(cordoned).toContain('>Uncordon<');
+  expect(cordoned).not.toContain('>Cordon<');
   const only = show(NodePage, viewer);
   for (const t of ['press Qualify', ...buttons]) expect(only).not.toContain(t);
   expect(only).toContain('Never tested');
