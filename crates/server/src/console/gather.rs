@@ -59,7 +59,8 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
     out
 }
 
-/// The same of a moment that has passed. Figures are known for as long as rows are kept.
+/// The same of a moment that has passed. Metrics come from the rows in memory, and from the history
+/// where these do not reach back so far.
 pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
     let mut look = look_at(state, at);
     for seen in look.nodes.iter_mut().filter(|n| n.node.reachable) {
@@ -68,6 +69,7 @@ pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
         let fresh = row.filter(|r| at.since(r.at) < FRESH);
         seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
     }
+    super::then::fill(&mut look.nodes, agents.history(), at);
     look
 }
 

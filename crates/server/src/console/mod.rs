@@ -10,6 +10,7 @@ mod gather;
 mod layout;
 mod order;
 mod past;
+mod then;
 mod world;
 
 pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};

@@ -1,0 +1,66 @@
+//! Metrics of GPUs at a moment that has passed, out of the history.
+
+use super::gather::Seen;
+use crate::history::{History, NoHistory};
+use crate::telemetry::Columns;
+use muster_history::Want;
+use muster_model::{Span, Time};
+
+/// What the map is coloured by.
+const METRICS: [&str; 3] = ["util", "temp", "power"];
+/// The newest sample of so long before the moment counts: one step of what is kept longest.
+const BACK: Span = Span::secs(60);
+/// More than one point for each second of it is not needed.
+const POINTS: usize = 60;
+/// Nodes that are read at once, and bytes of files for them: what would need more has no metrics.
+const AT_ONCE: usize = 256;
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Fills in what is not known of reachable nodes yet. Reads files, and so takes its time.
+pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time) {
+    let columns: Columns = METRICS.map(str::to_owned).to_vec().into();
+    let lacking = nodes.iter_mut().filter(|n| n.node.reachable && n.figures.is_none());
+    let mut lacking: Vec<&mut Seen> = lacking.collect();
+    for part in lacking.chunks_mut(AT_ONCE) {
+        match fill_some(part, history, &columns, at) {
+            Ok(()) | Err(NoHistory::TooMuch { .. }) => {}
+            // There is none to read.
+            Err(_) => return,
+        }
+    }
+}
+
+fn fill_some(
+    nodes: &mut [&mut Seen],
+    history: &History,
+    columns: &Columns,
+    at: Time,
+) -> Result<(), NoHistory> {
+    let mut wants = Vec::new();
+    // Where the value of each line goes: which node, and which place in its row.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (n, seen) in nodes.iter().enumerate() {
+        for (series, key) in history.series_of(seen.node.name.as_str())? {
+            let metric = METRICS.iter().position(|m| **m == *key.metric);
+            // A map has 64 GPUs of a node at most.
+            let (Some(metric), Some(gpu)) = (metric, key.gpu.filter(|g| *g < 64)) else { continue };
+            wants.push(Want::whole(series, places.len()));
+            places.push((n, gpu as usize * METRICS.len() + metric));
+        }
+    }
+    // Only steps that had begun by then.
+    let points = history.read(wants, at - BACK, at + Span(1), POINTS, BYTES_MAX)?;
+    let mut rows: Vec<Vec<f32>> = vec![Vec::new(); nodes.len()];
+    for ((n, place), line) in places.into_iter().zip(&points.lines) {
+        let Some(mean) = line.iter().rev().find_map(muster_history::Cell::mean) else { continue };
+        let row = &mut rows[n];
+        if row.len() <= place {
+            row.resize(place + 1, f32::NAN);
+        }
+        row[place] = mean;
+    }
+    for (seen, row) in nodes.iter_mut().zip(rows).filter(|(_, row)| !row.is_empty()) {
+        seen.figures = Some((columns.clone(), row.into()));
+    }
+    Ok(())
+}
