@@ -23,6 +23,7 @@ import { SimulatorPage } from './pages/simulator';
 import { SlosPage } from './pages/slos';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
+import { SPANS, type TimeSpan } from './time/window';
 import { Empty, Problem } from './ui/parts';
 import { Shell } from './ui/shell';
 
@@ -48,7 +49,9 @@ const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'num
 
 const whole = (v: unknown) => (Number.isInteger(v) && (v as number) >= 0 ? (v as number) : undefined);
 
-const historySearch = (s: Record<string, unknown>): HistorySearch => ({
+/** `past`: the moment of the map that somebody comes from. */
+const historySearch = (s: Record<string, unknown>): HistorySearch & { past?: string } => ({
+  past: text(s.past),
   range: text(s.range),
   from: text(s.from),
   to: text(s.to),
@@ -61,10 +64,19 @@ const fleet = createRoute({
   component: FleetPage,
   validateSearch: (
     s: Record<string, unknown>,
-  ): { by?: Mode; find?: string; search?: boolean; at?: string } => ({
+  ): {
+    by?: Mode;
+    find?: string;
+    search?: boolean;
+    at?: string;
+    span?: TimeSpan;
+    open?: string;
+  } => ({
     by: MODES.find((m) => m.mode === s.by)?.mode,
     find: text(s.find),
     at: text(s.at),
+    span: SPANS.find((one) => one.span === s.span)?.span,
+    open: text(s.open),
     search: s.search === true || undefined,
   }),
 });
@@ -129,10 +141,7 @@ const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$name',
   component: NodePage,
-  validateSearch: (s: Record<string, unknown>): { past?: string } & HistorySearch => ({
-    past: text(s.past),
-    ...historySearch(s),
-  }),
+  validateSearch: historySearch,
 });
 const gpu = createRoute({
   getParentRoute: () => root,

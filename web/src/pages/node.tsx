@@ -8,6 +8,7 @@ import { Flag, NO_FIGURE, NONE } from '../live/frame';
 import { classColor, classOf, hazardWords } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
+import { LeftPast } from '../time/left-past';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
@@ -16,7 +17,6 @@ import {
   bytes,
   Clock,
   Empty,
-  exact,
   Loaded,
   NodeState,
   NotShown,
@@ -36,23 +36,9 @@ export function NodePage() {
   const query = useQuery(nodeQuery(name));
   return (
     <main className="page" id="page">
-      {past && <LeftPast at={past} />}
+      {past && <LeftPast at={past} what="node" open={`node:${name}`} />}
       <Loaded query={query}>{(n) => <Shown node={n} />}</Loaded>
     </main>
-  );
-}
-
-/** Whoever comes from a map of the past sees the node as it is now. */
-function LeftPast({ at }: { at: string }) {
-  const known = !Number.isNaN(Date.parse(at));
-  return (
-    <p className="stale-note" role="status">
-      <b>Live.</b> This is the node as it is now
-      {known ? `, not as it was at ${exact(at)}` : ''}.{' '}
-      <Link to="/" search={{ at }}>
-        Back to the map of then
-      </Link>
-    </p>
   );
 }
 
@@ -86,7 +72,7 @@ function Shown({ node: n }: { node: Node }) {
               <RemedyItem remedy={n.remedy_detail} />
             </Panel>
           )}
-          <Panel title="Open findings" note={n.findings?.length ? `${n.findings.length}` : ''}>
+          <Panel title="Open findings" weight="primary" note={n.findings?.length ? `${n.findings.length}` : ''}>
             {n.findings?.length ? (
               n.findings
                 .toSorted((a, b) => WORST[a.severity] - WORST[b.severity])
@@ -108,7 +94,12 @@ function Shown({ node: n }: { node: Node }) {
         <div>
           <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs held`}>
             {n.jobs.length === 0 ? (
-              <Empty title="No job holds anything here" />
+              <Empty title="No job holds anything here">
+                <p>
+                  A job that is placed here is listed with its GPUs. <code>muster explain JOB</code> says
+                  which nodes a queued one was tried on.
+                </p>
+              </Empty>
             ) : (
               <table>
                 <thead>
@@ -142,7 +133,7 @@ function Shown({ node: n }: { node: Node }) {
               </table>
             )}
           </Panel>
-          <Panel title="Node">
+          <Panel title="Node" weight="quiet">
             <div className="body">
               <dl className="facts">
                 <dt>place</dt>
