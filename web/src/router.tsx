@@ -5,6 +5,7 @@ import { ComparePage } from './jobs/compare';
 import type { JobSearch } from './jobs/filters';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
+import { DesignPage } from './pages/design';
 import { EventsPage } from './pages/events';
 import { ExecutivePage } from './pages/executive';
 import { FindingPage } from './pages/finding';
@@ -193,6 +194,8 @@ const sloLink = createRoute({
     throw redirect({ to: '/slos', search: { name: params.name }, replace: true });
   },
 });
+// For developers: no page links to it.
+const design = createRoute({ getParentRoute: () => root, path: '/design', component: DesignPage });
 const finding = createRoute({ getParentRoute: () => root, path: '/findings/$id', component: FindingPage });
 const reservations = createRoute({
   getParentRoute: () => root,
@@ -260,6 +263,7 @@ export const router = createRouter({
     sloLink,
     finding,
     executive,
+    design,
     reservations,
     quotas,
     incident,

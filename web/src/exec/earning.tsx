@@ -1,4 +1,4 @@
-import { Empty, Panel, Scroll, count } from '../ui/parts';
+import { count, Empty, Panel, Scroll } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { drawnAt, hours, known, percent, RATES, type Report, waterfall } from './figures';
 import { RateMetric, spanned } from './metric';

@@ -21,7 +21,10 @@ test('the line goes on from the last whole day, with a band of one standard devi
 });
 
 test('it reaches past the latest day at which demand may meet capacity, and no further than a year', () => {
-  const p = projection(forecast({ meets_at: '2030-03-28T00:00:00Z', meets_latest: '2030-05-11T00:00:00Z' }), TO);
+  const p = projection(
+    forecast({ meets_at: '2030-03-28T00:00:00Z', meets_latest: '2030-05-11T00:00:00Z' }),
+    TO,
+  );
   expect(p?.at.at(-1)).toBeGreaterThan(Date.parse('2030-05-11T00:00:00Z'));
   const far = projection(forecast({ meets_at: '2031-01-30T00:00:00Z' }), TO);
   expect(far?.at).toHaveLength(366);
@@ -34,7 +37,9 @@ test('with too few days there is no line, and demand is never below nothing', ()
 });
 
 test('a date comes with how sure it is', () => {
-  expect(meetsWords(forecast({ meets_at: '2030-03-28T00:00:00Z', meets_earliest: '2030-03-10T00:00:00Z' }))).toEqual({
+  expect(
+    meetsWords(forecast({ meets_at: '2030-03-28T00:00:00Z', meets_earliest: '2030-03-10T00:00:00Z' })),
+  ).toEqual({
     value: '28 Mar 2030',
     note: 'as early as 10 Mar 2030, maybe not within a year',
   });

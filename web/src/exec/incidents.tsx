@@ -2,7 +2,7 @@ import { useQueries, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { incidentRecord, incidents } from '../queries';
 import { useRights } from '../rights';
-import { count, Empty, Loaded, Panel, Scroll, span, State } from '../ui/parts';
+import { count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { interruptionLosses, type Loss, outOfService, sum, within } from './cost';
 import { hours, known, type Report } from './figures';
 import { Metric, spanned } from './metric';

@@ -41,7 +41,9 @@ export function Lasting({ r }: { r: Report }) {
           note={
             typeof f.growth_gpus_per_day === 'number'
               ? `${f.growth_gpus_per_day >= 0 ? '+' : ''}${f.growth_gpus_per_day.toFixed(1)} a day${
-                  typeof f.spread_gpus === 'number' ? `, days lie ${f.spread_gpus.toFixed(1)} off the line` : ''
+                  typeof f.spread_gpus === 'number'
+                    ? `, days lie ${f.spread_gpus.toFixed(1)} off the line`
+                    : ''
                 }`
               : undefined
           }
@@ -109,7 +111,10 @@ function Ahead({ r }: { r: Report }) {
       </Panel>
     );
   return (
-    <Panel title="Forecast" note="a straight line, whatever the period; dashed: one standard deviation of the days">
+    <Panel
+      title="Forecast"
+      note="a straight line, whatever the period; dashed: one standard deviation of the days"
+    >
       <div className="body">
         <Plot
           title="Demand ahead"

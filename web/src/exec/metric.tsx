@@ -45,10 +45,18 @@ export function Metric({ word, definition, value, note, over }: Props) {
   );
 }
 
-export function RateMetric({ rate, r, over, note }: { rate: Rate; r: Report; over: Known | null; note?: string }) {
+export function RateMetric({
+  rate,
+  r,
+  over,
+  note,
+}: {
+  rate: Rate;
+  r: Report;
+  over: Known | null;
+  note?: string;
+}) {
   const { whole } = useRights();
   const value = rateWords(rate, r.total, whole);
-  return (
-    <Metric word={rate.name} definition={rate.formula} value={value} note={note} over={spanned(over)} />
-  );
+  return <Metric word={rate.name} definition={rate.formula} value={value} note={note} over={spanned(over)} />;
 }

@@ -4,7 +4,13 @@ import { Flag, NO_FIGURE, OTHERS_JOB } from '../live/frame';
 import { cellWords } from './cells';
 
 const fleet = {
-  layout: { states: ['ready', 'missing'], nodes: [{ name: 'n1', gpus: 7 }, { name: 'cpu', gpus: 0 }] },
+  layout: {
+    states: ['ready', 'missing'],
+    nodes: [
+      { name: 'n1', gpus: 7 },
+      { name: 'cpu', gpus: 0 },
+    ],
+  },
   nodeOf: new Uint32Array([0, 0, 0, 0, 0, 0, 0, 1]),
   columns: {
     state: new Uint8Array([0, 0, 1, 0, 0, 0, 0, 0]),

@@ -342,9 +342,11 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
   const color = new Map<number, number>();
   for (const [id, hue] of hues) color.set(id, rgb(HUES[theme][hue]));
   const more = order.slice(largest.length);
-  [...more].sort((a, b) => a - b).forEach((id, i) => {
-    color.set(id, greys[i % 2]);
-  });
+  [...more]
+    .sort((a, b) => a - b)
+    .forEach((id, i) => {
+      color.set(id, greys[i % 2]);
+    });
   color.set(none, rgb(NOBODY[theme]));
   color.set(others, grey);
   const name = (id: number) =>

@@ -1,7 +1,6 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
-import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
 import { Card } from './card';
 import { cellWords, writeCells } from './cells';
@@ -9,6 +8,7 @@ import type { Painter } from './colors';
 import { DIRECTIONS, inSight, nearest, neighbour } from './keys';
 import { labels, ring } from './labels';
 import { plan as planOf } from './layout';
+import { cssColor, lookOf } from './look';
 import { draw, Finder, fit, kept, type View, zoom } from './render';
 
 interface Props {
@@ -26,15 +26,6 @@ interface Hover {
   gpu: number;
   x: number;
   y: number;
-}
-
-const cssColor = (name: string) =>
-  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-function color(name: string): number {
-  const hex = cssColor(name);
-  const n = Number.parseInt(hex.slice(1), 16);
-  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
 export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props) {
@@ -78,23 +69,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
   }, []);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: colours follow the theme, marks the revision
-  const look = useMemo(() => {
-    const n = fleet.columns?.state.length ?? 0;
-    const colors = new Uint32Array(n);
-    paint.paint(colors);
-    const marked = new Uint8Array(n);
-    const flags = fleet.columns?.flags;
-    if (flags)
-      for (let i = 0; i < n; i++) marked[i] = flags[i] & Flag.waits || (flags[i] & Flag.worst) === 3 ? 1 : 0;
-    return {
-      colors,
-      background: color('--bg'),
-      match,
-      strong: paint.strong ?? null,
-      marked,
-      mark: color('--text'),
-    };
-  }, [fleet, paint, match, theme, revision]);
+  const look = useMemo(() => lookOf(fleet, paint, match), [fleet, paint, match, theme, revision]);
 
   const render = useCallback(() => {
     asked.current = 0;
@@ -226,9 +201,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
   const zoomBy = (factor: number) => {
     if (!view.current) return;
     // Around what is chosen, so that it stays in sight.
-    const [x, y] = chosen
-      ? [chosen.x * size.ratio, chosen.y * size.ratio]
-      : [size.w / 2, size.h / 2];
+    const [x, y] = chosen ? [chosen.x * size.ratio, chosen.y * size.ratio] : [size.w / 2, size.h / 2];
     move(zoom(view.current, factor, x, y, least));
   };
   const n = fleet.columns?.state.length ?? 0;
@@ -240,6 +213,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
   return (
     <div className="map-area" ref={area}>
       <canvas ref={under} aria-hidden="true" />
+      {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: arrow keys walk it, as in an application */}
       <canvas
         ref={over}
         className="over"

@@ -28,7 +28,9 @@ test('the page says of when the map is while another is read, and whether it has
   expect(pastNote(undefined, live, read)).toBe('');
   expect(pastNote(at, undefined, read)).toBe('');
   expect(pastNote(at, live, { isFetching: true, isPlaceholderData: false })).toContain('still shows now');
-  expect(pastNote(at, then, { ...read, isFetching: true, isPlaceholderData: true })).toContain('another moment');
+  expect(pastNote(at, then, { ...read, isFetching: true, isPlaceholderData: true })).toContain(
+    'another moment',
+  );
   expect(pastNote(at, columns([255, 255]), read)).toContain('no metrics are kept of this moment');
   expect(pastNote(at, columns([255, 40]), read)).toContain('metrics from the history');
 });

@@ -12,18 +12,7 @@ import { LeftPast } from '../time/left-past';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import {
-  Ago,
-  bytes,
-  Clock,
-  Empty,
-  Loaded,
-  NodeState,
-  NotShown,
-  Panel,
-  Scroll,
-  State,
-} from '../ui/parts';
+import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { drainable, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
@@ -72,7 +61,11 @@ function Shown({ node: n }: { node: Node }) {
               <RemedyItem remedy={n.remedy_detail} />
             </Panel>
           )}
-          <Panel title="Open findings" weight="primary" note={n.findings?.length ? `${n.findings.length}` : ''}>
+          <Panel
+            title="Open findings"
+            weight="primary"
+            note={n.findings?.length ? `${n.findings.length}` : ''}
+          >
             {n.findings?.length ? (
               n.findings
                 .toSorted((a, b) => WORST[a.severity] - WORST[b.severity])

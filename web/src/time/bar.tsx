@@ -63,7 +63,8 @@ export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) 
           : seen > 0
             ? `not now: as of ${momentWords(seen, now)}`
             : 'nothing read yet';
-  const low = Math.floor(window.from / 1000 / step) * step;
+  // Whole minutes where it goes by minutes, and never before the log begins.
+  const low = Math.ceil(window.from / 1000 / step) * step;
   return (
     <section className={past ? 'time-bar past' : stale ? 'time-bar stale' : 'time-bar'} aria-label="Time">
       <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
@@ -75,7 +76,7 @@ export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) 
           aria-label="Time"
           aria-valuetext={words}
           min={low}
-          max={Math.ceil(window.to / 1000)}
+          max={Math.floor(window.to / 1000)}
           step={step}
           value={Math.floor(wanted / 1000)}
           onChange={(e) => setDrawn(Number(e.target.value) * 1000)}

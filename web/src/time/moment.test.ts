@@ -52,7 +52,8 @@ test('a zone that is written goes before that of the page', () => {
 });
 
 test('how long ago is a moment too', () => {
-  for (const text of ['20 min ago', '20m', '-20m', '20 minutes ago']) expect(typed(text)).toBe('2030-01-31T11:47:00Z');
+  for (const text of ['20 min ago', '20m', '-20m', '20 minutes ago'])
+    expect(typed(text)).toBe('2030-01-31T11:47:00Z');
   expect(typed('1.5 h ago')).toBe('2030-01-31T10:37:00Z');
   expect(typed('2d')).toBe('2030-01-29T12:07:00Z');
 });

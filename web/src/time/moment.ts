@@ -48,7 +48,12 @@ function meant(text: string, base: number, now: number, zone: string | undefined
   if (back) return now - Number(back[1]) * UNITS[back[2]];
   const zoned = /^\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:z|utc|[+-]\d\d:?\d\d)$/.test(text);
   if (zoned) {
-    const iso = text.toUpperCase().replace(' UTC', 'Z').replace('UTC', 'Z').replace(' ', 'T').replace(' ', '');
+    const iso = text
+      .toUpperCase()
+      .replace(' UTC', 'Z')
+      .replace('UTC', 'Z')
+      .replace(' ', 'T')
+      .replace(' ', '');
     const at = Date.parse(iso);
     return Number.isNaN(at) ? null : at;
   }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useRef } from 'react';
-import { api, ApiError, must } from '../api/client';
+import { ApiError, api, must } from '../api/client';
 import type { Picture } from '../live/fleet';
 import { about } from '../pages/event-words';
 import { job as jobQuery } from '../queries';
@@ -40,7 +40,6 @@ export function PastPanel({ fleet, at, opened, show }: Props) {
   useEffect(() => head.current?.focus(), [title]);
   const object = opened.kind === 'job' ? `job:${opened.job}` : `node:${opened.node}`;
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it from wherever the focus is
     <aside
       className="past-panel"
       aria-label={`${title} as it was`}
@@ -113,7 +112,11 @@ function NodeThen({
           <Fact word="temperature">{number(gpu.temp, '°C')}</Fact>
           <Fact word="power">{number(gpu.power, 'W')}</Fact>
           <Fact word="node">
-            <button type="button" className="quiet flat link" onClick={() => show({ kind: 'node', node: name })}>
+            <button
+              type="button"
+              className="quiet flat link"
+              onClick={() => show({ kind: 'node', node: name })}
+            >
               {name}
             </button>
           </Fact>

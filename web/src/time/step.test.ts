@@ -33,7 +33,11 @@ function answers(...pages: Page[]) {
 
 test('a page without events is not the end of the log while it has a cursor', async () => {
   const found = event(AT - 5000, 'node_lost');
-  const log = answers({ items: [], cursor: 'c1' }, { items: [], cursor: 'c2' }, { items: [found], cursor: null });
+  const log = answers(
+    { items: [], cursor: 'c1' },
+    { items: [], cursor: 'c2' },
+    { items: [found], cursor: null },
+  );
   expect(await eventBeside(AT, 'previous', 'faults', log.read)).toBe(found);
   expect(log.asked.map((q) => q.before)).toEqual([undefined, 'c1', 'c2']);
 });

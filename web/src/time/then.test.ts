@@ -33,13 +33,21 @@ test('what is open is in the address, and nonsense opens nothing', () => {
     const opened = openedOf(text);
     expect(opened && openText(opened)).toBe(text);
   }
-  for (const text of [undefined, '', 'node:', 'gpu:n1', 'gpu:n1/x', 'job:x', 'rack:1']) expect(openedOf(text)).toBeNull();
+  for (const text of [undefined, '', 'node:', 'gpu:n1', 'gpu:n1/x', 'job:x', 'rack:1'])
+    expect(openedOf(text)).toBeNull();
 });
 
 test('a node is shown as it was then, and one that was not there is not made up', () => {
   const n1 = nodeThen(fleet, 'n1');
   expect(n1).toMatchObject({ place: 's1 / l1 / r1', sku: 'h100' });
-  expect(n1?.gpus[0]).toMatchObject({ gpu: 0, state: 'ready', job: '42', project: 'alpha', util: 97, power: 700 });
+  expect(n1?.gpus[0]).toMatchObject({
+    gpu: 0,
+    state: 'ready',
+    job: '42',
+    project: 'alpha',
+    util: 97,
+    power: 700,
+  });
   expect(n1?.gpus[1]).toMatchObject({ gpu: 1, util: null, temp: null, power: null });
   const n2 = nodeThen(fleet, 'n2');
   expect(n2?.gpus[0]).toMatchObject({ gpu: 0, state: 'quarantined', worst: 'critical' });

@@ -85,5 +85,6 @@ export function title(path: string): string {
   if (first === 'findings' && second) return `Finding ${second}`;
   if (first === 'runbooks' && second) return `Runbook ${second}`;
   if (first === 'runbook-runs' && second) return `Run ${second}`;
+  if (first === 'design') return 'Design';
   return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';
 }

@@ -117,11 +117,7 @@ export function dayBegins(at: number, zone: string | undefined = timeZone()): nu
 }
 
 /** The moment at which clocks of the zone show this date and time; null where no calendar has the date. */
-export function atWall(
-  date: string,
-  time: string,
-  zone: string | undefined = timeZone(),
-): number | null {
+export function atWall(date: string, time: string, zone: string | undefined = timeZone()): number | null {
   const wanted = Date.parse(`${date}T${time}Z`);
   if (Number.isNaN(wanted)) return null;
   const ahead = (at: number) => {
