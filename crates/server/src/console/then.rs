@@ -4,7 +4,11 @@ use super::gather::Seen;
 use crate::history::{History, NoHistory};
 use crate::telemetry::Columns;
 use muster_history::Want;
+use muster_model::job::Job;
+use muster_model::names::{NodeName, ProjectName};
 use muster_model::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the map is coloured by.
 const METRICS: [&str; 3] = ["util", "temp", "power"];
@@ -16,13 +20,36 @@ const POINTS: usize = 60;
 const AT_ONCE: usize = 256;
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Fills in what is not known of reachable nodes yet. Reads files, and so takes its time.
-pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time) {
+/// From when GPUs are allocated to one project, by node: what they did before is not its to know.
+pub(super) type Since<'a> = BTreeMap<&'a NodeName, BTreeMap<u32, Time>>;
+
+/// From when each GPU of a project is allocated to it.
+pub(super) fn since<'a>(
+    jobs: impl Iterator<Item = &'a Arc<Job>>,
+    project: &ProjectName,
+) -> Since<'a> {
+    let mut out = Since::new();
+    for job in jobs.filter(|j| j.project == *project) {
+        let Some(attempt) = &job.attempt else { continue };
+        for slot in &attempt.placement.slots {
+            let gpus = out.entry(&slot.node).or_default();
+            for gpu in slot.gpus.iter() {
+                let known = gpus.entry(gpu).or_insert(attempt.placed_at);
+                *known = (*known).max(attempt.placed_at);
+            }
+        }
+    }
+    out
+}
+
+/// Fills in what is not known of reachable nodes yet; with `own`, only of these GPUs and their time.
+/// Reads files, and so takes its time.
+pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time, own: Option<&Since<'_>>) {
     let columns: Columns = METRICS.map(str::to_owned).to_vec().into();
     let lacking = nodes.iter_mut().filter(|n| n.node.reachable && n.figures.is_none());
     let mut lacking: Vec<&mut Seen> = lacking.collect();
     for part in lacking.chunks_mut(AT_ONCE) {
-        match fill_some(part, history, &columns, at) {
+        match fill_some(part, history, &columns, at, own) {
             Ok(()) | Err(NoHistory::TooMuch { .. }) => {}
             // There is none to read.
             Err(_) => return,
@@ -35,6 +62,7 @@ fn fill_some(
     history: &History,
     columns: &Columns,
     at: Time,
+    own: Option<&Since<'_>>,
 ) -> Result<(), NoHistory> {
     let mut wants = Vec::new();
     // Where the value of each line goes: which node, and which place in its row.
@@ -44,7 +72,16 @@ fn fill_some(
             let metric = METRICS.iter().position(|m| **m == *key.metric);
             // A map has 64 GPUs of a node at most.
             let (Some(metric), Some(gpu)) = (metric, key.gpu.filter(|g| *g < 64)) else { continue };
-            wants.push(Want::whole(series, places.len()));
+            let line = places.len();
+            match own {
+                None => wants.push(Want::whole(series, line)),
+                // A step that has more than the project's own time in it is left out.
+                Some(own) => {
+                    let since = own.get(&seen.node.name).and_then(|gpus| gpus.get(&gpu));
+                    let Some(since) = since else { continue };
+                    wants.push(Want { series, line, since: since.0, until: at.0 });
+                }
+            }
             places.push((n, gpu as usize * METRICS.len() + metric));
         }
     }
