@@ -114,7 +114,11 @@ function Success({ r }: { r: Report }) {
   return (
     <Panel title="Jobs" note={`${count(jobs.submitted, 'job')} submitted; ${spanned(known(r).log)}`}>
       {jobs.submitted === 0 && jobs.succeeded === 0 ? (
-        <Empty title="No job came or ended in this time" />
+        <Empty title="No job came or ended in this time">
+          <p>
+            Choose a longer period, or submit one: <code>muster submit train.yaml</code>.
+          </p>
+        </Empty>
       ) : (
         <div className="body">
           <Plot

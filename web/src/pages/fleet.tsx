@@ -89,7 +89,7 @@ export function FleetPage() {
       }),
     [navigate],
   );
-  const opened = at !== undefined && then.data && !then.isPlaceholderData ? openedOf(search.open) : null;
+  const opened = at === undefined ? null : openedOf(search.open);
   const total = fleet.columns?.state.length ?? 0;
   return (
     <main className="page full map" id="page">
@@ -171,7 +171,7 @@ export function FleetPage() {
           />
           {opened && at !== undefined && (
             <PastPanel
-              fleet={fleet}
+              fleet={then.isPlaceholderData ? undefined : then.data}
               at={at}
               opened={opened}
               show={(next) =>

@@ -452,7 +452,12 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
         {(page) => {
           const items = page.items.filter((e) => gpu === undefined || e.gpu === gpu);
           return items.length === 0 ? (
-            <Empty title="Nothing happened that is remembered" />
+            <Empty title="Nothing happened that is remembered">
+              <p>
+                Findings, tests, remediations and changes of its state are listed here. Older ones may be in
+                the log: <code>muster events --object node:{name}</code>.
+              </p>
+            </Empty>
           ) : (
             // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
             <ol className="timeline tall" tabIndex={0} aria-label="Timeline">

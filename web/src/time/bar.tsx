@@ -5,7 +5,7 @@ import type { Standing } from '../live/fleet';
 import { logBegins } from '../queries';
 import { momentWord, wall } from '../ui/zone';
 import { HOW, momentWords, senseless, typedMoment } from './moment';
-import { EVENT_SETS, type EventSet, eventBeside, steppedWords, type Way } from './step';
+import { type Asked, EVENT_SETS, type EventSet, eventBeside, steppedWords, type Way } from './step';
 import { SPANS, stepOf, type TimeSpan, type TimeWindow, windowFor } from './window';
 
 interface Props {
@@ -21,7 +21,7 @@ interface Props {
 }
 
 /** One event of the log, for a step. */
-async function readEvents(asked: Parameters<Parameters<typeof eventBeside>[3]>[0]) {
+async function readEvents(asked: Asked) {
   const page = must(await api.GET('/v1/events', { params: { query: asked } }));
   return typeof page === 'string' ? { items: [], cursor: null } : page;
 }

@@ -63,7 +63,7 @@ function meant(text: string, base: number, now: number, zone: string | undefined
   const time = clock(dated?.[2] ?? named?.[4] ?? timed?.[1]);
   if (time === null) return null;
   if (dated) return atWall(dated[1], time, zone);
-  const [today] = [wall(base, zone).date];
+  const today = wall(base, zone).date;
   if (named) {
     const month = MONTHS.indexOf(named[2]) + 1;
     if (month === 0) return null;

@@ -1,16 +1,17 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useRef } from 'react';
-import { ApiError, api, must } from '../api/client';
+import { ApiError } from '../api/client';
 import type { Picture } from '../live/fleet';
-import { about } from '../pages/event-words';
 import { job as jobQuery } from '../queries';
-import { Clock, count, Empty, exact, State } from '../ui/parts';
+import { count, Empty, exact, State } from '../ui/parts';
 import { Skeleton } from '../ui/skeleton';
+import { Before } from './before';
 import { type GpuThen, jobThen, jobWords, nodeThen, type Opened } from './then';
 
 interface Props {
-  fleet: Picture;
+  /** The map of that moment; nothing while the log is read. */
+  fleet: Picture | undefined;
   /** The moment, as the address has it. */
   at: string;
   opened: Opened;
@@ -38,25 +39,31 @@ export function PastPanel({ fleet, at, opened, show }: Props) {
   // Whoever opened it by keys reads on in it.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another title is another thing that was opened
   useEffect(() => head.current?.focus(), [title]);
+  const close = () => {
+    show(null);
+    document.querySelector<HTMLElement>('canvas.over')?.focus();
+  };
   const object = opened.kind === 'job' ? `job:${opened.job}` : `node:${opened.node}`;
   return (
     <aside
       className="past-panel"
       aria-label={`${title} as it was`}
       onKeyDown={(e) => {
-        if (e.key === 'Escape') show(null);
+        if (e.key === 'Escape') close();
       }}
     >
       <header>
         <h2 ref={head} tabIndex={-1}>
           {title}
         </h2>
-        <button type="button" className="quiet" aria-label="Close" onClick={() => show(null)}>
+        <button type="button" className="quiet" aria-label="Close" onClick={close}>
           ×
         </button>
       </header>
       <p className="past-when">as it was at {exact(at)}</p>
-      {opened.kind === 'job' ? (
+      {!fleet ? (
+        <Skeleton lines={6} say="Reading the log…" />
+      ) : opened.kind === 'job' ? (
         <JobThen fleet={fleet} at={at} job={opened.job} show={show} />
       ) : (
         <NodeThen fleet={fleet} at={at} opened={opened} show={show} />
@@ -79,12 +86,18 @@ function JobLink({ of, show }: { of: GpuThen; show: Props['show'] }) {
   );
 }
 
+interface Then {
+  fleet: Picture;
+  at: string;
+  show: Props['show'];
+}
+
 function NodeThen({
   fleet,
   at,
   opened,
   show,
-}: Omit<Props, 'opened'> & { opened: Exclude<Opened, { kind: 'job' }> }) {
+}: Then & { opened: Exclude<Opened, { kind: 'job' }> }) {
   const node = nodeThen(fleet, opened.node);
   if (!node)
     return (
@@ -187,7 +200,7 @@ function NodeThen({
   );
 }
 
-function JobThen({ fleet, at, job: id, show }: Omit<Props, 'opened'> & { job: string }) {
+function JobThen({ fleet, at, job: id, show }: Then & { job: string }) {
   const nodes = jobThen(fleet, id);
   const query = useQuery({ ...jobQuery(id), retry: false });
   const gpus = nodes.reduce((sum, n) => sum + n.gpus.length, 0);
@@ -242,42 +255,6 @@ function Kept({ children }: { children: ReactNode }) {
     <p className="past-kept">
       {children}. The rest (versions, remediations, output) is known as it is now only: that page says so.
     </p>
-  );
-}
-
-/** The newest events about it up to then. */
-function Before({ object, at }: { object: string; at: string }) {
-  const query = useQuery({
-    queryKey: ['past', 'events', object, at],
-    queryFn: async () => {
-      // An event of the moment itself had happened by then.
-      const to = new Date(Date.parse(at) + 1).toISOString();
-      const asked = { object, to, order: 'newest' as const, limit: 12 };
-      const page = must(await api.GET('/v1/events', { params: { query: asked } }));
-      return typeof page === 'string' ? [] : page.items;
-    },
-    gcTime: 10_000,
-    retry: false,
-  });
-  return (
-    <section>
-      <h3>Events up to then</h3>
-      {query.isPending ? (
-        <Skeleton lines={3} />
-      ) : query.error ? (
-        <p className="dim">No data: {query.error.message}</p>
-      ) : query.data.length === 0 ? (
-        <p className="dim">None in the part of the log that was searched.</p>
-      ) : (
-        <ol className="past-events">
-          {query.data.map((e) => (
-            <li key={e.cursor}>
-              <Clock at={e.at} /> {e.kind.replaceAll('_', ' ')} <span className="dim">{about(e).text}</span>
-            </li>
-          ))}
-        </ol>
-      )}
-    </section>
   );
 }
 
