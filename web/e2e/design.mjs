@@ -43,27 +43,30 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
     await p.waitForURL((url) => !url.searchParams.has('span'));
   });
 
-  await check('what is opened on a map of the past is as it was, and leaves it only with a word', async () => {
-    await p.goto(`${base}/?at=${at}&open=node:${node}`);
-    const panel = p.getByRole('complementary', { name: `${node} as it was` });
-    await panel.getByText('as it was at').waitFor();
-    await panel.getByText('8 allocated').waitFor();
-    await panel.getByRole('button', { name: 'GPU 0', exact: true }).click();
-    await p.waitForURL((url) => url.searchParams.get('open') === `gpu:${node}/0`);
-    const gpu = p.getByRole('complementary', { name: `${node} GPU 0 as it was` });
-    await gpu.getByText('none open').waitFor();
-    await gpu.getByRole('button', { name: `job ${placed.id}`, exact: true }).click();
-    const job = p.getByRole('complementary', { name: `Job ${placed.id} as it was` });
-    await job.getByText('24 on 3 nodes').waitFor();
-    await job.getByText(/^attempt 1/).waitFor();
-    await p.keyboard.press('Escape');
-    await p.waitForURL((url) => !url.searchParams.has('open') && url.searchParams.get('at') === at);
-    // A page of its own is of now, and says so.
-    await p.goto(`${base}/jobs/${placed.id}?past=${at}`);
-    await p.getByText('This is the job as it is now').waitFor();
-    await p.getByRole('link', { name: 'Back to the map of then' }).click();
-    await p.waitForURL((url) => url.searchParams.get('open') === `job:${placed.id}`);
-  });
+  await check(
+    'what is opened on a map of the past is as it was, and leaves it only with a word',
+    async () => {
+      await p.goto(`${base}/?at=${at}&open=node:${node}`);
+      const panel = p.getByRole('complementary', { name: `${node} as it was` });
+      await panel.getByText('as it was at').waitFor();
+      await panel.getByText('8 allocated').waitFor();
+      await panel.getByRole('button', { name: 'GPU 0', exact: true }).click();
+      await p.waitForURL((url) => url.searchParams.get('open') === `gpu:${node}/0`);
+      const gpu = p.getByRole('complementary', { name: `${node} GPU 0 as it was` });
+      await gpu.getByText('none open').waitFor();
+      await gpu.getByRole('button', { name: `job ${placed.id}`, exact: true }).click();
+      const job = p.getByRole('complementary', { name: `Job ${placed.id} as it was` });
+      await job.getByText('24 on 3 nodes').waitFor();
+      await job.getByText(/^attempt 1/).waitFor();
+      await p.keyboard.press('Escape');
+      await p.waitForURL((url) => !url.searchParams.has('open') && url.searchParams.get('at') === at);
+      // A page of its own is of now, and says so.
+      await p.goto(`${base}/jobs/${placed.id}?past=${at}`);
+      await p.getByText('This is the job as it is now').waitFor();
+      await p.getByRole('link', { name: 'Back to the map of then' }).click();
+      await p.waitForURL((url) => url.searchParams.get('open') === `job:${placed.id}`);
+    },
+  );
 
   await check('a GPU is chosen and opened by keys alone', async () => {
     await p.goto(base);
@@ -102,20 +105,23 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
     await p.getByRole('button', { name: 'Fit' }).click();
   });
 
-  await check('the executive page answers in the order that is asked, each number with its definition', async () => {
-    await p.goto(`${base}/executive`);
-    await p.getByRole('heading', { name: 'Are we earning?' }).waitFor();
-    const questions = await p.locator('.answer > h2').allTextContents();
-    must(
-      questions.join() === 'Are we earning?,Are we reliable?,Will it last?,What did incidents cost?',
-      questions.join(),
-    );
-    const tiles = await p.locator('.answer .tile').count();
-    must(tiles > 0 && (await p.locator('.answer .tile .over:not(:empty)').count()) === tiles, 'no period');
-    await p.getByRole('button', { name: 'Definition of goodput' }).focus();
-    await p.keyboard.press('Enter');
-    await p.getByRole('tooltip').filter({ hasText: 'productive GPU-hours' }).waitFor();
-  });
+  await check(
+    'the executive page answers in the order that is asked, each number with its definition',
+    async () => {
+      await p.goto(`${base}/executive`);
+      await p.getByRole('heading', { name: 'Are we earning?' }).waitFor();
+      const questions = await p.locator('.answer > h2').allTextContents();
+      must(
+        questions.join() === 'Are we earning?,Are we reliable?,Will it last?,What did incidents cost?',
+        questions.join(),
+      );
+      const tiles = await p.locator('.answer .tile').count();
+      must(tiles > 0 && (await p.locator('.answer .tile .over:not(:empty)').count()) === tiles, 'no period');
+      await p.getByRole('button', { name: 'Definition of goodput' }).focus();
+      await p.keyboard.press('Enter');
+      await p.getByRole('tooltip').filter({ hasText: 'productive GPU-hours' }).waitFor();
+    },
+  );
 
   await check('the executive page prints on A4 and on Letter without being cut off', async () => {
     await p.emulateMedia({ media: 'print' });

@@ -92,12 +92,7 @@ interface Then {
   show: Props['show'];
 }
 
-function NodeThen({
-  fleet,
-  at,
-  opened,
-  show,
-}: Then & { opened: Exclude<Opened, { kind: 'job' }> }) {
+function NodeThen({ fleet, at, opened, show }: Then & { opened: Exclude<Opened, { kind: 'job' }> }) {
   const node = nodeThen(fleet, opened.node);
   if (!node)
     return (
