@@ -160,6 +160,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
       const [x, y] = [(e.clientX - r.left) * size.ratio, (e.clientY - r.top) * size.ratio];
       rests.current = null;
       setHover(null);
+      setChosen(null);
       move(zoom(view.current, Math.exp(-e.deltaY * 0.0016), x, y, least));
     };
     c.addEventListener('wheel', wheel, { passive: false });
