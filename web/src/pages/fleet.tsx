@@ -84,7 +84,7 @@ export function FleetPage() {
   const go = useCallback(
     (to: string | undefined) =>
       void navigate({
-        search: (old) => ({ ...old, at: to, open: to === undefined ? undefined : old.open }),
+        search: (old) => ({ ...old, at: to, ...(to === undefined && { open: undefined }) }),
         replace: true,
       }),
     [navigate],
