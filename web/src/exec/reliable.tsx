@@ -12,7 +12,7 @@ import { Metric, RateMetric, spanned } from './metric';
 export const BETWEEN =
   'time of jobs with all ranks up / attempts ended by infrastructure, platform or unknown causes, over the time shown; failures of the programs themselves are not counted';
 
-/** Are we reliable: what was promised to users, and how often their work was interrupted. */
+/** Are we reliable: objectives and their error budgets, and how often work was interrupted. */
 export function Reliable({ r }: { r: Report }) {
   const t = r.total;
   const { log } = known(r);

@@ -186,8 +186,8 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
       setChosen(null);
       move(way === 'left' || way === 'right' ? { ...v, dx: v.dx + step } : { ...v, dy: v.dy + step });
     } else if (way) {
-      const middle = () => nearest(plan, (size.w / 2 - v.dx) / v.scale, (size.h / 2 - v.dy) / v.scale);
-      const next = chosen ? neighbour(plan, chosen.gpu, way) : middle();
+      const central = () => nearest(plan, (size.w / 2 - v.dx) / v.scale, (size.h / 2 - v.dy) / v.scale);
+      const next = chosen ? neighbour(plan, chosen.gpu, way) : central();
       if (next !== null) choose(next);
     } else if (e.key === 'Enter' && chosen) open(chosen.gpu);
     else if (e.key === 'Escape' && chosen) setChosen(null);

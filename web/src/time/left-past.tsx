@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { exact } from '../ui/parts';
 
-/** Whoever comes from a map of the past to a page of its own sees what is now, and is told so. */
+/** Whoever comes from a map of the past to a page of its own sees what is now, and the page says so. */
 export function LeftPast({ at, what, open }: { at: string; what: string; open: string }) {
   const known = !Number.isNaN(Date.parse(at));
   return (
