@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { base, browser, call, page, token } from './browser.mjs';
+import { walkDesign } from './design.mjs';
 import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
@@ -275,6 +276,7 @@ await check('a job that has ended is requeued by its button', async () => {
 
 await walkJobs({ chromium, check, must, until });
 await walkHistory({ chromium, check, must, until, node: second, job: id });
+await walkDesign({ chromium, check, must, until, placed });
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',
@@ -606,6 +608,7 @@ await check('on a phone the on-call page fits, and approves', async () => {
 
 const PAGES = [
   `/?at=${placed.started_at}`,
+  `/?at=${placed.started_at}&open=job:${id}`,
   '/',
   '/?by=util',
   '/oncall',
@@ -624,6 +627,7 @@ const PAGES = [
   '/topology',
   '/simulator',
   '/executive',
+  '/design',
   '/slos',
   '/reservations',
   '/quotas',

@@ -47,6 +47,13 @@ export const telemetry = (name: string) =>
     refetchInterval: 10_000,
   });
 
+/** Incidents, newest first. */
+export const incidents = () =>
+  queryOptions({
+    queryKey: ['health', 'incidents'],
+    queryFn: async () => must(await api.GET('/v1/incidents', { params: { query: { limit: 100 } } })),
+  });
+
 export const incidentRecord = (id: string) =>
   queryOptions({
     queryKey: ['health', 'incident', id],

@@ -14,6 +14,7 @@ import { SilencesPage } from './manage/silences';
 import { TokensPage } from './manage/tokens';
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
+import { DesignPage } from './pages/design';
 import { EventsPage } from './pages/events';
 import { ExecutivePage } from './pages/executive';
 import { FindingPage } from './pages/finding';
@@ -31,6 +32,7 @@ import { SimulatorPage } from './pages/simulator';
 import { SlosPage } from './pages/slos';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
+import { SPANS, type TimeSpan } from './time/window';
 import { Empty, Problem } from './ui/parts';
 import { Shell } from './ui/shell';
 
@@ -56,7 +58,9 @@ const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'num
 
 const whole = (v: unknown) => (Number.isInteger(v) && (v as number) >= 0 ? (v as number) : undefined);
 
-const historySearch = (s: Record<string, unknown>): HistorySearch => ({
+/** `past`: the moment of the map that somebody comes from. */
+const historySearch = (s: Record<string, unknown>): HistorySearch & { past?: string } => ({
+  past: text(s.past),
   range: text(s.range),
   from: text(s.from),
   to: text(s.to),
@@ -69,10 +73,19 @@ const fleet = createRoute({
   component: FleetPage,
   validateSearch: (
     s: Record<string, unknown>,
-  ): { by?: Mode; find?: string; search?: boolean; at?: string } => ({
+  ): {
+    by?: Mode;
+    find?: string;
+    search?: boolean;
+    at?: string;
+    span?: TimeSpan;
+    open?: string;
+  } => ({
     by: MODES.find((m) => m.mode === s.by)?.mode,
     find: text(s.find),
     at: text(s.at),
+    span: SPANS.find((one) => one.span === s.span)?.span,
+    open: text(s.open),
     search: s.search === true || undefined,
   }),
 });
@@ -137,10 +150,7 @@ const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$name',
   component: NodePage,
-  validateSearch: (s: Record<string, unknown>): { past?: string } & HistorySearch => ({
-    past: text(s.past),
-    ...historySearch(s),
-  }),
+  validateSearch: historySearch,
 });
 const gpu = createRoute({
   getParentRoute: () => root,
@@ -203,6 +213,8 @@ const sloLink = createRoute({
     throw redirect({ to: '/slos', search: { name: params.name }, replace: true });
   },
 });
+// For developers: no page links to it.
+const design = createRoute({ getParentRoute: () => root, path: '/design', component: DesignPage });
 const finding = createRoute({ getParentRoute: () => root, path: '/findings/$id', component: FindingPage });
 const reservations = createRoute({
   getParentRoute: () => root,
@@ -277,6 +289,7 @@ export const router = createRouter({
     sloLink,
     finding,
     executive,
+    design,
     reservations,
     quotas,
     bulk,

@@ -13,16 +13,10 @@ import {
   type Theme,
   usage,
 } from './colors';
+import { contrast, lightness } from './hues';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { avoidedNodes } = await import('../live/avoided');
-
-/** How light a colour is to the eye, by the rule of the WCAG. */
-function light(hex: string): number {
-  const parts = [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16) / 255);
-  const [r, g, b] = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
 
 const THEMES: Theme[] = ['dark', 'light'];
 
@@ -107,7 +101,7 @@ test('what has a fault has no hazard', () => {
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {
   for (const theme of THEMES) {
-    const steps = Array.from({ length: 20 }, (_, i) => light(css(ramp(i / 19, theme))));
+    const steps = Array.from({ length: 20 }, (_, i) => lightness(css(ramp(i / 19, theme))));
     const sorted = [...steps].sort((a, b) => (theme === 'dark' ? a - b : b - a));
     expect(steps).toEqual(sorted);
   }
@@ -115,12 +109,37 @@ test('ramps go one way in lightness, so that no hue needs to be seen', () => {
 
 test('what is wrong differs from what is well in lightness too', () => {
   for (const theme of THEMES) {
-    const held = light(classColor('held', theme));
-    for (const c of ['suspect', 'out', 'lost'] as const) {
-      const bad = light(classColor(c, theme));
-      const ratio = (Math.max(held, bad) + 0.05) / (Math.min(held, bad) + 0.05);
-      expect(ratio, `${c} beside held, ${theme}`).toBeGreaterThan(1.1);
-    }
+    const held = classColor('held', theme);
+    for (const c of ['free', 'suspect', 'out', 'lost'] as const)
+      expect(contrast(held, classColor(c, theme)), `${c} and held, ${theme}`).toBeGreaterThan(1.1);
     expect(new Set(CLASSES.map((c) => classColor(c, theme))).size).toBe(CLASSES.length);
+  }
+});
+
+test('every class can be seen on the ground of the map', () => {
+  const ground: Record<Theme, string> = { dark: '#0e1318', light: '#f3f5f7' };
+  for (const theme of THEMES)
+    for (const c of CLASSES.filter((c) => c !== 'unknown'))
+      expect(contrast(classColor(c, theme), ground[theme]), `${c}, ${theme}`).toBeGreaterThanOrEqual(3);
+});
+
+test('jobs that are named have colours that no other job has; the rest is grey', () => {
+  const job = new Uint32Array(24).map((_, i) => 10 * (1 + (i % 12)));
+  const many = {
+    layout: { states: ['ready'], nodes: [{ name: 'n1' }] },
+    first: new Uint32Array([0, 24]),
+    nodeOf: new Uint32Array(24),
+    columns: { state: new Uint8Array(24), flags: new Uint8Array(24), job },
+  } as unknown as Picture;
+  for (const theme of THEMES) {
+    const paint = painter(many, 'job', theme);
+    const named = paint?.legend.slice(0, 10).map((l) => l.color) ?? [];
+    expect(new Set(named).size).toBe(10);
+    expect(paint?.legend[10]).toMatchObject({ label: '2 more, in two greys', count: 4 });
+    const colors = new Uint32Array(24);
+    paint?.paint(colors);
+    const painted = [...colors].map(css);
+    expect(new Set(painted).size).toBe(12);
+    expect(painted[11]).not.toBe(painted[10]);
   }
 });

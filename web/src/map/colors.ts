@@ -1,6 +1,7 @@
 import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { assignHues } from './hues';
 
 export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
 export type Theme = 'dark' | 'light';
@@ -45,30 +46,38 @@ export const CLASS_WORDS: Record<Class, string> = {
   unknown: 'not known',
 };
 
-// Told apart by lightness as well as by hue, so that nobody needs to see red and green.
+// What is allocated is calm, what is free is seen at once, and trouble is loud. Told apart by lightness as well as by
+// hue, so that nobody needs to see red and green.
 const STATE: Record<Theme, Record<Class, string>> = {
   dark: {
-    held: '#3d84c6',
-    free: '#2b3a49',
-    avoided: '#5f6b3a',
-    away: '#8a7a3c',
-    testing: '#8c6bb8',
-    suspect: '#e0a030',
-    out: '#e2622d',
-    lost: '#ff4d4d',
+    held: '#4d6f8c',
+    free: '#58c9a0',
+    avoided: '#7d9a5a',
+    away: '#a08a45',
+    testing: '#9a7fd1',
+    suspect: '#f5b83d',
+    out: '#ff7b3a',
+    lost: '#ff4f5e',
     unknown: '#1d252e',
   },
   light: {
-    held: '#4a90cc',
-    free: '#c9d5df',
-    avoided: '#d9d2a0',
-    away: '#b9a45a',
-    testing: '#8e6fbd',
-    suspect: '#d98f00',
+    held: '#6d8ba6',
+    free: '#0d8560',
+    avoided: '#647d33',
+    away: '#927c2a',
+    testing: '#7a58b3',
+    suspect: '#b86e00',
     out: '#c8480f',
     lost: '#b3001b',
     unknown: '#ffffff',
   },
+};
+/** What belongs to nobody recedes where colours stand for names. */
+const NOBODY: Record<Theme, string> = { dark: '#2b3a49', light: '#c9d5df' };
+/** Those that have no colour of their own, two by turns: neighbours can be told apart. */
+const OTHER: Record<Theme, [string, string]> = {
+  dark: ['#5b6670', '#77838e'],
+  light: ['#9aa4ad', '#7d8892'],
 };
 
 // Lightness moves steadily along both. On a dark page blue becomes yellow (after cividis, Nuñez et
@@ -207,12 +216,6 @@ export function hazardWords(state: string, thousandths: number, worst: string | 
   return `${(thousandths / 10).toFixed(1)} % a month`;
 }
 
-/** A steady hue for a job: neighbours in number are far apart in hue. */
-function hue(n: number, theme: Theme): number {
-  const all = HUES[theme];
-  return rgb(all[(Math.imul(n, 7) >>> 0) % all.length]);
-}
-
 export interface Painter {
   /** A colour for each GPU. */
   paint(out: Uint32Array): void;
@@ -327,32 +330,45 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     mode === 'tenant' ? columns.tenant : mode === 'version' ? columns.version : columns.job;
   const none = mode === 'job' ? 0 : NONE;
   const others = mode === 'job' ? OTHERS_JOB : OTHERS;
-  const grey = rgb(theme === 'dark' ? '#5b6670' : '#9aa4ad');
+  const greys = OTHER[theme].map(rgb);
+  const [grey] = greys;
   const counts = new Map<number, number>();
   for (let i = 0; i < n; i++) counts.set(ids[i], (counts.get(ids[i]) ?? 0) + 1);
-  // The largest get the hues; past ten of them, hues come again and the hover card tells.
+  // The ten largest have a colour each, which is nobody else's. The others are grey.
   const order = [...counts.keys()].filter((id) => id !== none && id !== others);
   order.sort((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0) || a - b);
+  const largest = order.slice(0, HUES[theme].length);
+  const hues = assignHues(largest, HUES[theme].length);
   const color = new Map<number, number>();
-  order.forEach((id, i) => {
-    color.set(id, mode === 'job' ? hue(id, theme) : rgb(HUES[theme][i % 10]));
-  });
-  color.set(none, rgb(STATE[theme].free));
+  for (const [id, hue] of hues) color.set(id, rgb(HUES[theme][hue]));
+  const more = order.slice(largest.length);
+  [...more]
+    .sort((a, b) => a - b)
+    .forEach((id, i) => {
+      color.set(id, greys[i % 2]);
+    });
+  color.set(none, rgb(NOBODY[theme]));
   color.set(others, grey);
   const name = (id: number) =>
     mode === 'job' ? `job ${id}` : (mode === 'tenant' ? fleet.tenants[id] : fleet.versions[id]) || '?';
-  const legend = order
-    .slice(0, 10)
-    .map((id) => ({ label: name(id), color: css(color.get(id) ?? 0), count: counts.get(id) }));
-  if (order.length > 10)
-    legend.push({ label: `${order.length - 10} more`, color: css(grey), count: undefined });
+  const legend: Painter['legend'] = largest.map((id) => ({
+    label: name(id),
+    color: css(color.get(id) ?? 0),
+    count: counts.get(id),
+  }));
+  if (more.length > 0)
+    legend.push({
+      label: `${more.length} more, in two greys`,
+      color: css(grey),
+      count: more.reduce((sum, id) => sum + (counts.get(id) ?? 0), 0),
+    });
   if (counts.has(others))
     legend.push({ label: 'another project', color: css(grey), count: counts.get(others) });
   const rest = counts.get(none);
   if (rest)
     legend.push({
       label: mode === 'version' ? 'no data' : 'unallocated',
-      color: STATE[theme].free,
+      color: NOBODY[theme],
       count: rest,
     });
   return {

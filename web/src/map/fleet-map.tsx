@@ -1,13 +1,14 @@
-import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
-import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
 import { Card } from './card';
+import { cellWords, writeCells } from './cells';
 import type { Painter } from './colors';
-import { labels } from './labels';
+import { DIRECTIONS, inSight, nearest, neighbour } from './keys';
+import { labels, ring } from './labels';
 import { plan as planOf } from './layout';
+import { cssColor, lookOf } from './look';
 import { draw, Finder, fit, kept, type View, zoom } from './render';
 
 interface Props {
@@ -17,8 +18,8 @@ interface Props {
   /** Nodes that new work avoids, where that is known. */
   avoided?: Avoided;
   revision: number;
-  /** The moment that is shown, where that is not now. */
-  past?: string;
+  /** Opens what a GPU is part of. */
+  open: (gpu: number) => void;
 }
 
 interface Hover {
@@ -27,20 +28,15 @@ interface Hover {
   y: number;
 }
 
-function color(name: string): number {
-  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const n = Number.parseInt(hex.slice(1), 16);
-  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
-}
-
-export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props) {
+export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props) {
   const theme = useTheme();
-  const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
   const under = useRef<HTMLCanvasElement>(null);
   const over = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0, ratio: 1 });
   const [hover, setHover] = useState<Hover | null>(null);
+  /** Chosen by the keyboard; its card is shown beside it. */
+  const [chosen, setChosen] = useState<Hover | null>(null);
   const view = useRef<View | null>(null);
   const asked = useRef(0);
   const marked = useRef(false);
@@ -73,23 +69,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
   }, []);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: colours follow the theme, marks the revision
-  const look = useMemo(() => {
-    const n = fleet.columns?.state.length ?? 0;
-    const colors = new Uint32Array(n);
-    paint.paint(colors);
-    const marked = new Uint8Array(n);
-    const flags = fleet.columns?.flags;
-    if (flags)
-      for (let i = 0; i < n; i++) marked[i] = flags[i] & Flag.waits || (flags[i] & Flag.worst) === 3 ? 1 : 0;
-    return {
-      colors,
-      background: color('--bg'),
-      match,
-      strong: paint.strong ?? null,
-      marked,
-      mark: color('--text'),
-    };
-  }, [fleet, paint, match, theme, revision]);
+  const look = useMemo(() => lookOf(fleet, paint, match), [fleet, paint, match, theme, revision]);
 
   const render = useCallback(() => {
     asked.current = 0;
@@ -113,11 +93,14 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
     draw(image.current.pixels, size.w, size.h, plan, view.current, look);
     g.putImageData(image.current.data, 0, 0);
     labels(o, fleet, plan, view.current, size, theme);
+    writeCells(o, fleet, plan, view.current, size, look.colors, match);
+    if (chosen && chosen.gpu < plan.x.length)
+      ring(o, plan, view.current, chosen.gpu, size.ratio, cssColor('--focus'));
     if (!marked.current) {
       marked.current = true;
       performance.mark('map-drawn');
     }
-  }, [plan, size, look, fleet, theme]);
+  }, [plan, size, look, fleet, theme, match, chosen]);
 
   const ask = useCallback(() => {
     if (asked.current === 0) asked.current = requestAnimationFrame(render);
@@ -177,6 +160,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
       const [x, y] = [(e.clientX - r.left) * size.ratio, (e.clientY - r.top) * size.ratio];
       rests.current = null;
       setHover(null);
+      setChosen(null);
       move(zoom(view.current, Math.exp(-e.deltaY * 0.0016), x, y, least));
     };
     c.addEventListener('wheel', wheel, { passive: false });
@@ -184,47 +168,67 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
   }, [move, least, size.ratio]);
 
   const pinch = useRef(new Map<number, { x: number; y: number }>());
-  const open = (gpu: number) => {
-    const n = fleet.nodeOf[gpu];
-    const name = layout?.nodes[n].name;
-    if (name) void navigate({ to: '/nodes/$name', params: { name }, search: { past } });
+  const choose = (gpu: number) => {
+    if (!plan || !view.current) return;
+    const seen = kept(inSight(view.current, plan, gpu, size.w, size.h), plan, size.w, size.h);
+    move(seen);
+    const at = (corner: number, offset: number) => ((corner + 1) * seen.scale + offset) / size.ratio;
+    rests.current = null;
+    setHover(null);
+    setChosen({ gpu, x: at(plan.x[gpu], seen.dx), y: at(plan.y[gpu], seen.dy) });
   };
   const keys = (e: React.KeyboardEvent) => {
     const v = view.current;
-    if (!v || !plan) return;
-    const step = 60 * size.ratio;
-    const moves: Record<string, () => View> = {
-      '+': () => zoom(v, 1.4, size.w / 2, size.h / 2, least),
-      '=': () => zoom(v, 1.4, size.w / 2, size.h / 2, least),
-      '-': () => zoom(v, 1 / 1.4, size.w / 2, size.h / 2, least),
-      '0': () => fit(plan, size.w, size.h),
-      ArrowLeft: () => ({ ...v, dx: v.dx + step }),
-      ArrowRight: () => ({ ...v, dx: v.dx - step }),
-      ArrowUp: () => ({ ...v, dy: v.dy + step }),
-      ArrowDown: () => ({ ...v, dy: v.dy - step }),
-    };
-    if (moves[e.key]) {
-      e.preventDefault();
-      move(moves[e.key]());
-    }
+    if (!v || !plan || e.ctrlKey || e.metaKey || e.altKey) return;
+    const way = DIRECTIONS[e.key];
+    if (way && e.shiftKey) {
+      const step = (way === 'left' || way === 'up' ? 60 : -60) * size.ratio;
+      setChosen(null);
+      move(way === 'left' || way === 'right' ? { ...v, dx: v.dx + step } : { ...v, dy: v.dy + step });
+    } else if (way) {
+      const central = () => nearest(plan, (size.w / 2 - v.dx) / v.scale, (size.h / 2 - v.dy) / v.scale);
+      const next = chosen ? neighbour(plan, chosen.gpu, way) : central();
+      if (next !== null) choose(next);
+    } else if (e.key === 'Enter' && chosen) open(chosen.gpu);
+    else if (e.key === 'Escape' && chosen) setChosen(null);
+    else if (e.key === '+' || e.key === '=') zoomBy(1.4);
+    else if (e.key === '-') zoomBy(1 / 1.4);
+    else if (e.key === '0') {
+      setChosen(null);
+      move(fit(plan, size.w, size.h));
+    } else return;
+    e.preventDefault();
   };
-  const zoomBy = (factor: number) =>
-    view.current && move(zoom(view.current, factor, size.w / 2, size.h / 2, least));
+  const zoomBy = (factor: number) => {
+    if (!view.current) return;
+    // Around what is chosen, so that it stays in sight.
+    const [x, y] = chosen ? [chosen.x * size.ratio, chosen.y * size.ratio] : [size.w / 2, size.h / 2];
+    move(zoom(view.current, factor, x, y, least));
+  };
   const n = fleet.columns?.state.length ?? 0;
+  const shown = hover ?? chosen;
+  const nameOf = (gpu: number) => {
+    const node = fleet.nodeOf[gpu];
+    return `${layout?.nodes[node]?.name} GPU ${gpu - fleet.first[node]}`;
+  };
   return (
     <div className="map-area" ref={area}>
       <canvas ref={under} aria-hidden="true" />
+      {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: arrow keys walk it, as in an application */}
       <canvas
         ref={over}
         className="over"
         tabIndex={0}
-        role="img"
-        aria-label={`Map of ${n} GPUs on ${layout?.nodes.length ?? 0} nodes. Search finds nodes by name; the Nodes page lists them.`}
+        role="application"
+        aria-roledescription="map"
+        aria-label={`Map of ${n} GPUs on ${layout?.nodes.length ?? 0} nodes. Arrow keys choose a GPU, Enter opens it. Search finds nodes by name; the Nodes page lists them.`}
         onKeyDown={keys}
+        onBlur={() => setChosen(null)}
         onPointerDown={(e) => {
           e.currentTarget.setPointerCapture(e.pointerId);
           pinch.current.set(e.pointerId, point(e));
           drag.current = { ...point(e), moved: false };
+          setChosen(null);
         }}
         onPointerMove={(e) => {
           const p = point(e);
@@ -269,13 +273,18 @@ export function FleetMap({ fleet, paint, match, avoided, revision, past }: Props
           setHover(null);
         }}
       />
-      {hover && hover.gpu < n && (
+      <p className="skip" role="status">
+        {chosen && chosen.gpu < n
+          ? `${nameOf(chosen.gpu)}: ${cellWords(fleet, chosen.gpu).join(', ').replace('#', 'job ')}`
+          : ''}
+      </p>
+      {shown && shown.gpu < n && (
         <Card
           fleet={fleet}
-          gpu={hover.gpu}
+          gpu={shown.gpu}
           avoided={avoided}
-          x={hover.x}
-          y={hover.y}
+          x={shown.x}
+          y={shown.y}
           width={size.w / size.ratio}
           height={size.h / size.ratio}
         />

@@ -81,3 +81,22 @@ export function labels(
     }
   }
 }
+
+/** Marks the GPU that the keyboard has chosen. */
+export function ring(
+  g: CanvasRenderingContext2D,
+  plan: Plan,
+  view: View,
+  gpu: number,
+  ratio: number,
+  color: string,
+) {
+  // A cell of two pixels could not be seen.
+  const side = Math.max(view.scale, 8 * ratio);
+  const off = (side - view.scale) / 2 + 2 * ratio;
+  const x = plan.x[gpu] * view.scale + view.dx - off;
+  const y = plan.y[gpu] * view.scale + view.dy - off;
+  g.strokeStyle = color;
+  g.lineWidth = 3 * ratio;
+  g.strokeRect(x, y, side + 3 * ratio, side + 3 * ratio);
+}

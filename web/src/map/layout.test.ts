@@ -57,3 +57,16 @@ test('a hundred thousand GPUs fit a laptop with cells that can be seen', () => {
 test('no nodes are no plan', () => {
   expect(plan([], [], new Uint32Array(1), 2).groups).toEqual([]);
 });
+
+test('a fleet of 64 nodes takes the width of a wide window, with cells no smaller than before', () => {
+  const { all, racks, first } = fleet(64, 8, 4, 16);
+  for (const [w, h] of [
+    [1366, 620],
+    [1920, 900],
+  ] as const) {
+    const p = plan(all, racks, first, w / h);
+    const { scale } = fit(p, w, h);
+    expect((p.w * scale) / w).toBeGreaterThan(0.85);
+    expect(scale).toBeGreaterThan(w / 76);
+  }
+});

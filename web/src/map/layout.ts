@@ -71,6 +71,9 @@ const MANY = 4000;
 /** Headings of nearly empty groups can be read too. */
 const NARROWEST = 6;
 
+/** Shapes of a leaf that are tried. */
+const SHAPES = [1, 2, 4, 8];
+
 /** Nodes with many GPUs are wrapped: nobody reads a row of 64. */
 const WIDEST = 16;
 
@@ -147,7 +150,14 @@ function runs(n: number, key: (i: number) => string): [number, number][] {
   return out;
 }
 
-function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, width: number): Plan {
+/** `shape`: how many times as wide as high the racks of a leaf are laid. */
+function lay(
+  nodes: PlannedNode[],
+  racks: PlannedRack[],
+  first: Uint32Array,
+  width: number,
+  shape: number,
+): Plan {
   const cells = first[nodes.length] ?? 0;
   const size = cells > MANY ? DENSE : WIDE;
   const plan: Plan = {
@@ -203,7 +213,7 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
   };
   const leafItem = (leaf: [number, number]): Item => {
     const items = within(leaf, 5).map(rackItem);
-    // About twice as wide as high, in full rows where the racks are alike.
+    // In full rows where the racks are alike.
     const [w, h] = [Math.max(...items.map((r) => r.w)), Math.max(...items.map((r) => r.h))];
     let [wide, least] = [w, Number.POSITIVE_INFINITY];
     for (let across = 1; across <= items.length; across++) {
@@ -211,8 +221,8 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
       const span = across * (w + size.rackGap) - size.rackGap;
       if (across > 1 && span > width) break;
       const empty = (rows * across - items.length) / items.length;
-      const shape = Math.abs(Math.log(span / (rows * (h + size.rackGap)) / 2));
-      if (shape + 4 * empty < least) [wide, least] = [span, shape + 4 * empty];
+      const off = Math.abs(Math.log(span / (rows * (h + size.rackGap)) / shape));
+      if (off + 4 * empty < least) [wide, least] = [span, off + 4 * empty];
     }
     const meta = {
       level: 'leaf' as const,
@@ -267,12 +277,17 @@ export function plan(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Ar
     return { w: 1, h: 1, x: new Float32Array(0), y: new Float32Array(0), groups: [], rowHead: 0 };
   const area = nodes.reduce((sum, n) => sum + Math.max(1, n.gpus) * 2, 0);
   let best: Plan | null = null;
-  let bestSize = 0;
-  for (const factor of [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.4]) {
-    const next = lay(nodes, racks, first, Math.sqrt(area * aspect) * factor);
-    // The size of a cell when all of it is seen in a window of height one.
-    const size = Math.min(aspect / next.w, 1 / next.h);
-    if (size > bestSize) [best, bestSize] = [next, size];
+  let bestScore = 0;
+  // A large fleet fills any window, and each try takes its time.
+  for (const shape of area > 2 * MANY ? [2] : SHAPES) {
+    for (const factor of [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.4]) {
+      const next = lay(nodes, racks, first, Math.sqrt(area * aspect) * factor, shape);
+      // The size of a cell when all of it is seen in a window of height one, and how much of the width it takes then:
+      // of two about as large, the wider one.
+      const size = Math.min(aspect / next.w, 1 / next.h);
+      const score = size * (0.8 + 0.2 * ((size * next.w) / aspect));
+      if (score > bestScore) [best, bestScore] = [next, score];
+    }
   }
   return best as Plan;
 }

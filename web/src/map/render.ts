@@ -13,7 +13,7 @@ export interface View {
 
 /** All of it, with a margin. */
 export function fit(plan: Plan, w: number, h: number, margin = 16): View {
-  const exact = Math.max(0.25, Math.min((w - 2 * margin) / plan.w, (h - 2 * margin) / plan.h, 64));
+  const exact = Math.max(0.25, Math.min((w - 2 * margin) / plan.w, (h - 2 * margin) / plan.h, 96));
   // Small cells are all of one size only when that is a whole number of pixels.
   const scale = exact >= 1.9 && exact < 6 ? Math.floor(exact + 0.1) : exact;
   return { scale, dx: (w - plan.w * scale) / 2, dy: Math.min(margin, (h - plan.h * scale) / 2) };

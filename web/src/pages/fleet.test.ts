@@ -3,7 +3,8 @@ import type { Picture } from '../live/fleet';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
-const { ahead, mapOf, momentWords, senseless } = await import('./fleet');
+const { mapOf, pastNote } = await import('./fleet');
+const { senseless } = await import('../time/moment');
 
 const live = { tenants: ['live'] } as unknown as Picture;
 const then = { tenants: ['then'] } as unknown as Picture;
@@ -16,25 +17,20 @@ test('a moment of which there is no map does not show the map of now', () => {
   expect(mapOf(at, true, { isError: false }, live)).toBeUndefined();
 });
 
-test('a moment that has not come yet is known, also where clocks differ a little', () => {
-  const now = Date.now();
-  const after = (ms: number) => new Date(now + ms).toISOString();
-  expect(ahead(after(3_600_000), 0)).toBe(true);
-  expect(ahead(after(1000), 0)).toBe(false);
-  expect(ahead(after(-1000), 0)).toBe(false);
-  // The server's clock may be ahead of the browser's.
-  expect(ahead(after(3_600_000), now + 3_600_000)).toBe(false);
-});
-
 test('what is no moment does not show the map of now', () => {
-  expect(senseless('nonsense')).toBe(true);
-  expect(senseless('2026-11-10T09:00Z')).toBe(false);
-  expect(senseless(undefined)).toBe(false);
   expect(mapOf('nonsense', senseless('nonsense'), { isError: false }, live)).toBeUndefined();
 });
 
-test('words of a moment are never negative', () => {
-  const now = Date.parse('2030-01-31T12:07:00Z');
-  expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 90 s ago$/);
-  expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 350 d$/);
+test('the page says of when the map is while another is read, and whether it has metrics', () => {
+  const at = '2030-01-31T03:12:00Z';
+  const read = { data: then, isFetching: false, isPlaceholderData: false };
+  const columns = (util: number[]) => ({ columns: { util: new Uint8Array(util) } }) as unknown as Picture;
+  expect(pastNote(undefined, live, read)).toBe('');
+  expect(pastNote(at, undefined, read)).toBe('');
+  expect(pastNote(at, live, { isFetching: true, isPlaceholderData: false })).toContain('still shows now');
+  expect(pastNote(at, then, { ...read, isFetching: true, isPlaceholderData: true })).toContain(
+    'another moment',
+  );
+  expect(pastNote(at, columns([255, 255]), read)).toContain('no metrics are kept of this moment');
+  expect(pastNote(at, columns([255, 40]), read)).toContain('metrics from the history');
 });

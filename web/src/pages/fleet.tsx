@@ -1,31 +1,21 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
-import { type Picture, past, type Standing, useRevision } from '../live/fleet';
+import { type Picture, past, useRevision } from '../live/fleet';
 import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
-import { logBegins } from '../queries';
 import { useRights } from '../rights';
+import { TimeBar } from '../time/bar';
+import { ahead, senseless } from '../time/moment';
+import { PastPanel } from '../time/panel';
+import { knownMetrics, openedOf, openText } from '../time/then';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { age, count, Empty, Problem } from '../ui/parts';
+import { count, Empty, Problem } from '../ui/parts';
+import { Skeleton } from '../ui/skeleton';
 import { useTheme } from '../ui/theme';
-import { wall } from '../ui/zone';
-
-/** Clocks differ a little: what is so close to now is now. */
-const NEAR = 60_000;
-
-/** Has this moment not come yet? `now`: by the server's clock, where that is known. */
-export function ahead(at: string, now: number): boolean {
-  return Date.parse(at) > Math.max(now, Date.now()) + NEAR;
-}
-
-/** Is this no moment at all? */
-export function senseless(at: string | undefined): at is string {
-  return at !== undefined && Number.isNaN(Date.parse(at));
-}
 
 const NOTHING: Picture = {
   layout: null,
@@ -74,13 +64,33 @@ export function FleetPage() {
   const rights = useRights();
   const { whole } = rights;
   const page = found?.gpus === 0 ? pageNamed(words, pagesFor(rights)) : null;
+  const openNode = (n: number) => {
+    const name = fleet.layout?.nodes[n]?.name;
+    if (!name) return;
+    // A node of a map of the past opens as it was.
+    if (at !== undefined) void navigate({ search: { ...search, open: `node:${name}` } });
+    else void navigate({ to: '/nodes/$name', params: { name } });
+  };
+  const openGpu = (gpu: number) => {
+    const n = fleet.nodeOf[gpu];
+    const node = fleet.layout?.nodes[n];
+    if (at === undefined || !node || node.gpus === 0) openNode(n);
+    else void navigate({ search: { ...search, open: `gpu:${node.name}/${gpu - fleet.first[n]}` } });
+  };
   const open = () => {
     if (page) void navigate({ to: page.to });
-    else if (found?.nodes.length === 1) {
-      const name = fleet.layout?.nodes[found.nodes[0]].name;
-      if (name) void navigate({ to: '/nodes/$name', params: { name } });
-    }
+    else if (found?.nodes.length === 1) openNode(found.nodes[0]);
   };
+  // What was opened stays open from moment to moment; live, pages of their own are opened.
+  const go = useCallback(
+    (to: string | undefined) =>
+      void navigate({
+        search: (old) => ({ ...old, at: to, ...(to === undefined && { open: undefined }) }),
+        replace: true,
+      }),
+    [navigate],
+  );
+  const opened = at === undefined ? null : openedOf(search.open);
   const total = fleet.columns?.state.length ?? 0;
   return (
     <main className="page full map" id="page">
@@ -114,7 +124,7 @@ export function FleetPage() {
           onChange={(e) => {
             setWords(e.target.value);
             void navigate({
-              search: { by: search.by, at, find: e.target.value || undefined },
+              search: { ...search, search: undefined, find: e.target.value || undefined },
               replace: true,
             });
           }}
@@ -123,7 +133,7 @@ export function FleetPage() {
             if (e.key === 'Escape') {
               setWords('');
               e.currentTarget.blur();
-              void navigate({ search: { by: search.by, at }, replace: true });
+              void navigate({ search: { ...search, search: undefined, find: undefined }, replace: true });
             }
           }}
         />
@@ -132,7 +142,7 @@ export function FleetPage() {
             {page
               ? `Enter opens ${page.label}`
               : found.gpus === 0
-                ? 'nothing matches'
+                ? 'nothing matches: type part of a node, rack, leaf, project or SKU, job 42, or a state such as ready'
                 : `${count(found.gpus, 'GPU')} on ${count(found.nodes.length, 'node')}`}
             {found.nodes.length === 1 && ', Enter opens it'}
           </span>
@@ -141,24 +151,36 @@ export function FleetPage() {
       <div className="legend-bar">{paint && <Legend paint={paint} use={usage(fleet)} />}</div>
       <TimeBar
         at={at}
-        shown={shown !== undefined}
-        busy={then.isFetching}
-        other={then.isPlaceholderData ? 'another moment' : then.data ? null : 'now'}
+        span={search.span}
+        note={pastNote(at, shown, then)}
         standing={live.standing}
         seen={live.at}
-        go={(to) => void navigate({ search: { ...search, at: to }, replace: true })}
+        go={go}
+        stretch={(span) => void navigate({ search: { ...search, span }, replace: true })}
       />
       {at !== undefined && shown === undefined ? (
         <NoMoment at={at} error={none ? null : then.error} />
       ) : total > 0 && paint ? (
-        <FleetMap
-          fleet={fleet}
-          paint={paint}
-          match={found?.match ?? null}
-          avoided={now}
-          revision={revision}
-          past={at}
-        />
+        <div className="map-row">
+          <FleetMap
+            fleet={fleet}
+            paint={paint}
+            match={found?.match ?? null}
+            avoided={now}
+            revision={revision}
+            open={openGpu}
+          />
+          {opened && at !== undefined && (
+            <PastPanel
+              fleet={then.isPlaceholderData ? undefined : then.data}
+              at={at}
+              opened={opened}
+              show={(next) =>
+                void navigate({ search: { ...search, open: next ? openText(next) : undefined } })
+              }
+            />
+          )}
+        </div>
       ) : fleet.layout ? (
         <Empty title="No nodes yet">
           <p>
@@ -174,9 +196,7 @@ export function FleetPage() {
       ) : live.error ? (
         <Problem error={live.error} />
       ) : (
-        <p className="state" role="status">
-          Waiting for the first picture…
-        </p>
+        <Skeleton lines={8} say="Waiting for the first picture…" />
       )}
     </main>
   );
@@ -192,6 +212,21 @@ export function mapOf(
   if (at === undefined) return live;
   if (none) return undefined;
   return then.data ?? (then.isError ? undefined : live);
+}
+
+/** What is said beside the time: of when the map is, and where its metrics come from. */
+export function pastNote(
+  at: string | undefined,
+  shown: Picture | undefined,
+  then: { data?: Picture; isFetching: boolean; isPlaceholderData: boolean },
+): string {
+  if (at === undefined || !shown) return '';
+  if (then.isFetching) {
+    const other = then.isPlaceholderData ? 'another moment' : then.data ? null : 'now';
+    return `reading the log${other ? `; the map still shows ${other}` : ''}`;
+  }
+  const metrics = knownMetrics(shown) > 0 ? 'metrics from the history' : 'no metrics are kept of this moment';
+  return `as the log has it; ${metrics}`;
 }
 
 /** Why there is no map of the moment that is asked for: null when it has not come yet. */
@@ -259,86 +294,4 @@ function Ramp({ stops }: { stops: string[] }) {
     g.fillRect(0, 0, c.width, c.height);
   }, [stops]);
   return <canvas ref={canvas} width={140} height={10} aria-hidden="true" />;
-}
-
-/** The moment in words: never `now` when nothing comes, nor `ago` when it is ahead. */
-export function momentWords(wanted: number, now: number): string {
-  const { date, time } = wall(wanted);
-  const day = date === wall(now).date ? '' : `${date} `;
-  const far = wanted > now + NEAR ? `in ${age(wanted - now)}` : `${age(now - wanted)} ago`;
-  return `${day}${time}, ${far}`;
-}
-
-/** What did it look like at 03:12? */
-function TimeBar({
-  at,
-  shown,
-  busy,
-  other,
-  standing,
-  seen,
-  go,
-}: {
-  at: string | undefined;
-  /** A map is shown. */
-  shown: boolean;
-  busy: boolean;
-  /** The map that is shown meanwhile. */
-  other: string | null;
-  standing: Standing;
-  /** When the newest frame was made. */
-  seen: number;
-  go: (to: string | undefined) => void;
-}) {
-  const begin = useQuery(logBegins());
-  const now = Math.floor(Date.now() / 1000);
-  const from = begin.data ? Math.ceil(Date.parse(begin.data) / 1000) : now;
-  const [drawn, setDrawn] = useState<number | null>(null);
-  const wanted = drawn ?? (at && !senseless(at) ? Math.floor(Date.parse(at) / 1000) : now);
-  // The log is lived again when the hand rests, not at every pixel.
-  useEffect(() => {
-    if (drawn === null) return;
-    const timer = setTimeout(() => {
-      go(drawn >= Math.floor(Date.now() / 1000) - 1 ? undefined : new Date(drawn * 1000).toISOString());
-      setDrawn(null);
-    }, 180);
-    return () => clearTimeout(timer);
-  }, [drawn, go]);
-  const past = at !== undefined || drawn !== null;
-  const stale = standing === 'away';
-  const words =
-    drawn === null && senseless(at)
-      ? 'no moment'
-      : past
-        ? momentWords(wanted * 1000, now * 1000)
-        : !stale
-          ? 'now'
-          : seen > 0
-            ? `not now: as of ${momentWords(seen, now * 1000)}`
-            : 'nothing read yet';
-  return (
-    <div className={past ? 'time-bar past' : stale ? 'time-bar stale' : 'time-bar'}>
-      <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
-        Live
-      </button>
-      <input
-        type="range"
-        aria-label="Time"
-        aria-valuetext={words}
-        min={from}
-        max={now}
-        step={1}
-        value={wanted}
-        onChange={(e) => setDrawn(Number(e.target.value))}
-      />
-      <output>{words}</output>
-      <span className="dim" role="status">
-        {!past || !shown
-          ? ''
-          : busy
-            ? `reading the log${other ? `; the map still shows ${other}` : ''}`
-            : 'as the log has it; load, temperature and power only for the last ten minutes'}
-      </span>
-    </div>
-  );
 }

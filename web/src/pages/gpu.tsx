@@ -3,6 +3,7 @@ import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { History } from '../history/section';
 import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
+import { LeftPast } from '../time/left-past';
 import { Empty, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
 import { NoFindings, seesGpu, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
@@ -16,6 +17,7 @@ export function GpuPage() {
   const { whole, project } = useRights();
   return (
     <main className="page" id="page">
+      {search.past && <LeftPast at={search.past} what="GPU" open={`gpu:${name}/${gpu}`} />}
       <Loaded query={query}>
         {(n) => {
           const here = n.inventory.gpus?.find((g) => g.index === gpu);
@@ -79,7 +81,7 @@ export function GpuPage() {
               </div>
               <div className="columns wide-left">
                 <div>
-                  <Panel title="Open findings">
+                  <Panel title="Open findings" weight="primary">
                     {found.length ? (
                       found.map((f) => <FindingItem key={f.id} finding={f} hideNode />)
                     ) : (
@@ -105,7 +107,7 @@ export function GpuPage() {
                     />
                   )}
                 </div>
-                <Panel title="Device">
+                <Panel title="Device" weight="quiet">
                   {here ? (
                     <div className="body">
                       <dl className="facts">

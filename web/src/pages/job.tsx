@@ -8,6 +8,7 @@ import { ended } from '../jobs/offers';
 import { JobSpecPanel } from '../jobs/spec';
 import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
+import { LeftPast } from '../time/left-past';
 import { Ago, Clock, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
 import { PROMISE_WORDS } from '../words';
 import { JobRanks } from './debug';
@@ -19,9 +20,11 @@ type Job = Schemas['Job'];
 
 export function JobPage() {
   const { id } = useParams({ from: '/jobs/$id' });
+  const { past } = useSearch({ from: '/jobs/$id' });
   const query = useQuery(jobQuery(id));
   return (
     <main className="page" id="page">
+      {past && <LeftPast at={past} what="job" open={`job:${id}`} />}
       <Loaded query={query}>{(j) => <Shown job={j} />}</Loaded>
     </main>
   );
@@ -60,7 +63,7 @@ function Shown({ job: j }: { job: Job }) {
           <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
         </div>
         <div>
-          <Panel title="Job">
+          <Panel title="Job" weight="quiet">
             <div className="body">
               <dl className="facts">
                 <dt>project</dt>

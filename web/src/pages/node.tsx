@@ -8,22 +8,11 @@ import { Flag, NO_FIGURE, NONE } from '../live/frame';
 import { classColor, classOf, hazardWords } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
+import { LeftPast } from '../time/left-past';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import {
-  Ago,
-  bytes,
-  Clock,
-  Empty,
-  exact,
-  Loaded,
-  NodeState,
-  NotShown,
-  Panel,
-  Scroll,
-  State,
-} from '../ui/parts';
+import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { drainable, isCordoned, servesWords, standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
@@ -36,23 +25,9 @@ export function NodePage() {
   const query = useQuery(nodeQuery(name));
   return (
     <main className="page" id="page">
-      {past && <LeftPast at={past} />}
+      {past && <LeftPast at={past} what="node" open={`node:${name}`} />}
       <Loaded query={query}>{(n) => <Shown node={n} />}</Loaded>
     </main>
-  );
-}
-
-/** Whoever comes from a map of the past sees the node as it is now. */
-function LeftPast({ at }: { at: string }) {
-  const known = !Number.isNaN(Date.parse(at));
-  return (
-    <p className="stale-note" role="status">
-      <b>Live.</b> This is the node as it is now
-      {known ? `, not as it was at ${exact(at)}` : ''}.{' '}
-      <Link to="/" search={{ at }}>
-        Back to the map of then
-      </Link>
-    </p>
   );
 }
 
@@ -86,7 +61,11 @@ function Shown({ node: n }: { node: Node }) {
               <RemedyItem remedy={n.remedy_detail} />
             </Panel>
           )}
-          <Panel title="Open findings" note={n.findings?.length ? `${n.findings.length}` : ''}>
+          <Panel
+            title="Open findings"
+            weight="primary"
+            note={n.findings?.length ? `${n.findings.length}` : ''}
+          >
             {n.findings?.length ? (
               n.findings
                 .toSorted((a, b) => WORST[a.severity] - WORST[b.severity])
@@ -108,7 +87,12 @@ function Shown({ node: n }: { node: Node }) {
         <div>
           <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs allocated`}>
             {n.jobs.length === 0 ? (
-              <Empty title="Nothing is allocated here" />
+              <Empty title="Nothing is allocated here">
+                <p>
+                  A job that is placed here is listed with its GPUs. <code>muster explain JOB</code> says
+                  which nodes a queued one was tried on.
+                </p>
+              </Empty>
             ) : (
               <table>
                 <thead>
@@ -142,7 +126,7 @@ function Shown({ node: n }: { node: Node }) {
               </table>
             )}
           </Panel>
-          <Panel title="Node">
+          <Panel title="Node" weight="quiet">
             <div className="body">
               <dl className="facts">
                 <dt>place</dt>
@@ -468,7 +452,12 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
         {(page) => {
           const items = page.items.filter((e) => gpu === undefined || e.gpu === gpu);
           return items.length === 0 ? (
-            <Empty title="Nothing happened that is remembered" />
+            <Empty title="Nothing happened that is remembered">
+              <p>
+                Findings, tests, remediations and changes of its state are listed here. Older ones may be in
+                the log: <code>muster events --object node:{name}</code>.
+              </p>
+            </Empty>
           ) : (
             // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
             <ol className="timeline tall" tabIndex={0} aria-label="Timeline">

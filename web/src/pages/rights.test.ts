@@ -186,9 +186,14 @@ test('every figure of the report says from when to when it is known, and each ra
   expect(tile('utilisation')).not.toContain(whole);
   for (const word of ['allocation', 'goodput', 'availability', 'success rate', 'between interruptions'])
     expect(tile(word)).toContain(whole);
-  expect(tile('success rate')).toContain(
-    'title="jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted"',
+  expect(tile('success rate')).toMatch(
+    /role="tooltip"[^>]*>jobs succeeded \/ \(jobs succeeded \+ failed\); cancelled jobs are not counted</,
   );
+  // In the order in which it is asked for.
+  const asked = ['Are we earning', 'Are we reliable', 'Will it last', 'What did incidents cost'];
+  const places = asked.map((q) => text.indexOf(q));
+  expect(places).toEqual([...places].sort((a, b) => a - b));
+  expect(places[0]).toBeGreaterThan(0);
   // What stands beside the lines is of one hour, and says so.
   expect(text).toContain('numbers here are of the newest hour');
   // The same rate has the same value wherever it stands.

@@ -104,5 +104,6 @@ export function title(path: string): string {
   if (first === 'runbooks' && second) return `Runbook ${second}`;
   if (first === 'runbook-runs' && second) return `Run ${second}`;
   if (first === 'output') return 'Search in job output';
+  if (first === 'design') return 'Design';
   return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';
 }

@@ -2,6 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiError, type Schemas } from '../api/client';
 import { standing } from '../words';
+import { Skeleton } from './skeleton';
 import { momentWord, wall } from './zone';
 
 /** What went wrong, and what to do about it. What a token may not see or do is no failure. */
@@ -39,9 +40,10 @@ export function Loaded<T>({
   if (query.isError) return <Problem error={query.error} again={() => void query.refetch()} />;
   // Nobody should wait for a server that is away.
   const failed = query.failureReason?.message;
+  if (!failed) return <Skeleton />;
   return (
     <p className="state" role="status">
-      {failed ? `Nothing read yet: ${failed}. It is tried again.` : 'Loading…'}
+      Nothing read yet: {failed}. It is tried again.
     </p>
   );
 }
@@ -65,19 +67,24 @@ export function NotShown({ project, what }: { project: string | null; what: stri
   );
 }
 
+/** `primary`: what the page is about, one on a page. `quiet`: what is only looked up. */
+export type Weight = 'primary' | 'plain' | 'quiet';
+
 export function Panel({
   title,
   note,
   actions,
+  weight = 'plain',
   children,
 }: {
   title: ReactNode;
   note?: ReactNode;
   actions?: ReactNode;
+  weight?: Weight;
   children: ReactNode;
 }) {
   return (
-    <section className="panel">
+    <section className={weight === 'plain' ? 'panel' : `panel ${weight}`}>
       <header>
         <h2>{title}</h2>
         <span className="grow cut">{note}</span>

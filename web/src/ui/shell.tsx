@@ -235,7 +235,11 @@ export function Shell() {
             <dt>
               <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd>
             </dt>
-            <dd>on the map: zoom in, zoom out, fit; arrows move it</dd>
+            <dd>on the map: zoom in, zoom out, fit</dd>
+            <dt>
+              <kbd>←</kbd> <kbd>→</kbd> <kbd>↑</kbd> <kbd>↓</kbd>
+            </dt>
+            <dd>on the map: choose a GPU, Enter opens it; with Shift they move the map</dd>
             <dt>
               <kbd>?</kbd>
             </dt>

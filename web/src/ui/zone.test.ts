@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayBegins, dayWord, midnights, momentWord, named, wall } from './zone';
+import { atWall, dayBegins, dayWord, midnights, momentWord, named, wall } from './zone';
 
 const LATE = '2026-11-16T23:42:45Z';
 
@@ -52,4 +52,17 @@ test('marks of a scale of days are midnights of the zone, and none is left out',
 
 test('what is no date is said, not thrown', () => {
   expect(wall('nonsense').date).toBe('not a date');
+});
+
+test('what a clock of the zone shows is a moment, also on the day the clocks are changed', () => {
+  const of = (date: string, time: string, zone: string) => {
+    const at = atWall(date, time, zone);
+    return at === null ? null : new Date(at).toISOString();
+  };
+  expect(of('2026-11-17', '03:12:00', 'UTC')).toBe('2026-11-17T03:12:00.000Z');
+  expect(of('2026-11-17', '03:12:00', 'Asia/Kolkata')).toBe('2026-11-16T21:42:00.000Z');
+  expect(of('2026-11-01', '12:00:00', 'America/Los_Angeles')).toBe('2026-11-01T20:00:00.000Z');
+  expect(of('2026-10-31', '12:00:00', 'America/Los_Angeles')).toBe('2026-10-31T19:00:00.000Z');
+  expect(of('2026-02-31', '12:00:00', 'UTC')).toBeNull();
+  expect(of('2026-02-30', 'x', 'UTC')).toBeNull();
 });

@@ -116,6 +116,19 @@ export function dayBegins(at: number, zone: string | undefined = timeZone()): nu
   return back(back(Math.floor(at / 1000) * 1000));
 }
 
+/** The moment at which clocks of the zone show this date and time; null where no calendar has the date. */
+export function atWall(date: string, time: string, zone: string | undefined = timeZone()): number | null {
+  const wanted = Date.parse(`${date}T${time}Z`);
+  if (Number.isNaN(wanted)) return null;
+  const ahead = (at: number) => {
+    const w = wall(at, zone);
+    return Date.parse(`${w.date}T${w.time}Z`) - at;
+  };
+  // Twice, as above: the offset is that of the moment, not that of its neighbour.
+  const at = wanted - ahead(wanted - ahead(wanted));
+  return wall(at, zone).date === date ? at : null;
+}
+
 /** Midnights of the zone within a stretch of time: of every day, or of every so many days where there are more than `most`. */
 export function midnights(
   from: number,

@@ -147,6 +147,11 @@ async fn others_work_has_no_name_in_a_projects_picture() {
 
 /// The jobs of a picture of the past.
 async fn past(s: &Site, token: &str, at: muster_model::Time) -> Result<Vec<(u32, u32)>, String> {
+    Ok(picture_of(s, token, at).await?.jobs())
+}
+
+/// A whole picture of the past.
+async fn picture_of(s: &Site, token: &str, at: muster_model::Time) -> Result<Frame, String> {
     let at = muster_api::Timestamp(at);
     let at = serde_json::to_value(at).unwrap().as_str().unwrap().to_owned();
     let got = s.get(token, &format!("/v1/console/past?at={at}")).await;
@@ -165,7 +170,7 @@ async fn past(s: &Site, token: &str, at: muster_model::Time) -> Result<Vec<(u32,
     }
     assert_eq!(frames.iter().map(|f| f.kind).collect::<Vec<_>>(), [4, 2, 0]);
     assert_eq!(frames[0].json()["version"], json!(frames[2].layout));
-    Ok(frames[2].jobs())
+    Ok(frames.remove(2))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,6 +211,25 @@ async fn the_past_is_shown_as_it_was_and_others_work_stays_without_a_name() {
     assert_eq!(past(&s, &s.admin, muster_model::Time(1000)).await, Err("invalid".into()));
     assert_eq!(s.get("", "/v1/console/past?at=2030-01-01T00:00:00Z").await.status, 401);
     assert_eq!(s.get(&s.admin, "/v1/console/past").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_past_has_the_metrics_that_its_history_has() {
+    use super::history::{row, take};
+    let s = site().await;
+    let at = s.brain.now();
+    let known = async || {
+        let whole = picture_of(&s, &s.admin, at).await.unwrap();
+        // Job, four columns of two bytes, state and flags come before it.
+        let util = whole.count * 14;
+        whole.body[util..util + whole.count].to_vec()
+    };
+    assert_eq!(known().await, [255; 8], "nothing is made up");
+    take(&s, &row("n1", at, 64.0)).await;
+    assert_eq!(known().await, [64; 8]);
+    // Nobody holds them: a project is not told what they do.
+    let others = picture_of(&s, &s.other, at).await.unwrap();
+    assert_eq!(others.body[8 * 14..8 * 15], [255; 8]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! One look at every node: what the log says of it, and what it last told of itself.
 
 use super::order::order;
+use super::{Eyes, then};
 use crate::agents::Agents;
 use crate::brain::Brain;
 use crate::telemetry::Columns;
@@ -59,8 +60,9 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
     out
 }
 
-/// The same of a moment that has passed. Figures are known for as long as rows are kept.
-pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
+/// The same of a moment that has passed. Metrics come from the rows in memory, and from the history
+/// where these do not reach back so far.
+pub(super) fn look_back(state: &State, agents: &Agents, at: Time, eyes: &Eyes) -> Look {
     let mut look = look_at(state, at);
     for seen in look.nodes.iter_mut().filter(|n| n.node.reachable) {
         let Some(window) = agents.telemetry(&seen.node.name) else { continue };
@@ -68,6 +70,9 @@ pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
         let fresh = row.filter(|r| at.since(r.at) < FRESH);
         seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
     }
+    let Look { nodes, jobs, .. } = &mut look;
+    let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
+    then::fill(nodes, agents.history(), at, own.as_ref());
     look
 }
 

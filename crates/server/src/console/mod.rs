@@ -10,6 +10,7 @@ mod gather;
 mod layout;
 mod order;
 mod past;
+mod then;
 mod world;
 
 pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
@@ -109,7 +110,7 @@ impl Console {
         past.go(&self.inner.brain, time).await?;
         let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
         past.with(move |state| {
-            let look = gather::look_back(state, &agents, time);
+            let look = gather::look_back(state, &agents, time, &eyes);
             let (world, _) = World::next(None, look);
             frame::past(&world, &eyes)
         })

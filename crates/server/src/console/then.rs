@@ -1,0 +1,103 @@
+//! Metrics of GPUs at a moment that has passed, out of the history.
+
+use super::gather::Seen;
+use crate::history::{History, NoHistory};
+use crate::telemetry::Columns;
+use muster_history::Want;
+use muster_model::job::Job;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the map is coloured by.
+const METRICS: [&str; 3] = ["util", "temp", "power"];
+/// The newest sample of so long before the moment counts: one step of what is kept longest.
+const BACK: Span = Span::secs(60);
+/// More than one point for each second of it is not needed.
+const POINTS: usize = 60;
+/// Nodes that are read at once, and bytes of files for them: what would need more has no metrics.
+const AT_ONCE: usize = 256;
+const BYTES_MAX: u64 = 64 << 20;
+
+/// From when GPUs are allocated to one project, by node: what they did before is not its to know.
+pub(super) type Since<'a> = BTreeMap<&'a NodeName, BTreeMap<u32, Time>>;
+
+/// From when each GPU of a project is allocated to it.
+pub(super) fn since<'a>(
+    jobs: impl Iterator<Item = &'a Arc<Job>>,
+    project: &ProjectName,
+) -> Since<'a> {
+    let mut out = Since::new();
+    for job in jobs.filter(|j| j.project == *project) {
+        let Some(attempt) = &job.attempt else { continue };
+        for slot in &attempt.placement.slots {
+            let gpus = out.entry(&slot.node).or_default();
+            for gpu in slot.gpus.iter() {
+                let known = gpus.entry(gpu).or_insert(attempt.placed_at);
+                *known = (*known).max(attempt.placed_at);
+            }
+        }
+    }
+    out
+}
+
+/// Fills in what is not known of reachable nodes yet; with `own`, only of these GPUs and their time.
+/// Reads files, and so takes its time.
+pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time, own: Option<&Since<'_>>) {
+    let columns: Columns = METRICS.map(str::to_owned).to_vec().into();
+    let lacking = nodes.iter_mut().filter(|n| n.node.reachable && n.figures.is_none());
+    let mut lacking: Vec<&mut Seen> = lacking.collect();
+    for part in lacking.chunks_mut(AT_ONCE) {
+        match fill_some(part, history, &columns, at, own) {
+            Ok(()) | Err(NoHistory::TooMuch { .. }) => {}
+            // There is none to read.
+            Err(_) => return,
+        }
+    }
+}
+
+fn fill_some(
+    nodes: &mut [&mut Seen],
+    history: &History,
+    columns: &Columns,
+    at: Time,
+    own: Option<&Since<'_>>,
+) -> Result<(), NoHistory> {
+    let mut wants = Vec::new();
+    // Where the value of each line goes: which node, and which place in its row.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (n, seen) in nodes.iter().enumerate() {
+        for (series, key) in history.series_of(seen.node.name.as_str())? {
+            let metric = METRICS.iter().position(|m| **m == *key.metric);
+            // A map has 64 GPUs of a node at most.
+            let (Some(metric), Some(gpu)) = (metric, key.gpu.filter(|g| *g < 64)) else { continue };
+            let line = places.len();
+            match own {
+                None => wants.push(Want::whole(series, line)),
+                // A step that has more than the project's own time in it is left out.
+                Some(own) => {
+                    let since = own.get(&seen.node.name).and_then(|gpus| gpus.get(&gpu));
+                    let Some(since) = since else { continue };
+                    wants.push(Want { series, line, since: since.0, until: at.0 });
+                }
+            }
+            places.push((n, gpu as usize * METRICS.len() + metric));
+        }
+    }
+    // Only steps that had begun by then.
+    let points = history.read(wants, at - BACK, at + Span(1), POINTS, BYTES_MAX)?;
+    let mut rows: Vec<Vec<f32>> = vec![Vec::new(); nodes.len()];
+    for ((n, place), line) in places.into_iter().zip(&points.lines) {
+        let Some(mean) = line.iter().rev().find_map(muster_history::Cell::mean) else { continue };
+        let row = &mut rows[n];
+        if row.len() <= place {
+            row.resize(place + 1, f32::NAN);
+        }
+        row[place] = mean;
+    }
+    for (seen, row) in nodes.iter_mut().zip(rows).filter(|(_, row)| !row.is_empty()) {
+        seen.figures = Some((columns.clone(), row.into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+// Time, the map by keys, the executive page and the page of the design in a real browser: part of e2e/walk.mjs.
+import { base, call, page } from './browser.mjs';
+
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+/** `placed`: a job that ran, and when. */
+export async function walkDesign({ chromium, check, must, until, placed }) {
+  const p = await page(chromium);
+  const at = new Date(Date.parse(placed.started_at) + 200).toISOString();
+  const [{ node }] = placed.attempt.slots;
+
+  await check('any minute is reached by its time, and what is no time says what to write', async () => {
+    await p.goto(base);
+    await p.locator('.standing.live').waitFor();
+    const field = p.getByLabel(/^Go to a time/);
+    await field.fill('soon');
+    await field.press('Enter');
+    await p.getByRole('alert').filter({ hasText: 'write 03:12' }).waitFor();
+    must(!new URL(p.url()).searchParams.has('at'), 'a time that is none was gone to');
+    await field.fill(at);
+    await field.press('Enter');
+    await p.waitForURL((url) => url.searchParams.get('at') === at);
+    await p.getByText('as the log has it').waitFor();
+    await field.fill('now');
+    await field.press('Enter');
+    await p.waitForURL((url) => !url.searchParams.has('at'));
+  });
+
+  await check('the slider steps from event to event, and its length is in the address', async () => {
+    await p.goto(`${base}/?at=${at}`);
+    await p.getByText('as the log has it').waitFor();
+    await p.getByLabel('Events that are stepped to').selectOption('all');
+    await p.getByTitle('Previous event').click();
+    await p.waitForURL((url) => Date.parse(url.searchParams.get('at')) < Date.parse(at));
+    await until('the event is said', async () => (await p.locator('.time-event').textContent()).length > 3);
+    const before = new URL(p.url()).searchParams.get('at');
+    await p.getByTitle('Next event').click();
+    await p.waitForURL((url) => Date.parse(url.searchParams.get('at')) > Date.parse(before));
+    // A site of minutes has no slider of an hour: all of it is shown.
+    await p.goto(`${base}/?at=${at}&span=1h`);
+    await p.getByText('as the log has it').waitFor();
+    await p.getByRole('group', { name: 'Length of the slider' }).getByRole('button', { name: 'All' }).click();
+    await p.waitForURL((url) => !url.searchParams.has('span'));
+  });
+
+  await check(
+    'what is opened on a map of the past is as it was, and leaves it only with a word',
+    async () => {
+      await p.goto(`${base}/?at=${at}&open=node:${node}`);
+      const panel = p.getByRole('complementary', { name: `${node} as it was` });
+      await panel.getByText('as it was at').waitFor();
+      await panel.getByText('8 allocated').waitFor();
+      await panel.getByRole('button', { name: 'GPU 0', exact: true }).click();
+      await p.waitForURL((url) => url.searchParams.get('open') === `gpu:${node}/0`);
+      const gpu = p.getByRole('complementary', { name: `${node} GPU 0 as it was` });
+      await gpu.getByText('none open').waitFor();
+      await gpu.getByRole('button', { name: `job ${placed.id}`, exact: true }).click();
+      const job = p.getByRole('complementary', { name: `Job ${placed.id} as it was` });
+      await job.getByText('24 on 3 nodes').waitFor();
+      await job.getByText(/^attempt 1/).waitFor();
+      await p.keyboard.press('Escape');
+      await p.waitForURL((url) => !url.searchParams.has('open') && url.searchParams.get('at') === at);
+      // A page of its own is of now, and says so.
+      await p.goto(`${base}/jobs/${placed.id}?past=${at}`);
+      await p.getByText('This is the job as it is now').waitFor();
+      await p.getByRole('link', { name: 'Back to the map of then' }).click();
+      await p.waitForURL((url) => url.searchParams.get('open') === `job:${placed.id}`);
+    },
+  );
+
+  await check('a GPU is chosen and opened by keys alone', async () => {
+    await p.goto(base);
+    await p.locator('.standing.live').waitFor();
+    const map = p.locator('canvas.over');
+    await map.focus();
+    await p.keyboard.press('ArrowRight');
+    const said = p.locator('.map-area p[role="status"]');
+    await until('it is said', async () => / GPU \d/.test(await said.textContent()));
+    const first = await said.textContent();
+    await p.locator('.card').waitFor();
+    await until('the next one', async () => {
+      await p.keyboard.press('ArrowLeft');
+      return (await said.textContent()) !== first;
+    });
+    const name = (await said.textContent()).split(' GPU ')[0];
+    await p.keyboard.press('Enter');
+    await p.waitForURL(`${base}/nodes/${name}`);
+  });
+
+  await check('the map takes the width of the window, and squares have words from near', async () => {
+    await p.goto(base);
+    await p.locator('.map-area').waitFor();
+    const inked = () =>
+      p.evaluate(() => {
+        const canvas = document.querySelector('canvas.over');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        let n = 0;
+        for (let i = 3; i < data.length; i += 4) if (data[i] > 0) n++;
+        return n;
+      });
+    await until('the map is drawn', async () => (await inked()) > 0);
+    const far = await inked();
+    for (let i = 0; i < 6; i++) await p.getByRole('button', { name: 'Zoom in' }).click();
+    await until('words are drawn', async () => (await inked()) !== far);
+    await p.getByRole('button', { name: 'Fit' }).click();
+  });
+
+  await check(
+    'the executive page answers in the order that is asked, each number with its definition',
+    async () => {
+      await p.goto(`${base}/executive`);
+      await p.getByRole('heading', { name: 'Are we earning?' }).waitFor();
+      const questions = await p.locator('.answer > h2').allTextContents();
+      must(
+        questions.join() === 'Are we earning?,Are we reliable?,Will it last?,What did incidents cost?',
+        questions.join(),
+      );
+      const tiles = await p.locator('.answer .tile').count();
+      must(tiles > 0 && (await p.locator('.answer .tile .over:not(:empty)').count()) === tiles, 'no period');
+      await p.getByRole('button', { name: 'Definition of goodput' }).focus();
+      await p.keyboard.press('Enter');
+      await p.getByRole('tooltip').filter({ hasText: 'productive GPU-hours' }).waitFor();
+    },
+  );
+
+  await check('the executive page prints on A4 and on Letter without being cut off', async () => {
+    await p.emulateMedia({ media: 'print' });
+    // What is left of the paper between margins of 12 mm, in pixels of 1/96 inch.
+    for (const width of [703, 725]) {
+      await p.setViewportSize({ width, height: 1000 });
+      const wide = await p.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      must(wide <= 0, `${wide} px too wide on paper of ${width} px`);
+    }
+    await p.emulateMedia({ media: null });
+    await p.setViewportSize({ width: 1366, height: 768 });
+  });
+
+  await check('the page of the design shows both themes, and fits a phone', async () => {
+    await p.goto(`${base}/design`);
+    await p.getByRole('heading', { name: 'Colours, dark' }).waitFor();
+    await p.getByRole('heading', { name: 'Colours, light' }).waitFor();
+    const grounds = await p
+      .locator('.design-theme')
+      .evaluateAll((all) => all.map((e) => getComputedStyle(e).backgroundColor));
+    must(new Set(grounds).size === 2, grounds.join());
+    must((await p.locator('nav a[href="/design"]').count()) === 0, 'it is in the navigation');
+    const phone = await page(chromium, PHONE);
+    await phone.goto(`${base}/design`);
+    await phone.getByRole('heading', { name: 'Design' }).waitFor();
+    const wide = await phone.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    must(wide <= 0, `${wide} px too wide`);
+    await phone.context().close();
+  });
+
+  await check('the map of the past has metrics of the history', async () => {
+    const moment = await until('samples of the node', async () => {
+      const got = await call('GET', `/v1/metrics/history?node=${node}&metrics=util&points=2000`);
+      const some = got.series.find((s) => s.points.some((one) => one !== null));
+      if (!some) return null;
+      return got.from + got.step_ms * (some.points.findIndex((one) => one !== null) + 1);
+    });
+    await p.goto(`${base}/?by=util&at=${new Date(moment).toISOString()}`);
+    await p.getByText('metrics from the history').waitFor();
+  });
+
+  await check('nothing went wrong in the browser on these', async () => {
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  });
+}

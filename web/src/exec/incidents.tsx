@@ -1,0 +1,158 @@
+import { useQueries, useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { incidentRecord, incidents } from '../queries';
+import { useRights } from '../rights';
+import { count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { interruptionLosses, type Loss, outOfService, sum, within } from './cost';
+import { hours, known, type Report } from './figures';
+import { Metric, spanned } from './metric';
+
+/** Incidents that are listed, each with its record. */
+const SHOWN = 8;
+
+/** What did incidents cost: in GPU-hours, since no prices are kept. */
+export function IncidentCost({ r }: { r: Report }) {
+  const { log } = known(r);
+  const lost = interruptionLosses(r.total);
+  const out = outOfService(r.total);
+  const { interruptions: i } = r.total;
+  const hit = i.infrastructure + i.platform + i.unknown;
+  return (
+    <>
+      <div className="tiles">
+        <Metric
+          word="GPU-hours lost to interruptions"
+          definition="lost work + restarting: work since the last checkpoint that had to be done again, and the time of allocated GPUs until the first step after an interruption"
+          value={hours(sum(lost))}
+          note={lost.map((l) => `${hours(l.seconds)} ${l.word}`).join(', ')}
+          over={spanned(log)}
+        />
+        <Metric
+          word="GPU-hours out of service"
+          definition="time in which GPUs could take no work, for faults and for maintenance, added up over all GPUs"
+          value={out ? hours(sum(out)) : 'not shown to tenants'}
+          over={spanned(log)}
+        />
+        <Metric
+          word="attempts interrupted"
+          definition="attempts of jobs that ended by infrastructure, platform or unknown causes; failures of the programs themselves are not counted"
+          value={Number.isFinite(hit) ? hit.toLocaleString('en') : 'not known'}
+          note="most of their jobs resumed"
+          over={spanned(log)}
+        />
+      </div>
+      <div className="columns">
+        <Panel title="GPU-hours lost, by cause" note={spanned(log)}>
+          <Losses of={[...lost, ...(out ?? [])]} />
+        </Panel>
+        <Incidents r={r} />
+      </div>
+      <p className="dim">In GPU-hours only: this site keeps no prices, so nothing is said of money.</p>
+    </>
+  );
+}
+
+function Losses({ of }: { of: Loss[] }) {
+  const some = of.filter((l) => l.seconds > 0);
+  if (some.length === 0)
+    return (
+      <Empty title="No GPU-hour was lost in this time">
+        <p>Work that has to be done again, restarts and GPUs out of service would be listed here by cause.</p>
+      </Empty>
+    );
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Cause</th>
+          <th className="num">GPU-hours</th>
+        </tr>
+      </thead>
+      <tbody>
+        {some.map((l) => (
+          <tr key={l.word} title={l.definition}>
+            <td>{l.word}</td>
+            <td className="num">{hours(l.seconds)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Incidents({ r }: { r: Report }) {
+  const { whole } = useRights();
+  const query = useQuery({ ...incidents(), enabled: whole === true });
+  if (whole === false)
+    return (
+      <Panel title="Incidents">
+        <Empty title="Not shown to this token">
+          <p>Incidents are the site's. On Status stands what is wrong with the nodes of this project.</p>
+        </Empty>
+      </Panel>
+    );
+  return (
+    <Loaded query={query}>
+      {(page) => {
+        const all = within(page.items, Date.parse(r.from), Date.parse(r.to));
+        return (
+          <Panel
+            title="Incidents"
+            note={`${count(all.length, 'incident')}${page.cursor ? ' or more' : ''} in this period`}
+          >
+            {all.length === 0 ? (
+              <Empty title="No incident in this period">
+                <p>Findings with one cause become an incident; each is listed here with what it cost.</p>
+              </Empty>
+            ) : (
+              <Listed ids={all.slice(0, SHOWN).map((i) => i.id)} more={all.length - SHOWN} />
+            )}
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Listed({ ids, more }: { ids: string[]; more: number }) {
+  const records = useQueries({ queries: ids.map((id) => incidentRecord(id)) });
+  return (
+    <Scroll label="Incidents">
+      <table>
+        <thead>
+          <tr>
+            <th>Incident</th>
+            <th>State</th>
+            <th className="num" title="from its first signal to its end, or until now">
+              Duration
+            </th>
+            <th className="num" title="GPU-hours in which its nodes could not work">
+              GPU-hours
+            </th>
+            <th className="num">Jobs</th>
+          </tr>
+        </thead>
+        <tbody>
+          {ids.map((id, n) => {
+            const { data, error } = records[n];
+            return (
+              <tr key={id}>
+                <td>
+                  <Link to="/incidents/$id" params={{ id }}>
+                    {id}
+                  </Link>{' '}
+                  {data ? data.incident.title || data.incident.summary : error ? 'no data' : 'Loading…'}
+                </td>
+                <td>{data && <State word={data.incident.state} />}</td>
+                <td className="num">{data && span(data.impact.seconds * 1000)}</td>
+                <td className="num">{data && hours(data.impact.gpu_milli_hours * 3.6)}</td>
+                <td className="num">{data?.impact.jobs.length}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {more > 0 && <p className="state">and {count(more, 'more incident')}</p>}
+    </Scroll>
+  );
+}
