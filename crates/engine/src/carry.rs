@@ -4,6 +4,7 @@
 use crate::Engine;
 use crate::reservations::is_displaced;
 use crate::state::index::work;
+use crate::state::waits::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
@@ -139,13 +140,28 @@ impl Engine {
             self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
             self.withdraw_notices(id);
         }
-        for (id, p, reason) in self.closed_promises() {
+        let dropped = self.closed_promises().into_iter().chain(self.blocked_promises());
+        for (id, p, reason) in dropped.collect::<Vec<_>>() {
             let project = self.state.jobs.get(&id).map(|j| j.project.clone());
             out.insert(id, (p, reason.clone()));
             self.emit(project.as_ref(), Event::PromiseDropped { job: id, reason });
             self.withdraw_notices(id);
         }
         out
+    }
+
+    /// Reserved starts of jobs that depend on one that was requeued: they would be kept for as long
+    /// as that one waits, and it may be what it needs.
+    fn blocked_promises(&self) -> Vec<(JobId, Promise, String)> {
+        let jobs = self.state.index.promised.iter().filter_map(|(_, id)| self.state.jobs.get(id));
+        let waiting = jobs.filter(|j| j.state == JobState::Queued && !j.depends.is_empty());
+        let blocked = waiting.filter_map(|j| {
+            let depends = self.state.index.waits.judge(&self.state, j);
+            let Depends::Waits(_) = depends else { return None };
+            let why = depends.words(&self.state)?;
+            Some((j.id, j.promise.clone()?, format!("it {why} again")))
+        });
+        blocked.collect()
     }
 
     /// Reserved starts that are due on nodes which a window of others keeps the job off: they were

@@ -122,8 +122,7 @@ impl Engine {
         self.state.nodes.values().find(here)
     }
 
-    /// What was reserved for a job is free again.
-    pub(crate) fn drop_promise(&mut self, job: &Job, reason: &str) {
+    fn drop_promise(&mut self, job: &Job, reason: &str) {
         if job.promise.is_some() {
             let reason = reason.to_owned();
             self.emit(Some(&job.project), Event::PromiseDropped { job: job.id, reason });

@@ -328,19 +328,6 @@ impl Engine {
         }
     }
 
-    /// A job that had ended runs again: what was reserved for those that depend on it would be
-    /// kept for as long as they wait, and it may be what this one needs.
-    pub(crate) fn unreserve_dependents(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
-        for other in self.state.index.waits.on(&job, true) {
-            let Some(other) = self.state.jobs.get(&other).cloned() else { continue };
-            let depends = self.state.index.waits.judge(&self.state, &other);
-            if let (Depends::Waits(_), Some(why)) = (depends, depends.words(&self.state)) {
-                self.drop_promise(&other, &format!("it {why} again"));
-            }
-        }
-    }
-
     /// Jobs that wait for one that can never end as they need are over too, and so are those that
     /// wait for these.
     pub(crate) fn settle_dependents(&mut self, mut due: Vec<JobId>) {

@@ -53,7 +53,8 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
 #[test]
 fn tasks_share_their_spec_also_after_their_array_was_changed() {
     let mut w = World::new(1, 8);
-    let mut spec = gang(2, 8);
+    let mut spec = gang(1, 8);
+    spec.hold = true;
     spec.array = Some("0-49".into());
     let volume = |n: usize| Volume {
         from: format!("/data/{n}/{}", "x".repeat(400)),

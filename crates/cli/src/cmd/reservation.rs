@@ -413,7 +413,7 @@ mod tests {
             "reservation night would cover 2 nodes; it is scheduled, from 1970-01-01T00:16:40Z (in 1m) for 1h\n  \
              nodes: n[1-2]\n  \
              job 17 (train) of project vision would be stopped at 1970-01-01T00:16:40Z (in 1m)\n  \
-             node n2 takes no work now: drained\n"
+             node n2 gets no work now: drained\n"
         );
         shown.maintenance = true;
         let text = said(&shown, now, false);

@@ -335,9 +335,6 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             e.settle_job(id);
         }
     }
-    if job.state != JobState::Queued {
-        e.unreserve_dependents(id);
-    }
     Ok(Answer::Done)
 }
 
