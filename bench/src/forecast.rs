@@ -49,7 +49,7 @@ fn forecast(s: &Seen<'_>, policy: &SitePolicy) -> Option<Range> {
     let length =
         |w: &Work, ran: Span, draw: u64| durations.length((w.user.clone(), ()), w, ran, draw);
     let lasts: Option<&Lasts<'_>> = if durations.seen() >= ENOUGH { Some(&length) } else { None };
-    let bound = match s.promised {
+    let bound = match s.reserved {
         Some(at) => (at, true),
         None => (explain(s.c, s.c.queue.get(s.job)?, policy, s.now).estimate?.at, false),
     };

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_exactly_the_promised_fields() {
+    fn the_json_has_exactly_the_documented_fields() {
         let mut report = Report::new("x");
         report.ours("a", "ms", 1.0);
         report.note("not in the JSON");

@@ -34,7 +34,7 @@ export async function walkOncall({ chromium, check, must, until, axeSource }) {
     await call('POST', `/v1/nodes/${name}/inject`, { fault: 'xid', gpu: 2, code: CODES[i] });
   const pending = async () => {
     const { items } = await call('GET', '/v1/causes');
-    return items.flatMap((c) => c.remedies.filter((r) => c.pending.includes(r.id) && !r.approved));
+    return items.flatMap((c) => c.remediations.filter((r) => c.pending.includes(r.id) && !r.approved));
   };
   const of = async (name) => (await pending()).filter((r) => r.node === name);
   await until('remediations of all three nodes are pending', async () => {
@@ -168,6 +168,6 @@ export async function walkOncall({ chromium, check, must, until, axeSource }) {
     }
   }
 
-  for (const name of nodes) await call('POST', `/v1/nodes/${name}/inject`, { fault: 'mend' });
+  for (const name of nodes) await call('POST', `/v1/nodes/${name}/inject`, { fault: 'repair' });
   await call('POST', '/v1/automation/resume');
 }

@@ -23,12 +23,12 @@ const queued = jobs.find((j) => j.state === 'queued' && !j.held);
 const retried = jobs.find((j) => j.past.length > 1 && size(j) >= 16) ?? jobs.find((j) => j.past.length > 0);
 const findings = (await call('GET', '/v1/findings?limit=200')).items.filter((f) => f.state === 'open');
 // A GPU that is there has figures to show; one off the bus has none.
-const sick =
+const unhealthy =
   findings.find((f) => f.kind === 'driver-hang') ?? findings.find((f) => f.node && f.severity === 'critical');
 const incident = (await call('GET', '/v1/incidents?limit=50')).items.find((i) => i.state === 'open');
 const run = (await call('GET', '/v1/runbook-runs?limit=50')).items[0];
 const nodes = (await call('GET', '/v1/nodes?limit=5')).items;
-const node = sick?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
+const node = unhealthy?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
 
 const SHOTS = [
   ['login', '/', { loggedIn: false }],
@@ -49,7 +49,7 @@ const SHOTS = [
   ['submit', '/jobs/new'],
   ['nodes', '/nodes'],
   node && ['node', `/nodes/${node}`],
-  node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],
+  node && ['gpu', `/nodes/${node}/gpus/${unhealthy?.gpu ?? 0}`],
   incident && ['incident', `/incidents/${incident.id}`],
   ['runbooks', '/runbooks'],
   ['runbook', '/runbooks/gpu-off-bus'],

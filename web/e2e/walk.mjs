@@ -61,7 +61,7 @@ const placed = await until('the job runs', async () => {
   const j = await get(id);
   return j.state === 'running' && j;
 });
-const [sick, second] = placed.attempt.slots.map((s) => s.node);
+const [unhealthy, second] = placed.attempt.slots.map((s) => s.node);
 
 await check('a wrong token is refused in words, the right one lets in', async () => {
   const p = await page(chromium, { loggedIn: false });
@@ -134,16 +134,16 @@ await check('a GPU that falls off its bus turns red on the map, and a click lead
   await p.locator('.standing.live').waitFor();
   const area = async () => JSON.stringify(await p.locator('.map-area').boundingBox());
   const before = await area();
-  await call('POST', `/v1/nodes/${sick}/inject`, { fault: 'xid', gpu: 3, code: 79 });
+  await call('POST', `/v1/nodes/${unhealthy}/inject`, { fault: 'xid', gpu: 3, code: 79 });
   const at = await until('a red square', () => square('unreachable or missing'));
   await p.mouse.move(at.x, at.y);
-  await p.locator('.card').filter({ hasText: sick }).waitFor();
+  await p.locator('.card').filter({ hasText: unhealthy }).waitFor();
   // What comes with a fault, a count beside On-call, moves nothing under the pointer.
   await p.locator('.top .count').waitFor();
   must((await area()) === before, `the map moved: ${before}, then ${await area()}`);
   await p.mouse.click(at.x, at.y);
-  await p.waitForURL(`${base}/nodes/${sick}`);
-  await p.getByRole('heading', { name: sick, exact: true }).waitFor();
+  await p.waitForURL(`${base}/nodes/${unhealthy}`);
+  await p.getByRole('heading', { name: unhealthy, exact: true }).waitFor();
   await p.getByText('critical').first().waitFor();
   await p.getByText(/Xid/).first().waitFor();
 });
@@ -156,8 +156,8 @@ await check('the remediation is pending approval, gets it, and continues', async
     p.getByText(/^Approved: /).waitFor(),
     p.getByRole('dialog').getByRole('button', { name: 'Approve' }).click(),
   ]);
-  await until('the remedy goes on', async () => {
-    const all = (await call('GET', '/v1/remedies?limit=50')).items.filter((r) => r.node === sick);
+  await until('the remediation goes on', async () => {
+    const all = (await call('GET', '/v1/remediations?limit=50')).items.filter((r) => r.node === unhealthy);
     return all.some((r) => r.approved);
   });
 });
@@ -298,7 +298,7 @@ await check(
       'it says that nothing is open',
     );
     must((await t.getByRole('link', { name: 'Runbooks' }).count()) === 0, 'runbooks are offered');
-    await t.goto(`${base}/nodes/${sick}`);
+    await t.goto(`${base}/nodes/${unhealthy}`);
     await t.getByText('Not shown to this token').first().waitFor();
     for (const name of ['Cordon', 'Drain', 'Qualify', 'Try again'])
       must((await t.getByRole('button', { name, exact: true }).count()) === 0, `${name} is offered`);
@@ -620,8 +620,8 @@ const PAGES = [
   `/jobs/${id}`,
   `/jobs/compare?a=${id}.1&b=${id}.2`,
   '/nodes',
-  `/nodes/${sick}`,
-  `/nodes/${sick}/gpus/0`,
+  `/nodes/${unhealthy}`,
+  `/nodes/${unhealthy}/gpus/0`,
   '/events',
   `/debug/jobs/${id}`,
   '/topology',

@@ -84,11 +84,11 @@ export const runbookRun = (id: string) =>
   });
 
 /** Remediations that ended, newest first. */
-export const endedRemedies = () =>
+export const endedRemediations = () =>
   queryOptions({
-    queryKey: ['oncall', 'remedies'],
+    queryKey: ['oncall', 'remediations'],
     queryFn: async () =>
-      must(await api.GET('/v1/remedies', { params: { query: { open: false, limit: 20 } } })),
+      must(await api.GET('/v1/remediations', { params: { query: { open: false, limit: 20 } } })),
   });
 
 /** The newest test of the network that has ended, with its pairs, and how many go on. */

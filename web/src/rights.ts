@@ -11,7 +11,7 @@ export interface Rights {
   project: string | null;
   /** It may submit and change jobs. */
   submits: boolean;
-  /** It may change nodes, remedies and alerts. */
+  /** It may change nodes, remediations and alerts. */
   operates: boolean;
   /** It may change the policy, quotas, routing, projects and tokens. */
   administers: boolean;

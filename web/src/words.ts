@@ -1,6 +1,6 @@
 import type { Schemas } from './api/client';
 
-/** Which remedies do what by themselves: [mode, actions]. */
+/** Which remediations do what by themselves: [mode, actions]. */
 export function automation(modes: Record<string, unknown>): [string, string][] {
   const by = new Map<string, string[]>();
   for (const [action, mode] of Object.entries(modes)) {
@@ -47,8 +47,8 @@ export function drainable(n: Pick<Staged, 'stage'>): boolean {
   return n.stage !== 'quarantined' && n.stage !== 'repairing' && n.stage !== 'retired';
 }
 
-/** What a promised start rests on. A job does not tell whether somebody is being stopped for it. */
-export const PROMISE_WORDS: Record<Schemas['Basis'], string> = {
+/** What a reserved start rests on. A job does not tell whether somebody is being stopped for it. */
+export const BASIS_TEXT: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',
   preemption: 'capacity is being freed for it',
   swap: 'nodes that failed are being replaced',

@@ -25,7 +25,7 @@ pub(crate) struct Truth {
     pub(crate) group: Option<(String, String)>,
     /// Number of the job.
     pub(crate) job: Option<u64>,
-    /// Node of the rank to blame.
+    /// Node of the rank that is the cause.
     pub(crate) culprit: Option<String>,
     pub(crate) params: BTreeMap<&'static str, f64>,
     /// First row or line that showed it, by the fleet's clock.
@@ -34,7 +34,7 @@ pub(crate) struct Truth {
     pub(crate) onset_wall: Option<Time>,
     pub(crate) end: Option<Time>,
     pub(crate) end_wall: Option<Time>,
-    /// How it ended: `over`, `mended`, `rebooted`.
+    /// How it ended: `over`, `repaired`, `rebooted`.
     pub(crate) ended_by: &'static str,
 }
 

@@ -23,11 +23,11 @@ pub(crate) struct Outcome {
     pub(crate) mean: f64,
     /// Largest bounded slowdown.
     pub(crate) max: f64,
-    /// Promises made to jobs, and those of them that were kept.
-    pub(crate) promised: u64,
+    /// Reserved starts made to jobs, and those of them that were kept.
+    pub(crate) reserved: u64,
     /// See above.
     pub(crate) kept: u64,
-    /// A promise became later than before, or was not kept.
+    /// A reserved start became later than before, or was not kept.
     pub(crate) broken: u64,
     /// Cycles planned.
     pub(crate) cycles: u64,
@@ -122,7 +122,7 @@ pub(crate) struct Seen<'a> {
     /// Its place in the log.
     pub(crate) index: usize,
     pub(crate) now: Time,
-    pub(crate) promised: Option<Time>,
+    pub(crate) reserved: Option<Time>,
 }
 
 /// Lives a log through.
@@ -149,7 +149,7 @@ pub(crate) fn live_seen(
     let mut shapes = BTreeMap::new();
     let mut history: History<Arc<str>> = History::default();
     let mut starts: Vec<Option<u64>> = vec![None; jobs.len()];
-    let mut promises: BTreeMap<JobId, Time> = BTreeMap::new();
+    let mut reserved_starts: BTreeMap<JobId, Time> = BTreeMap::new();
     let mut shares = Shares::default();
     let mut out = Outcome::default();
     let mut next = 0;
@@ -187,7 +187,7 @@ pub(crate) fn live_seen(
             let more = p.more;
             for s in p.starts {
                 let id = usize::try_from(s.job.0 - 1).expect("small");
-                if let Some(at) = promises.remove(&s.job) {
+                if let Some(at) = reserved_starts.remove(&s.job) {
                     if at >= time(now) { out.kept += 1 } else { out.broken += 1 }
                 }
                 let w = c.queue.get(s.job).cloned().expect("it waited");
@@ -217,9 +217,9 @@ pub(crate) fn live_seen(
                 starts[id] = Some(now);
                 ends.push(Reverse((now + jobs[id].run, id)));
             }
-            for p in p.promises {
-                match promises.insert(p.job, p.at) {
-                    None => out.promised += 1,
+            for p in p.reserved_starts {
+                match reserved_starts.insert(p.job, p.at) {
+                    None => out.reserved += 1,
                     Some(before) if before < p.at => out.broken += 1,
                     Some(_) => {}
                 }
@@ -233,8 +233,8 @@ pub(crate) fn live_seen(
         }
         for index in (came..next).filter(|i| starts[*i].is_none()) {
             let job = JobId(index as u64 + 1);
-            let promised = promises.get(&job).copied();
-            waits(&Seen { c: &c, history: &history, job, index, now: time(now), promised });
+            let reserved = reserved_starts.get(&job).copied();
+            waits(&Seen { c: &c, history: &history, job, index, now: time(now), reserved });
         }
     }
     measure(jobs, &starts, &mut out);

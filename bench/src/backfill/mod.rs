@@ -82,17 +82,17 @@ pub(crate) fn policy(mode: BackfillMode) -> SitePolicy {
     p
 }
 
-/// One log under one policy. A broken promise is a failure, whatever the mean.
+/// One log under one policy. A broken reserved start is a failure, whatever the mean.
 fn lived(what: &str, log: &Log, jobs: &[Job], policy: &SitePolicy) -> Result<Outcome> {
     let nodes = log.rules.machine / log.rules.node;
     let o = live(jobs, nodes, policy);
     eprintln!(
-        "  {what}: mean {:.3}, max {:.1}, longest wait {} s, promises {} made {} kept {} broken, \
+        "  {what}: mean {:.3}, max {:.1}, longest wait {} s, reserved starts {} made {} kept {} broken, \
          {} cycles",
-        o.mean, o.max, o.longest_wait_s, o.promised, o.kept, o.broken, o.cycles
+        o.mean, o.max, o.longest_wait_s, o.reserved, o.kept, o.broken, o.cycles
     );
-    ensure!(o.broken == 0, "{what}: {} promises were broken", o.broken);
-    ensure!(o.kept == o.promised, "{what}: {} of {} promises kept", o.kept, o.promised);
+    ensure!(o.broken == 0, "{what}: {} reserved starts were broken", o.broken);
+    ensure!(o.kept == o.reserved, "{what}: {} of {} reserved starts kept", o.kept, o.reserved);
     Ok(o)
 }
 
@@ -118,9 +118,9 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     }
     published(&mut report);
     for ((name, _), o) in MODES.iter().zip(&found) {
-        report.quietly(&format!("promises_made_{name}_kth"), "promises", o.promised as f64);
-        report.quietly(&format!("promises_kept_{name}_kth"), "promises", o.kept as f64);
-        report.quietly(&format!("promises_broken_{name}_kth"), "promises", o.broken as f64);
+        report.quietly(&format!("reserved_starts_made_{name}_kth"), "reserved_starts", o.reserved as f64);
+        report.quietly(&format!("reserved_starts_kept_{name}_kth"), "reserved_starts", o.kept as f64);
+        report.quietly(&format!("reserved_starts_broken_{name}_kth"), "reserved_starts", o.broken as f64);
     }
     let mut fair = policy(BackfillMode::Conservative);
     fair.fair_share.enabled = true;
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.note(
         "Mean bounded slowdown (10 s) of KTH-SP2's 28,481 jobs on 100 processors, each a node. \
          One order for the whole machine: fair share between users is off but where a case names \
-         it. A broken promise fails the run.",
+         it. A broken reserved start fails the run.",
     );
     Ok(report)
 }
@@ -162,7 +162,7 @@ fn bars(report: &mut Report, found: &[Outcome]) {
     let near = (easy.mean / EASY_MEAN - 1.0).abs() <= 0.01;
     report.note(format!("easy within 1% of {EASY_MEAN}: {}", verdict(near)));
     report.note(format!(
-        "default at most 66 with every promise kept: {}",
+        "default at most 66 with every reserved start kept: {}",
         verdict(default.mean <= 66.0 && default.broken == 0)
     ));
     report.note(format!(

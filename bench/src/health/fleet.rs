@@ -104,7 +104,7 @@ pub(super) async fn open_limits(api: &mut Api) -> Result<()> {
     .iter()
     .map(|a| (a.to_string(), json!("automatic")))
     .collect();
-    let policy = json!({"remedies": {
+    let policy = json!({"remediations": {
         "modes": modes,
         "finish_within": "5s",
         "probation": "1s",

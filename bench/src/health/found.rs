@@ -74,7 +74,7 @@ pub(super) struct Story {
     pub(super) by_hand: BTreeSet<String>,
     /// Jobs that ended and are to be followed by others.
     pub(super) over: Vec<u64>,
-    /// Remedies that wait for somebody's word.
+    /// Remediations that wait for somebody's word.
     pub(super) waiting: Vec<u64>,
     /// Nodes of each leaf, rack and feed.
     pub(super) groups: BTreeMap<(String, String), Vec<String>>,
@@ -155,15 +155,15 @@ impl Story {
             "job_succeeded" | "job_failed" | "job_cancelled" => {
                 self.over.extend(number(data, "/job").or_else(|| number(data, "/key/job")));
             }
-            "remedy_stepped" if data["step"] == "approval" => {
+            "remediation_stepped" if data["step"] == "approval" => {
                 self.waiting.extend(number(data, "/id"));
             }
-            "breaker_set" if data["word"] != true && data["breaker"]["state"] == "open" => {
+            "breaker_set" if data["by_operator"] != true && data["breaker"]["state"] == "open" => {
                 self.breakers.push(text(data, "/breaker/entity"));
             }
             "automation_stopped" => self.stopped += 1,
             "node_staged" => {
-                let word = data["word"].as_bool().unwrap_or(false);
+                let word = data["by_operator"].as_bool().unwrap_or(false);
                 self.stage(text(data, "/node"), text(data, "/stage"), at, word, data);
             }
             "node_ready" => self.stage(text(data, "/node"), "ready".into(), at, true, data),

@@ -116,7 +116,7 @@ impl Operator {
             }
         }
         for id in std::mem::take(&mut self.story.waiting) {
-            self.ask(&format!("/v1/remedies/{id}/approve"), &json!({})).await?;
+            self.ask(&format!("/v1/remediations/{id}/approve"), &json!({})).await?;
         }
         // By the fleet's clock a held job, or one that waits before it is tried again, waits for
         // hours: another takes its place.

@@ -263,11 +263,11 @@ fn story_of(life: &Life, f: &Found, story: &Story) -> (String, String) {
 fn drained(life: &Life, story: &Story, s: &mut Score) {
     let mut told = BTreeSet::new();
     for (node, at, why) in &story.left {
-        let sick = life
+        let unhealthy = life
             .truths
             .iter()
             .any(|t| t.fault && within(t, *at) && t.nodes.iter().any(|n| n == node));
-        if sick || !told.insert((node, at)) {
+        if unhealthy || !told.insert((node, at)) {
             continue;
         }
         s.healthy_drained += 1;

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 const ARRAYS: u32 = 3;
 /// Bodies that never come whole: more than one token may have.
 const BODIES: usize = 300;
-/// Length that such a body promises; half of it is sent.
+/// Length that such a body announces; half of it is sent.
 const BODY: usize = 280_000;
 /// Event streams from the beginning that nobody reads.
 const UNREAD: usize = 64;

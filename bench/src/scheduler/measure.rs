@@ -60,7 +60,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let plan = site.plan();
     let first = timed.elapsed();
     eprintln!("  cpu {:.1} ms", ms(cpu.elapsed()));
-    eprintln!("  first plan: {} starts, {} promises", plan.starts.len(), plan.promises.len());
+    eprintln!("  first plan: {} starts, {} reserved starts", plan.starts.len(), plan.reserved_starts.len());
     report.ours(&format!("first_plan_ms_{nodes}"), "ms", ms(first));
     drop((site, plan));
 
@@ -79,7 +79,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let cycles = if quick { 300 } else { 3000 };
     let mut took = Vec::with_capacity(cycles);
     let mut worked = Vec::with_capacity(cycles);
-    let (mut starts, mut promises, mut victims) = (0, 0, 0);
+    let (mut starts, mut reserved_starts, mut victims) = (0, 0, 0);
     let mut ended = 0;
     for _ in 0..cycles {
         let Some(mut end) = site.end_next() else { break };
@@ -89,7 +89,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
             let (timed, cpu) = (Instant::now(), Cpu::now());
             let plan = site.plan();
             starts += plan.starts.len();
-            promises += plan.promises.len();
+            reserved_starts += plan.reserved_starts.len();
             victims += plan.victims.len();
             let more = plan.more;
             site.carry_out(plan);
@@ -109,7 +109,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     report.ours(&format!("ms_per_end_{nodes}"), "ms", each);
     let mean = took.iter().sum::<f64>() / took.len() as f64;
     eprintln!(
-        "  {} cycles: {starts} starts, {promises} promises, {victims} victims, mean {mean:.3} ms",
+        "  {} cycles: {starts} starts, {reserved_starts} reserved starts, {victims} victims, mean {mean:.3} ms",
         took.len()
     );
     let p = |v: &mut Vec<f64>, q| percentile(v, q).unwrap_or(f64::NAN);
@@ -128,10 +128,10 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     forget(&mut site);
     let cold = whole(&mut site);
     eprintln!(
-        "  cold plan: cpu {:.1} ms, {} starts, {} promises, {} victims",
+        "  cold plan: cpu {:.1} ms, {} starts, {} reserved starts, {} victims",
         cold.cpu_ms,
         cold.starts,
-        cold.promises,
+        cold.reserved_starts,
         cold.victims.len()
     );
     report.ours(&format!("cold_plan_ms_{nodes}"), "ms", cold.wall_ms);
@@ -156,7 +156,7 @@ struct Whole {
     wall_ms: f64,
     cpu_ms: f64,
     starts: usize,
-    promises: usize,
+    reserved_starts: usize,
     victims: Vec<muster_scheduler::Victim>,
 }
 
@@ -168,7 +168,7 @@ fn whole(site: &mut Site) -> Whole {
         out.wall_ms += ms(timed.elapsed());
         out.cpu_ms += ms(cpu.elapsed());
         out.starts += plan.starts.len();
-        out.promises += plan.promises.len();
+        out.reserved_starts += plan.reserved_starts.len();
         out.victims.extend(plan.victims.iter().copied());
         let more = plan.more;
         site.carry_out(plan);
@@ -219,7 +219,7 @@ fn settle(site: &mut Site, mix: &mut Mix) {
         }
         let plan = site.plan();
         let quiet = plan.starts.is_empty()
-            && plan.promises.is_empty()
+            && plan.reserved_starts.is_empty()
             && plan.victims.is_empty()
             && !plan.more;
         site.carry_out(plan);
@@ -229,7 +229,7 @@ fn settle(site: &mut Site, mix: &mut Mix) {
     }
 }
 
-/// As after a restart: nothing is known to fail, nothing is promised.
+/// As after a restart: nothing is known to fail, nothing is reserved.
 fn forget(site: &mut Site) {
     let waiting: Vec<_> = site.cluster.queue.jobs().collect();
     for job in waiting {

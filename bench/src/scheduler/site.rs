@@ -2,7 +2,7 @@
 
 use super::mix::{Draw, Drawn, Mix, SKU, name};
 use muster_model::ids::JobId;
-use muster_model::placement::{Fabric, GpuSet, HeldPart, Placement, Slot};
+use muster_model::placement::{Fabric, GpuSet, AllocatedPart, Placement, Slot};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::GpuPart;
@@ -119,7 +119,7 @@ impl Site {
             };
             self.started(work, placement, self.now);
         }
-        for p in plan.promises {
+        for p in plan.reserved_starts {
             let Some(w) = self.cluster.queue.get(p.job).cloned() else { continue };
             let end = w.ends(p.at);
             self.cluster.fleet.keep(&w, &p.nodes, (p.at, end), p.basis);
@@ -171,7 +171,7 @@ impl Site {
         }
     }
 
-    /// Thousandths of all GPUs that are held.
+    /// Thousandths of all GPUs that are allocated.
     pub(crate) fn full(&self) -> u64 {
         let held: u64 = self.cluster.running.values().map(Running::milli).sum();
         held / u64::from(self.nodes * GPUS)
@@ -304,7 +304,7 @@ impl Packer {
                     b.shared.len() - 1
                 });
                 b.shared[at].1 -= m;
-                (GpuSet(1 << b.shared[at].0), Some(HeldPart::Milli(m)))
+                (GpuSet(1 << b.shared[at].0), Some(AllocatedPart::Milli(m)))
             }
             _ => {
                 let gpus = b.whole.lowest(g.gpus);

@@ -199,7 +199,7 @@ impl Ours {
             cluster.fleet.upsert(NodeFacts::plain(name(&h.name), location, SKU, GPUS, rest));
         }
         let mut policy = SitePolicy::default();
-        policy.backfill.promises = 0;
+        policy.backfill.reserved_starts = 0;
         policy.preemption.enabled = false;
         let numbers = hosts.iter().enumerate().map(|(i, h)| (h.name.clone(), i)).collect();
         Ours { cluster, policy, numbers, book: Book::new(hosts) }

@@ -18,7 +18,7 @@ pub(crate) struct Outcome {
     pub(crate) leaf_crossings: f64,
     pub(crate) gang_wait_s: f64,
     pub(crate) wait_s: f64,
-    /// Mean part of the GPUs that are held.
+    /// Mean part of the GPUs that are allocated.
     pub(crate) busy: f64,
 }
 

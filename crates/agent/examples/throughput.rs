@@ -49,7 +49,7 @@ fn main() -> std::io::Result<()> {
         runner.poll(now, false);
         runner.logs(1 << 20);
         let changed = runner.poll(now, true);
-        runner.voices(now);
+        runner.progress_reports(now);
         for (key, observed) in changed {
             if let Observed::Ended(end) = observed {
                 assert_eq!(end, muster_model::job::SlotEnd::Ok);

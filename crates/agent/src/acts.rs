@@ -3,7 +3,7 @@
 
 use crate::run_dir::RunDir;
 use muster_link::messages::FromAgent;
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

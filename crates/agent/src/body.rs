@@ -13,7 +13,7 @@ use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
 use muster_model::qualification::Level;
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::units::Span;
 use std::io;
 use std::sync::Arc;
@@ -247,8 +247,8 @@ impl Body {
         if let Some(runner) = &mut self.runner {
             let changed = runner.poll(now, connected);
             if connected {
-                for (key, rank, report) in runner.voices(now) {
-                    out.push(FromAgent::Voice { key, rank, report });
+                for (key, rank, report) in runner.progress_reports(now) {
+                    out.push(FromAgent::Progress { key, rank, report });
                 }
             }
             for (key, observed) in changed {

@@ -10,7 +10,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::node::Inventory;
 use muster_model::qualification::Level;
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::units::Span;
 use std::sync::Arc;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 use crate::hostlist;
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{Fabric, HeldPart};
+use muster_model::placement::{Fabric, AllocatedPart};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,11 +103,11 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     match &slot.part {
         // The share is kept by CUDA's multi-process service where one runs; it takes whole
         // percents and no zero.
-        Some(HeldPart::Milli(milli)) => {
+        Some(AllocatedPart::Milli(milli)) => {
             set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", (milli / 10).max(1).to_string());
             set("MUSTER_GPU_MILLI", milli.to_string());
         }
-        Some(HeldPart::Mig { profile, start, .. }) => {
+        Some(AllocatedPart::Mig { profile, start, .. }) => {
             set("MUSTER_GPU_MIG", format!("{profile}@{start}"));
         }
         None => {}
@@ -222,13 +222,13 @@ mod tests {
         let mut d = detail("sh");
         d.slot.gpus = GpuSet(0b100);
         for (milli, percent) in [(500, "50"), (255, "25"), (3, "1")] {
-            d.slot.part = Some(HeldPart::Milli(milli));
+            d.slot.part = Some(AllocatedPart::Milli(milli));
             let env = env_of(&d);
             assert_eq!(env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"], percent);
             assert_eq!(env["MUSTER_GPU_MILLI"], milli.to_string());
             assert_eq!(env["CUDA_VISIBLE_DEVICES"], "2");
         }
-        d.slot.part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
+        d.slot.part = Some(AllocatedPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
         let env = env_of(&d);
         assert_eq!(env["MUSTER_GPU_MIG"], "3g.40gb@4");
         assert_eq!((&*env["CUDA_VISIBLE_DEVICES"], &*env["SLURM_GPUS_ON_NODE"]), ("2", "1"));

@@ -1,4 +1,4 @@
-//! A node's eyes and hands: inventory, running ranks, logs, the job's voice.
+//! A node's eyes and hands: inventory, running ranks, logs, progress reporting.
 
 mod acts;
 mod body;
@@ -31,7 +31,7 @@ mod tester;
 pub mod testing;
 mod theirs;
 mod trash;
-mod voice;
+mod progress;
 mod watch;
 
 pub use error::AgentError;

@@ -13,9 +13,9 @@ use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::node::Inventory;
-use muster_model::placement::HeldPart;
+use muster_model::placement::AllocatedPart;
 use muster_model::qualification::Level;
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -145,7 +145,7 @@ impl Devices for RealDevices {
     }
 
     fn start(&mut self, _key: AttemptKey, detail: &RunDetail, _now: Instant) -> Start {
-        let sliced = matches!(detail.slot.part, Some(HeldPart::Mig { .. }));
+        let sliced = matches!(detail.slot.part, Some(AllocatedPart::Mig { .. }));
         if detail.simulate.is_some() {
             let reason = "`simulate` runs on simulated nodes only, and this is a real one: \
                           leave it out, or ask for a simulated node";

@@ -6,7 +6,7 @@ use crate::lease::BootTime;
 use crate::process::ProcessId;
 use crate::theirs;
 use crate::trash;
-use muster_link::messages::{RunDetail, VoiceReport};
+use muster_link::messages::{RunDetail, ProgressReport};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::spec::RunSpec;
@@ -83,10 +83,10 @@ pub(crate) struct EndFile {
     pub(crate) ranks: Vec<RankEnd>,
     #[serde(default)]
     pub(crate) first: Option<FirstFailure>,
-    /// Could not be started, and the job is to blame.
+    /// Could not be started, and the job is the cause.
     #[serde(default)]
     pub(crate) unstartable: Option<String>,
-    /// Could not be started, and the node is to blame.
+    /// Could not be started, and the node is the cause.
     #[serde(default)]
     pub(crate) fault: Option<String>,
     /// They were stopped because their lease ran out: so long without a server.
@@ -263,10 +263,10 @@ pub(crate) struct StateFile {
     pub(crate) kept: Vec<[u64; 2]>,
     /// How far the reports were read, by local rank.
     #[serde(default)]
-    pub(crate) voice: Vec<u64>,
+    pub(crate) progress: Vec<u64>,
     /// The newest finished checkpoint, by local rank: told again until the attempt is forgotten.
     #[serde(default)]
-    pub(crate) done: Vec<Option<VoiceReport>>,
+    pub(crate) done: Vec<Option<ProgressReport>>,
     #[serde(default)]
     pub(crate) stop: Option<Why>,
     /// When that began; of no use after the machine started anew.

@@ -62,7 +62,7 @@ pub struct Alert {
     /// It became a part of another alert, of this group.
     pub merged_into: Option<String>,
     /// Notifications that were sent.
-    pub told: Vec<ToldReceiver>,
+    pub notifications: Vec<NotifiedReceiver>,
 }
 
 /// Who acknowledged an alert.
@@ -80,7 +80,7 @@ pub struct Acknowledged {
 /// What was last sent to a receiver about an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ToldReceiver {
+pub struct NotifiedReceiver {
     /// The receiver's name.
     pub receiver: String,
     /// When it was last notified of this alert.
@@ -92,7 +92,7 @@ pub struct ToldReceiver {
 impl Alert {
     /// As the API shows it.
     #[must_use]
-    pub fn of(a: &m::Alert, told: Vec<ToldReceiver>) -> Alert {
+    pub fn of(a: &m::Alert, notifications: Vec<NotifiedReceiver>) -> Alert {
         let words = |all: &[muster_model::entity::Entity]| -> Vec<String> {
             all.iter().map(ToString::to_string).collect()
         };
@@ -125,7 +125,7 @@ impl Alert {
             }),
             resolved_at: a.resolved_at.map(Into::into),
             merged_into: a.merged_into.clone(),
-            told,
+            notifications,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong, one entry for each cause.
 
-use crate::{Alert, Finding, Incident, Remedy, Timestamp};
+use crate::{Alert, Finding, Incident, Remediation, Timestamp};
 use muster_model::alert::Urgency;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct OpenCause {
     /// Open findings in all.
     pub findings_open: u64,
     /// Its remediations that have not ended; empty for tokens bound to a project.
-    pub remedies: Vec<Remedy>,
+    pub remediations: Vec<Remediation>,
     /// Numbers of those that are pending approval.
     pub pending: Vec<String>,
     /// Nodes that it is about (at most 64).

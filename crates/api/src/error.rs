@@ -41,7 +41,7 @@ impl ErrorBody {
         }
     }
 
-    /// Says how to mend it.
+    /// Says how to fix it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> ErrorBody {
         self.error.hint = Some(hint.into());

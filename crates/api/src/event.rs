@@ -103,7 +103,7 @@ impl Event {
             }
         };
         text("/node")
-            .or_else(|| text("/remedy/node"))
+            .or_else(|| text("/remediation/node"))
             .or_else(|| text("/act/act/node"))
             .or_else(|| on("/finding/entity"))
             .or_else(|| on("/seen/entity"))

@@ -7,7 +7,7 @@ use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding as m;
 use muster_model::finding::Severity;
-use muster_model::remedy::{Action, Leave};
+use muster_model::remediation::{Action, Leave};
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub struct Finding {
     /// The incident it is part of.
     pub incident: Option<String>,
     /// The remediation that was chosen for it.
-    pub remedy: Option<String>,
+    pub remediation: Option<String>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
     /// Why it was closed.
@@ -67,7 +67,7 @@ impl Finding {
     /// The finding as the API shows it; `title` is what the map of failure modes calls it.
     #[must_use]
     pub fn of(finding: &m::Finding, title: &str) -> Finding {
-        let m::Finding { id, seen, opened_at, inferred: _, incident, remedy, closed } = finding;
+        let m::Finding { id, seen, opened_at, inferred: _, incident, remediation, closed } = finding;
         let m::SeenFinding {
             kind,
             entity,
@@ -104,7 +104,7 @@ impl Finding {
             evidence: evidence.clone(),
             opened_at: (*opened_at).into(),
             incident: incident.map(|i| i.to_string()),
-            remedy: remedy.map(|r| r.to_string()),
+            remediation: remediation.map(|r| r.to_string()),
             closed_at: closed.as_ref().map(|c| c.at.into()),
             closed_why: closed.as_ref().map(|c| c.why.clone()),
         }
@@ -384,7 +384,7 @@ pub struct FailureMode {
     pub detector: String,
     /// What is done, from the lightest to the heaviest, unless the policy says otherwise.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Action>))]
-    pub ladder: Vec<Action>,
+    pub steps: Vec<Action>,
     /// How work leaves.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
@@ -432,7 +432,7 @@ mod tests {
             opened_at: Time(9),
             inferred: true,
             incident: Some(8),
-            remedy: None,
+            remediation: None,
             closed: None,
         };
         let shown = Finding::of(&f, "A GPU fell off the bus");

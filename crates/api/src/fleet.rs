@@ -98,13 +98,13 @@ pub struct FleetFigures {
     /// Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
     /// other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
     pub gpu_seconds: GpuParts,
-    /// GPUs that jobs held.
+    /// GPUs that jobs were allocated.
     pub allocated_gpu_seconds: f64,
     /// Of `restarting`, what was waited for without holding GPUs.
     pub restarting_waiting_gpu_seconds: f64,
     /// Work of days that were final by then that was lost in this time; null when none was.
     pub lost_before_gpu_seconds: Option<f64>,
-    /// GPUs that were held, or waited for by jobs that could have started.
+    /// GPUs that were allocated, or waited for by jobs that could have started.
     pub wanted_gpu_seconds: f64,
     /// GPUs that could take work.
     pub in_service_gpu_seconds: Option<f64>,
@@ -116,14 +116,14 @@ pub struct FleetFigures {
     pub allocation: Option<f64>,
     /// In service of all there were (0 to 1).
     pub availability: Option<f64>,
-    /// Productive GPU time of all that was held (0 to 1).
+    /// Productive GPU time of all that was allocated (0 to 1).
     pub goodput: Option<f64>,
     /// Effective training time ratio: productive GPU time of all, waiting included (0 to 1).
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
     /// Attempts that ended by a failure, by whose doing that was.
-    pub interruptions: FleetBlame,
+    pub interruptions: FleetAttribution,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
     /// Mean time from a failure until the work went on, in milliseconds.
@@ -147,13 +147,13 @@ pub struct FleetJobs {
     /// Ended by somebody.
     pub cancelled: u64,
     /// Ended badly, by whose doing that was.
-    pub failed: FleetBlame,
+    pub failed: FleetAttribution,
 }
 
 /// Failures by whose doing they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FleetBlame {
+pub struct FleetAttribution {
     /// The job's own.
     pub application: u64,
     /// The hardware's.
@@ -164,7 +164,7 @@ pub struct FleetBlame {
     pub unknown: u64,
 }
 
-impl FleetBlame {
+impl FleetAttribution {
     /// All failures, whatever their cause.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -202,7 +202,7 @@ pub struct CapacityForecast {
     pub days: u64,
     /// GPUs in service, as the mean of the last whole day.
     pub capacity_gpus: f64,
-    /// GPUs that are held or could be used at once, by the line, at the end of the last whole
+    /// GPUs that are allocated or could be used at once, by the line, at the end of the last whole
     /// day. Null with too few days, as is all that follows.
     pub demand_gpus: Option<f64>,
     /// More of them every day.

@@ -1,6 +1,6 @@
 //! How the site stands, worst first, and what happened to a node.
 
-use crate::{Automation, Breaker, Finding, Incident, Kind, Remedy, Timestamp};
+use crate::{Automation, Breaker, Finding, Incident, Kind, Remediation, Timestamp};
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ pub struct HealthSummary {
     /// Open findings in all.
     pub findings_open: u64,
     /// Remediations that are pending approval, longest first.
-    pub waiting: Vec<Remedy>,
+    pub waiting: Vec<Remediation>,
     /// Open remediations, in all.
-    pub remedies_open: u64,
+    pub remediations_open: u64,
     /// Breakers that are not closed.
     pub breakers: Vec<Breaker>,
     /// How automation stands; null for tokens bound to a project.
@@ -47,8 +47,8 @@ pub enum TimelineKind {
     Fault,
     /// Something was found, or is over.
     Finding,
-    /// A remedy took a step.
-    Remedy,
+    /// A remediation took a step.
+    Remediation,
     /// Something was done to it.
     Act,
     /// It entered another stage, or was cordoned, lost, found again.
@@ -66,7 +66,7 @@ impl TimelineKind {
         match self {
             TimelineKind::Fault => "fault",
             TimelineKind::Finding => "finding",
-            TimelineKind::Remedy => "remedy",
+            TimelineKind::Remediation => "remediation",
             TimelineKind::Act => "act",
             TimelineKind::Stage => "stage",
             TimelineKind::Test => "test",

@@ -3,7 +3,7 @@
 use crate::{Kind, Recovery, Timestamp};
 use muster_model::job as m;
 use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
-use muster_model::placement::{Fabric, HeldPart};
+use muster_model::placement::{Fabric, AllocatedPart};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub struct Job {
     /// When a checkpoint was asked for and not yet answered.
     pub checkpoint_asked: Option<Timestamp>,
     /// Its reserved start, while it waits.
-    pub promise: Option<Promise>,
+    pub reserved_start: Option<ReservedStart>,
     /// Nodes an elastic gang wants next; null when that is the written size.
     pub size: Option<u32>,
     /// Attempts that were preempted.
@@ -87,13 +87,13 @@ pub struct Job {
     pub recovery: Option<Recovery>,
     /// Nodes that became unhealthy under it.
     #[serde(default)]
-    pub sickened: Vec<String>,
+    pub unhealthy_nodes: Vec<String>,
 }
 
 /// The reserved start of a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Promise {
+pub struct ReservedStart {
     /// Not later than this.
     pub at: Timestamp,
     /// Nodes that are kept for it.
@@ -168,7 +168,7 @@ pub struct Attempt {
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Fabric))]
     pub fabric: Fabric,
     /// The same for people.
-    pub fabric_words: String,
+    pub fabric_text: String,
     /// Power cap for each GPU in watts, when a budget asks for one.
     pub cap_watts: Option<u32>,
     /// Port of the first rank's rendezvous.
@@ -217,14 +217,14 @@ pub struct Slot {
     pub ranks: u32,
     /// Allocated GPUs, by index.
     pub gpus: Vec<u32>,
-    /// Logical processors held.
+    /// Logical processors allocated.
     pub cpus: u32,
-    /// Memory held.
+    /// Memory allocated.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory: muster_model::units::Bytes,
     /// Only this part of the one GPU named in `gpus`; null for whole GPUs.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HeldPart>))]
-    pub part: Option<HeldPart>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::AllocatedPart>))]
+    pub part: Option<AllocatedPart>,
     /// `pending`, `running`, `lost` or `ended`.
     pub state: String,
     /// How it ended, once it has.
@@ -406,14 +406,14 @@ impl Job {
             checkpoint,
             checkpoint_asked,
             not_before,
-            promise,
+            reserved_start,
             size,
             preemptions,
             idle_warned,
             version,
             recovery: _,
             recovered: _,
-            sickened,
+            unhealthy_nodes,
         } = job;
         Job {
             id: job.display_id(),
@@ -448,14 +448,14 @@ impl Job {
             past: past.iter().map(|p| PastAttempt::of(p, user)).collect(),
             checkpoint: checkpoint.as_ref().map(Checkpoint::of),
             checkpoint_asked: checkpoint_asked.map(Into::into),
-            promise: promise.as_ref().map(Promise::of),
+            reserved_start: reserved_start.as_ref().map(ReservedStart::of),
             size: *size,
             preemptions: *preemptions,
             idle_warned: idle_warned.map(Into::into),
             progress: None,
             waiting: None,
             recovery: Recovery::of_job(job),
-            sickened: sickened.iter().map(ToString::to_string).collect(),
+            unhealthy_nodes: unhealthy_nodes.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -512,7 +512,7 @@ impl Attempt {
     #[must_use]
     pub fn fabric_shown(&self) -> Option<&str> {
         let holds = self.slots.iter().any(|s| !s.gpus.is_empty());
-        holds.then_some(self.fabric_words.as_str())
+        holds.then_some(self.fabric_text.as_str())
     }
 
     /// The attempt as the API shows it; `state` is its job's.
@@ -544,7 +544,7 @@ impl Attempt {
             domain: placement.domain.clone(),
             level: placement.level,
             fabric: placement.fabric,
-            fabric_words: placement.fabric.words().into(),
+            fabric_text: placement.fabric.words().into(),
             cap_watts: placement.cap_watts,
             port: placement.port,
             slots: placement.slots.iter().zip(slots).map(|(s, state)| Slot::of(s, state)).collect(),
@@ -576,12 +576,12 @@ impl AttemptPreflight {
     }
 }
 
-impl Promise {
-    /// The promise as the API shows it.
+impl ReservedStart {
+    /// The reserved start as the API shows it.
     #[must_use]
-    pub fn of(promise: &m::Promise) -> Promise {
-        let m::Promise { at, nodes, basis, since, moved } = promise;
-        Promise {
+    pub fn of(reserved_start: &m::ReservedStart) -> ReservedStart {
+        let m::ReservedStart { at, nodes, basis, since, moved } = reserved_start;
+        ReservedStart {
             at: (*at).into(),
             nodes: nodes.iter().map(ToString::to_string).collect(),
             basis: *basis,

@@ -1,7 +1,7 @@
 //! What the HTTP API speaks: requests and answers under `/v1`, in `snake_case` JSON.
 //!
 //! Times are RFC 3339 text, ids are text, and every object carries `id`, `kind`, `name`,
-//! `state` and `version`. Findings, incidents and remedies have no name, and their `kind` is the
+//! `state` and `version`. Findings, incidents and remediations have no name, and their `kind` is the
 //! failure mode. These types are what `GET /openapi.json` is generated from.
 
 pub mod admin;
@@ -30,7 +30,7 @@ pub mod quota;
 pub mod readiness;
 pub mod record;
 pub mod recovery;
-pub mod remedy;
+pub mod remediation;
 pub mod report;
 pub mod reservation;
 pub mod runbook;
@@ -50,7 +50,7 @@ pub use admin::{
 };
 pub use alert::{
     AcknowledgeRequest, Acknowledged, Alert, AlertList, Receiver, ReceiverList, Routing,
-    SetRouting, SetSilence, Silence, SilenceList, ToldReceiver,
+    SetRouting, SetSilence, Silence, SilenceList, NotifiedReceiver,
 };
 pub use brand::{Brand, BrandColours, BrandLink};
 pub use cause::{CauseJob, CauseList, CauseRunbook, OpenCause};
@@ -66,7 +66,7 @@ pub use finding::{
     Incident, IncidentList, IncidentNote, ReasonRequest,
 };
 pub use fleet::{
-    CapacityForecast, FleetBlame, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
+    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
     FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
@@ -74,7 +74,7 @@ pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
 pub use history::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
 pub use inject::{Inject, Injected};
 pub use job::{
-    Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted,
+    Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, ReservedStart, Slot, Submitted,
 };
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
@@ -87,16 +87,16 @@ pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
-    JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery,
+    JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediationsQuery, RequeueQuery, RunsQuery,
     SetDocumentQuery, SetReservationQuery, SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};
 pub use record::{IncidentEntry, IncidentImpact, IncidentRecord, NoteRequest, OwnRequest};
 pub use recovery::Recovery;
-pub use remedy::{
-    Act, Automation, DryRemedy, ExcludeRequest, Remedy, RemedyDryRun, RemedyDryRunReport,
-    RemedyList, RepairedRequest, TakenNode, TakenStep,
+pub use remediation::{
+    Act, Automation, DryRemediation, ExcludeRequest, Remediation, RemediationDryRun, RemediationDryRunReport,
+    RemediationList, RepairedRequest, TakenNode, TakenStep,
 };
 pub use report::{
     AdviceLine, AttemptReport, Efficiency, GpuParts, JobReport, StageReport, StepsReport, TimeParts,
@@ -107,7 +107,7 @@ pub use reservation::{
 };
 pub use runbook::{
     AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
-    RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
+    RunbookRunList, RunbookStep, RunbookStepDone, RunbookAnswer, SetRunbook, StartRunbook,
 };
 pub use search::{
     OutputHit, OutputHitList, OutputSearchQuery, SearchHit, SearchHitList, SearchKind, SearchQuery,
@@ -168,7 +168,7 @@ pub enum Kind {
     Health,
     /// A test of the network between nodes.
     FabricTest,
-    /// What the site promises.
+    /// The site's objectives.
     Objectives,
     /// An objective and its status.
     Slo,

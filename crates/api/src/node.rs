@@ -1,6 +1,6 @@
 //! Nodes and where they stand.
 
-use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remedy, Timestamp};
+use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remediation, Timestamp};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
 use muster_model::node as m;
@@ -110,10 +110,10 @@ pub struct Node {
     pub no_new_work: Option<String>,
     /// The remediation that is under way: its number.
     #[serde(default)]
-    pub remedy: Option<String>,
+    pub remediation: Option<String>,
     /// That remediation itself; null in lists of nodes.
     #[serde(default)]
-    pub remedy_detail: Option<Remedy>,
+    pub remediation_detail: Option<Remediation>,
     /// Open findings about it; empty in lists of nodes.
     #[serde(default)]
     pub findings: Vec<Finding>,
@@ -150,7 +150,7 @@ pub struct AgentInfo {
     /// The version of Muster that it runs.
     pub version: String,
     /// When its last heartbeat came.
-    pub last_heard: Timestamp,
+    pub last_heartbeat: Timestamp,
     /// How far its clock is ahead of the server's, in milliseconds.
     pub skew_ms: i64,
 }
@@ -159,11 +159,11 @@ pub struct AgentInfo {
 /// says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeUse {
-    /// GPUs held.
+    /// GPUs allocated.
     pub gpus: GpuSet,
     /// Processors held.
     pub cpus: u32,
-    /// Memory held.
+    /// Memory allocated.
     pub memory: Bytes,
     /// By which jobs.
     pub jobs: Vec<NodeJob>,
@@ -233,7 +233,7 @@ pub fn state_word(node: &m::Node) -> &'static str {
 
 impl Node {
     /// The node as lists show it: without the checks of its test, its faults, findings and
-    /// remedy.
+    /// remediation.
     #[must_use]
     pub fn of(node: &m::Node, used: NodeUse, agent: Option<AgentInfo>) -> Node {
         let m::Node {
@@ -263,11 +263,11 @@ impl Node {
             stage_since,
             stage_why,
             stage_until,
-            drained_by_remedy: _,
+            drained_by_remediation: _,
             generation,
             probation,
             breaker,
-            remedy,
+            remediation,
             place: _,
         } = node;
         Node {
@@ -308,8 +308,8 @@ impl Node {
             breaker: breaker.clone(),
             avoided: used.avoided,
             no_new_work: used.no_new_work,
-            remedy: remedy.map(|r| r.to_string()),
-            remedy_detail: None,
+            remediation: remediation.map(|r| r.to_string()),
+            remediation_detail: None,
             findings: Vec::new(),
             pool: node.pool().into(),
             enrolled_at: (*enrolled_at).into(),

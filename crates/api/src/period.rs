@@ -72,7 +72,7 @@ pub struct PeriodReport {
     /// Alerts that were raised.
     pub alerts: PeriodAlerts,
     /// Remediations by how they ended.
-    pub remedies: BTreeMap<String, u64>,
+    pub remediations: BTreeMap<String, u64>,
     /// Versions as they are now, to be looked at: drivers, firmware, kernels.
     pub versions: Vec<VersionCount>,
     /// GPUs as they stand now, by kind.
@@ -93,11 +93,11 @@ pub struct PeriodObjective {
     pub good: u64,
     /// Of so many.
     pub total: u64,
-    /// What was kept; null without data, and for a time that is not remembered by the hour any
+    /// The share that was reached; null without data, and for a time that is not remembered by the hour any
     /// more (90 days).
-    pub kept_text: Option<String>,
-    /// Was it kept?
-    pub kept: Option<bool>,
+    pub met_text: Option<String>,
+    /// Was it met?
+    pub met: Option<bool>,
     /// Why those that were bad were bad, the most first.
     pub causes: Vec<CauseCount>,
 }

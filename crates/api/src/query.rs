@@ -303,12 +303,12 @@ pub struct SloQuery {
     pub hours: Option<u32>,
 }
 
-/// `GET /v1/remedies`.
+/// `GET /v1/remediations`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
-pub struct RemediesQuery {
+pub struct RemediationsQuery {
     /// Only those that go on (`true`) or have ended (`false`); all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,

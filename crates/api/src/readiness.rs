@@ -1,4 +1,4 @@
-//! Is the site ready for what it promises?
+//! Is the site ready for its objectives?
 
 use crate::Kind;
 use serde::{Deserialize, Serialize};
@@ -30,5 +30,5 @@ pub struct ReadinessCheck {
     /// What was found.
     pub found: String,
     /// How to fix it; empty where nothing is to be fixed.
-    pub mend: String,
+    pub fix: String,
 }

@@ -68,7 +68,7 @@ pub struct IncidentImpact {
 pub struct IncidentEntry {
     /// When it happened.
     pub at: Timestamp,
-    /// `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
+    /// `incident`, `finding`, `fault`, `remediation`, `act`, `stage`, `test`, `job`, `breaker`,
     /// `runbook`, `note`, `page`, `change` or `automation`.
     pub what: String,
     /// The node, where one is meant.

@@ -44,17 +44,17 @@ pub struct JobReport {
     pub wall_ms: u64,
     /// Where that time went; the parts add up to it exactly.
     pub time_ms: TimeParts,
-    /// The same, each moment weighed by the GPUs that were held or waited for.
+    /// The same, each moment weighed by the GPUs that were allocated or waited for.
     pub gpu_seconds: GpuParts,
     /// GPU-seconds from placements to ends.
-    pub held_gpu_seconds: f64,
+    pub allocated_gpu_seconds: f64,
     /// With all ranks up, in milliseconds.
     pub up_ms: u64,
     /// Work of the attempt that goes on which is in no checkpoint yet, in milliseconds.
     pub unsaved_ms: u64,
     /// Effective training time ratio: productive GPU time of all, waiting included (0 to 1).
     pub ettr: Option<f64>,
-    /// Productive GPU time of all that was held (0 to 1).
+    /// Productive GPU time of all that was allocated (0 to 1).
     pub goodput: Option<f64>,
     /// Attempts that ended by a failure.
     pub interruptions: u32,

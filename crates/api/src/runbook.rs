@@ -177,7 +177,7 @@ pub struct RunbookRunList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum RunbookWord {
+pub enum RunbookAnswer {
     /// Look now, or do it now.
     Go,
     /// It is so, or it was done by hand.
@@ -198,7 +198,7 @@ pub struct AnswerRunbook {
     /// The step that is meant.
     pub step: u32,
     /// What is answered at that step.
-    pub word: RunbookWord,
+    pub answer: RunbookAnswer,
     /// One of the choices of a question.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 600))]

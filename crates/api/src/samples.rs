@@ -4,13 +4,13 @@
 
 use crate::{
     AdviceLine, Attempt, AttemptReport, Breaker, Efficiency, Finding, GpuParts, Incident, Job,
-    JobReport, Kind, Remedy, Slot, StageReport, StepsReport, TakenStep, TimeParts,
+    JobReport, Kind, Remediation, Slot, StageReport, StepsReport, TakenStep, TimeParts,
 };
 use muster_model::breaker::BreakerState;
 use muster_model::finding::Severity;
 use muster_model::job::{JobState, Verdict};
 use muster_model::placement::Fabric;
-use muster_model::remedy::{Action, Leave, Mode, RemedyStep};
+use muster_model::remediation::{Action, Leave, Mode, RemediationStep};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
 use muster_model::units::{Bytes, Span, Time};
@@ -55,14 +55,14 @@ pub fn job(number: u64, state: JobState) -> Job {
         past: Vec::new(),
         checkpoint: None,
         checkpoint_asked: None,
-        promise: None,
+        reserved_start: None,
         size: None,
         preemptions: 0,
         idle_warned: None,
         progress: None,
         waiting: None,
         recovery: None,
-        sickened: Vec::new(),
+        unhealthy_nodes: Vec::new(),
     }
 }
 
@@ -97,7 +97,7 @@ pub fn running(number: u64) -> Job {
         domain: "leaf-1".into(),
         level: Level::Leaf,
         fabric: Fabric::Rail,
-        fabric_words: Fabric::Rail.words().into(),
+        fabric_text: Fabric::Rail.words().into(),
         cap_watts: None,
         port: 29500,
         slots: vec![slot("hgx-01"), slot("hgx-02")],
@@ -130,7 +130,7 @@ pub fn finding(id: u64) -> Finding {
         evidence: vec!["xid-79: GPU has fallen off the bus\u{7}".into(), "rank 3 ended".into()],
         opened_at: Time(60_000).into(),
         incident: None,
-        remedy: Some("31".into()),
+        remediation: Some("31".into()),
         closed_at: None,
         closed_why: None,
     }
@@ -163,8 +163,8 @@ pub fn incident() -> Incident {
 
 /// A reboot that is not approved yet.
 #[must_use]
-pub fn remedy(id: u64) -> Remedy {
-    Remedy {
+pub fn remediation(id: u64) -> Remediation {
+    Remediation {
         id: id.to_string(),
         kind: "gpu-off-bus".into(),
         state: "pending approval".into(),
@@ -172,11 +172,11 @@ pub fn remedy(id: u64) -> Remedy {
         node: "hgx-01".into(),
         gpu: Some(3),
         action: Action::Reboot,
-        action_words: "reboot the node".into(),
-        rung: 0,
+        action_text: "reboot the node".into(),
+        step_index: 0,
         mode: Mode::Approve,
         leave: Leave::Now,
-        step: RemedyStep::Approval,
+        step: RemediationStep::Approval,
         why: "nothing runs there; an operator has to approve the reboot".into(),
         at: Time(61_000).into(),
         since: Time(90_000).into(),
@@ -184,8 +184,8 @@ pub fn remedy(id: u64) -> Remedy {
         approved: None,
         act: None,
         taken: vec![
-            TakenStep { at: Time(61_000).into(), step: RemedyStep::Moving },
-            TakenStep { at: Time(90_000).into(), step: RemedyStep::Approval },
+            TakenStep { at: Time(61_000).into(), step: RemediationStep::Moving },
+            TakenStep { at: Time(90_000).into(), step: RemediationStep::Approval },
         ],
         outcome: None,
     }
@@ -262,7 +262,7 @@ pub fn report() -> JobReport {
         wall_ms,
         time_ms,
         gpu_seconds: GpuParts { productive: 86_400.0, ..GpuParts::default() },
-        held_gpu_seconds: 100_000.0,
+        allocated_gpu_seconds: 100_000.0,
         up_ms: 6_236_000,
         unsaved_ms: 250_000,
         ettr: Some(0.831),

@@ -1,4 +1,4 @@
-//! What the site promises, and how much of it is left.
+//! The site's objectives and their error budgets.
 
 use crate::{Kind, Timestamp};
 use muster_model::alert::Urgency;
@@ -54,7 +54,7 @@ pub struct Slo {
     pub kind: Kind,
     /// Its name, unique in the site.
     pub name: String,
-    /// `no_data`, `kept`, `below_target`, `burning` (its burn rate is too high) or `spent`.
+    /// `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`.
     pub state: String,
     /// Stands for the record that set the objectives.
     pub version: u64,
@@ -92,14 +92,14 @@ pub struct Slo {
     /// The share of the budget that is left, from 1 down to 0; null without data.
     pub budget_left: Option<f64>,
     /// The share of the error budget that is used; more than 1 when the objective is not met.
-    pub budget_spent: Option<f64>,
+    pub budget_consumed: Option<f64>,
     /// Its burn rate, over the last hour and each window that a rule looks at.
     pub burn: Vec<BurnRate>,
     /// Rules that hold now.
     pub firing: Vec<FiringRule>,
     /// Exhausted in so long at the burn rate of the last hour.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
-    pub spent_in: Option<Span>,
+    pub exhausted_in: Option<Span>,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<CauseCount>,
     /// What stops while the error budget is exhausted.

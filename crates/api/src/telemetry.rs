@@ -44,7 +44,7 @@ pub struct JobTelemetry {
     /// When it was asked.
     pub until: Timestamp,
     /// This server has reports of ranks and GPUs since then.
-    pub heard_since: Timestamp,
+    pub reporting_since: Timestamp,
     /// Length of one stretch, in milliseconds.
     pub width_ms: u64,
     /// When each stretch begins.

@@ -56,7 +56,7 @@ pub struct BrandError {
     pub field: &'static str,
     /// What is wrong with it.
     pub why: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: String,
 }
 
@@ -85,7 +85,7 @@ impl Brand {
     /// What a file asks for, with the picture it names; paths are taken from `beside`.
     ///
     /// # Errors
-    /// [`BrandError`], which names the setting and how to mend it.
+    /// [`BrandError`], which names the setting and how to fix it.
     pub fn load(file: &BrandFile, beside: &Path) -> Result<Brand, BrandError> {
         let logo = file.logo.as_deref().map(|p| Logo::read(&beside.join(p))).transpose()?;
         let mut shown = Brand::default().shown;

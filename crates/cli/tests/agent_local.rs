@@ -225,14 +225,14 @@ fn figures_are_printed_and_served() {
 }
 
 #[test]
-fn gpus_are_measured_without_a_server_and_sick_ones_named() {
+fn gpus_are_measured_without_a_server_and_unhealthy_ones_named() {
     let fast = ["qualify", "--simulated", "h100-sxm:4", "--speed", "1000"];
     let (code, text) = run(&fast);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("gemm-bf16") && text.contains("passed: "), "{text}");
 
-    let sick = [&fast[..], &["--slow", "3:20", "--wrong", "2", "-o", "json"]].concat();
-    let (code, text) = run(&sick);
+    let unhealthy = [&fast[..], &["--slow", "3:20", "--wrong", "2", "-o", "json"]].concat();
+    let (code, text) = run(&unhealthy);
     assert_eq!(code, 21, "{text}");
     let report: Value = serde_json::from_str(&text).expect("one document");
     let failed: Vec<(&str, u64)> = report["checks"]

@@ -36,8 +36,8 @@ fn a_week_lies_behind_it_and_goes_on() {
     let open = items(&c.muster(&["incident", "-o", "json"]));
     let cause = |i: &Value| i["cause"].to_string().contains("driver");
     assert!(open.iter().any(|i| text(i, "state") == "open" && cause(i)), "{open:?}");
-    let remedies = items(&c.muster(&["remediations", "-o", "json"]));
-    assert!(remedies.iter().any(|r| text(r, "step") == "approval"), "{remedies:?}");
+    let remediations = items(&c.muster(&["remediations", "-o", "json"]));
+    assert!(remediations.iter().any(|r| text(r, "step") == "approval"), "{remediations:?}");
     let slos = items(&c.muster(&["slo", "-o", "json"]));
     let known = slos.iter().filter(|s| text(s, "state") != "no_data").count();
     assert!(known >= 12, "{known} objectives have a history");

@@ -24,7 +24,7 @@ fn in_two_rounds(test: &serde_json::Value) {
 
 #[test]
 #[ignore = "real speeds for a minute: `cargo xtask soak fabric` measures them"]
-fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
+fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_repaired() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if skip() {
         return;
@@ -76,7 +76,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
         of.filter_map(|p| p["resent"].as_u64()).max()
     };
     assert!(resent("n2").is_none_or(|r| r > 0), "{test:#}");
-    // A node that is cut off is not there to be tested, and nobody is blamed for it.
+    // A node that is cut off is not there to be tested, and nobody is the cause of it.
     net.stop("n5");
     let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "4"]);
     assert_eq!(code, 0, "{test:#}");

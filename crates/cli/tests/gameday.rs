@@ -13,8 +13,8 @@ const FIELDS: [&str; 10] = [
     "detected_ms",
     "verdict",
     "verdict_right",
-    "remedy",
-    "remedy_right",
+    "remediation",
+    "remediation_right",
     "recovered_ms",
     "lost_gpu_seconds",
     "healthy_drained",
@@ -52,7 +52,7 @@ fn passes(name: &str) -> Value {
 fn a_lost_gpu_is_replaced_by_a_spare_and_its_node_comes_back_on_probation() {
     let r = passes("gpu-off-bus");
     assert_eq!(r["verdict"], "infrastructure");
-    assert_eq!(r["remedy"], "reboot: on probation");
+    assert_eq!(r["remediation"], "reboot: on probation");
     assert_eq!(r["healthy_drained"], 0);
     assert!(r["recovered_ms"].is_u64(), "{r:#}");
 }
@@ -61,14 +61,14 @@ fn a_lost_gpu_is_replaced_by_a_spare_and_its_node_comes_back_on_probation() {
 fn a_crash_that_sprays_errors_touches_no_node() {
     let r = passes("app-crash-spray");
     assert_eq!(r["verdict"], "application");
-    assert!(r["remedy"].is_null(), "{r:#}");
+    assert!(r["remediation"].is_null(), "{r:#}");
     assert_eq!(r["healthy_drained"], 0);
 }
 
 #[test]
 fn a_detector_that_lies_stops_automation() {
     let r = passes("poisoned-detector");
-    assert_eq!(r["remedy"], "held: automation stopped itself");
+    assert_eq!(r["remediation"], "held: automation stopped itself");
 }
 
 #[test]

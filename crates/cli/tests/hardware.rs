@@ -26,13 +26,13 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
     assert_eq!(out.stdout.matches(": passed (quick").count(), 5, "{out:?}");
     assert!(out.stdout.contains("gemm-bf16"), "{out:?}");
 
-    let sick = names[0].as_str();
-    c.muster(&["node", "inject", sick, "slow-gpu", "--gpu", "3", "--percent", "20"]).code(0);
-    let out = c.muster(&["node", "qualify", sick, "--wait"]);
+    let unhealthy = names[0].as_str();
+    c.muster(&["node", "inject", unhealthy, "slow-gpu", "--gpu", "3", "--percent", "20"]).code(0);
+    let out = c.muster(&["node", "qualify", unhealthy, "--wait"]);
     out.code(1);
     assert!(out.stdout.contains("failed (quick"), "{out:?}");
-    assert_eq!(state(&c, sick), "quarantined");
-    let out = c.muster(&["describe", "node", sick]);
+    assert_eq!(state(&c, unhealthy), "quarantined");
+    let out = c.muster(&["describe", "node", unhealthy]);
     out.code(0);
     let row = out.stdout.lines().find(|l| l.starts_with("  gemm-bf16") && l.contains("failed"));
     let row = row.unwrap_or_else(|| panic!("{out:?}"));
@@ -41,14 +41,14 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
     assert!(out.stdout.contains("Cordoned:     failed qualification: gemm-bf16 of GPU 3"));
 
     // A little slow is shown, and the node stays in service.
-    c.muster(&["node", "inject", sick, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
-    c.muster(&["node", "repaired", sick, "--note", "cooler reseated"]).code(0);
-    until("it has passed and is back", || state(&c, sick) == "ready");
-    let out = c.muster(&["node", "qualify", sick, "--wait"]);
+    c.muster(&["node", "inject", unhealthy, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
+    c.muster(&["node", "repaired", unhealthy, "--note", "cooler reseated"]).code(0);
+    until("it has passed and is back", || state(&c, unhealthy) == "ready");
+    let out = c.muster(&["node", "qualify", unhealthy, "--wait"]);
     out.code(0);
     assert!(out.stdout.contains("degraded (quick"), "{out:?}");
     assert!(out.stdout.contains("nodes of its kind"), "{out:?}");
-    assert_eq!(state(&c, sick), "ready");
+    assert_eq!(state(&c, unhealthy), "ready");
 }
 
 #[test]

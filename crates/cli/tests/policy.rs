@@ -1,5 +1,5 @@
 //! What the site's policy does to work that really runs: room is made for work that ranks higher,
-//! and GPUs that are held for nothing come back. With the real binary and real ranks.
+//! and GPUs that are allocated for nothing come back. With the real binary and real ranks.
 
 use crate::minutes::cluster::{Cluster, until};
 

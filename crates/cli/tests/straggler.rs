@@ -31,5 +31,5 @@ fn the_rank_that_is_slow_is_named() {
 fn a_job_that_is_slow_is_no_nodes_fault() {
     let r = passes("slow-job-real");
     assert_eq!(r["verdict"], "job", "{r:#}");
-    assert!(r["remedy"].is_null(), "{r:#}");
+    assert!(r["remediation"].is_null(), "{r:#}");
 }

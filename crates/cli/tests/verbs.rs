@@ -4,7 +4,7 @@
 
 mod health;
 mod plans;
-mod promises;
+mod slo;
 pub(crate) mod standby;
 mod table;
 mod work;

@@ -74,7 +74,7 @@ pub struct GpuCell {
     pub worst: u8,
     /// An open breaker keeps work away.
     pub breaker: bool,
-    /// A remedy waits for an operator's word.
+    /// A remediation waits for an operator's word.
     pub waits: bool,
     /// Its node is a spare.
     pub spare: bool,

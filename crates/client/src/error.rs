@@ -59,7 +59,7 @@ impl ClientError {
         }
     }
 
-    /// How to mend it, where that is known.
+    /// How to fix it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -1,16 +1,16 @@
-//! Health: findings, incidents, breakers, remedies, automation.
+//! Health: findings, incidents, breakers, remediations, automation.
 
 use crate::{Client, ClientError};
 use muster_api::{
     Automation, Breaker, BreakerList, ExcludeRequest, FailureModeList, Finding, FindingList,
     FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList, IncidentsQuery, Node,
-    ReasonRequest, RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport, RemedyList,
+    ReasonRequest, RemediationsQuery, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
     RepairedRequest, TimelineList,
 };
 
-/// What an operator says of a remedy.
+/// What an operator says of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemedyWord {
+pub enum RemediationDecision {
     /// It may go on.
     Approve,
     /// It is not to be done.
@@ -19,14 +19,14 @@ pub enum RemedyWord {
     Undo,
 }
 
-impl RemedyWord {
+impl RemediationDecision {
     /// The last word of its address.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            RemedyWord::Approve => "approve",
-            RemedyWord::Deny => "deny",
-            RemedyWord::Undo => "undo",
+            RemediationDecision::Approve => "approve",
+            RemediationDecision::Deny => "deny",
+            RemediationDecision::Undo => "undo",
         }
     }
 }
@@ -109,10 +109,10 @@ impl Client {
         self.json(self.post(&["v1", "breakers", "force"]).body(body)?).await
     }
 
-    /// One page of remedies, newest first.
-    pub async fn remedies(&self, query: &RemediesQuery) -> Result<RemedyList, ClientError> {
-        let RemediesQuery { open, node, limit, cursor } = query.clone();
-        let call = self.get(&["v1", "remedies"]).query(&[
+    /// One page of remediations, newest first.
+    pub async fn remediations(&self, query: &RemediationsQuery) -> Result<RemediationList, ClientError> {
+        let RemediationsQuery { open, node, limit, cursor } = query.clone();
+        let call = self.get(&["v1", "remediations"]).query(&[
             ("open", open.map(|o| o.to_string())),
             ("node", node),
             ("limit", limit.map(|n| n.to_string())),
@@ -121,33 +121,33 @@ impl Client {
         self.json(call).await
     }
 
-    /// One remedy.
-    pub async fn remedy(&self, id: &str) -> Result<Remedy, ClientError> {
-        self.json(self.get(&["v1", "remedies", id])).await
+    /// One remediation.
+    pub async fn remediation(&self, id: &str) -> Result<Remediation, ClientError> {
+        self.json(self.get(&["v1", "remediations", id])).await
     }
 
-    /// Says what is to become of a remedy.
-    pub async fn remedy_word(
+    /// Says what is to become of a remediation.
+    pub async fn decide_remediation(
         &self,
         id: &str,
-        word: RemedyWord,
+        word: RemediationDecision,
         reason: &str,
-    ) -> Result<Remedy, ClientError> {
-        let call = self.post(&["v1", "remedies", id, word.word()]);
+    ) -> Result<Remediation, ClientError> {
+        let call = self.post(&["v1", "remediations", id, word.word()]);
         match word {
-            RemedyWord::Approve => self.json(call).await,
-            RemedyWord::Deny | RemedyWord::Undo => {
+            RemediationDecision::Approve => self.json(call).await,
+            RemediationDecision::Deny | RemediationDecision::Undo => {
                 self.json(call.body(&ReasonRequest { reason: reason.into() })?).await
             }
         }
     }
 
     /// What a policy would have done over the last days. Changes nothing.
-    pub async fn remedies_dry_run(
+    pub async fn remediations_dry_run(
         &self,
-        body: &RemedyDryRun,
-    ) -> Result<RemedyDryRunReport, ClientError> {
-        self.json(self.post(&["v1", "remedies", "dry-run"]).body(body)?).await
+        body: &RemediationDryRun,
+    ) -> Result<RemediationDryRunReport, ClientError> {
+        self.json(self.post(&["v1", "remediations", "dry-run"]).body(body)?).await
     }
 
     /// How automation stands.

@@ -12,7 +12,7 @@ mod health;
 mod http;
 mod jobs;
 mod logs;
-mod promises;
+mod slo;
 mod runbooks;
 mod scheduling;
 mod search;
@@ -22,7 +22,7 @@ pub use console::{
     ConsoleLayout, Frame, FrameBody, Frames, GpuCell, Hints, LayoutNode, LayoutRack,
 };
 pub use error::ClientError;
-pub use health::RemedyWord;
+pub use health::RemediationDecision;
 pub use http::{Builder, Client};
 pub use jobs::JobAction;
 pub use logs::{LogFollow, Piece};

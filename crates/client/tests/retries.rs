@@ -99,7 +99,7 @@ async fn output_goes_on_after_a_break_and_nothing_comes_twice() {
         )
     };
     let (one, two) = (line(0, "one"), line(4, "two"));
-    // The first answer promises more than it sends: the connection breaks.
+    // The first answer announces more than it sends: the connection breaks.
     let broken = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{one}{}",
         one.len() + two.len(),

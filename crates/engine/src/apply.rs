@@ -199,21 +199,21 @@ impl State {
             })?,
             Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Succeeded;
-                j.promise = None;
+                j.reserved_start = None;
                 j.ended_at = Some(r.at);
                 j.reason = None;
                 j.exit_code = Some(0);
             })?,
             Event::JobFailed { job, reason, exit_code } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Failed;
-                j.promise = None;
+                j.reserved_start = None;
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
                 j.exit_code = Some(*exit_code);
             })?,
             Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Cancelled;
-                j.promise = None;
+                j.reserved_start = None;
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
             })?,
@@ -259,10 +259,10 @@ impl State {
             | Event::IncidentGrew { .. }
             | Event::IncidentClosed { .. }
             | Event::BreakerSet { .. }
-            | Event::RemedyChosen { .. }
-            | Event::RemedyStepped { .. }
-            | Event::RemedyApproved { .. }
-            | Event::RemedyEnded { .. }
+            | Event::RemediationChosen { .. }
+            | Event::RemediationStepped { .. }
+            | Event::RemediationApproved { .. }
+            | Event::RemediationEnded { .. }
             | Event::ActAsked { .. }
             | Event::ActEnded { .. }
             | Event::GpusExcluded { .. }
@@ -282,8 +282,8 @@ impl State {
             | Event::RoutingSet { .. }
             | Event::SilenceSet { .. }
             | Event::SilenceEnded { .. }
-            | Event::CountsTold { .. }
-            | Event::ConditionTold { .. }
+            | Event::CountsReported { .. }
+            | Event::ConditionReported { .. }
             | Event::ConditionOver { .. }
             | Event::CertificateSeen { .. }
             | Event::AlertOpened { .. }
@@ -291,9 +291,9 @@ impl State {
             | Event::AlertClosed { .. }
             | Event::AlertAcknowledged { .. }
             | Event::AlertEscalated { .. }
-            | Event::AlertsTold { .. }
+            | Event::AlertsNotified { .. }
             | Event::ReceiverFailed { .. }
-            | Event::AlertsForgotten { .. } => self.apply_promises(r),
+            | Event::AlertsForgotten { .. } => self.apply_slo(r),
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
                 let names: Vec<NodeName> = self.nodes.keys().cloned().collect();
@@ -334,10 +334,10 @@ impl State {
             Event::TokenRevoked { id } => {
                 self.tokens.remove(id);
             }
-            Event::JobPromised { job, promise } => {
-                self.job(r.seq, *job, |j| j.promise = Some(promise.clone()))?;
+            Event::StartReserved { job, reserved_start } => {
+                self.job(r.seq, *job, |j| j.reserved_start = Some(reserved_start.clone()))?;
             }
-            Event::PromiseDropped { job, .. } => self.job(r.seq, *job, |j| j.promise = None)?,
+            Event::ReservedStartDropped { job, .. } => self.job(r.seq, *job, |j| j.reserved_start = None)?,
             Event::NoticeGiven { key, reason, until } => self.job(r.seq, key.job, |j| {
                 if let Some(a) = &mut j.attempt {
                     a.notice = Some(Notice { reason: reason.clone(), at: r.at, until: *until });
@@ -401,14 +401,14 @@ impl State {
         key: AttemptKey,
         placement: &Arc<Placement>,
     ) -> Result<(), ApplyError> {
-        let promise = self.jobs.get(&key.job).and_then(|j| j.promise.as_ref());
-        if let Some(p) = promise.filter(|p| p.basis == Basis::Limits) {
+        let reserved_start = self.jobs.get(&key.job).and_then(|j| j.reserved_start.as_ref());
+        if let Some(p) = reserved_start.filter(|p| p.basis == Basis::Limits) {
             if r.at <= p.at {
-                self.promises.kept += 1;
-                self.promises.early_ms += p.at.since(r.at).0;
+                self.reserved_starts.on_time += 1;
+                self.reserved_starts.early_ms += p.at.since(r.at).0;
             } else {
-                self.promises.late += 1;
-                self.promises.late_ms += r.at.since(p.at).0;
+                self.reserved_starts.late += 1;
+                self.reserved_starts.late_ms += r.at.since(p.at).0;
             }
         }
         self.job(r.seq, key.job, |j| {
@@ -429,7 +429,7 @@ impl State {
                 started_from: BTreeMap::new(),
                 lost_at: None,
             });
-            j.promise = None;
+            j.reserved_start = None;
             j.size = None;
             j.idle_warned = None;
             crate::health::recovery_placed(j, r.at);
@@ -473,12 +473,12 @@ impl State {
                 application_failures: 0,
                 checkpoint: None,
                 checkpoint_asked: None,
-                promise: None,
+                reserved_start: None,
                 size: None,
                 preemptions: 0,
                 idle_warned: None,
                 recovery: None,
-                sickened: Vec::new(),
+                unhealthy_nodes: Vec::new(),
                 recovered: None,
                 version: r.seq,
             };

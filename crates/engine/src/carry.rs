@@ -1,4 +1,4 @@
-//! A plan carried out: starts, promises, notices to those who make room, replacements for nodes
+//! A plan carried out: starts, reserved starts, notices to those who make room, replacements for nodes
 //! that failed.
 
 use crate::Engine;
@@ -7,18 +7,18 @@ use crate::state::index::work;
 use crate::state::waits::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
+use muster_model::job::{Basis, Job, JobState, ReservedStart, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
 use muster_model::spec::CheckpointSpec;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Plan, Promised, Start};
+use muster_scheduler::{Plan, StartReservation, Start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Promises that were taken back in this cycle, and why.
-type Broken = BTreeMap<JobId, (Promise, String)>;
+/// Reserved starts that were taken back in this cycle, and why.
+type Broken = BTreeMap<JobId, (ReservedStart, String)>;
 
 impl Engine {
     /// One cycle. Returns whether another should follow at once.
@@ -72,13 +72,13 @@ impl Engine {
         for start in plan.starts {
             self.start(start);
         }
-        for p in plan.promises {
-            self.promise(p, broken);
+        for p in plan.reserved_starts {
+            self.reserve_start(p, broken);
         }
         for (id, reason) in plan.dropped {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
-            if job.promise.is_some() {
-                self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+            if job.reserved_start.is_some() {
+                self.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
             }
         }
         for v in plan.victims {
@@ -125,26 +125,26 @@ impl Engine {
         self.withdraw_notices(job.id);
     }
 
-    /// Promises that rest on a node that left service or carries less than before are taken back
+    /// Reserved starts that rest on a node that left service or carries less than before are taken back
     /// before anybody plans with what was kept for them.
     fn drop_broken(&mut self) -> Broken {
         let jobs: Vec<JobId> = self.state.index.cluster.fleet.broken().collect();
         let mut out = Broken::new();
         for id in jobs {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
-            let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) else {
+            let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued) else {
                 continue;
             };
             let reason = self.state.index.cluster.fleet.why_broken(id);
             out.insert(id, (p.clone(), reason.clone()));
-            self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+            self.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
             self.withdraw_notices(id);
         }
-        let dropped = self.closed_promises().into_iter().chain(self.blocked_promises());
+        let dropped = self.closed_reserved_starts().into_iter().chain(self.blocked_reserved_starts());
         for (id, p, reason) in dropped.collect::<Vec<_>>() {
             let project = self.state.jobs.get(&id).map(|j| j.project.clone());
             out.insert(id, (p, reason.clone()));
-            self.emit(project.as_ref(), Event::PromiseDropped { job: id, reason });
+            self.emit(project.as_ref(), Event::ReservedStartDropped { job: id, reason });
             self.withdraw_notices(id);
         }
         out
@@ -152,47 +152,47 @@ impl Engine {
 
     /// Reserved starts of jobs that depend on one that was requeued: they would be kept for as long
     /// as that one waits, and it may be what it needs.
-    fn blocked_promises(&self) -> Vec<(JobId, Promise, String)> {
-        let jobs = self.state.index.promised.iter().filter_map(|(_, id)| self.state.jobs.get(id));
+    fn blocked_reserved_starts(&self) -> Vec<(JobId, ReservedStart, String)> {
+        let jobs = self.state.index.reserved_starts.iter().filter_map(|(_, id)| self.state.jobs.get(id));
         let waiting = jobs.filter(|j| j.state == JobState::Queued && !j.depends.is_empty());
         let blocked = waiting.filter_map(|j| {
             let depends = self.state.index.waits.judge(&self.state, j);
             let Depends::Waits(_) = depends else { return None };
             let why = depends.words(&self.state)?;
-            Some((j.id, j.promise.clone()?, format!("it {why} again")))
+            Some((j.id, j.reserved_start.clone()?, format!("it {why} again")))
         });
         blocked.collect()
     }
 
     /// Reserved starts that are due on nodes which a window of others keeps the job off: they were
     /// reserved before the window was, or for a job that could not start in time.
-    fn closed_promises(&self) -> Vec<(JobId, Promise, String)> {
+    fn closed_reserved_starts(&self) -> Vec<(JobId, ReservedStart, String)> {
         if self.state.reservations.is_empty() {
             return Vec::new();
         }
         let now = self.state.now;
         let fleet = &self.state.index.cluster.fleet;
-        let due = self.state.index.promised.range(..=(now, JobId(u64::MAX)));
+        let due = self.state.index.reserved_starts.range(..=(now, JobId(u64::MAX)));
         due.filter_map(|(_, id)| self.state.jobs.get(id))
             .filter(|j| j.state == JobState::Queued)
             .filter_map(|j| {
-                let p = j.promise.as_ref()?;
+                let p = j.reserved_start.as_ref()?;
                 let (name, node) = fleet.closed_now(&work(j), p.nodes.iter(), now)?;
                 Some((j.id, p.clone(), format!("node {node} is in reservation {name}")))
             })
             .collect()
     }
 
-    fn promise(&mut self, p: Promised, broken: &Broken) {
+    fn reserve_start(&mut self, p: StartReservation, broken: &Broken) {
         let Some(job) = self.state.jobs.get(&p.job).cloned() else { return };
         let was = broken.get(&p.job);
-        let had = job.promise.as_ref().or(was.map(|(p, _)| p));
+        let had = job.reserved_start.as_ref().or(was.map(|(p, _)| p));
         let since = had.map_or(self.state.now, |p| p.since);
         // It waits for what runs again, and not for those who were to leave for it.
         let gave_way = had.is_some_and(|h| h.basis != Basis::Limits) && p.basis == Basis::Limits;
         let moved = was.filter(|(w, _)| p.at > w.at).map(|(_, why)| why.clone()).or(p.moved);
-        let promise = Promise { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
-        self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
+        let reserved_start = ReservedStart { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
+        self.emit(Some(&job.project), Event::StartReserved { job: job.id, reserved_start });
         if gave_way {
             self.withdraw_notices(job.id);
         }
@@ -251,8 +251,8 @@ impl Engine {
     fn keep_for(&mut self, job: &Arc<Job>, nodes: Vec<NodeName>, basis: Basis) {
         let now = self.state.now;
         let at = now + self.state.policy.preemption.notice;
-        let promise = Promise { at, nodes: nodes.into(), basis, since: now, moved: None };
-        self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
+        let reserved_start = ReservedStart { at, nodes: nodes.into(), basis, since: now, moved: None };
+        self.emit(Some(&job.project), Event::StartReserved { job: job.id, reserved_start });
     }
 
     /// Nodes of a gang failed: just those are replaced, by spares of the same domain if there are

@@ -7,7 +7,7 @@ use crate::state::{Booked, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, Promise, Rank, StopReason};
+use muster_model::job::{Basis, Job, JobState, ReservedStart, Rank, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -85,7 +85,7 @@ impl State {
     pub fn explain(&self, id: JobId, now: Time) -> Option<Explanation> {
         let mut out = self.why(id, now)?;
         let job = self.jobs.get(&id)?;
-        let basis = job.promise.as_ref().map(|p| p.basis);
+        let basis = job.reserved_start.as_ref().map(|p| p.basis);
         // Room that others make is there when they are gone: no duration says when.
         if let Some(e) = &mut out.estimate
             && basis.is_none_or(|b| b == Basis::Limits)
@@ -224,7 +224,7 @@ impl State {
         }
         let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
-        if let Some(p) = &job.promise {
+        if let Some(p) = &job.reserved_start {
             let window = self.window_before(p, &job.project, now);
             let limits = match window {
                 Some(name) => format!("reserved from the end of reservation `{name}`"),
@@ -249,8 +249,8 @@ impl State {
         let ranks = self.ranks(now);
         let queue = &self.index.cluster.queue;
         // Who is ahead in the queue and has a later reserved start is passed, not waited for.
-        let passed: BTreeSet<JobId> = job.promise.as_ref().map_or_else(BTreeSet::new, |p| {
-            let later = self.index.promised.range((p.at, JobId(u64::MAX))..);
+        let passed: BTreeSet<JobId> = job.reserved_start.as_ref().map_or_else(BTreeSet::new, |p| {
+            let later = self.index.reserved_starts.range((p.at, JobId(u64::MAX))..);
             later.map(|(_, o)| *o).filter(|o| queue.is_ahead(*o, id, &ranks)).collect()
         });
         let (count, first) = queue.ahead(id, &ranks, AHEAD_SHOWN + passed.len());
@@ -287,7 +287,7 @@ impl State {
 
     /// The reservation whose end a reserved start waits for: it ends at that very moment on one of
     /// the nodes, and nothing that runs on them does.
-    fn window_before(&self, p: &Promise, project: &ProjectName, now: Time) -> Option<&Label> {
+    fn window_before(&self, p: &ReservedStart, project: &ProjectName, now: Time) -> Option<&Label> {
         let ends = |b: &&Booked| {
             let r = &b.reservation;
             r.window(now).is_some_and(|(_, end)| end == p.at)
@@ -392,7 +392,7 @@ impl State {
         let queued = self.index.cluster.queue.get(job.id).cloned();
         let w = queued.unwrap_or_else(|| Arc::new(work(job)));
         // A reserved start says more, unless it cannot be kept.
-        if job.promise.is_some() { reasons.never(&w) } else { reasons.stop(&w) }
+        if job.reserved_start.is_some() { reasons.never(&w) } else { reasons.stop(&w) }
     }
 
     /// Is anybody being stopped for a job, or told that they will be?

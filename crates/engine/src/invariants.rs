@@ -11,7 +11,7 @@ use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Job, JobState, PastAttempt, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
-use muster_model::placement::HeldPart;
+use muster_model::placement::AllocatedPart;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a check looks.
@@ -41,7 +41,7 @@ pub const INVARIANTS: &[Invariant] = &[
     cheap("gpu_held_once", "no GPU or slice of one is allocated twice", gpu_held_once),
     cheap("gang_whole", "an attempt has all that its job asks for, on known nodes", gang_whole),
     cheap("none_on_retired", "nothing runs on a retired node", none_on_retired),
-    cheap("promise_on_nodes", "reserved starts rest on nodes that exist", promise_on_nodes),
+    cheap("reserved_start_on_nodes", "reserved starts rest on nodes that exist", reserved_start_on_nodes),
     cheap("queue_is_who_waits", "the queue holds those who wait, and nobody else", queue),
     cheap("ledger_adds_up", "quotas are charged with the sum of what runs", ledger),
     cheap("ended_is_over", "a job that ended holds nothing", ended_is_over),
@@ -121,7 +121,7 @@ fn attempts(s: &State) -> impl Iterator<Item = (&Job, &Attempt)> {
 }
 
 /// Who holds a GPU, and which part of it.
-type Holders<'a> = Vec<(JobId, Option<&'a HeldPart>)>;
+type Holders<'a> = Vec<(JobId, Option<&'a AllocatedPart>)>;
 
 fn gpu_held_once(s: &State) -> Vec<String> {
     let mut held: BTreeMap<(&NodeName, u32), Holders<'_>> = BTreeMap::new();
@@ -144,13 +144,13 @@ fn gpu_held_once(s: &State) -> Vec<String> {
 }
 
 /// Do these fit on one GPU together?
-fn parts_fit<'a>(parts: impl Iterator<Item = Option<&'a HeldPart>>) -> bool {
+fn parts_fit<'a>(parts: impl Iterator<Item = Option<&'a AllocatedPart>>) -> bool {
     let (mut milli, mut slices) = (0, 0u32);
     for p in parts {
         match p {
             None => return false,
-            Some(HeldPart::Milli(m)) => milli += m,
-            Some(HeldPart::Mig { start, size, .. }) => {
+            Some(AllocatedPart::Milli(m)) => milli += m,
+            Some(AllocatedPart::Mig { start, size, .. }) => {
                 let mask = ((1u32 << size) - 1) << start;
                 if slices & mask != 0 {
                     return false;
@@ -216,10 +216,10 @@ fn none_on_retired(s: &State) -> Vec<String> {
     out
 }
 
-fn promise_on_nodes(s: &State) -> Vec<String> {
+fn reserved_start_on_nodes(s: &State) -> Vec<String> {
     let mut out = Vec::new();
     for job in s.jobs.values() {
-        let Some(p) = &job.promise else { continue };
+        let Some(p) = &job.reserved_start else { continue };
         if job.state.is_final() {
             out.push(format!("job {} ended and has a reserved start", job.id));
         }
@@ -374,10 +374,10 @@ fn none_while_tested(s: &State, r: &Record) -> Option<String> {
 
 fn spare_for_swap(s: &State, r: &Record) -> Option<String> {
     let Event::JobPlaced { key, placement } = &r.event else { return None };
-    // Swaps are promises too, and what was promised before the node became a spare is kept.
-    let promise = s.jobs.get(&key.job)?.promise.as_ref();
-    let promised = |n: &NodeName| promise.is_some_and(|p| p.nodes.contains(n));
+    // Swaps are reserved starts too, and what was reserved before the node became a spare is kept.
+    let reserved_start = s.jobs.get(&key.job)?.reserved_start.as_ref();
+    let reserved_starts = |n: &NodeName| reserved_start.is_some_and(|p| p.nodes.contains(n));
     let spare = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.role == NodeRole::Spare);
-    let odd = placement.slots.iter().find(|p| spare(&p.node) && !promised(&p.node))?;
+    let odd = placement.slots.iter().find(|p| spare(&p.node) && !reserved_starts(&p.node))?;
     Some(format!("attempt {key} is placed on {}, which is kept as a spare", odd.node))
 }

@@ -4,7 +4,7 @@ use crate::state::{KeyEntry, State};
 use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
 
-/// Keys kept at most: a bound on memory, not a promise; the promise is `keep_until`.
+/// Keys kept at most: a bound on memory, not a guarantee; the guarantee is `keep_until`.
 const KEYS_MAX: usize = 500_000;
 
 impl State {

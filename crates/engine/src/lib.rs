@@ -19,7 +19,7 @@ mod keys;
 mod lookup;
 mod permissions;
 mod preflight;
-mod promises;
+mod slo;
 mod qualify;
 mod reliability;
 pub mod report;
@@ -33,7 +33,7 @@ mod stage;
 mod state;
 mod tick;
 
-pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
+pub use health::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal, StaysAway};
 pub use lookup::task;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
@@ -42,8 +42,8 @@ pub use reservations::ReservationEffect;
 pub use runbooks::{DryStep, Rehearsed, current_step, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, Booked, HealthBook, KeptFault, KeyEntry, Life, Outside, PromiseStats,
-    Promises, RunbookShelf, Standing, State, Stopped,
+    ApplyError, Automation, Booked, HealthBook, KeptFault, KeyEntry, Life, Outside, ReservedStartStats,
+    SloState, RunbookShelf, Standing, State, Stopped,
 };
 
 use muster_model::command::{Answer, Refusal, Request};
@@ -64,7 +64,7 @@ pub struct Policy {
     /// First and last port that gangs may rendezvous on.
     pub ports: (u16, u16),
     /// Objectives are judged and alerts are made. Counting goes on without it.
-    pub promises: bool,
+    pub objectives: bool,
     /// Objectives are judged this often, in whole minutes; less often on a site with very many
     /// open jobs.
     pub judged_every: Span,
@@ -81,7 +81,7 @@ impl Default for Policy {
             // Below the ephemeral range (32768…), so that no outgoing connection sits there.
             ports: (20_000, 29_999),
             // A twin of a site wakes nobody.
-            promises: false,
+            objectives: false,
             judged_every: Span::mins(1),
             faults: None,
         }
@@ -110,8 +110,8 @@ pub struct Engine {
     defragmented_at: Time,
     /// What of the fleet's health is to be looked at again.
     work: health::Work,
-    /// What of promises and alerts is.
-    watch: promises::Watch,
+    /// What of objectives and alerts is.
+    watch: slo::Watch,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
     /// Books of runs that go on, read once.
@@ -135,7 +135,7 @@ impl Engine {
             look_again: None,
             defragmented_at: Time(0),
             work: health::Work { all: true, inventoried: Some(Time(0)), ..health::Work::default() },
-            watch: promises::Watch::default(),
+            watch: slo::Watch::default(),
             possible: BTreeMap::new(),
             books: BTreeMap::new(),
         }

@@ -103,9 +103,9 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ExcludeGpus { .. }
         | Command::Reconcile { .. } => need(a, Role::Operator, "steer nodes"),
         Command::CloseFinding { .. }
-        | Command::ApproveRemedy { .. }
-        | Command::DenyRemedy { .. }
-        | Command::UndoRemedy { .. }
+        | Command::ApproveRemediation { .. }
+        | Command::DenyRemediation { .. }
+        | Command::UndoRemediation { .. }
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
         | Command::ResumeAutomation => need(a, Role::Operator, "manage remediations"),
@@ -170,7 +170,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::TellCondition { .. }
         | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
-        | Command::AlertsTold { .. }
+        | Command::AlertsNotified { .. }
         | Command::ReceiverFailed { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }

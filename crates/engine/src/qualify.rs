@@ -12,7 +12,7 @@ use muster_model::node::{Node, Stage};
 use muster_model::qualification::{
     Check, Level, Outcome, PastQualification, Qualification, Qualifying,
 };
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use std::sync::Arc;
 
 /// Word of what an agent can that tests its node.
@@ -148,8 +148,8 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
     e.emit(None, Event::QualificationEnded { node, id, report, expired });
     e.test_was_probe(&n.name, id, outcome);
     e.work.due.insert(n.name.clone());
-    // A remedy that tests its node draws its own conclusions.
-    if e.state.health.remedies_of(&n.name).any(|r| r.step == RemedyStep::Testing) {
+    // A remediation that tests its node draws its own conclusions.
+    if e.state.health.remediations_of(&n.name).any(|r| r.step == RemediationStep::Testing) {
         return;
     }
     if failed {

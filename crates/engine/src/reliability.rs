@@ -92,7 +92,7 @@ impl Engine {
         let s = &self.state;
         let waits = |id: &JobId| {
             let job = s.jobs.get(id)?;
-            let queued = job.promise.is_none() && s.index.cluster.queue.get(*id).is_some();
+            let queued = job.reserved_start.is_none() && s.index.cluster.queue.get(*id).is_some();
             let nodes = || job.groups.iter().map(|g| g.nodes as usize).sum::<usize>();
             let t = &job.spec.topology;
             let level = t.required.or(t.segment.map(|_| Level::Nvlink));

@@ -74,7 +74,7 @@ pub struct AccountRow {
     pub user: Option<String>,
     /// The node of the tree it hangs on.
     pub quota: Option<Label>,
-    /// GPUs held now, in thousandths.
+    /// GPUs allocated now, in thousandths.
     pub used_milli: u64,
     /// Jobs that hold resources.
     pub running: u32,

@@ -140,9 +140,9 @@ impl State {
 
     /// Nodes that are reserved for waiting jobs of others which would still be there at `start`.
     fn kept_at(&self, r: &Reservation, start: Time) -> BTreeSet<&NodeName> {
-        let jobs = self.index.promised.iter().filter_map(|(_, id)| self.jobs.get(id));
+        let jobs = self.index.reserved_starts.iter().filter_map(|(_, id)| self.jobs.get(id));
         jobs.filter(|j| !admits(r, j))
-            .filter_map(|j| j.promise.as_ref().map(|p| (j, p)))
+            .filter_map(|j| j.reserved_start.as_ref().map(|p| (j, p)))
             .filter(|(j, p)| j.spec.time_limit.is_none_or(|l| p.at + l > start))
             .flat_map(|(_, p)| p.nodes.iter())
             .collect()

@@ -31,7 +31,7 @@ impl Engine {
 
     fn delay_lost(&mut self, job: &Job, not_before: Time) {
         let reason = "the log was restored from a backup, and ranks of its lost part may still run";
-        self.drop_promise(job, reason);
+        self.drop_reserved_start(job, reason);
         let (job, project, reason) = (job.id, &job.project, reason.to_owned());
         self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
     }
@@ -97,7 +97,7 @@ impl Engine {
             |j: &Arc<Job>| j.state == JobState::Queued && j.held.is_none() && j.spec.fenced();
         let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
         let Some(node) = self.lost_ranks_on(id).map(|n| n.name.clone()) else { return };
-        self.drop_promise(&job, "it was held");
+        self.drop_reserved_start(&job, "it was held");
         let name = format!(
             "a restored log: ranks of it run on node {node}, and `muster node reconcile {node}` \
              stops them"
@@ -122,10 +122,10 @@ impl Engine {
         self.state.nodes.values().find(here)
     }
 
-    fn drop_promise(&mut self, job: &Job, reason: &str) {
-        if job.promise.is_some() {
+    fn drop_reserved_start(&mut self, job: &Job, reason: &str) {
+        if job.reserved_start.is_some() {
             let reason = reason.to_owned();
-            self.emit(Some(&job.project), Event::PromiseDropped { job: job.id, reason });
+            self.emit(Some(&job.project), Event::ReservedStartDropped { job: job.id, reason });
             self.withdraw_notices(job.id);
         }
     }

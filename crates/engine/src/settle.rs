@@ -204,7 +204,7 @@ impl Engine {
             StopReason::Cancelled { .. } => Next::Cancelled,
             StopReason::Requeued { .. } | StopReason::Drain { .. } => Next::Again(Time(0)),
             StopReason::TimeLimit { .. } => Next::Failed(Exit::TIME_IS_UP),
-            StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Hung { .. } => {
+            StopReason::NodeLost { .. } | StopReason::Unhealthy { .. } | StopReason::Hung { .. } => {
                 infrastructure(1)
             }
             StopReason::Preempted { .. }
@@ -271,13 +271,13 @@ impl Engine {
         let old = a.stop.as_ref().and_then(|s| s.fence_until).filter(|_| !goes_on);
         let key = AttemptKey { job: job.id, attempt: a.no };
         let fence_until = fence.max(old);
-        let sick = matches!(reason, StopReason::Sick { .. } | StopReason::NodeLost { .. });
-        let moves = matches!(reason, StopReason::Sick { .. });
+        let unhealthy = matches!(reason, StopReason::Unhealthy { .. } | StopReason::NodeLost { .. });
+        let moves = matches!(reason, StopReason::Unhealthy { .. });
         self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
         if moves {
             self.swap(job.id);
         }
-        if sick {
+        if unhealthy {
             self.maybe_killer(job.id);
         }
     }
@@ -312,7 +312,7 @@ impl Engine {
     fn after_end(&mut self, a: &Attempt) {
         for slot in &a.placement.slots {
             self.settle_node(&slot.node);
-            if self.state.health.remedies_of(&slot.node).next().is_some() {
+            if self.state.health.remediations_of(&slot.node).next().is_some() {
                 self.work.due.insert(slot.node.clone());
             }
         }
@@ -365,7 +365,7 @@ fn verdict(why: &StopReason) -> Verdict {
         | StopReason::Resized { .. }
         | StopReason::Moved { .. }
         | StopReason::ReservationBegins { .. } => Verdict::Scheduler,
-        StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Drain { .. } => {
+        StopReason::NodeLost { .. } | StopReason::Unhealthy { .. } | StopReason::Drain { .. } => {
             Verdict::Infrastructure
         }
         // Who stopped first is found out afterwards.

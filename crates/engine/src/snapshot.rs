@@ -8,7 +8,7 @@
 mod parts;
 
 use crate::state::index::Index;
-use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
+use crate::state::{Booked, KeptFault, KeyEntry, Life, ReservedStartStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::{Job, PastAttempt};
@@ -104,7 +104,7 @@ struct Stored {
     #[serde(default)]
     moves: Vec<Time>,
     #[serde(default)]
-    promises: PromiseStats,
+    reserved_starts: ReservedStartStats,
     #[serde(default)]
     exposure: muster_health::Exposure,
     #[serde(default)]
@@ -116,7 +116,7 @@ struct Stored {
     #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
     runbooks: crate::state::RunbookShelf,
     #[serde(default)]
-    slo: Option<crate::state::Promises>,
+    slo: Option<crate::state::SloState>,
 }
 
 impl State {
@@ -167,7 +167,7 @@ impl State {
             usage,
             history,
             moves,
-            promises,
+            reserved_starts,
             exposure,
             faults,
             fault_counts,
@@ -198,7 +198,7 @@ impl State {
             usage: usage.iter().map(|(k, u)| (k.clone(), *u)).collect(),
             history: history.clone(),
             moves: moves.clone(),
-            promises: *promises,
+            reserved_starts: *reserved_starts,
             exposure: *exposure,
             faults: faults.values().cloned().collect(),
             fault_counts: fault_counts.iter().map(|((c, k), n)| (c.clone(), *k, *n)).collect(),
@@ -291,13 +291,13 @@ impl State {
             usage: s.usage.into_iter().collect(),
             history: s.history,
             moves: s.moves,
-            promises: s.promises,
+            reserved_starts: s.reserved_starts,
             exposure: s.exposure,
             faults: s.faults.into_iter().map(|f| (f.seq, f)).collect(),
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             health: s.health,
             runbooks: s.runbooks,
-            slo: crate::state::Promises::default(),
+            slo: crate::state::SloState::default(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s
@@ -315,7 +315,7 @@ impl State {
                 state.slo = slo;
                 state.slo.reindex();
             }
-            None => state.seed_promises(),
+            None => state.seed_slo(),
         }
         state
     }

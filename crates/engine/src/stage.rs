@@ -12,7 +12,7 @@ pub(crate) fn enter(n: &mut Node, at: Time, stage: Stage, why: &str, until: Opti
         n.stage_since = at;
     }
     n.stage = stage;
-    n.drained_by_remedy &= matches!(stage, Stage::Draining | Stage::Drained);
+    n.drained_by_remediation &= matches!(stage, Stage::Draining | Stage::Drained);
     if !why.is_empty() {
         why.clone_into(&mut n.stage_why);
     }

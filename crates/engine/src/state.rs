@@ -6,14 +6,14 @@ mod ended;
 mod error;
 pub(crate) mod health_book;
 pub(crate) mod index;
-mod promise_book;
+mod slo_state;
 mod runbook_shelf;
 pub(crate) mod saves;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
 pub use health_book::{Automation, HealthBook, Stopped};
-pub use promise_book::{Outside, Promises, Standing};
+pub use slo_state::{Outside, SloState, Standing};
 pub use runbook_shelf::RunbookShelf;
 
 use index::{Index, Left};
@@ -78,11 +78,11 @@ pub struct Booked {
     pub version: Seq,
 }
 
-/// How promised starts turned out: the error of what users are told.
+/// How reserved starts turned out: the error of what users are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PromiseStats {
-    /// Jobs that started at or before the start they were promised.
-    pub kept: u64,
+pub struct ReservedStartStats {
+    /// Jobs that started at or before their reserved start.
+    pub on_time: u64,
     /// Jobs that started later.
     pub late: u64,
     /// Milliseconds by which they started before it, in all.
@@ -147,8 +147,8 @@ pub struct State {
     pub usage: BTreeMap<(ProjectName, String), Usage>,
     /// How long each user's jobs ran lately.
     pub history: History<(ProjectName, String)>,
-    /// How promised starts turned out.
-    pub promises: PromiseStats,
+    /// How reserved starts turned out.
+    pub reserved_starts: ReservedStartStats,
     /// How long gangs ran on how many nodes, and how often hardware interrupted them.
     pub exposure: muster_health::Exposure,
     /// The last faults of each node, in the order they were told.
@@ -159,8 +159,8 @@ pub struct State {
     pub health: HealthBook,
     /// The site's own runbooks, and runs.
     pub runbooks: RunbookShelf,
-    /// What is promised, what was counted, and who has to be told.
-    pub slo: Promises,
+    /// Objectives, what was counted, and who is notified.
+    pub slo: SloState,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -51,10 +51,10 @@ impl Engine {
         let more = if self.dirty { self.schedule() } else { false };
         self.dirty = more;
         self.forget();
-        // Work that just left may be what a remedy waits for.
+        // Work that just left may be what a remediation waits for.
         self.pass_due();
         self.pass_runs();
-        self.pass_promises();
+        self.judge_due_objectives();
         self.dirty
     }
 
@@ -66,25 +66,25 @@ impl Engine {
         }
         let wake = self.next_deadline();
         let test = self.state.index.tests.first().map(|(t, _)| *t);
-        [wake, test, self.next_health(), self.next_run(), self.next_promises(), self.due_by(FAR)]
+        [wake, test, self.next_health(), self.next_run(), self.next_judgement(), self.due_by(FAR)]
             .into_iter()
             .flatten()
             .min()
     }
 
     /// The first moment after the last cycle and not after `t` at which time alone may change
-    /// the plan: a promise falls due, a reservation begins or ends, a wait is over.
+    /// the plan: a reserved start falls due, a reservation begins or ends, a wait is over.
     fn due_by(&self, t: Time) -> Option<Time> {
         let last = self.scheduled_at;
-        let promised = self
+        let reserved_starts = self
             .state
             .index
-            .promised
+            .reserved_starts
             .range((last, JobId(u64::MAX))..)
             .next()
             .map(|(t, _)| *t)
             .filter(|t| *t < FAR);
-        [promised, self.opens()].into_iter().flatten().min().filter(|d| *d <= t)
+        [reserved_starts, self.opens()].into_iter().flatten().min().filter(|d| *d <= t)
     }
 
     /// Has a moment come since the last cycle at which something may fit although nothing was

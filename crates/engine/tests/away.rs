@@ -167,7 +167,7 @@ fn what_ran_is_counted_until_it_ended_and_not_until_that_was_heard() {
     let had = 8000 * 5000u128;
     for read in [lives.get(id), None] {
         let g = goodput(j, read, &BTreeMap::new(), w.now);
-        assert_eq!((g.held_gpu, g.gpu.get(Part::Productive)), (had, had), "{g:#?}");
+        assert_eq!((g.allocated_gpu, g.gpu.get(Part::Productive)), (had, had), "{g:#?}");
     }
     let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
     assert_eq!(report.rows.iter().map(|r| r.work.held.total()).sum::<u128>(), had);
@@ -207,7 +207,7 @@ fn a_gang_ends_with_its_last_rank_in_whatever_order_that_is_heard() {
     let mut lives = Lives::default();
     w.log.iter().for_each(|r| lives.apply(r));
     let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
-    assert_eq!(g.held_gpu, 8000 * (20_000 + 5000), "{g:#?}");
+    assert_eq!(g.allocated_gpu, 8000 * (20_000 + 5000), "{g:#?}");
     same_when_read_again(&w);
 }
 

@@ -116,7 +116,7 @@ fn an_order_that_only_gets_another_fence_is_counted_once() {
     xid79(&mut w, &gone);
     let (first, stopped) = (w.job(id).recovery.unwrap(), w.now);
     let stop = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
-    assert!(matches!(stop(&w).reason, StopReason::Sick { .. }), "{:?}", stop(&w));
+    assert!(matches!(stop(&w).reason, StopReason::Unhealthy { .. }), "{:?}", stop(&w));
     assert_eq!(first.decided_at, stopped);
     // Its node is lost on top of it, and then the server.
     w.pass(Span::secs(10));

@@ -262,12 +262,12 @@ fn the_fourth_versions_log_still_adds_up_to_the_same_things() {
     assert!(fourth::summary(&state) == want, "the log adds up to something else");
 }
 
-/// Two lives: one with runbooks and notes, one with promises and alerts.
+/// Two lives: one with runbooks and notes, one with objectives and alerts.
 #[test]
 fn the_fifth_versions_logs_still_add_up_to_the_same_things() {
     let (state, want) = kept("log-v5", fifth::live, &fifth::summary);
     assert_eq!(fifth::summary(&state), want);
-    let (state, want) = kept("log-v5-promises", sixth::live, &sixth::summary);
+    let (state, want) = kept("log-v5-slo", sixth::live, &sixth::summary);
     assert_eq!(sixth::summary(&state), want);
 }
 
@@ -303,7 +303,7 @@ fn the_golden_logs_hold_every_kind_of_event() {
     assert!(missing.is_empty(), "the golden log lacks {missing:?}");
     // Every reason to stop an attempt is in one of them too.
     let text: String = newest.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
-    for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "sick", "hung"] {
+    for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "unhealthy", "hung"] {
         assert!(text.contains(&format!("\"why\":\"{why}\"")), "the golden log lacks {why}");
     }
 }

@@ -1,4 +1,4 @@
-//! From a fault to a mended node: findings, incidents, remedies, limits, and the way back.
+//! From a fault to a repaired node: findings, incidents, remediations, limits, and the way back.
 
 #[path = "health/causes.rs"]
 mod causes;
@@ -19,8 +19,8 @@ mod recovery;
 mod rehearse;
 #[path = "health/repeats.rs"]
 mod repeats;
-#[path = "health/story.rs"]
-mod story;
+#[path = "health/timeline.rs"]
+mod timeline;
 #[path = "health/tested.rs"]
 mod tested;
 #[path = "health/witness.rs"]
@@ -40,7 +40,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
 use muster_model::qualification::Outcome;
-use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep};
+use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep};
 use std::sync::Arc;
 
 /// Nodes that can be tested, reset and restarted.
@@ -127,13 +127,13 @@ pub(crate) fn of<'a>(w: &'a World, n: &NodeName) -> &'a Node {
     &w.engine.state().nodes[n]
 }
 
-/// The heaviest remedy of a node that goes on.
-pub(crate) fn remedy(w: &World, n: &NodeName) -> Option<Arc<Remedy>> {
-    w.engine.state().health.remedies_of(n).max_by_key(|r| (r.action, r.id)).cloned()
+/// The heaviest remediation of a node that goes on.
+pub(crate) fn remediation(w: &World, n: &NodeName) -> Option<Arc<Remediation>> {
+    w.engine.state().health.remediations_of(n).max_by_key(|r| (r.action, r.id)).cloned()
 }
 
-pub(crate) fn stands(w: &World, n: &NodeName) -> (Stage, RemedyStep) {
-    (of(w, n).stage, remedy(w, n).expect("a remedy goes on").step)
+pub(crate) fn stands(w: &World, n: &NodeName) -> (Stage, RemediationStep) {
+    (of(w, n).stage, remediation(w, n).expect("a remediation goes on").step)
 }
 
 pub(crate) fn acts(w: &World, n: &NodeName) -> Vec<(u64, &'static str)> {
@@ -162,6 +162,6 @@ pub(crate) fn pages(w: &World) -> usize {
 
 pub(crate) fn automatic(w: &mut World, action: Action) {
     w.policy(|p| {
-        p.remedies.modes.insert(action, Mode::Automatic);
+        p.remediations.modes.insert(action, Mode::Automatic);
     });
 }

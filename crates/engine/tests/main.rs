@@ -19,7 +19,7 @@ mod hardware;
 mod health;
 mod jobs;
 mod preflight;
-mod promises;
+mod slo;
 mod replay;
 mod runbooks;
 mod scheduling;

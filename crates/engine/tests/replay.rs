@@ -18,18 +18,18 @@ use ops::{NODES, op, play, site};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A start that was promised by limits is never put off without a reason given.
-fn promises_hold(w: &World) -> Result<(), TestCaseError> {
+/// A start that was reserved by limits is never put off without a reason given.
+fn reserved_starts_hold(w: &World) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
-            Event::JobPromised { job, promise } if promise.basis == Basis::Limits => {
-                let before = standing.insert(*job, promise.at);
-                let later = before.is_some_and(|t| promise.at > t);
-                prop_assert!(!later || promise.moved.is_some(), "{before:?} {:?}", r);
+            Event::StartReserved { job, reserved_start } if reserved_start.basis == Basis::Limits => {
+                let before = standing.insert(*job, reserved_start.at);
+                let later = before.is_some_and(|t| reserved_start.at > t);
+                prop_assert!(!later || reserved_start.moved.is_some(), "{before:?} {:?}", r);
             }
-            Event::JobPromised { job, .. }
-            | Event::PromiseDropped { job, .. }
+            Event::StartReserved { job, .. }
+            | Event::ReservedStartDropped { job, .. }
             | Event::JobHeld { job, .. }
             | Event::JobRequeued { job, .. } => {
                 standing.remove(job);
@@ -119,15 +119,15 @@ fn attend_for(w: &mut World, span: Span) {
     }
 }
 
-/// Nobody starts later than the limits of others promised.
-fn promises_kept(w: &World) -> Result<(), TestCaseError> {
+/// Nobody starts later than the limits of others allow.
+fn reserved_starts_on_time(w: &World) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
-            Event::JobPromised { job, promise } if promise.basis == Basis::Limits => {
-                standing.insert(*job, promise.at);
+            Event::StartReserved { job, reserved_start } if reserved_start.basis == Basis::Limits => {
+                standing.insert(*job, reserved_start.at);
             }
-            Event::JobPromised { job, .. } | Event::PromiseDropped { job, .. } => {
+            Event::StartReserved { job, .. } | Event::ReservedStartDropped { job, .. } => {
                 standing.remove(job);
             }
             Event::JobPlaced { key, .. } => {
@@ -147,7 +147,7 @@ proptest! {
 
     /// Where no node fails and everybody goes when their time is up.
     #[test]
-    fn in_calm_lives_every_promise_is_kept(
+    fn in_calm_lives_every_reserved_start_is_kept(
         mode in 0u8..3,
         steps in proptest::collection::vec((1u32..5, 1u32..9, 1u64..300, any::<u8>(), 0u8..8), 1..60),
     ) {
@@ -170,9 +170,9 @@ proptest! {
             }
             attend(&mut w);
         }
-        promises_kept(&w)?;
+        reserved_starts_on_time(&w)?;
         attend_for(&mut w, Span::hours(1000));
-        promises_kept(&w)?;
+        reserved_starts_on_time(&w)?;
         let waiting = w.engine.state().queue_len();
         prop_assert_eq!(waiting, 0, "somebody waits for ever");
     }
@@ -216,7 +216,7 @@ proptest! {
         }
         prop_assert_eq!(s.digest(), digest);
         prop_assert!(s.problems().is_empty(), "{:?}", s.problems());
-        promises_hold(&a)?;
+        reserved_starts_hold(&a)?;
         victims_rank_lower(&a)?;
         metered_once(&a)?;
     }
@@ -245,7 +245,7 @@ proptest! {
             }
             play(&mut w, o);
         }
-        promises_hold(&w)?;
+        reserved_starts_hold(&w)?;
         prop_assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
 

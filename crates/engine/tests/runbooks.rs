@@ -8,7 +8,7 @@ use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Reques
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
-use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepWord};
+use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepAnswer};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
@@ -102,9 +102,9 @@ fn run(w: &World, id: u64) -> Run {
     (*w.engine.state().runbooks.runs[&id]).clone()
 }
 
-fn say(w: &mut World, id: u64, word: StepWord) -> Result<Answer, Refusal> {
+fn say(w: &mut World, id: u64, answer: StepAnswer) -> Result<Answer, Refusal> {
     let step = run(w, id).step;
-    let command = Command::AnswerRunbook { run: id, step, word, note: String::new(), seen: None };
+    let command = Command::AnswerRunbook { run: id, step, answer, note: String::new(), seen: None };
     as_ann(w, Role::Operator, command)
 }
 
@@ -113,15 +113,15 @@ fn a_person_goes_through_a_book_step_by_step() {
     let mut w = world(Role::Operator);
     let id = begin(&mut w, Role::Operator, 1, false);
     assert_eq!((run(&w, id).step, run(&w, id).done.len()), (1, 0));
-    say(&mut w, id, StepWord::Go).unwrap();
-    say(&mut w, id, StepWord::Go).unwrap();
+    say(&mut w, id, StepAnswer::Go).unwrap();
+    say(&mut w, id, StepAnswer::Go).unwrap();
     let cordon = w.engine.state().nodes[&node(1)].cordon.clone().map(|c| c.reason);
     assert_eq!(cordon.as_deref(), Some("a test of n001"));
-    say(&mut w, id, StepWord::Go).unwrap();
-    let wrong = say(&mut w, id, StepWord::Choose("maybe".into())).unwrap_err();
+    say(&mut w, id, StepAnswer::Go).unwrap();
+    let wrong = say(&mut w, id, StepAnswer::Choose("maybe".into())).unwrap_err();
     assert_eq!(wrong.code, RefusalCode::Invalid);
-    say(&mut w, id, StepWord::Choose("no".into())).unwrap();
-    say(&mut w, id, StepWord::Go).unwrap();
+    say(&mut w, id, StepAnswer::Choose("no".into())).unwrap();
+    say(&mut w, id, StepAnswer::Go).unwrap();
     let r = run(&w, id);
     assert_eq!(r.ended.map(|e| e.outcome), Some(RunOutcome::Resolved));
     assert_eq!(r.done.iter().map(|d| d.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
@@ -134,12 +134,12 @@ fn a_person_goes_through_a_book_step_by_step() {
 fn a_word_about_another_step_or_an_ended_run_is_refused() {
     let mut w = world(Role::Operator);
     let id = begin(&mut w, Role::Operator, 1, false);
-    let word = StepWord::Go;
-    let late = Command::AnswerRunbook { run: id, step: 2, word, note: String::new(), seen: None };
+    let answer = StepAnswer::Go;
+    let late = Command::AnswerRunbook { run: id, step: 2, answer, note: String::new(), seen: None };
     assert_eq!(as_ann(&mut w, Role::Operator, late).unwrap_err().code, RefusalCode::Conflict);
     as_ann(&mut w, Role::Operator, Command::StopRunbook { run: id, reason: "enough".into() })
         .unwrap();
-    assert_eq!(say(&mut w, id, StepWord::Go).unwrap_err().code, RefusalCode::Conflict);
+    assert_eq!(say(&mut w, id, StepAnswer::Go).unwrap_err().code, RefusalCode::Conflict);
     assert_eq!(run(&w, id).ended.map(|e| e.outcome), Some(RunOutcome::Stopped));
 }
 
@@ -158,7 +158,7 @@ fn the_machine_goes_on_until_it_needs_a_person() {
         .map(|r| r.actor.as_str())
         .collect();
     assert_eq!(by, ["user:ann"], "what the machine does, it does in its owner's name");
-    say(&mut w, id, StepWord::Choose("no".into())).unwrap();
+    say(&mut w, id, StepAnswer::Choose("no".into())).unwrap();
     assert_eq!(run(&w, id).ended.map(|e| e.outcome), Some(RunOutcome::Resolved));
     assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
 }
@@ -205,9 +205,9 @@ fn the_machine_may_no_more_than_whoever_started_it() {
     assert!(w.engine.state().nodes[&node(at)].cordon.is_some());
 }
 
-fn answer(w: &mut World, who: &str, role: Role, id: u64, word: StepWord) -> Result<(), Refusal> {
+fn answer(w: &mut World, who: &str, role: Role, id: u64, answer: StepAnswer) -> Result<(), Refusal> {
     let step = run(w, id).step;
-    let command = Command::AnswerRunbook { run: id, step, word, note: String::new(), seen: None };
+    let command = Command::AnswerRunbook { run: id, step, answer, note: String::new(), seen: None };
     let actor = Actor { name: format!("user:{who}"), role, project: None };
     let at = w.now;
     w.request(&Request { actor, at, key: None, if_version: None, command }).map(|_| ())
@@ -219,8 +219,8 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
     // The machine asks; after `no` it would uncordon the node in ann's name.
     let id = begin(&mut w, Role::Operator, 1, true);
     let before = w.log.len();
-    for word in [StepWord::Choose("no".into()), StepWord::Choose("yes".into()), StepWord::Skip] {
-        let no = answer(&mut w, "bob", Role::User, id, word).unwrap_err();
+    for given in [StepAnswer::Choose("no".into()), StepAnswer::Choose("yes".into()), StepAnswer::Skip] {
+        let no = answer(&mut w, "bob", Role::User, id, given).unwrap_err();
         assert_eq!(no.code, RefusalCode::NotAllowed);
         assert!(no.message.contains("uncordon node=n001") && no.hint.is_some(), "{no:?}");
     }
@@ -230,20 +230,20 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
     assert_eq!(w.request(&request).unwrap_err().code, RefusalCode::NotAllowed);
     assert_eq!(w.log.len(), before, "a refusal leaves no trace");
     assert_eq!(run(&w, id).step, 4);
-    answer(&mut w, "eve", Role::Operator, id, StepWord::Choose("no".into())).unwrap();
+    answer(&mut w, "eve", Role::Operator, id, StepAnswer::Choose("no".into())).unwrap();
     assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
     // One that waits before an act: no word of a user's moves it, not even past the act.
     w.ok(Command::StopAutomation { reason: "a test".into() });
     let id = begin(&mut w, Role::Operator, 2, true);
-    for word in [StepWord::Go, StepWord::Yes, StepWord::No, StepWord::Skip] {
-        let no = answer(&mut w, "bob", Role::User, id, word).unwrap_err();
+    for given in [StepAnswer::Go, StepAnswer::Yes, StepAnswer::No, StepAnswer::Skip] {
+        let no = answer(&mut w, "bob", Role::User, id, given).unwrap_err();
         assert_eq!(no.code, RefusalCode::NotAllowed, "{no:?}");
     }
     assert_eq!(run(&w, id).step, 2);
     // Step by step nothing follows by itself: others answer at what they may do themselves.
     let id = begin(&mut w, Role::Operator, 3, false);
-    answer(&mut w, "bob", Role::User, id, StepWord::Go).unwrap();
-    assert!(answer(&mut w, "bob", Role::User, id, StepWord::Skip).is_err());
+    answer(&mut w, "bob", Role::User, id, StepAnswer::Go).unwrap();
+    assert!(answer(&mut w, "bob", Role::User, id, StepAnswer::Skip).is_err());
     // In a run of one's own the machine may no more than oneself: no answer is in the way.
     let id = begin(&mut w, Role::User, 4, false);
     as_ann(
@@ -252,13 +252,13 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
         Command::AnswerRunbook {
             run: id,
             step: 1,
-            word: StepWord::Go,
+            answer: StepAnswer::Go,
             note: String::new(),
             seen: None,
         },
     )
     .unwrap();
-    answer(&mut w, "ann", Role::User, id, StepWord::Yes).unwrap();
+    answer(&mut w, "ann", Role::User, id, StepAnswer::Yes).unwrap();
     assert_eq!(w.engine.state().nodes[&node(4)].cordon, None, "a word alone does nothing");
 }
 
@@ -272,7 +272,7 @@ fn what_holds_automation_back_holds_the_machine_back() {
     assert!(r.waits.as_deref().is_some_and(|w| w.contains("automation is stopped")), "{r:?}");
     assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
     // A person's own word goes through.
-    say(&mut w, id, StepWord::Go).unwrap();
+    say(&mut w, id, StepAnswer::Go).unwrap();
     assert!(w.engine.state().nodes[&node(1)].cordon.is_some());
     // Nor does it take more nodes than automation may.
     let mut w = world(Role::Operator);

@@ -1,4 +1,4 @@
-//! What the scheduler decides, as it shows in the log: promises, notices, sizes, reservations,
+//! What the scheduler decides, as it shows in the log: reserved starts, notices, sizes, reservations,
 //! rights and reasons. Each theme has a file of its own.
 
 #[path = "scheduling/elastic.rs"]
@@ -11,8 +11,8 @@ mod idle;
 mod moves;
 #[path = "scheduling/preemption.rs"]
 mod preemption;
-#[path = "scheduling/promises.rs"]
-mod promises;
+#[path = "scheduling/reserved_starts.rs"]
+mod reserved_starts;
 #[path = "scheduling/reasons.rs"]
 mod reasons;
 #[path = "scheduling/reservations.rs"]

@@ -6,7 +6,7 @@ const SKU: Variable =
     Variable { name: "sku", query: "label_values(muster_sku_gpus, sku)", label: "GPU" };
 const PROJECT: Variable = Variable {
     name: "project",
-    query: "label_values(muster_project_gpus_held, project)",
+    query: "label_values(muster_project_gpus_allocated, project)",
     label: "Project",
 };
 const NODE: Variable =
@@ -201,7 +201,7 @@ fn on_call() -> Dashboard {
                         "none",
                         "Pending approval",
                         "Remediations that wait for an operator.",
-                        "sum(muster_remedies{step=\"approval\"})",
+                        "sum(muster_remediations{step=\"approval\"})",
                     ),
                     number(
                         "bool_yes_no",
@@ -233,7 +233,7 @@ fn on_call() -> Dashboard {
                         "none",
                         "Remediations",
                         "By step.",
-                        &[("sum by (step) (muster_remedies)", "{{step}}")],
+                        &[("sum by (step) (muster_remediations)", "{{step}}")],
                     ),
                     stack(
                         "none",
@@ -448,7 +448,7 @@ fn debug() -> Dashboard {
                         "none",
                         "Reserved starts",
                         "Met and late, in an hour.",
-                        &[("sum by (how) (increase(muster_promised_starts_total[1h]))", "{{how}}")],
+                        &[("sum by (how) (increase(muster_reserved_starts_total[1h]))", "{{how}}")],
                     ),
                     lines(
                         "none",
@@ -512,7 +512,7 @@ fn tenant() -> Dashboard {
                         "none",
                         "GPUs allocated",
                         "Now.",
-                        "sum(muster_project_gpus_held{project=~\"$project\"})",
+                        "sum(muster_project_gpus_allocated{project=~\"$project\"})",
                     ),
                     number(
                         "none",
@@ -554,7 +554,7 @@ fn tenant() -> Dashboard {
                         "GPUs allocated",
                         "By project.",
                         &[(
-                            "sum by (project) (muster_project_gpus_held{project=~\"$project\"})",
+                            "sum by (project) (muster_project_gpus_allocated{project=~\"$project\"})",
                             "{{project}}",
                         )],
                     ),

@@ -1,4 +1,4 @@
-//! Recording and alerting rules: the site's promises, and what watches Muster itself from outside.
+//! Recording and alerting rules: the site's objectives, and what watches Muster itself from outside.
 
 use muster_model::alert::Urgency;
 use muster_model::slo::Objective;
@@ -51,8 +51,8 @@ const ALERTS: [Alert; 15] = [
         "no remediation runs until automation is resumed", "automation-stopped"),
     ("MusterCriticalFindings", "sum by (kind) (muster_findings_open{severity=\"critical\"}) > 0", 5, Urgency::Page,
         "something critical was found and is not settled", "critical-findings"),
-    ("MusterRemediesWait", "muster_remedies{step=\"approval\"} > 0", 30, Urgency::Ticket,
-        "remediations pending approval", "remedies-wait"),
+    ("MusterRemediationsWait", "muster_remediations{step=\"approval\"} > 0", 30, Urgency::Ticket,
+        "remediations pending approval", "remediations-wait"),
     ("MusterManyGpusOut", "muster:gpus_out:ratio > 0.1", 15, Urgency::Page,
         "more than one GPU in ten is out of service", "many-gpus-out"),
     ("MusterTelemetryStale", "muster_telemetry_nodes{state=\"silent\"} > 0", 10, Urgency::Ticket,
@@ -67,7 +67,7 @@ const ALERTS: [Alert; 15] = [
         "a detector fails", "detector-fails"),
 ];
 
-/// What watches receivers of alerts, where promises are kept.
+/// What watches receivers of alerts, where objectives are judged.
 const RECEIVERS: [Alert; 1] = [(
     "MusterReceiverBehind",
     "muster_receiver_waiting > 0 and muster_receiver_failures > 2",
@@ -111,9 +111,9 @@ pub fn platform() -> Vec<RuleGroup> {
     ]
 }
 
-/// The site's promises, and whether people hear of them.
+/// The site's objectives, and whether people hear of them.
 #[must_use]
-pub fn promises(objectives: &[Objective]) -> Vec<RuleGroup> {
+pub fn objectives(objectives: &[Objective]) -> Vec<RuleGroup> {
     let mut out = rules::groups(objectives);
     out.push(group("muster-receivers", RECEIVERS.iter().map(alert).collect()));
     out

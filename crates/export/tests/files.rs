@@ -10,7 +10,7 @@ use std::process::Command;
 
 #[test]
 fn the_rules_are_what_promtool_takes() {
-    let all = [rules::platform(), rules::promises(&defaults::set(1))].concat();
+    let all = [rules::platform(), rules::objectives(&defaults::set(1))].concat();
     let text = rules::file(&all);
     if !muster_testkit::program("promtool", "prometheus") {
         return;
@@ -83,7 +83,7 @@ fn dashboards_hold_together() {
 #[test]
 fn the_runbook_of_every_alert_is_on_the_shelf() {
     let books = muster_runbook::shelf::books();
-    for r in rules::platform().iter().chain(&rules::promises(&[])).flat_map(|g| &g.rules) {
+    for r in rules::platform().iter().chain(&rules::objectives(&[])).flat_map(|g| &g.rules) {
         for (_, word) in r.labels.iter().filter(|(name, _)| *name == "runbook") {
             let serves =
                 books.iter().any(|b| b.name == *word || b.topics.iter().any(|topic| topic == word));

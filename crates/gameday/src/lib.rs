@@ -250,7 +250,7 @@ fn table(outcomes: &[Outcome]) -> Table {
             cell(&o.name),
             number(secs(o.detected_ms)),
             cell(told(&o.verdict, o.verdict_right)),
-            cell(told(&o.remedy, o.remedy_right)),
+            cell(told(&o.remediation, o.remediation_right)),
             number(secs(o.recovered_ms)),
             number(format!("{:.0}", o.lost_gpu_seconds)),
             number(o.healthy_drained),
@@ -280,7 +280,7 @@ mod tests {
         let mut o = Outcome::broken("failed-qualification", String::new());
         (o.detected_ms, o.recovered_ms) = (Some(38_312), Some(17_000));
         o.verdict = Some("infrastructure".into());
-        o.remedy = Some("reset_gpu: pending approval".into());
+        o.remediation = Some("reset_gpu: pending approval".into());
         let text = table(&[o]).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("38.3 s") && text.contains("failed"), "{text}");

@@ -72,18 +72,18 @@ impl Net {
             let about = f["entity"].as_str().unwrap_or_default();
             if about == format!("node:{SLOW}") || about.starts_with(&format!("port:{SLOW}/")) {
                 sight.detected_ms = Some(detected);
-                sight.blamed = about.split(':').next().map(str::to_owned);
+                sight.attributed_to = about.split(':').next().map(str::to_owned);
             } else {
                 sight.elsewhere = Some(about.to_owned());
                 sight.drained.extend(f["node"].as_str().map(str::to_owned));
             }
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let remedies = self.json(&["remediations", "--all"]).await?;
-        let own = remedies["items"].as_array().into_iter().flatten();
+        let remediations = self.json(&["remediations", "--all"]).await?;
+        let own = remediations["items"].as_array().into_iter().flatten();
         for r in own.filter(|r| r["action"] == "drain") {
-            sight.remedy = Some(format!("drain: {}", r["state"].as_str().unwrap_or_default()));
-            sight.remedied |= r["node"] == SLOW && r["step"] != "proposed";
+            sight.remediation = Some(format!("drain: {}", r["state"].as_str().unwrap_or_default()));
+            sight.remediated |= r["node"] == SLOW && r["step"] != "proposed";
         }
         let nodes = self.json(&["nodes"]).await?;
         for n in nodes["items"].as_array().into_iter().flatten() {
@@ -91,14 +91,14 @@ impl Net {
                 sight.drained.extend(n["name"].as_str().map(str::to_owned));
             }
         }
-        let verdict = if sight.blamed.as_deref() == Some("port") { "port" } else { "node" };
+        let verdict = if sight.attributed_to.as_deref() == Some("port") { "port" } else { "node" };
         let expect = Expect {
             kind: Some("link-slow"),
             about: |_| String::new(),
             verdict,
-            remedy: Want::Reaches(
-                muster_model::remedy::Action::Drain,
-                muster_model::remedy::RemedyStep::Moving,
+            remediation: Want::Reaches(
+                muster_model::remediation::Action::Drain,
+                muster_model::remediation::RemediationStep::Moving,
             ),
             job: After::Any,
         };

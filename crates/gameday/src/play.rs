@@ -5,12 +5,12 @@ use super::result::{Outcome, Sight};
 use super::scene::{Actor, After, Blow, Drill, Expect, Scene, Setting, Want, What, Work};
 use muster_api::{
     Finding, FindingsQuery, IncidentsQuery, Inject, Job, MarkRequest, Node, QualifyRequest,
-    RemediesQuery, Remedy,
+    RemediationsQuery, Remediation,
 };
-use muster_client::{Client, JobAction, RemedyWord};
+use muster_client::{Client, JobAction, RemediationDecision};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use muster_model::spec::{
     CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, OnPartition, Retries, Simulate,
 };
@@ -90,7 +90,7 @@ pub(crate) async fn clean(client: &Client, scene: &Scene) -> Result<(), Fail> {
     }
     let names: BTreeSet<&str> = scene.nodes.iter().map(|n| n.name.as_str()).collect();
     for name in &names {
-        let _ = client.inject(name, &Inject::Mend).await;
+        let _ = client.inject(name, &Inject::Repair).await;
     }
     let started = Instant::now();
     loop {
@@ -311,7 +311,7 @@ impl Watch<'_> {
     async fn look(&mut self) -> Result<bool, Fail> {
         self.found().await?;
         self.nodes().await?;
-        self.remedies().await?;
+        self.remediations().await?;
         self.job().await?;
         Ok(self.sight.complete(self.expect))
     }
@@ -324,7 +324,7 @@ impl Watch<'_> {
             let hit = all.iter().filter(own).find(|f| f.entity.to_string() == self.about);
             if let Some(f) = hit {
                 self.sight.detected_ms = Some(self.since(f.opened_at.0));
-                self.sight.blamed = Some(f.entity.word().to_owned());
+                self.sight.attributed_to = Some(f.entity.word().to_owned());
             } else if let Some(f) = all.iter().find(own) {
                 self.sight.elsewhere = Some(f.entity.to_string());
             }
@@ -336,7 +336,7 @@ impl Watch<'_> {
             for i in hit {
                 if i.cause.to_string() == self.about {
                     self.sight.detected_ms = Some(self.since(i.opened_at.0));
-                    self.sight.blamed = Some(i.cause.word().to_owned());
+                    self.sight.attributed_to = Some(i.cause.word().to_owned());
                 } else {
                     self.sight.elsewhere = Some(i.cause.to_string());
                 }
@@ -347,7 +347,7 @@ impl Watch<'_> {
 
     /// Healthy nodes that are taken out of service.
     async fn nodes(&mut self) -> Result<(), Fail> {
-        let spared = matches!(self.expect.remedy, Want::Untouched | Want::Stopped);
+        let spared = matches!(self.expect.remediation, Want::Untouched | Want::Stopped);
         let taken = ["cordoned", "draining", "drained", "suspect", "quarantined", "repairing"];
         let nodes = self.client.all_nodes(None).await?;
         for n in &nodes {
@@ -356,52 +356,52 @@ impl Watch<'_> {
                 self.sight.drained.insert(n.name.clone());
             }
         }
-        if self.expect.remedy == Want::Stopped {
+        if self.expect.remediation == Want::Stopped {
             let a = self.client.automation().await?;
             self.sight.stopped |= a.state == "stopped" && !a.by_operator;
         }
         Ok(())
     }
 
-    async fn remedies(&mut self) -> Result<(), Fail> {
-        let query = RemediesQuery { limit: Some(200), ..RemediesQuery::default() };
-        let all = self.client.remedies(&query).await?.items;
-        let new: Vec<Remedy> = all.into_iter().filter(|r| r.at.0 >= self.began).collect();
-        let acts = |r: &&Remedy| {
-            r.action.takes_node() && r.taken.iter().any(|t| t.step > RemedyStep::Proposed)
+    async fn remediations(&mut self) -> Result<(), Fail> {
+        let query = RemediationsQuery { limit: Some(200), ..RemediationsQuery::default() };
+        let all = self.client.remediations(&query).await?.items;
+        let new: Vec<Remediation> = all.into_iter().filter(|r| r.at.0 >= self.began).collect();
+        let acts = |r: &&Remediation| {
+            r.action.takes_node() && r.taken.iter().any(|t| t.step > RemediationStep::Proposed)
         };
         if let Some(r) = new.iter().rev().find(acts) {
             self.sight.acted = Some(told(r));
             self.sight.acted_for = format!("{} on {}", r.kind, r.node);
         }
-        let wanted = match self.expect.remedy {
+        let wanted = match self.expect.remediation {
             Want::Reaches(a, _) | Want::Approved(a) | Want::Repaired(a) => a,
             _ => return Ok(()),
         };
         // A job that is restarted is not the node's business.
-        let here = |r: &Remedy| !wanted.takes_node() || self.struck.contains(&r.node);
-        let mine = |r: &&Remedy| r.action == wanted && here(r);
-        let for_it = |r: &&Remedy| Some(r.kind.as_str()) == self.expect.kind;
+        let here = |r: &Remediation| !wanted.takes_node() || self.struck.contains(&r.node);
+        let mine = |r: &&Remediation| r.action == wanted && here(r);
+        let for_it = |r: &&Remediation| Some(r.kind.as_str()) == self.expect.kind;
         let Some(r) = new.iter().filter(mine).find(for_it).or_else(|| new.iter().find(mine)) else {
             return Ok(());
         };
-        self.sight.remedy = Some(told(r));
-        let reached = |s: RemedyStep| r.step == s || r.taken.iter().any(|t| t.step == s);
-        let waits = r.step == RemedyStep::Approval;
-        match self.expect.remedy {
-            Want::Reaches(_, s) => self.sight.remedied |= reached(s),
+        self.sight.remediation = Some(told(r));
+        let reached = |s: RemediationStep| r.step == s || r.taken.iter().any(|t| t.step == s);
+        let waits = r.step == RemediationStep::Approval;
+        match self.expect.remediation {
+            Want::Reaches(_, s) => self.sight.remediated |= reached(s),
             Want::Approved(_) => {
                 if waits {
-                    self.client.remedy_word(&r.id, RemedyWord::Approve, "a drill").await?;
+                    self.client.decide_remediation(&r.id, RemediationDecision::Approve, "a drill").await?;
                 }
-                self.sight.remedied |= reached(RemedyStep::Probation);
+                self.sight.remediated |= reached(RemediationStep::Probation);
             }
             Want::Repaired(_) => {
-                if waits || r.step == RemedyStep::Repairing {
-                    inject_into(self.client, &r.node, &Inject::Mend).await?;
+                if waits || r.step == RemediationStep::Repairing {
+                    inject_into(self.client, &r.node, &Inject::Repair).await?;
                     self.client.repaired(&r.node, "a drill: new part").await?;
                 }
-                self.sight.remedied |= reached(RemedyStep::Probation);
+                self.sight.remediated |= reached(RemediationStep::Probation);
             }
             Want::Untouched | Want::Watched | Want::Stopped => {}
         }
@@ -448,7 +448,7 @@ fn works_again(job: &Job, hit: u32) -> Option<Time> {
 }
 
 /// `reboot: pending approval`.
-fn told(r: &Remedy) -> String {
+fn told(r: &Remediation) -> String {
     format!("{}: {}", r.action.word(), r.step.words())
 }
 

@@ -8,7 +8,7 @@ use super::site::Site;
 use muster_api::{CreateToken, FindingsQuery, Job};
 use muster_client::{Client, JobAction};
 use muster_model::job::JobState;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use muster_model::spec::{GangSpec, JobSpec, OnPartition, Retries, RunSpec};
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::now;
@@ -217,8 +217,8 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
         detected_ms: detected,
         verdict: Some(if kept { "none".into() } else { "lost".into() }),
         verdict_right: kept,
-        remedy: None,
-        remedy_right: drained == 0,
+        remediation: None,
+        remediation_right: drained == 0,
         recovered_ms: Some(recovered),
         lost_gpu_seconds: 0.0,
         healthy_drained: u32::try_from(drained).unwrap_or(u32::MAX),
@@ -254,7 +254,7 @@ pub(crate) async fn rank_killed(client: &Client, name: &str, mark: &str) -> Resu
         kind: None,
         about: |_| String::new(),
         verdict: "unknown",
-        remedy: Want::Untouched,
+        remediation: Want::Untouched,
         job: After::Again,
     };
     let sight = Sight {
@@ -341,12 +341,12 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
         kind: Some("node-lost"),
         about: |_| String::new(),
         verdict: "infrastructure",
-        remedy: Want::Watched,
+        remediation: Want::Watched,
         job: After::Again,
     };
     let sight = Sight {
         detected_ms: Some(since(began, at)),
-        blamed: about.split(':').next().map(str::to_owned),
+        attributed_to: about.split(':').next().map(str::to_owned),
         verdict: verdict(&job, actor.key.attempt),
         drained: drained.into_iter().collect(),
         recovered_ms: (alone && ended).then_some(recovered),
@@ -385,18 +385,18 @@ pub(crate) async fn slow(
     let slowed = Slowed::new(&ids, &seats);
     tracing::debug!(how = slowed.words(), "ranks are slowed");
     let kind = if all { "job-slow" } else { "straggler" };
-    let sick = actor.at.iter().find(|(_, first)| *first == 1).map(|(n, _)| n.clone());
+    let unhealthy = actor.at.iter().find(|(_, first)| *first == 1).map(|(n, _)| n.clone());
     let seen = until(kind, || found(client, kind, began)).await;
     let mut sight = Sight::default();
     if let Ok((about, at)) = &seen {
         let right = if all {
             *about == format!("job:{}", actor.number)
         } else {
-            sick.as_ref().is_some_and(|n| about.contains(&format!(":{n}")))
+            unhealthy.as_ref().is_some_and(|n| about.contains(&format!(":{n}")))
         };
         if right {
             sight.detected_ms = Some(since(began, *at));
-            sight.blamed = about.split(':').next().map(str::to_owned);
+            sight.attributed_to = about.split(':').next().map(str::to_owned);
         } else {
             sight.elsewhere = Some(about.clone());
         }
@@ -413,24 +413,24 @@ pub(crate) async fn slow(
     let job = client.job(&actor.id).await?;
     sight.same = job.attempts == actor.key.attempt;
     sight.verdict = verdict(&job, actor.key.attempt);
-    let remedies = client.remedies(&muster_api::RemediesQuery::default()).await?.items;
-    let acting = remedies.iter().find(|r| r.action.takes_node() && r.step > RemedyStep::Proposed);
+    let remediations = client.remediations(&muster_api::RemediationsQuery::default()).await?.items;
+    let acting = remediations.iter().find(|r| r.action.takes_node() && r.step > RemediationStep::Proposed);
     if let Some(r) = acting {
         let words = format!("{}: {}", r.action.word(), r.step.words());
-        sight.remedied = Some(&r.node) == sick.as_ref() && r.kind == "straggler";
-        (sight.remedy, sight.acted) = (Some(words.clone()), Some(words));
+        sight.remediated = Some(&r.node) == unhealthy.as_ref() && r.kind == "straggler";
+        (sight.remediation, sight.acted) = (Some(words.clone()), Some(words));
     }
     let out = out_of_service(client).await?;
-    sight.drained = out.into_iter().filter(|n| all || Some(n) != sick.as_ref()).collect();
+    sight.drained = out.into_iter().filter(|n| all || Some(n) != unhealthy.as_ref()).collect();
     client.act(&actor.id, JobAction::Cancel).await?;
     let expect = Expect {
         kind: Some(kind),
         about: |_| String::new(),
         verdict: if all { "job" } else { "infrastructure" },
-        remedy: if all {
+        remediation: if all {
             Want::Untouched
         } else {
-            Want::Reaches(Action::Drain, RemedyStep::Moving)
+            Want::Reaches(Action::Drain, RemediationStep::Moving)
         },
         job: if all { After::GoesOn } else { After::Again },
     };

@@ -16,8 +16,8 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Option<String>,
     pub(crate) verdict_right: bool,
     /// What was done, and how far it got.
-    pub(crate) remedy: Option<String>,
-    pub(crate) remedy_right: bool,
+    pub(crate) remediation: Option<String>,
+    pub(crate) remediation_right: bool,
     /// From the blow until work went on, where it had stopped.
     pub(crate) recovered_ms: Option<u64>,
     /// Work that was done for nothing or not at all, by the server's clock.
@@ -38,8 +38,8 @@ impl Outcome {
             detected_ms: None,
             verdict: None,
             verdict_right: false,
-            remedy: None,
-            remedy_right: false,
+            remediation: None,
+            remediation_right: false,
             recovered_ms: None,
             lost_gpu_seconds: 0.0,
             healthy_drained: 0,
@@ -54,17 +54,17 @@ impl Outcome {
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that was seen or not")]
 pub(crate) struct Sight {
     pub(crate) detected_ms: Option<u64>,
-    /// The kind of thing that the finding blames.
-    pub(crate) blamed: Option<String>,
+    /// The kind of thing that the finding is attributed to.
+    pub(crate) attributed_to: Option<String>,
     /// The right failure mode was found on this instead.
     pub(crate) elsewhere: Option<String>,
     /// The verdict on the attempt that was hit.
     pub(crate) verdict: Option<String>,
-    /// The remedy that was wanted, as far as it got.
-    pub(crate) remedy: Option<String>,
+    /// The remediation that was wanted, as far as it got.
+    pub(crate) remediation: Option<String>,
     /// It got as far as it should.
-    pub(crate) remedied: bool,
-    /// The last remedy that took a node.
+    pub(crate) remediated: bool,
+    /// The last remediation that took a node.
     pub(crate) acted: Option<String>,
     /// Failure mode and node it was chosen for, for people.
     pub(crate) acted_for: String,
@@ -83,7 +83,7 @@ pub(crate) struct Sight {
     pub(crate) on_spare: bool,
 }
 
-/// Verdicts on attempts; all other words name what is blamed.
+/// Verdicts on attempts; all other words name what is named as the cause.
 const ON_ATTEMPTS: [&str; 7] =
     ["application", "infrastructure", "platform", "unknown", "scheduler", "operator", "success"];
 
@@ -93,20 +93,20 @@ const LIMIT: usize = 2;
 impl Sight {
     fn verdict(&self, expect: &Expect) -> Option<&String> {
         let on_attempt = ON_ATTEMPTS.contains(&expect.verdict);
-        if on_attempt { self.verdict.as_ref() } else { self.blamed.as_ref() }
+        if on_attempt { self.verdict.as_ref() } else { self.attributed_to.as_ref() }
     }
 
     fn verdict_right(&self, expect: &Expect) -> bool {
         if expect.verdict == "none" {
-            return self.verdict.is_none() && self.blamed.is_none();
+            return self.verdict.is_none() && self.attributed_to.is_none();
         }
         self.verdict(expect).is_some_and(|v| v == expect.verdict)
     }
 
-    fn remedy_right(&self, expect: &Expect) -> bool {
-        match expect.remedy {
+    fn remediation_right(&self, expect: &Expect) -> bool {
+        match expect.remediation {
             Want::Untouched | Want::Watched => self.acted.is_none(),
-            Want::Reaches(..) | Want::Approved(_) | Want::Repaired(_) => self.remedied,
+            Want::Reaches(..) | Want::Approved(_) | Want::Repaired(_) => self.remediated,
             Want::Stopped => self.stopped,
         }
     }
@@ -115,15 +115,15 @@ impl Sight {
     pub(crate) fn complete(&self, expect: &Expect) -> bool {
         (expect.kind.is_none() || self.detected_ms.is_some())
             && self.verdict_right(expect)
-            && self.remedy_right(expect)
+            && self.remediation_right(expect)
             && expect.job.is_so(self)
     }
 
     pub(crate) fn outcome(&self, name: &str, expect: &Expect) -> Outcome {
-        let (verdict_right, remedy_right) = (self.verdict_right(expect), self.remedy_right(expect));
-        let remedy = match expect.remedy {
+        let (verdict_right, remediation_right) = (self.verdict_right(expect), self.remediation_right(expect));
+        let remediation = match expect.remediation {
             Want::Stopped if self.stopped => Some("held: automation stopped itself".to_owned()),
-            _ => self.remedy.clone().or_else(|| self.acted.clone()),
+            _ => self.remediation.clone().or_else(|| self.acted.clone()),
         };
         let mut why: Vec<String> = Vec::new();
         if let (Some(kind), None) = (expect.kind, self.detected_ms) {
@@ -136,9 +136,9 @@ impl Sight {
             let said = self.verdict(expect).map_or("nothing", String::as_str);
             why.push(format!("verdict {said} instead of {}", expect.verdict));
         }
-        if !remedy_right {
-            let done = remedy.as_deref().unwrap_or("nothing was done");
-            let mut said = format!("wanted {:?}: {done}", expect.remedy);
+        if !remediation_right {
+            let done = remediation.as_deref().unwrap_or("nothing was done");
+            let mut said = format!("wanted {:?}: {done}", expect.remediation);
             if self.acted.is_some() {
                 let _ = write!(said, " for {}", self.acted_for);
             }
@@ -151,7 +151,7 @@ impl Sight {
             why.push(format!("the job: wanted {:?}", expect.job));
         }
         // Until automation sees that it is fooled, its limits hold: two nodes of a small fleet.
-        let allowed = if expect.remedy == Want::Stopped { LIMIT } else { 0 };
+        let allowed = if expect.remediation == Want::Stopped { LIMIT } else { 0 };
         if self.drained.len() > allowed {
             let names: Vec<&str> = self.drained.iter().map(String::as_str).collect();
             why.push(format!("healthy nodes taken: {}", names.join(", ")));
@@ -163,8 +163,8 @@ impl Sight {
             detected_ms: self.detected_ms,
             verdict: self.verdict(expect).cloned(),
             verdict_right,
-            remedy,
-            remedy_right,
+            remediation,
+            remediation_right,
             recovered_ms: self.recovered_ms,
             lost_gpu_seconds,
             healthy_drained: u32::try_from(self.drained.len()).unwrap_or(u32::MAX),
@@ -178,14 +178,14 @@ impl Sight {
 mod tests {
     use super::*;
     use crate::scene::After;
-    use muster_model::remedy::{Action, RemedyStep};
+    use muster_model::remediation::{Action, RemediationStep};
 
     fn wanted() -> Expect {
         Expect {
             kind: Some("thermal"),
             about: |_| "gpu:n1/3".into(),
             verdict: "infrastructure",
-            remedy: Want::Reaches(Action::Drain, RemedyStep::Testing),
+            remediation: Want::Reaches(Action::Drain, RemediationStep::Testing),
             job: After::Again,
         }
     }
@@ -193,10 +193,10 @@ mod tests {
     fn good() -> Sight {
         Sight {
             detected_ms: Some(1200),
-            blamed: Some("gpu".into()),
+            attributed_to: Some("gpu".into()),
             verdict: Some("infrastructure".into()),
-            remedy: Some("drain: being tested".into()),
-            remedied: true,
+            remediation: Some("drain: being tested".into()),
+            remediated: true,
             recovered_ms: Some(1500),
             lost_gpu_ms: 48_000,
             ..Sight::default()
@@ -216,7 +216,7 @@ mod tests {
         let elsewhere = Some("gpu:n2/3".into());
         fails(Sight { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
         fails(Sight { verdict: Some("application".into()), ..good() }, "application");
-        fails(Sight { remedied: false, ..good() }, "wanted Reaches");
+        fails(Sight { remediated: false, ..good() }, "wanted Reaches");
         fails(Sight { recovered_ms: None, ..good() }, "the job");
         fails(Sight { anew: true, ..good() }, "checkpoint");
         fails(Sight { drained: ["n9".to_owned()].into(), ..good() }, "n9");
@@ -227,16 +227,16 @@ mod tests {
         let quiet = Expect {
             kind: None,
             verdict: "none",
-            remedy: Want::Untouched,
+            remediation: Want::Untouched,
             job: After::GoesOn,
             ..wanted()
         };
         let calm = Sight { same: true, ..Sight::default() };
         assert!(calm.outcome("xid45-flood", &quiet).passed);
         let acted = Sight { acted: Some("drain: being tested".into()), ..calm.clone() };
-        assert!(!acted.outcome("xid45-flood", &quiet).remedy_right);
-        let blamed = Sight { blamed: Some("gpu".into()), ..calm };
-        assert!(!blamed.outcome("xid45-flood", &quiet).verdict_right);
+        assert!(!acted.outcome("xid45-flood", &quiet).remediation_right);
+        let attributed_to = Sight { attributed_to: Some("gpu".into()), ..calm };
+        assert!(!attributed_to.outcome("xid45-flood", &quiet).verdict_right);
     }
 
     #[test]
@@ -244,13 +244,13 @@ mod tests {
         let storm = Expect {
             kind: Some("detector-storm"),
             verdict: "site",
-            remedy: Want::Stopped,
+            remediation: Want::Stopped,
             job: After::Any,
             ..wanted()
         };
         let taken = |n: usize| Sight {
             detected_ms: Some(20),
-            blamed: Some("site".into()),
+            attributed_to: Some("site".into()),
             stopped: true,
             drained: (0..n).map(|i| format!("n{i}")).collect(),
             ..Sight::default()

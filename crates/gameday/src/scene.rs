@@ -2,7 +2,7 @@
 
 use muster_api::{Inject, Job, Node};
 use muster_model::ids::AttemptKey;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use muster_model::units::Span;
 use muster_terminal::fail::Fail;
 use std::time::Duration;
@@ -115,9 +115,9 @@ pub(crate) struct Expect {
     /// What it must be about, as `kind:name`.
     pub(crate) about: fn(&Scene) -> String,
     /// The verdict on the attempt that was hit (`infrastructure`, `application`, ...), or the kind
-    /// of thing that is blamed (`gpu`, `job`, `leaf`, ...); `none` where nothing is.
+    /// of thing that is named as the cause (`gpu`, `job`, `leaf`, ...); `none` where nothing is.
     pub(crate) verdict: &'static str,
-    pub(crate) remedy: Want,
+    pub(crate) remediation: Want,
     pub(crate) job: After,
 }
 
@@ -128,13 +128,13 @@ pub(crate) enum Want {
     Untouched,
     /// Nothing is done to a node; those that were hit may be away.
     Watched,
-    /// This remedy gets as far as this.
-    Reaches(Action, RemedyStep),
+    /// This remediation gets as far as this.
+    Reaches(Action, RemediationStep),
     /// The same, and an operator approves it; the node comes back on probation.
     Approved(Action),
     /// The same, and people repair the node and say so; it comes back on probation.
     Repaired(Action),
-    /// Remedies are chosen and held: automation has stopped itself.
+    /// Remediations are chosen and held: automation has stopped itself.
     Stopped,
 }
 

@@ -72,8 +72,8 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
         client.job(&next).await.ok().filter(over)
     })
     .await?;
-    let remedies = client.remedies(&muster_api::RemediesQuery::default()).await?.items;
-    let acting = remedies.iter().find(|r| r.action.takes_node());
+    let remediations = client.remediations(&muster_api::RemediationsQuery::default()).await?.items;
+    let acting = remediations.iter().find(|r| r.action.takes_node());
     let sight = Sight {
         detected_ms: Some(since(began, fault.at.0)),
         verdict: verdict(&ended, ended.attempts),
@@ -87,7 +87,7 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
         kind: None,
         about: |_| String::new(),
         verdict: "application",
-        remedy: Want::Untouched,
+        remediation: Want::Untouched,
         job: After::Any,
     };
     let mut outcome = sight.outcome(name, &expect);

@@ -130,7 +130,7 @@ impl Site {
                 };
                 self.run(work, placement);
             }
-            for p in plan.promises {
+            for p in plan.reserved_starts {
                 let Some(w) = self.cluster.queue.get(p.job).cloned() else { continue };
                 let end = w.ends(p.at);
                 self.cluster.fleet.keep(&w, &p.nodes, (p.at, end), p.basis);

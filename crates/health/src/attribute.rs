@@ -68,7 +68,7 @@ pub struct Attribution {
 
 /// What a finding says about an end near it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Blame {
+enum Component {
     Hardware,
     Platform,
     Application,
@@ -108,30 +108,30 @@ const SILENCE: [FailureMode; 4] = [
 /// Can a finding be the cause of an end at all?
 #[must_use]
 pub fn names_cause(seen: &SeenFinding) -> bool {
-    blame(seen).is_some()
+    component(seen).is_some()
 }
 
-fn blame(seen: &SeenFinding) -> Option<Blame> {
+fn component(seen: &SeenFinding) -> Option<Component> {
     let kind = seen.kind.as_str();
     if seen.confidence < CONFIDENCE_MIN || FailureMode::is_one_of(kind, &NO_CAUSE) {
         return None;
     }
     if FailureMode::is_one_of(kind, &PLATFORM) {
-        return Some(Blame::Platform);
+        return Some(Component::Platform);
     }
     match mode(kind)?.class {
-        FaultClass::Application => Some(Blame::Application),
-        c if is_hardware(c) && seen.severity >= Severity::Degraded => Some(Blame::Hardware),
+        FaultClass::Application => Some(Component::Application),
+        c if is_hardware(c) && seen.severity >= Severity::Degraded => Some(Component::Hardware),
         _ => None,
     }
 }
 
 /// Whether a finding is about this attempt or what it stood on.
-fn concerns(seen: &SeenFinding, blame: Blame, key: AttemptKey, nodes: &[NodeName]) -> bool {
+fn concerns(seen: &SeenFinding, component: Component, key: AttemptKey, nodes: &[NodeName]) -> bool {
     if let Some(a) = seen.attempt {
         // Another attempt's misuse of a shared node says nothing about this one, its broken GPU
         // does.
-        if a != key && blame == Blame::Application {
+        if a != key && component == Component::Application {
             return false;
         }
         if a == key {
@@ -142,7 +142,7 @@ fn concerns(seen: &SeenFinding, blame: Blame, key: AttemptKey, nodes: &[NodeName
         Entity::Job(j) => *j == key.job,
         Entity::Site | Entity::Storage(_) | Entity::Domain(..) | Entity::Feed(_) => true,
         // Without an attempt it is not known whose program that was.
-        e => blame != Blame::Application && e.node().is_some_and(|n| nodes.contains(n)),
+        e => component != Component::Application && e.node().is_some_and(|n| nodes.contains(n)),
     }
 }
 
@@ -166,7 +166,7 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
     // What was over before it began cannot have ended it.
     let from =
         ended.started_at.map_or(ended.at - BEFORE, |s| s.min(ended.at)).max(ended.at - BEFORE);
-    let mut near: Vec<(Blame, Known<'_>)> = known
+    let mut near: Vec<(Component, Known<'_>)> = known
         .iter()
         .filter(|k| {
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
@@ -178,15 +178,15 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
             let told = ended.told_at.filter(|_| silent);
             seen >= from && k.seen.first_seen <= until && told.is_none_or(|t| k.opened_at < t)
         })
-        .filter_map(|k| Some((blame(k.seen)?, *k)))
+        .filter_map(|k| Some((component(k.seen)?, *k)))
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))
         .collect();
     near.sort_by_key(|(b, k)| (*b, order(k)));
-    let of = |which: Blame| -> Vec<Known<'_>> {
+    let of = |which: Component| -> Vec<Known<'_>> {
         near.iter().filter(|(b, _)| *b == which).map(|(_, k)| *k).collect()
     };
     for (which, verdict) in
-        [(Blame::Hardware, Verdict::Infrastructure), (Blame::Platform, Verdict::Platform)]
+        [(Component::Hardware, Verdict::Infrastructure), (Component::Platform, Verdict::Platform)]
     {
         let found = of(which);
         if let Some(cause) = found.first() {
@@ -194,7 +194,7 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
             return told(verdict, found.iter().map(|k| k.id).collect(), reason);
         }
     }
-    let own = of(Blame::Application);
+    let own = of(Component::Application);
     let ids = own.iter().map(|k| k.id).collect();
     match (ended.verdict, own.first()) {
         // The server already knows that the machine went, whatever the program said last.

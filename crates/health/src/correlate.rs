@@ -1,10 +1,10 @@
 //! Which findings have one cause: many nodes that share a switch, a rack, a feed, a version, a
 //! file system or a job, and fail together, are one incident and not many.
 //!
-//! Errors of the application's kind never blame hardware. On three or more nodes of a job they are
+//! Errors of the application's kind are never attributed to hardware. On three or more nodes of a job they are
 //! a spray: the job's own doing, or the consequence of a hardware finding of the same attempt.
 //! Findings about a file system from several nodes, or one that processes of several nodes hang on,
-//! blame the file system. All others of weight (degraded or worse) are explained by groups of nodes,
+//! are attributed to the file system. All others of weight (degraded or worse) are explained by groups of nodes,
 //! the best first, until none explains what is left:
 //!
 //! - A *place* (leaf, rack, NVLink domain, feed, spine): findings of related kinds within

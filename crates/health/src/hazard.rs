@@ -1,7 +1,7 @@
 //! How likely a GPU is to fail within a month, from what comes before failures.
 //!
 //! The model is log-linear and made of tables: a base rate times one factor for each thing that is
-//! known. What is not known has a factor of one. Signs of the same sickness are not multiplied with
+//! known. What is not known has a factor of one. Signs of the same fault are not multiplied with
 //! each other: of those that speak of memory, of the bus and links, and of heat, the strongest counts.
 //! `docs/hazard.md` says where each factor is from, how the model was measured and what it is not good
 //! for: age, slot and earlier failures are fitted to 30,207 GPUs of Titan; all other factors are

@@ -1,4 +1,4 @@
-//! GPUs that are held and do nothing, as rows of figures show them.
+//! GPUs that are allocated and do nothing, as rows of figures show them.
 
 use muster_model::units::{Span, Time};
 

@@ -1,7 +1,7 @@
 //! Lemons: nodes that fail more often than their share of the work explains.
 //!
 //! Over four weeks, a node's failures stand against what the rest of the fleet's rate and its own
-//! busy time let expect, so that a node is not blamed for being busy. The failure of a gang whose
+//! busy time let expect, so that a node is not counted against for being busy. The failure of a gang whose
 //! culprit is not known is shared by its nodes: each gets `1/n` of it. Where the culprit is known,
 //! it gets the whole of it. What ended several jobs of a node at once was one failure, and so is
 //! what one job met there within a day: the job may be the reason. A node is called a lemon when
@@ -107,7 +107,7 @@ impl Record {
         self.fails.retain(|f| f.at < since);
     }
 
-    /// It begins anew: it was mended, or somebody knows better.
+    /// It begins anew: it was repaired, or somebody knows better.
     pub fn acquit(&mut self) {
         self.fails.clear();
     }

@@ -5,8 +5,8 @@
 //! - [`rate`]: failures per million node-days, learned from what was seen and a prior.
 //! - [`interval`]: how often a job should write checkpoints.
 //! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
-//! - [`spares`]: how many nodes to hold ready for a promise.
-//! - [`fabric`]: tests of the network between nodes, and whom they blame.
+//! - [`spares`]: how many nodes to hold ready for a target.
+//! - [`fabric`]: tests of the network between nodes, and whom they name as the cause.
 //! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do.
 //! - [`mod@correlate`]: which findings have one cause.
 //! - [`mod@attribute`]: what caused the end of an attempt: job, node or something shared.
@@ -49,5 +49,5 @@ pub use ettr::{Expect, best_ettr, ettr, ettr_exact, limit};
 pub use interval::checkpoint_every;
 pub use rate::{Exposure, Rate};
 pub use spares::{
-    SparePromise, erlang_b, share_with, spares_for, spares_for_waiting, waiting_share,
+    SpareTarget, erlang_b, share_with, spares_for, spares_for_waiting, waiting_share,
 };

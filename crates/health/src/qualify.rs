@@ -2,7 +2,7 @@
 //!
 //! A floor says what a device must reach to work at all. A device that passes it and is still
 //! worse than its like, or than it was, is found here. Medians and median deviations, because a
-//! few sick nodes among the peers must not move what counts as usual.
+//! few unhealthy nodes among the peers must not move what counts as usual.
 
 use muster_model::qualification::{Check, Milli, Outcome, PastQualification, Qualification};
 use std::sync::Arc;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn sick_peers_do_not_move_what_is_usual() {
+    fn unhealthy_peers_do_not_move_what_is_usual() {
         let mut peers = vec![past(&[700_000]); 5];
         peers.extend(vec![past(&[350_000]); 2]);
         assert_eq!(judge_against(&report(&[670_000]), &[], &peers).len(), 1);

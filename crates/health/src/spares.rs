@@ -12,7 +12,7 @@
 //! - **It waits** for the next repair. Every broken node is in repair from its failure on, so their
 //!   number is that of a queue with endless servers: Poisson with the load as its mean, again for
 //!   any distribution of repair times. A failure finds no spare when `s` or more are in repair.
-//!   That is [`spares_for_waiting`]. This chance is above Erlang's B, so B promises too much where
+//!   That is [`spares_for_waiting`]. This chance is above Erlang's B, so B predicts too much where
 //!   gangs wait; Erlang's C would be too high, as it lets a repair begin only when a spare is free.
 //!
 //! Both err on the safe side in one respect: nodes in repair and gangs that wait do not fail, which
@@ -28,28 +28,28 @@ use serde::{Deserialize, Serialize};
 const MOST: u32 = 1 << 20;
 const MILLION: u32 = 1_000_000;
 
-/// What is promised: this share of node failures finds a spare.
+/// The target: this share of node failures finds a spare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SparePromise {
-    /// In millionths. All of them cannot be promised: a million is taken as one less.
+pub struct SpareTarget {
+    /// In millionths. All of them cannot be the target: a million is taken as one less.
     pub share_ppm: u32,
 }
 
-impl SparePromise {
-    /// [`spares_for`] this promise.
+impl SpareTarget {
+    /// [`spares_for`] this target.
     #[must_use]
     pub fn spares(self, nodes: u32, rate: Rate, repair: Span) -> u32 {
         spares_for(nodes, rate, repair, self.share_ppm)
     }
 
-    /// [`spares_for_waiting`] and this promise.
+    /// [`spares_for_waiting`] and this target.
     #[must_use]
     pub fn spares_waiting(self, nodes: u32, rate: Rate, repair: Span, within: Span) -> u32 {
         spares_for_waiting(nodes, rate, repair, within, self.share_ppm)
     }
 }
 
-/// The chance of finding no spare that a promise leaves to one failure.
+/// The chance of finding no spare that a target leaves to one failure.
 fn allowed(share_ppm: u32) -> f64 {
     f64::from(MILLION - share_ppm.min(MILLION - 1)) / f64::from(MILLION)
 }
@@ -80,7 +80,7 @@ fn tidy(load: f64) -> f64 {
 pub fn spares_for(nodes: u32, rate: Rate, repair: Span, share_ppm: u32) -> u32 {
     let (load, allowed) = (tidy(rate.expected(nodes, repair)), allowed(share_ppm));
     if load == 0.0 {
-        // No failures: nothing to promise for.
+        // No failures: nothing to plan for.
         return 0;
     }
     let mut b = 1.0;
@@ -93,7 +93,7 @@ pub fn spares_for(nodes: u32, rate: Rate, repair: Span, share_ppm: u32) -> u32 {
     MOST
 }
 
-/// As [`spares_for`], when a failure without a spare waits for the next repair, and the promise is
+/// As [`spares_for`], when a failure without a spare waits for the next repair, and the target is
 /// that it waits no longer than `within`. With `within` at zero it holds for any distribution of
 /// repair times; above, it takes them as exponential and is on the safe side (see
 /// [`waiting_share`]).

@@ -2,8 +2,8 @@
 
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
-use crate::health::{findings, incidents, remedies, sees, title};
-use crate::promises::alerts;
+use crate::health::{findings, incidents, remediations, sees, title};
+use crate::slo::alerts;
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use muster_model::alert::Urgency;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
-use muster_model::remedy::Remedy;
+use muster_model::remediation::Remediation;
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
 use muster_slo::causes::{CauseGroup, Open, causes};
@@ -48,7 +48,7 @@ fn view(s: &Site, caller: &Caller) -> CauseList {
     // Incidents and remediations are the site's own business.
     if whole {
         open.incidents = s.health.open_incidents().map(|i| &**i).collect();
-        open.remedies = s.health.live_remedies().map(|r| &**r).collect();
+        open.remediations = s.health.live_remediations().map(|r| &**r).collect();
     }
     let mut groups: Vec<(String, CauseGroup<'_>)> = causes(&open).into_iter().collect();
     groups.sort_by_cached_key(|(key, g)| rank(key, g));
@@ -66,12 +66,12 @@ fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
         .alerts
         .iter()
         .any(|a| a.urgency == Urgency::Page && a.silenced.is_none() && a.acknowledged.is_none());
-    let pending = g.remedies.iter().any(|r| is_pending(r));
+    let pending = g.remediations.iter().any(|r| is_pending(r));
     (!pages, !pending, Reverse(severity(g)), since(g), key.to_owned())
 }
 
 /// Is approval all that it lacks? What was approved and is on hold for another reason is not.
-fn is_pending(r: &Remedy) -> bool {
+fn is_pending(r: &Remediation) -> bool {
     r.approved.is_none() && r.action.awaits_approval(r.step)
 }
 
@@ -84,8 +84,8 @@ fn since(g: &CauseGroup<'_>) -> Time {
     let alerts = g.alerts.iter().map(|a| a.since);
     let incidents = g.incidents.iter().map(|i| i.began_at);
     let findings = g.findings.iter().map(|f| f.seen.first_seen);
-    let remedies = g.remedies.iter().map(|r| r.at);
-    alerts.chain(incidents).chain(findings).chain(remedies).min().unwrap_or(Time(0))
+    let remediations = g.remediations.iter().map(|r| r.at);
+    alerts.chain(incidents).chain(findings).chain(remediations).min().unwrap_or(Time(0))
 }
 
 /// The finding that stands for a cause: the worst, and of those the first.
@@ -106,7 +106,7 @@ fn lead(g: &CauseGroup<'_>) -> (String, String, String) {
         let summary = format!("{entity}: {kind}");
         return (kind, entity, summary);
     }
-    let Some(r) = g.remedies.first() else { return Default::default() };
+    let Some(r) = g.remediations.first() else { return Default::default() };
     (r.kind.clone(), format!("node:{}", r.node), r.why.clone())
 }
 
@@ -119,12 +119,12 @@ fn cause(
 ) -> OpenCause {
     let (kind, entity, summary) = lead(g);
     let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
-    let nodes: BTreeSet<&NodeName> = on.chain(g.remedies.iter().map(|r| &r.node)).collect();
+    let nodes: BTreeSet<&NodeName> = on.chain(g.remediations.iter().map(|r| &r.node)).collect();
     let mut found = g.findings.clone();
     found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
     let jobs = jobs(s, caller, &nodes, &g.findings);
     let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
-    let remedies: Vec<_> = g.remedies.iter().map(|r| remedies::view(s, r)).collect();
+    let remediations: Vec<_> = g.remediations.iter().map(|r| remediations::view(s, r)).collect();
     OpenCause {
         id: key.to_owned(),
         title: title(&kind).to_owned(),
@@ -137,8 +137,8 @@ fn cause(
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
         findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
         findings_open: g.findings.len() as u64,
-        pending: g.remedies.iter().filter(|r| is_pending(r)).map(|r| r.id.to_string()).collect(),
-        remedies,
+        pending: g.remediations.iter().filter(|r| is_pending(r)).map(|r| r.id.to_string()).collect(),
+        remediations,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
         projects: projects.into_iter().cloned().collect(),
         jobs_affected: jobs.len() as u64,
@@ -238,7 +238,7 @@ fn vars(g: &CauseGroup<'_>) -> BTreeMap<String, String> {
     };
     let found = worst(g);
     let node = found.and_then(|f| f.seen.entity.node());
-    let node = node.or_else(|| g.remedies.first().map(|r| &r.node));
+    let node = node.or_else(|| g.remediations.first().map(|r| &r.node));
     put("node", node.map(ToString::to_string));
     put("gpu", found.and_then(|f| f.seen.entity.gpu()).map(|n| n.to_string()));
     put("finding", found.map(|f| f.id.to_string()));

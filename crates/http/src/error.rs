@@ -8,7 +8,7 @@ use muster_model::Refusal;
 use muster_server::brain::{BrainError, CannotWrite};
 use std::time::Duration;
 
-/// An answer that is not what was asked for. Says what, where and how to mend it.
+/// An answer that is not what was asked for. Says what, where and how to fix it.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure(Box<Inside>);
 

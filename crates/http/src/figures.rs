@@ -2,7 +2,7 @@
 //! bounded by kinds of GPUs, priority classes and projects, never by GPUs, nodes or jobs. Figures
 //! by project are only for who shows a token: see [`super::site::metrics`].
 
-use super::nodes::held_gpus;
+use super::nodes::allocated_gpus;
 use super::registry::Family;
 use super::{App, Registry};
 use muster_engine::State;
@@ -47,7 +47,7 @@ struct Look {
     queue: BTreeMap<(Priority, bool), Waiting>,
     /// How long they wait, in seconds.
     waits: BTreeMap<Priority, Vec<u64>>,
-    /// By project: GPUs held and waited for, in thousandths, and jobs that run and wait.
+    /// By project: GPUs allocated and waited for, in thousandths, and jobs that run and wait.
     projects: BTreeMap<String, [u64; 4]>,
 }
 
@@ -65,7 +65,7 @@ fn look_at_nodes(s: &State, out: &mut Look) {
         if all == 0 {
             continue;
         }
-        let used = u64::from(held_gpus(s, &n.name).len()).min(all);
+        let used = u64::from(allocated_gpus(s, &n.name).len()).min(all);
         let rest = all - used;
         let gone = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
         let g = named(&mut out.gpus, n.sku());
@@ -292,7 +292,7 @@ fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
 
 fn by_project(l: &Look, g: &Gauges, out: &mut Registry) {
     for (name, help, n) in [
-        ("muster_project_gpus_held", "GPUs that a project holds.", 0),
+        ("muster_project_gpus_allocated", "GPUs allocated to a project.", 0),
         ("muster_project_gpus_queued", "GPUs that a project waits for.", 1),
     ] {
         let mut m = out.gauge(name, help);

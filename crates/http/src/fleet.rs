@@ -7,10 +7,10 @@ use super::{App, admin, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    CapacityForecast, FleetBlame, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
+    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
     FleetRow, FleetSku, FleetStep, Kind, Timestamp,
 };
-use muster_metering::{Blame, Forecast, Meets, Row, Seen, Step, Supply, Work};
+use muster_metering::{AttributionCounts, Forecast, Meets, Row, Seen, Step, Supply, Work};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_server::metering::FleetFigures as Figures;
@@ -70,8 +70,8 @@ fn share(of: u128, all: u128) -> Option<f64> {
     (all > 0).then(|| float(of) / float(all))
 }
 
-fn blame(b: &Blame) -> FleetBlame {
-    FleetBlame {
+fn attribution(b: &AttributionCounts) -> FleetAttribution {
+    FleetAttribution {
         application: b.application,
         infrastructure: b.infrastructure,
         platform: b.platform,
@@ -106,9 +106,9 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &Seen) -> FleetFigures {
             succeeded: w.succeeded,
             succeeded_first: w.first,
             cancelled: w.cancelled,
-            failed: blame(&w.failed),
+            failed: attribution(&w.failed),
         },
-        interruptions: blame(&w.interrupted),
+        interruptions: attribution(&w.interrupted),
         mtbi_ms: w.mtbi().map(|s| s.0),
         recover_ms: w.recover().map(|s| s.0),
         utilisation: seen.busy().map(|v| float(v.into()) / 1e3),

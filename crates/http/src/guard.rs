@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use muster_server::brain::CannotWrite;
-use muster_server::promises::Served;
+use muster_server::slo::Served;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 use tracing::Instrument as _;

@@ -159,8 +159,8 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
     let mut shown = Job::of(job);
     shown.version = caller.version(app, shown.version);
     if job.state == JobState::Queued {
-        let promised = shown.promise.as_ref().map(|p| p.at);
-        shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
+        let reserved = shown.reserved_start.as_ref().map(|p| p.at);
+        shown.waiting = Some(match (&job.held, barred, reserved, job.reason.as_deref()) {
             (_, Some(why), ..) => why.to_owned(),
             (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("reserved start by {at}"),

@@ -31,7 +31,7 @@ mod period;
 mod place;
 mod policy;
 mod power;
-mod promises;
+mod slo;
 mod registry;
 pub mod remote;
 mod report;
@@ -69,7 +69,7 @@ use muster_server::delay::RuntimeDelay;
 use muster_server::fabric::Fabric;
 use muster_server::logs::LogKeeper;
 use muster_server::output_search::OutputSearch;
-use muster_server::promises::{Counter, Post, Standings};
+use muster_server::slo::{Counter, Post, Standings};
 use muster_server::trace::Traces;
 use seal::Sealer;
 use serde::Serialize;
@@ -323,7 +323,7 @@ impl App {
         &self.0.feed
     }
 
-    /// How promises stand.
+    /// The status of objectives.
     fn standings(&self) -> &Standings {
         &self.0.standings
     }
@@ -343,13 +343,13 @@ impl App {
     ///
     /// # Errors
     /// When there can be no HTTP client.
-    pub fn keep_promises(
+    pub fn start_slo(
         &self,
         base: String,
         stop: &tokio_util::sync::CancellationToken,
     ) -> Result<(), reqwest::Error> {
         let (brain, agents) = (self.brain(), self.agents());
-        muster_server::promises::start(brain, agents, self.post(), self.counter(), base, stop)
+        muster_server::slo::start(brain, agents, self.post(), self.counter(), base, stop)
     }
 
     /// Starts to look how late the runtime is.

@@ -11,7 +11,7 @@ use muster_model::breaker::BreakerState;
 use muster_model::finding::Severity;
 use muster_model::job::JobState;
 use muster_model::node::Stage;
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use muster_server::brain::Histogram;
 use muster_server::health::{HealthStats, PARTS};
 use std::collections::{BTreeMap, HashMap};
@@ -168,15 +168,15 @@ const STAGES: [(Stage, &str); 8] = [
     (Stage::Retired, "retired"),
 ];
 
-/// Steps of a remedy that goes on, with their words.
-const STEPS: [(RemedyStep, &str); 7] = [
-    (RemedyStep::Proposed, "proposed"),
-    (RemedyStep::Moving, "moving"),
-    (RemedyStep::Approval, "approval"),
-    (RemedyStep::Acting, "acting"),
-    (RemedyStep::Repairing, "repairing"),
-    (RemedyStep::Testing, "testing"),
-    (RemedyStep::Probation, "probation"),
+/// Steps of a remediation that goes on, with their words.
+const STEPS: [(RemediationStep, &str); 7] = [
+    (RemediationStep::Proposed, "proposed"),
+    (RemediationStep::Moving, "moving"),
+    (RemediationStep::Approval, "approval"),
+    (RemediationStep::Acting, "acting"),
+    (RemediationStep::Repairing, "repairing"),
+    (RemediationStep::Testing, "testing"),
+    (RemediationStep::Probation, "probation"),
 ];
 
 /// How health stands, as far as the log says.
@@ -187,7 +187,7 @@ struct Standing {
     incidents: u64,
     /// By state and by what kind of thing they protect work from.
     breakers: BTreeMap<(BreakerState, &'static str), u64>,
-    remedies: BTreeMap<RemedyStep, u64>,
+    remediations: BTreeMap<RemediationStep, u64>,
     stages: BTreeMap<Stage, u64>,
     stopped: bool,
 }
@@ -204,8 +204,8 @@ impl Standing {
         for b in s.health.breakers.values() {
             *out.breakers.entry((b.state, b.entity.word())).or_default() += 1;
         }
-        for r in s.health.live_remedies() {
-            *out.remedies.entry(r.step).or_default() += 1;
+        for r in s.health.live_remediations() {
+            *out.remediations.entry(r.step).or_default() += 1;
         }
         for n in s.nodes.values() {
             *out.stages.entry(n.stage).or_default() += 1;
@@ -223,9 +223,9 @@ impl Standing {
         for ((state, level), n) in &self.breakers {
             m.put(&[("state", state.word()), ("level", level)], n);
         }
-        let mut m = out.gauge("muster_remedies", "Open remediations, by step.");
+        let mut m = out.gauge("muster_remediations", "Open remediations, by step.");
         for (step, word) in STEPS {
-            m.put(&[("step", word)], self.remedies.get(&step).copied().unwrap_or(0));
+            m.put(&[("step", word)], self.remediations.get(&step).copied().unwrap_or(0));
         }
         // A name of its own: under `muster_nodes` every node would count twice in a sum.
         let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life.");
@@ -265,7 +265,7 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     for (name, help, n) in [
         ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
         ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
-        ("muster_watch_findings_told_total", "Findings reported to the log.", h.told),
+        ("muster_watch_findings_reported_total", "Findings reported to the log.", h.told),
         (
             "muster_watch_findings_lost_total",
             "Findings dropped because the log took none for too long.",

@@ -14,7 +14,7 @@ use muster_model::job::{Attempt, Job, SlotState};
 use muster_model::mig::{self, Present, Start};
 use muster_model::names::{NameError, NodeName};
 use muster_model::node::{Gpu, MigProfile, MigSlice};
-use muster_model::placement::{HeldPart, Slot};
+use muster_model::placement::{AllocatedPart, Slot};
 use muster_model::tenant::Role;
 use muster_model::units::{Bytes, Time};
 use muster_scheduler::mig as shapes;
@@ -53,7 +53,7 @@ pub(crate) async fn plan(
 struct Holder {
     job: Arc<Job>,
     key: AttemptKey,
-    part: Option<HeldPart>,
+    part: Option<AllocatedPart>,
 }
 
 fn planned(s: &Site, name: &NodeName, index: u32, wanted: &[&str], now: Time) -> Reply<MigPlan> {
@@ -127,7 +127,7 @@ fn holders(s: &Site, node: &NodeName, gpu: u32) -> Vec<Holder> {
 }
 
 fn holds(h: &Holder, slice: &MigSlice) -> bool {
-    matches!(&h.part, Some(HeldPart::Mig { start, .. }) if u32::from(*start) == slice.start)
+    matches!(&h.part, Some(AllocatedPart::Mig { start, .. }) if u32::from(*start) == slice.start)
 }
 
 /// Slices as the driver tells them, with who runs in each.
@@ -166,7 +166,7 @@ fn pretended(
     };
     let mut present: Vec<Present> = Vec::new();
     for h in holders {
-        if let Some(HeldPart::Mig { profile, start, .. }) = &h.part {
+        if let Some(AllocatedPart::Mig { profile, start, .. }) = &h.part {
             let n = u32::try_from(present.len()).unwrap_or(0);
             present.push(Present {
                 slice: MigSlice {
@@ -202,8 +202,8 @@ fn leaver(h: &Holder, now: Time) -> MigLeaver {
 fn gang_milli(a: &Attempt) -> u64 {
     let one = |s: &Slot| match &s.part {
         None => u64::from(s.gpus.len()) * 1000,
-        Some(HeldPart::Milli(m)) => u64::from(*m),
-        Some(HeldPart::Mig { size, .. }) => u64::from(*size) * 1000 / 8,
+        Some(AllocatedPart::Milli(m)) => u64::from(*m),
+        Some(AllocatedPart::Mig { size, .. }) => u64::from(*size) * 1000 / 8,
     };
     a.placement.slots.iter().map(one).sum()
 }

@@ -88,7 +88,7 @@ fn page(
 fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
     let agent = app.agents().session(&node.name).map(|s| AgentInfo {
         version: s.version,
-        last_heard: s.last_heard.into(),
+        last_heartbeat: s.last_heartbeat.into(),
         skew_ms: s.skew_ms,
     });
     let mut out = Node::of(node, used, agent);
@@ -108,7 +108,7 @@ fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
 
 /// GPUs of a node that jobs hold: until their ranks have ended there. What a lost node does is not
 /// known, so nothing is free there yet.
-pub(crate) fn held_gpus(site: &Site, node: &NodeName) -> GpuSet {
+pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
     let mut held = GpuSet::EMPTY;
     for job in site.attempts_on(node) {
         let Some(attempt) = &job.attempt else { continue };
@@ -122,7 +122,7 @@ pub(crate) fn held_gpus(site: &Site, node: &NodeName) -> GpuSet {
 /// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
 /// know of them.
 fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
-    let mut out = NodeUse { gpus: held_gpus(site, &node.name), ..NodeUse::default() };
+    let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
     match site.stays_away(node) {
         Some(StaysAway::Always(why)) => out.no_new_work = Some(why),
         Some(StaysAway::IfOthersFit(why)) => out.avoided = Some(why),
@@ -189,8 +189,8 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     node.stage_why = None;
     node.stage_until = None;
     node.probation = None;
-    node.remedy = None;
-    node.remedy_detail = None;
+    node.remediation = None;
+    node.remediation_detail = None;
     node.hazard = 0;
     node.agent = None;
     node.qualified = None;
@@ -211,18 +211,18 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let faults = faults.map(|f| faults::view(f)).collect();
         let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
         let findings = open.map(|f| health::findings::view(f)).collect();
-        let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
-        let remedy = remedy.map(|r| health::remedies::view(s, r));
-        let wrong = (faults, findings, remedy);
+        let remediation = node.remediation.and_then(|id| s.health.remediations.get(&id));
+        let remediation = remediation.map(|r| health::remediations::view(s, r));
+        let wrong = (faults, findings, remediation);
         Some((s.seq, Arc::clone(node), in_use(s, caller, node), wrong))
     });
     match found {
-        Some((seq, node, used, (faults, findings, remedy))) => {
+        Some((seq, node, used, (faults, findings, remediation))) => {
             let mut shown = view(app, &node, used);
             shown.qualified = node.qualified.as_deref().map(Into::into);
             shown.faults = faults;
             shown.findings = findings;
-            shown.remedy_detail = remedy;
+            shown.remediation_detail = remediation;
             Ok((seq, for_caller(app, caller, shown)))
         }
         None => Err(Failure::not_found(format!("there is no node {name}"))

@@ -1,15 +1,15 @@
 //! What a week or a month was like: the fleet's figures beside those of the time before, what
-//! was promised and kept, what broke, and what is to be looked at.
+//! the objectives were and which were met, what broke, and what is to be looked at.
 
 use super::auth::Reader;
 use super::error::{Failure, Reply};
 use super::extract::Query;
 use super::fleet::told;
-use super::promises::percent;
+use super::slo::percent;
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::remedy::outcome_words;
+use muster_api::remediation::outcome_words;
 use muster_api::{
     CauseCount, FleetStep, Kind, KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind,
     PeriodObjective, PeriodQuery, PeriodReport, VersionCount,
@@ -58,9 +58,9 @@ pub(crate) async fn report(
     let before = told(&before, FleetStep::Day, None, true);
     let to = end.min(now);
     let (seq, report) = app.brain().read(|s| {
-        let tail = s.promises_tail(now);
+        let tail = s.slo_tail(now);
         let ledgers = [&s.slo.book.ledger, &tail];
-        let promises = s.slo.in_force().iter().map(|o| kept(o, &ledgers, (from, to), now));
+        let objectives = s.slo.in_force().iter().map(|o| met(o, &ledgers, (from, to), now));
         let (findings, nodes) = findings(s, from, to);
         let report = PeriodReport {
             kind: Kind::PeriodReport,
@@ -74,13 +74,13 @@ pub(crate) async fn report(
             fleet: fleet.total,
             before: Some(before.total).filter(|b| b.inventory_gpu_seconds.is_some_and(|v| v > 0.0)),
             projects: fleet.projects,
-            objectives: promises.collect(),
+            objectives: objectives.collect(),
             incidents: incidents(s, from, to),
             cut: s.health.forgot_since(from),
             findings,
             nodes,
             alerts: alerts(s, from, to),
-            remedies: remedies(s, from, to),
+            remediations: remediations(s, from, to),
             versions: versions(s),
             inventory: fleet.inventory,
             forecast: fleet.forecast,
@@ -90,7 +90,7 @@ pub(crate) async fn report(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 
-fn kept(
+fn met(
     o: &Objective,
     ledgers: &[&Ledger],
     (from, to): (Time, Time),
@@ -110,8 +110,8 @@ fn kept(
         name: o.name.to_string(),
         good: count.good,
         total: count.total,
-        kept_text: budget::sli(count).map(|r| percent(r, &target)),
-        kept: budget::meets(count, o.target),
+        met_text: budget::sli(count).map(|r| percent(r, &target)),
+        met: budget::meets(count, o.target),
         target,
         causes,
     }
@@ -186,9 +186,9 @@ fn alerts(s: &Site, from: Time, to: Time) -> PeriodAlerts {
     out
 }
 
-fn remedies(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
+fn remediations(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
-    for r in s.health.remedies.values().filter(|r| r.at >= from && r.at < to) {
+    for r in s.health.remediations.values().filter(|r| r.at >= from && r.at < to) {
         let how = r.outcome.map_or("not over yet", outcome_words);
         *out.entry(how.to_owned()).or_insert(0) += 1;
     }

@@ -149,7 +149,7 @@ fn of(job: &Job, figures: &Figures, asked: &Asked) -> JobReport {
         wall_ms: g.wall.0,
         time_ms: time(&g.time),
         gpu_seconds: gpu(&g.gpu),
-        held_gpu_seconds: float(g.held_gpu) / 1e6,
+        allocated_gpu_seconds: float(g.allocated_gpu) / 1e6,
         up_ms: g.up.0,
         unsaved_ms: g.unsaved.0,
         ettr: g.ettr.map(ratio),

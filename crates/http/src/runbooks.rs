@@ -9,11 +9,11 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use muster_api::{
     AnswerRunbook, ReasonRequest, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep,
-    RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, RunsQuery,
+    RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, RunbookAnswer, RunsQuery,
     SetRunbook, StartRunbook,
 };
 use muster_engine::State as Site;
-use muster_model::runbook::{Run, StepWord};
+use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
 use muster_runbook::{Book, Step, Target, What, fill};
@@ -329,24 +329,24 @@ pub(crate) async fn say(
     JsonBody { value, raw }: JsonBody<AnswerRunbook>,
 ) -> Reply {
     let run = id(&text)?;
-    let AnswerRunbook { step, word, choose, note } = value;
-    let word = match (word, choose) {
-        (RunbookWord::Choose, Some(c)) => StepWord::Choose(c),
-        (RunbookWord::Choose, None) => {
+    let AnswerRunbook { step, answer, choose, note } = value;
+    let answer = match (answer, choose) {
+        (RunbookAnswer::Choose, Some(c)) => StepAnswer::Choose(c),
+        (RunbookAnswer::Choose, None) => {
             return Err(Failure::senseless("it says not what is chosen")
                 .field("choose")
                 .hint("repeat the words of one of the step's choices"));
         }
-        (RunbookWord::Go, _) => StepWord::Go,
-        (RunbookWord::Yes, _) => StepWord::Yes,
-        (RunbookWord::No, _) => StepWord::No,
-        (RunbookWord::Skip, _) => StepWord::Skip,
+        (RunbookAnswer::Go, _) => StepAnswer::Go,
+        (RunbookAnswer::Yes, _) => StepAnswer::Yes,
+        (RunbookAnswer::No, _) => StepAnswer::No,
+        (RunbookAnswer::Skip, _) => StepAnswer::Skip,
     };
     let here = app.brain().read(|s| s.runbooks.runs.get(&run).cloned());
     let seen = here
         .and_then(|r| muster_server::runbooks::outside(&r))
         .and_then(|(look, vars)| figure(app.agents(), &look, &vars));
-    let command = Command::AnswerRunbook { run, step, word, note, seen };
+    let command = Command::AnswerRunbook { run, step, answer, note, seen };
     told(&app, &writer, &raw, run, command).await
 }
 

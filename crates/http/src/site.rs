@@ -5,7 +5,7 @@ use super::error::{Failure, Reply};
 use super::extract::in_pieces;
 use super::figures::offered;
 use super::metrics::JOB_STATES;
-use super::nodes::held_gpus;
+use super::nodes::allocated_gpus;
 use super::{App, Registry, answer};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -225,7 +225,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     }
     store_figures(&stats, out);
     super::metrics::health_figures(app, out);
-    super::promises::figures(app, out);
+    super::slo::figures(app, out);
     app.remote().write(out);
     app.http_metrics().write(out);
 }
@@ -244,7 +244,7 @@ fn site_figures(app: &App, out: &mut Registry) {
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
-            let used = u64::from(held_gpus(s, &n.name).len());
+            let used = u64::from(allocated_gpus(s, &n.name).len());
             let rest = all.saturating_sub(used);
             gpus[0] += used;
             let out = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
@@ -276,14 +276,14 @@ fn site_figures(app: &App, out: &mut Registry) {
     out.counter("muster_faults_folded_total", help).set(app.agents().folded_faults());
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
-    let p = app.brain().read(|s| s.promises);
+    let p = app.brain().read(|s| s.reserved_starts);
     let help = "Reserved starts, by how they turned out.";
-    let mut m = out.counter("muster_promised_starts_total", help);
-    for (how, n) in [("kept", p.kept), ("late", p.late)] {
+    let mut m = out.counter("muster_reserved_starts_total", help);
+    for (how, n) in [("on_time", p.on_time), ("late", p.late)] {
         m.put(&[("how", how)], n);
     }
     let help = "Time between reserved and real starts, before and after.";
-    let mut m = out.counter("muster_promised_starts_error_seconds_total", help);
+    let mut m = out.counter("muster_reserved_starts_error_seconds_total", help);
     for (side, ms) in [("early", p.early_ms), ("late", p.late_ms)] {
         m.put(&[("side", side)], ms / 1000);
     }

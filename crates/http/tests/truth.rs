@@ -15,7 +15,7 @@ mod jobs;
 mod map;
 mod moment;
 mod nodes;
-mod promises;
+mod slo;
 mod system;
 
 use fold::Fold;
@@ -79,7 +79,7 @@ fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
     jobs::reports_of_jobs(said, wrong);
     nodes::list_and_log(log, said, wrong);
     nodes::list_and_description(log, said, wrong);
-    nodes::held_gpus(log, said, wrong);
+    nodes::allocated_gpus(log, said, wrong);
     map::layout_and_nodes(said, wrong);
     map::cells_and_log(log, said, wrong);
     map::live_and_past(said, wrong);
@@ -87,9 +87,9 @@ fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
     health::lists_and_log(log, said, wrong);
     health::automation(log, said, wrong);
     health::not_well_while_it_pages(said, wrong);
-    promises::alerts_and_log(log, said, wrong);
-    promises::objectives_and_alerts(said, wrong);
-    promises::lists_and_descriptions(said, wrong);
+    slo::alerts_and_log(log, said, wrong);
+    slo::objectives_and_alerts(said, wrong);
+    slo::lists_and_descriptions(said, wrong);
     figures::metrics_and_log(log, said, wrong);
     figures::metrics_and_lists(said, wrong);
     figures::fleet_report(log, said, wrong);

@@ -4,7 +4,7 @@
 use crate::limits::stoppable;
 use muster_model::entity::Entity;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Limits, Share};
+use muster_model::remediation::{Limits, Share};
 use muster_model::topology::Level;
 
 /// The name of the group that all nodes belong to.

@@ -1,9 +1,9 @@
 //! Where each node stands, which steps are allowed, and how it is brought back.
 //!
 //! - [`step`]: the stages of a node's life and the ways between them.
-//! - [`ladder`]: which remedy a finding calls for.
+//! - [`steps`]: which remediation a finding calls for.
 //! - [`groups`]: what the limits count; [`limits`]: how much automation may take out of service.
-//! - [`remedy`]: what a remedy does next.
+//! - [`remediation`]: what a remediation does next.
 //!
 //! Reachability, cordon, role, test and probation are axes of their own: a node can be ready,
 //! unreachable and cordoned at once. No clock, no I/O: what is known comes in, what is to be done
@@ -12,9 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod groups;
-pub mod ladder;
+pub mod steps;
 pub mod limits;
-pub mod remedy;
+pub mod remediation;
 
 use muster_model::node::{Node, Stage};
 use muster_model::units::Span;

@@ -1,7 +1,7 @@
 //! How much automation may take out of service. What would pass a limit waits, and people are
 //! told.
 
-use muster_model::remedy::{Limits, Share};
+use muster_model::remediation::{Limits, Share};
 
 /// A group of nodes and how much of it automation holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

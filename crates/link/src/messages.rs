@@ -11,7 +11,7 @@ use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::Inventory;
 use muster_model::placement::{Fabric, Slot};
 use muster_model::qualification::{Level, Qualification};
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::spec::{CheckpointSpec, OnPartition, RunSpec, Simulate, Volume};
 use muster_model::units::{Bytes, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -63,13 +63,13 @@ pub enum FromAgent {
         ago: Option<Span>,
     },
     /// What a rank said through `MUSTER_REPORT`.
-    Voice {
+    Progress {
         /// The attempt the rank belongs to.
         key: AttemptKey,
         /// Global rank.
         rank: u32,
         /// What it said.
-        report: VoiceReport,
+        report: ProgressReport,
     },
     /// A summary of the last seconds. Never logged.
     Telemetry(Box<Telemetry>),
@@ -197,7 +197,7 @@ pub struct Hello {
 /// What a rank said through `MUSTER_REPORT`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VoiceReport {
+pub enum ProgressReport {
     /// Progress, at most one a second for each rank.
     Step {
         /// Step number.

@@ -5,7 +5,7 @@ use muster_agent::runner::{Slice, Slices};
 use muster_gpu::device::Driver;
 use muster_gpu::mig::{Creation, MigPlan};
 use muster_model::node::{GpuFacts, MigSlice};
-use muster_model::placement::HeldPart;
+use muster_model::placement::AllocatedPart;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Finds slices on this driver's GPUs; with `may_cut` it makes those that are missing, out of what
@@ -15,7 +15,7 @@ pub(crate) fn slices(driver: Arc<dyn Driver>, may_cut: bool) -> Slices {
     let one_at_a_time = Mutex::new(());
     Arc::new(move |gpu, part| {
         let _turn = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
-        let HeldPart::Mig { profile, start, size } = part else {
+        let AllocatedPart::Mig { profile, start, size } = part else {
             return Err("the slot holds no slice".into());
         };
         let wanted = Wanted { gpu, profile, start: u32::from(*start), size: u32::from(*size) };
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use muster_gpu::simulated::{SimDriver, SimGpus, SimSku};
 
-    fn part(profile: &str, start: u8, size: u8) -> HeldPart {
-        HeldPart::Mig { profile: profile.into(), start, size }
+    fn part(profile: &str, start: u8, size: u8) -> AllocatedPart {
+        AllocatedPart::Mig { profile: profile.into(), start, size }
     }
 
     fn cut_world() -> Arc<dyn Driver> {

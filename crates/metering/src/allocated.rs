@@ -4,7 +4,7 @@
 
 use muster_model::job::{Attempt, SlotState};
 use muster_model::names::NodeName;
-use muster_model::placement::{HeldPart, Placement, Slot};
+use muster_model::placement::{AllocatedPart, Placement, Slot};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -120,8 +120,8 @@ pub fn allocated_milli(a: &Attempt) -> u64 {
 fn slot_milli(s: &Slot) -> u64 {
     match &s.part {
         None => u64::from(s.gpus.len()) * 1000,
-        Some(HeldPart::Milli(m)) => u64::from(*m),
-        Some(HeldPart::Mig { profile, size, .. }) => mig_milli(profile, u64::from(*size)),
+        Some(AllocatedPart::Milli(m)) => u64::from(*m),
+        Some(AllocatedPart::Mig { profile, size, .. }) => mig_milli(profile, u64::from(*size)),
     }
 }
 

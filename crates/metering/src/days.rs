@@ -25,7 +25,7 @@ pub const OTHERS: &str = "(others)";
 
 /// Ends and interruptions by whose doing they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Blame {
+pub struct AttributionCounts {
     /// The job's own.
     pub application: u64,
     /// Hardware's.
@@ -36,7 +36,7 @@ pub struct Blame {
     pub unknown: u64,
 }
 
-impl Blame {
+impl AttributionCounts {
     /// Where ends with a verdict are counted; those that are no failure nowhere.
     pub(crate) fn of(&mut self, v: Verdict) -> Option<&mut u64> {
         match v {
@@ -60,7 +60,7 @@ impl Blame {
         self.infrastructure + self.platform + self.unknown
     }
 
-    fn add(&mut self, o: &Blame) {
+    fn add(&mut self, o: &AttributionCounts) {
         self.application += o.application;
         self.infrastructure += o.infrastructure;
         self.platform += o.platform;
@@ -72,7 +72,7 @@ impl Blame {
 /// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
-    /// GPUs that were held, by what the time went into; together all that was allocated.
+    /// GPUs that were allocated, by what the time went into; together all that was allocated.
     pub held: Parts,
     /// GPUs that were waited for.
     pub queued: u128,
@@ -99,9 +99,9 @@ pub struct Work {
     /// Ends by somebody's order.
     pub cancelled: u64,
     /// Ends that went badly.
-    pub failed: Blame,
+    pub failed: AttributionCounts,
     /// Attempts that ended by a failure.
-    pub interrupted: Blame,
+    pub interrupted: AttributionCounts,
 }
 
 impl Work {
@@ -114,13 +114,13 @@ impl Work {
         all
     }
 
-    /// GPUs that were held or could have been used at once.
+    /// GPUs that were allocated or could have been used at once.
     #[must_use]
     pub fn wanted(&self) -> u128 {
         (self.held.total() + self.queued + self.back).saturating_sub(self.barred)
     }
 
-    /// Productive time of all that was held, in millionths.
+    /// Productive time of all that was allocated, in millionths.
     #[must_use]
     pub fn goodput(&self) -> Option<u32> {
         crate::parts::millionths(self.held.get(Part::Productive), self.held.total())
@@ -365,16 +365,16 @@ mod tests {
             Verdict::Unknown,
         ];
         for v in all {
-            let mut b = Blame::default();
+            let mut b = AttributionCounts::default();
             if let Some(n) = b.of(v) {
                 *n += 1;
             }
             assert_eq!(b.interruptions(), u64::from(v.is_interruption()), "{v:?}");
         }
-        let interrupted = Blame { application: 283, infrastructure: 43, ..Blame::default() };
+        let interrupted = AttributionCounts { application: 283, infrastructure: 43, ..AttributionCounts::default() };
         let work = Work { up: 43 * 60_000, interrupted, ..Work::default() };
         assert_eq!(work.mtbi(), Some(Span::mins(1)));
-        let interrupted = Blame { infrastructure: 0, ..interrupted };
+        let interrupted = AttributionCounts { infrastructure: 0, ..interrupted };
         assert_eq!(Work { interrupted, ..work }.mtbi(), None);
     }
 

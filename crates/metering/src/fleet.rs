@@ -365,14 +365,14 @@ fn shift(
     project: &str,
     was: Verdict,
     now: Verdict,
-    of: impl Fn(&mut Work) -> &mut crate::days::Blame,
+    of: impl Fn(&mut Work) -> &mut crate::days::AttributionCounts,
 ) {
     c.at(at, |b| {
-        let blame = of(b.work(project));
-        if let Some(n) = blame.of(was) {
+        let attribution = of(b.work(project));
+        if let Some(n) = attribution.of(was) {
             *n = n.saturating_sub(1);
         }
-        if let Some(n) = blame.of(now) {
+        if let Some(n) = attribution.of(now) {
             *n += 1;
         }
     });

@@ -51,7 +51,7 @@ pub struct Goodput {
     /// The same in GPU-microseconds.
     pub gpu: Parts,
     /// GPU-microseconds from placements to the ends of ranks.
-    pub held_gpu: u128,
+    pub allocated_gpu: u128,
     /// Time with all ranks up.
     pub up: Span,
     /// Work of the attempt that goes on which is in no checkpoint yet.
@@ -97,14 +97,14 @@ struct Purse {
     end: Time,
     now: AttemptParts,
     held: Option<Allocated>,
-    held_gpu: u128,
+    allocated_gpu: u128,
     /// Time that is nobody's.
     skipped: u64,
 }
 
 impl Purse {
     fn new(at: Time, end: Time) -> Purse {
-        Purse { at, end, now: blank(0, at, 0), held: None, held_gpu: 0, skipped: 0 }
+        Purse { at, end, now: blank(0, at, 0), held: None, allocated_gpu: 0, skipped: 0 }
     }
 
     /// Everything up to a moment is no part at all.
@@ -134,7 +134,7 @@ impl Purse {
             None => u128::from(ms) * u128::from(self.now.milli),
         };
         if self.held.is_some() {
-            self.held_gpu += gpu;
+            self.allocated_gpu += gpu;
         }
         self.now.time.add(part, u128::from(ms));
         self.now.gpu.add(part, gpu);
@@ -249,7 +249,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         purse.now.until = end;
         out.push(purse.now.clone());
     }
-    let mut g = summed(since, end, complete, purse.held_gpu, (up, unsaved), recovered, out);
+    let mut g = summed(since, end, complete, purse.allocated_gpu, (up, unsaved), recovered, out);
     g.wall = Span(g.wall.0.saturating_sub(purse.skipped));
     g
 }
@@ -329,7 +329,7 @@ fn summed(
     since: Time,
     until: Time,
     complete: bool,
-    held_gpu: u128,
+    allocated_gpu: u128,
     (up, unsaved): (Span, Span),
     (back, returns): (u128, u128),
     attempts: Vec<AttemptParts>,
@@ -348,7 +348,7 @@ fn summed(
     // Work without GPUs is weighed by its time.
     let weighed = if gpu.total() > 0 { &gpu } else { &time };
     let without: u128 = weighed.total() - weighed.get(Part::Queued);
-    let held = if gpu.total() > 0 { held_gpu } else { without };
+    let held = if gpu.total() > 0 { allocated_gpu } else { without };
     let productive = weighed.get(Part::Productive);
     let span = |ms: u128| Span(u64::try_from(ms).unwrap_or(u64::MAX));
     Goodput {
@@ -356,7 +356,7 @@ fn summed(
         until,
         complete,
         wall: until.since(since),
-        held_gpu,
+        allocated_gpu,
         up,
         unsaved,
         ettr: millionths(productive, weighed.total()),

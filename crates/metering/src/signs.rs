@@ -61,7 +61,7 @@ impl Signs {
             StopReason::SlotFailed { node, end: SlotEnd::NodeFault { .. } } => {
                 self.gone.remove(node)
             }
-            StopReason::Sick { finding, .. } | StopReason::Hung { finding } => {
+            StopReason::Unhealthy { finding, .. } | StopReason::Hung { finding } => {
                 self.found.get(finding).copied()
             }
             _ => None,

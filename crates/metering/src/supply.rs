@@ -205,14 +205,14 @@ impl Nodes {
             }
             Event::DrainStarted { node, .. } => self.change(r, node, c, |n| {
                 n.footing.stage = Stage::Draining;
-                n.footing.drained_by_remedy = false;
+                n.footing.drained_by_remediation = false;
             }),
             Event::NodeDrained { node } => self.change(r, node, c, stage(Stage::Drained)),
             Event::NodeReady { node, .. } => self.change(r, node, c, stage(Stage::Ready)),
-            Event::NodeStaged { node, stage, word, .. } => self.change(r, node, c, |n| {
+            Event::NodeStaged { node, stage, by_operator, .. } => self.change(r, node, c, |n| {
                 let f = &mut n.footing;
-                let was = (f.stage, f.drained_by_remedy);
-                f.drained_by_remedy = Footing::drained_by_remedy(was, *stage, *word);
+                let was = (f.stage, f.drained_by_remediation);
+                f.drained_by_remediation = Footing::drained_by_remediation(was, *stage, *by_operator);
                 f.stage = *stage;
             }),
             Event::NodeRetired { node } => self.change(r, node, c, |n| {

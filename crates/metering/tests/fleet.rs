@@ -148,7 +148,7 @@ fn a_life_is_told_by_the_hour() {
     let last = &r.rows[2];
     assert_eq!((last.from, last.to), (at(120), at(140)));
     assert_eq!((last.work.interrupted.infrastructure, last.work.interrupted.total()), (1, 1));
-    assert_eq!(last.work.back, 2000 * 9 * 60_000, "held no GPUs on its way back");
+    assert_eq!(last.work.back, 2000 * 9 * 60_000, "was allocated no GPUs on its way back");
     log.tell(at(150), placed(key(2), 2));
     log.tell(at(152), started(2));
     log.tell(at(170), ended(2, Verdict::Success));
@@ -184,7 +184,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     assert_eq!((w.held.total(), w.held.get(Part::Lost)), (held, held));
     (j.state, j.ended_at, j.attempts) = (JobState::Failed, Some(at(105)), 1);
     let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(200));
-    assert_eq!((g.held_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(100)));
+    assert_eq!((g.allocated_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(100)));
     assert_eq!(g.time.total(), 100_000, "and every second until its last rank ended is told");
     assert_eq!(g.time.get(Part::Lost), 100_000, "seconds of looking for the cause are not lost");
     // The same from what the state keeps.
@@ -202,7 +202,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
         stopped_for: None,
     }];
     let g = goodput(&j, None, &BTreeMap::new(), at(200));
-    assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));
+    assert_eq!((g.allocated_gpu, g.time.total()), (held, 100_000));
 }
 
 /// A service, as the tag says.
@@ -312,7 +312,7 @@ fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
         [0, 0, 8 * 24 * hour],
         "the day it was lost says"
     );
-    // Nor does who is to blame for the end, when that is found out days later.
+    // Nor does who is the cause of the end, when that is found out days later.
     let event = Event::AttemptAttributed {
         key: key(1),
         verdict: Verdict::Application,
@@ -480,7 +480,7 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
             node: node(),
             gpus: GpuSet(0b11),
             reason: String::new(),
-            word: false,
+            by_operator: false,
         },
     );
     log.tell(at(5), Event::NodeInventoried { node: node(), inventory: gpus(7) });
@@ -517,7 +517,7 @@ fn gpus_that_a_remediation_drains_are_not_the_operators() {
         stage,
         reason: String::new(),
         until: None,
-        word: false,
+        by_operator: false,
     };
     let ready = || Event::NodeReady { node: node(), reason: String::new() };
     let enrolled = Event::NodeEnrolled {
@@ -689,7 +689,7 @@ proptest! {
         for step in [Step::Hour, Step::Day] {
             let w = sum(&log.report(now, step));
             prop_assert_eq!(w.parts(), g.gpu, "{:?} {:#?}", step, g);
-            prop_assert_eq!(w.held.total(), g.held_gpu);
+            prop_assert_eq!(w.held.total(), g.allocated_gpu);
             prop_assert_eq!(u128::from(w.up), u128::from(g.up.0));
             prop_assert_eq!(w.interrupted.total(), u64::from(g.interruptions));
             prop_assert_eq!(w.recover(), g.recover);

@@ -334,7 +334,7 @@ fn covers(g: &Goodput) {
         from = a.until;
     }
     assert!(g.attempts.is_empty() || from == g.until);
-    assert!(g.held_gpu <= g.gpu.total());
+    assert!(g.allocated_gpu <= g.gpu.total());
     assert!(u128::from(g.up.0) <= g.time.total());
     assert!(u128::from(g.unsaved.0) <= g.time.get(Part::Productive));
     if let (Some(ettr), Some(goodput)) = (g.ettr, g.goodput) {

@@ -52,7 +52,7 @@ pub enum Topic {
     Finding,
     /// Findings with one cause.
     Incident,
-    /// An objective whose budget is spent too fast, or is spent.
+    /// An objective whose burn rate is too high, or whose error budget is exhausted.
     Objective,
     /// Too little room, or soon.
     Capacity,
@@ -119,7 +119,7 @@ pub struct Condition {
     pub parent: Option<String>,
     /// It explains what is wrong with everything below its entity.
     pub explains: bool,
-    /// The job to blame, where it is a job's own doing.
+    /// The job that is the cause, where it is a job's own doing.
     pub job: Option<JobId>,
     /// The project it concerns.
     pub project: Option<ProjectName>,
@@ -443,7 +443,7 @@ impl Silence {
     /// Checks what can be judged from the silence alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         if self.length.0 == 0 {
             return Err(problem("length", "it is zero", "write how long, like 2h"));

@@ -345,20 +345,20 @@ pub enum Command {
         /// Why it does not count, for people.
         reason: String,
     },
-    /// A remedy that waits may go on.
-    ApproveRemedy {
+    /// A remediation that waits may go on.
+    ApproveRemediation {
         /// The remediation's number.
         id: u64,
     },
-    /// A remedy that waits is not to be done; its node stays as it is.
-    DenyRemedy {
+    /// A remediation that waits is not to be done; its node stays as it is.
+    DenyRemediation {
         /// The remediation's number.
         id: u64,
         /// Why not, for people.
         reason: String,
     },
-    /// What a remedy did is taken back: its node serves as before.
-    UndoRemedy {
+    /// What a remediation did is taken back: its node serves as before.
+    UndoRemediation {
         /// The remediation's number.
         id: u64,
         /// Why it is taken back, for people.
@@ -452,7 +452,7 @@ pub enum Command {
         /// Which step is meant: a word about another one is refused.
         step: u32,
         /// What the person answers: go, a choice, yes, no or skip.
-        word: crate::runbook::StepWord,
+        answer: crate::runbook::StepAnswer,
         /// What they have to say to it.
         note: String,
         /// What the server saw of figures that are not in the log.
@@ -495,17 +495,17 @@ pub enum Command {
         /// Why, for people.
         reason: String,
     },
-    /// What the site promises, all of it.
+    /// The site's objectives, all of them.
     SetObjectives {
         /// All objectives, in place of those before.
         objectives: Arc<crate::slo::Objectives>,
     },
-    /// One promise: new, or in place of the one of that name.
+    /// One objective: new, or in place of the one of that name.
     SetObjective {
         /// The objective; its name says which one it replaces.
         objective: Arc<crate::slo::Objective>,
     },
-    /// A promise is given up.
+    /// An objective is deleted.
     DeleteObjective {
         /// The objective's name.
         name: Label,
@@ -564,7 +564,7 @@ pub enum Command {
         ends: Time,
     },
     /// A receiver was told.
-    AlertsTold {
+    AlertsNotified {
         /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.
@@ -655,7 +655,7 @@ impl Refusal {
         self.field = Some(field.into());
         self
     }
-    /// Says how to mend it.
+    /// Says how to fix it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Refusal {
         self.hint = Some(hint.into());

@@ -17,7 +17,7 @@ pub struct CertificateEnd {
     pub ends: Time,
 }
 
-/// A thing that can be sick, or that sick things have in common. Written `kind:name`, like
+/// A thing that can be unhealthy, or that unhealthy things have in common. Written `kind:name`, like
 /// `gpu:n1/3` or `leaf:eu/c1/s1/l2`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entity {

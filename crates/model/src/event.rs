@@ -314,15 +314,15 @@ pub enum Event {
         /// Public part.
         id: String,
     },
-    /// A waiting job was promised a start, or a better one.
-    JobPromised {
+    /// A waiting job has a reserved start, or a better one.
+    StartReserved {
         /// The waiting job.
         job: JobId,
         /// The reserved start: when, and on which nodes.
-        promise: crate::job::Promise,
+        reserved_start: crate::job::ReservedStart,
     },
-    /// A promise was taken back: the job is asked anew what it can be promised.
-    PromiseDropped {
+    /// A reserved start was dropped: a new one is looked for.
+    ReservedStartDropped {
         /// The waiting job.
         job: JobId,
         /// Why it could not be kept, for people.
@@ -506,19 +506,19 @@ pub enum Event {
         breaker: Box<crate::breaker::Breaker>,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// Something is to be done about a finding.
-    RemedyChosen {
+    RemediationChosen {
         /// The remediation as it was chosen, with its number.
-        remedy: Box<Remedy>,
+        remediation: Box<Remediation>,
     },
-    /// A remedy took a step.
-    RemedyStepped {
+    /// A remediation took a step.
+    RemediationStepped {
         /// The remediation's number.
         id: u64,
         /// Where it stands now.
-        step: RemedyStep,
+        step: RemediationStep,
         /// Why it took the step, for people.
         why: String,
         /// To be noticed when it stands there for longer.
@@ -531,24 +531,24 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         held: bool,
     },
-    /// An operator let a remedy go on.
-    RemedyApproved {
+    /// An operator let a remediation go on.
+    RemediationApproved {
         /// The remediation's number.
         id: u64,
         /// The operator who approved it.
         by: String,
     },
-    /// A remedy is over.
-    RemedyEnded {
+    /// A remediation is over.
+    RemediationEnded {
         /// The remediation's number.
         id: u64,
         /// Whether it helped, and if not, why it is over.
-        outcome: RemedyOutcome,
+        outcome: RemediationOutcome,
         /// Why it ended so, for people.
         why: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// Something is to be done once, outside.
     ActAsked {
@@ -580,7 +580,7 @@ pub enum Event {
         until: Option<Time>,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// GPUs of a node that take no work.
     GpusExcluded {
@@ -592,7 +592,7 @@ pub enum Event {
         reason: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// A node is watched after its return, or not any more.
     ProbationSet {
@@ -607,7 +607,7 @@ pub enum Event {
         reason: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// It may go on.
     AutomationResumed {
@@ -682,7 +682,7 @@ pub enum Event {
         why: String,
         /// A person's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        word: bool,
+        by_operator: bool,
     },
     /// Somebody wrote something down about an incident.
     IncidentNoted {
@@ -698,7 +698,7 @@ pub enum Event {
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
-    /// What the site promises.
+    /// The site's objectives.
     ObjectivesSet {
         /// All objectives, in place of those before.
         objectives: Arc<Objectives>,
@@ -722,12 +722,12 @@ pub enum Event {
         expired: bool,
     },
     /// What was counted outside of the log.
-    CountsTold {
+    CountsReported {
         /// Good and all, by indicator and scope.
         counts: Vec<Counted>,
     },
     /// Something is wrong that nothing in the log shows.
-    ConditionTold {
+    ConditionReported {
         /// The condition; its key says which one it replaces.
         condition: Box<Condition>,
         /// Taken for over after this, unless it is told again.
@@ -769,7 +769,7 @@ pub enum Event {
         escalation: Escalated,
     },
     /// A receiver was told.
-    AlertsTold {
+    AlertsNotified {
         /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.

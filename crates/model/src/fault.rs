@@ -69,7 +69,7 @@ pub enum FaultAction {
     None,
     /// Keep an eye on it.
     Watch,
-    /// The job is to be restarted, or mended.
+    /// The job is to be restarted, or repaired.
     RestartJob,
     /// The GPU is to be reset once nothing runs on it.
     ResetWhenIdle,

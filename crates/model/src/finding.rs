@@ -55,7 +55,7 @@ pub struct SeenFinding {
     /// What it rests on, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// The attempt that was hit or is to blame, where one is meant.
+    /// The attempt that was interrupted or is the cause, where one is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptKey>,
     /// The global rank within that attempt, where one is meant.
@@ -136,7 +136,7 @@ pub struct Finding {
     pub incident: Option<u64>,
     /// The remediation that was chosen for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<u64>,
+    pub remediation: Option<u64>,
     /// When it was closed, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,

@@ -196,7 +196,7 @@ pub enum Inject {
         version: String,
     },
     /// Everything is well again; what was lost is back.
-    Mend,
+    Repair,
 }
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
             json!({"fault": "kernel_line", "text": "x"}),
             json!({"fault": "wrong_results", "gpu": 1}),
             json!({"fault": "version", "component": "driver", "version": "590.1"}),
-            json!({"fault": "mend"}),
+            json!({"fault": "repair"}),
         ] {
             let asked: Inject = serde_json::from_value(given.clone()).unwrap();
             assert_eq!(serde_json::to_value(&asked).unwrap(), given);

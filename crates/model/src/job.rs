@@ -252,7 +252,7 @@ pub enum StopReason {
         idle: Span,
     },
     /// Hardware under it is unhealthy; it goes on elsewhere.
-    Sick {
+    Unhealthy {
         /// The unhealthy node.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
@@ -293,13 +293,13 @@ impl StopReason {
 }
 
 impl StopReason {
-    /// The node because of which an attempt is stopped: it is lost, sick or drained.
+    /// The node because of which an attempt is stopped: it is lost, unhealthy or drained.
     #[must_use]
     pub fn node(&self) -> Option<&NodeName> {
         match self {
             StopReason::NodeLost { node }
             | StopReason::Drain { node, .. }
-            | StopReason::Sick { node, .. } => Some(node),
+            | StopReason::Unhealthy { node, .. } => Some(node),
             _ => None,
         }
     }
@@ -332,7 +332,7 @@ impl fmt::Display for StopReason {
             StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
             StopReason::Idle { idle } => write!(f, "had GPUs allocated and did nothing for {idle}"),
-            StopReason::Sick { node, mode, finding } => {
+            StopReason::Unhealthy { node, mode, finding } => {
                 write!(f, "node {node} is unhealthy: {mode} (finding {finding})")
             }
             StopReason::Hung { finding } => write!(f, "it made no progress (finding {finding})"),
@@ -428,7 +428,7 @@ pub struct Notice {
 /// The reserved start of a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Promise {
+pub struct ReservedStart {
     /// Not later than this.
     pub at: Time,
     /// Nodes that are kept for it, in the order of its groups.
@@ -648,7 +648,7 @@ pub struct Job {
     pub checkpoint_asked: Option<Time>,
     /// Its reserved start, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promise: Option<Promise>,
+    pub reserved_start: Option<ReservedStart>,
     /// Nodes an elastic gang wants next; the written size when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
@@ -661,9 +661,9 @@ pub struct Job {
     /// How it came back after its last failure of hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
-    /// Nodes that became sick under it, each once (at most 16).
+    /// Nodes that became unhealthy under it, each once (at most 16).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sickened: Vec<NodeName>,
+    pub unhealthy_nodes: Vec<NodeName>,
     /// The last way back that was over before `recovery` began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<Recovery>,

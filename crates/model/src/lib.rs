@@ -32,7 +32,7 @@ mod problem;
 pub mod projection;
 pub mod qualification;
 pub mod quota;
-pub mod remedy;
+pub mod remediation;
 pub mod reservation;
 pub mod resolve;
 pub mod runbook;

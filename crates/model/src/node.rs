@@ -344,7 +344,7 @@ pub struct Node {
     /// nothing is started or stopped there until an operator says so.
     #[serde(default)]
     pub protected: bool,
-    /// GPUs that it had and does not tell of any more, until they are back or replaced: who mends
+    /// GPUs that it had and does not tell of any more, until they are back or replaced: who repairs
     /// it has to know which board that was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_gpus: Vec<Gpu>,
@@ -368,7 +368,7 @@ pub struct Node {
     pub stage_until: Option<Time>,
     /// A remediation drains it, not an operator; so also when it is drained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub drained_by_remedy: bool,
+    pub drained_by_remediation: bool,
     /// How often it came into service.
     #[serde(default)]
     pub generation: u32,
@@ -378,9 +378,9 @@ pub struct Node {
     /// The open breaker of a group that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<crate::entity::Entity>,
-    /// The remedy that is under way.
+    /// The remediation that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<u64>,
+    pub remediation: Option<u64>,
     /// The test that goes on; it gets no work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualifying: Option<Qualifying>,

@@ -90,22 +90,22 @@ pub struct Slot {
     pub first_rank: u32,
     /// How many ranks run here.
     pub ranks: u32,
-    /// GPUs held.
+    /// GPUs allocated.
     pub gpus: GpuSet,
-    /// Logical processors held.
+    /// Logical processors allocated.
     pub cpus: u32,
-    /// Memory held.
+    /// Memory allocated.
     pub memory: Bytes,
     /// Only this part of the one GPU named in `gpus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<HeldPart>,
+    pub part: Option<AllocatedPart>,
 }
 
 /// A part of a GPU that a slot holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum HeldPart {
+pub enum AllocatedPart {
     /// So many thousandths, shared in time with others.
     Milli(u32),
     /// A MIG slice.

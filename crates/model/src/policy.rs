@@ -26,7 +26,7 @@ pub struct SitePolicy {
     pub power: Power,
     /// Limits on what one user may have.
     pub limits: Limits,
-    /// GPUs that are held and do nothing.
+    /// GPUs that are allocated and do nothing.
     pub idle: Idle,
     /// What unhealthy hardware is still good for.
     pub hazard: Hazard,
@@ -35,7 +35,7 @@ pub struct SitePolicy {
     /// When nodes are tested.
     pub qualification: QualificationPolicy,
     /// Remediation of unhealthy hardware, and how far automation may go.
-    pub remedies: crate::remedy::Remedies,
+    pub remediations: crate::remediation::Remediations,
     /// When the network between nodes is tested. Not in records that do not change it.
     #[serde(skip_serializing_if = "FabricPolicy::is_default")]
     pub fabric: FabricPolicy,
@@ -134,7 +134,7 @@ pub struct Backfill {
     /// How it is done.
     pub mode: BackfillMode,
     /// The first so many waiting gangs get a reserved start.
-    pub promises: u32,
+    pub reserved_starts: u32,
     /// Learn run times from each user's history: they order backfill, never a reserved start.
     pub predict: bool,
     /// Once the first of the queue has waited so long, its reserved start moves earlier whenever
@@ -149,7 +149,7 @@ impl Default for Backfill {
     fn default() -> Self {
         Backfill {
             mode: BackfillMode::default(),
-            promises: 128,
+            reserved_starts: 128,
             predict: true,
             hasten_after: Span::hours(72),
             patience: Span::mins(10),
@@ -162,14 +162,14 @@ impl Default for Backfill {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackfillMode {
-    /// The first gangs are promised the earliest start that time limits allow; others may pass
-    /// as long as no promise moves, those first that gain most for the room they take.
+    /// The first gangs get the earliest start reserved that time limits allow; others may pass
+    /// as long as no reserved start moves, those first that gain most for the room they take.
     #[default]
     Conservative,
-    /// Only the head of the queue is promised a start; the rest passes in queue order.
+    /// Only the head of the queue has a reserved start; the rest passes in queue order.
     Easy,
-    /// Only the head of the queue is promised a start, half an hour later than the earliest;
-    /// the rest by what is gained. Waits are shorter in the mean, and promised to fewer.
+    /// Only the head of the queue has a reserved start, half an hour later than the earliest;
+    /// the rest by what is gained. Waits are shorter in the mean, and reserved for fewer.
     Aggressive,
 }
 
@@ -329,7 +329,7 @@ pub struct Limits {
     pub max_time: Option<Span>,
 }
 
-/// GPUs that are held and do nothing: memory in use, no kernels, low power.
+/// GPUs that are allocated and do nothing: memory in use, no kernels, low power.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -377,8 +377,8 @@ impl SitePolicy {
     #[must_use]
     pub fn unmatched(&self, site: &SiteNames) -> Vec<String> {
         let mut named: Vec<(String, &String, &BTreeSet<String>)> = Vec::new();
-        for (i, r) in self.remedies.rules.iter().enumerate() {
-            let field = |what: &str| format!("remedies.rules[{i}].{what}");
+        for (i, r) in self.remediations.rules.iter().enumerate() {
+            let field = |what: &str| format!("remediations.rules[{i}].{what}");
             named.extend(r.sku.iter().map(|s| (field("sku"), s, &site.skus)));
             named.extend(r.pool.iter().map(|p| (field("pool"), p, &site.pools)));
         }
@@ -402,11 +402,11 @@ impl SitePolicy {
     /// Checks what can be judged from the policy alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
-        if self.backfill.promises > 10_000 {
+        if self.backfill.reserved_starts > 10_000 {
             return Err(problem(
-                "backfill.promises",
+                "backfill.reserved_starts",
                 "more than 10000 reserved starts make every cycle slow",
                 "100 to 1000 is plenty",
             ));
@@ -446,7 +446,7 @@ impl SitePolicy {
                 ));
             }
         }
-        self.remedies.check()?;
+        self.remediations.check()?;
         if self.idle.end_after.is_some_and(|e| self.idle.warn_after.is_none_or(|w| w > e)) {
             return Err(problem(
                 "idle.end_after",
@@ -469,15 +469,15 @@ mod tests {
     #[test]
     fn a_rule_names_a_failure_mode_that_there_is() {
         let of = |kind: &str| {
-            let rule = format!(r#"{{"kind":"{kind}","ladder":["watch"]}}"#);
-            policy(&format!(r#"{{"remedies":{{"rules":[{rule}]}}}}"#)).check()
+            let rule = format!(r#"{{"kind":"{kind}","steps":["watch"]}}"#);
+            policy(&format!(r#"{{"remediations":{{"rules":[{rule}]}}}}"#)).check()
         };
         for known in ["ecc-uncorrectable", "ecc-*", "*"] {
             assert_eq!(of(known), Ok(()), "{known}");
         }
         for wrong in ["ecc-uncorectable", "ecx-*", ""] {
             let no = of(wrong).unwrap_err();
-            assert_eq!(no.field, "remedies.rules[0].kind");
+            assert_eq!(no.field, "remediations.rules[0].kind");
             assert!(no.message.contains("no failure mode"), "{no:?}");
         }
         let near = of("ecc-uncorectable").unwrap_err().hint.unwrap();
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn what_matches_nothing_of_a_site_is_named() {
-        let text = r#"{"remedies":{"rules":[{"sku":"h999","pool":"train","ladder":["watch"]}]},
+        let text = r#"{"remediations":{"rules":[{"sku":"h999","pool":"train","steps":["watch"]}]},
             "power":{"feeds":{"A":1000},"racks":{"rack99":1000,"r/c/s/l/k1":1000}}}"#;
         let set = |all: &[&str]| all.iter().map(|s| (*s).to_owned()).collect();
         let site = SiteNames {
@@ -497,7 +497,7 @@ mod tests {
         };
         let said = policy(text).unmatched(&site);
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("remedies.rules[0].sku: `h999` matches nothing"), "{said:?}");
+        assert!(said[0].starts_with("remediations.rules[0].sku: `h999` matches nothing"), "{said:?}");
         assert!(said[1].starts_with("power.racks: `rack99` matches nothing"), "{said:?}");
         assert_eq!(SitePolicy::default().unmatched(&SiteNames::default()), Vec::<String>::new());
     }

@@ -1,6 +1,6 @@
 //! What is wrong with what somebody wrote.
 
-/// What is wrong with a spec: where, what, and how to mend it.
+/// What is wrong with a spec: where, what, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct SpecProblem {

@@ -82,7 +82,7 @@ pub struct QuotaLimit {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueOrder {
-    /// Yes, as long as it delays no promised start.
+    /// Yes, as long as it delays no reserved start.
     #[default]
     BestEffort,
     /// No: who came first starts first.
@@ -117,7 +117,7 @@ impl Quotas {
     /// Checks what can be judged from the tree alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         if self.tree.len() > MAX_NODES {
             let message = format!("{} nodes are more than {MAX_NODES}", self.tree.len());

@@ -107,7 +107,7 @@ impl Reservation {
     /// Checks what can be judged from the reservation alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         some_lines("reason", &self.reason)?;
         if self.length.0 == 0 {

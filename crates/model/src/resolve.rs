@@ -72,7 +72,7 @@ pub struct AfterRef {
 /// Checks a spec and fills in its defaults. `run` is not looked at: see [`check_run`].
 ///
 /// # Errors
-/// The first thing that is wrong, with the field and how to mend it.
+/// The first thing that is wrong, with the field and how to fix it.
 pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
     let groups = gang::groups(spec)?;
     if spec.time_limit == Some(Span(0)) {

@@ -207,7 +207,7 @@ impl RunOutcome {
 
 /// What a person says at a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepWord {
+pub enum StepAnswer {
     /// Look now, or do it now.
     Go,
     /// The answer to a question: one of its choices.

@@ -12,7 +12,7 @@ mod tests;
 
 pub use footing::Footing;
 pub use share::{Factor, FactorError, Ppm, PpmError};
-pub use sli::{Blame, Scope, Sli, Unit};
+pub use sli::{Attribution, Scope, Sli, Unit};
 
 use crate::alert::Urgency;
 use crate::job::Verdict;
@@ -37,7 +37,7 @@ const HOUR: u64 = 3_600_000;
 const MINUTE: u64 = 60_000;
 const TEXT_MAX: usize = 1000;
 
-/// Over what time a promise is kept.
+/// Over what time an objective is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Window {
     /// The last so long, at every moment. Whole hours.
@@ -130,7 +130,7 @@ fn none_at_all(n: &u64) -> bool {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// Remedies that the control plane would take by itself.
+    /// Remediations that the control plane would take by itself.
     Automation,
     /// Changes of versions.
     Rollouts,

@@ -100,7 +100,7 @@ fn a_call_that_hangs_is_told_and_the_page_goes_on() {
     });
     let mut page = Page::new(PageConfig::new("n"));
     assert!(page.render(&m.latest()).contains("muster_driver_stuck_calls 1\n"));
-    world.world().mend(0, SimFault::Hang);
+    world.world().repair(0, SimFault::Hang);
     until("its return", || m.latest().gpus[0].up);
 }
 

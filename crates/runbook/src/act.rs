@@ -33,12 +33,12 @@ acts! {
     Return "return" ["node"] ["reason"];
     /// One GPU takes no work.
     ExcludeGpu "exclude-gpu" ["node", "gpu"] ["reason"];
-    /// The node's remedy goes on: the reset, restart or replacement that waits for a word.
-    Approve "approve-remedy" ["node"] [];
+    /// The node's remediation goes on: the reset, restart or replacement that waits for a word.
+    Approve "approve-remediation" ["node"] [];
     /// It is not done.
-    Deny "deny-remedy" ["node"] ["reason"];
+    Deny "deny-remediation" ["node"] ["reason"];
     /// What it did is taken back.
-    Undo "undo-remedy" ["node"] ["reason"];
+    Undo "undo-remediation" ["node"] ["reason"];
     /// A finding is of no account.
     CloseFinding "close-finding" ["finding"] ["reason"];
     /// A breaker is held.

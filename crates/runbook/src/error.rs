@@ -1,6 +1,6 @@
 //! What is wrong with a book.
 
-/// What is wrong, where, and how to mend it.
+/// What is wrong, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}: {message}")]
 pub struct BookError {

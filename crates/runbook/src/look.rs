@@ -34,9 +34,9 @@ looks! {
     NodeFindings "node.findings" Some("node"), "a number";
     /// The worst severity of them.
     NodeSeverity "node.severity" Some("node"), "none, info, warning, degraded, critical";
-    /// What its remedy does.
-    NodeRemedy "node.remedy" Some("node"), "none, watch, drain, reset_gpu, reboot, power_cycle, replace";
-    /// Does its remedy wait for somebody's word?
+    /// What its remediation does.
+    NodeRemediation "node.remediation" Some("node"), "none, watch, drain, reset_gpu, reboot, power_cycle, replace";
+    /// Does its remediation wait for somebody's word?
     NodeApproval "node.approval" Some("node"), "yes or no";
     /// How its last test ended.
     NodeTest "node.test" Some("node"), "none, running, passed, failed";

@@ -1,4 +1,4 @@
-//! From Markdown to a book, with what is wrong, where, and how to mend it.
+//! From Markdown to a book, with what is wrong, where, and how to fix it.
 
 use crate::act::{Act, ActKind};
 use crate::book::{Ask, Book, Choice, Step, Target, Test, Urgency, What};
@@ -19,7 +19,7 @@ type Read<T> = Result<T, BookError>;
 /// step reachable, every variable declared.
 ///
 /// # Errors
-/// [`BookError`] with the file, the line and how to mend it.
+/// [`BookError`] with the file, the line and how to fix it.
 pub fn parse(origin: &str, text: &str) -> Result<Book, BookError> {
     let named = |mut e: BookError| {
         e.origin = origin.to_owned();

@@ -86,7 +86,7 @@ fn what_follows_is_what_the_book_says() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_how_to_mend_it() {
+fn what_is_wrong_is_said_with_its_line_and_how_to_fix_it() {
     let cases: &[(&str, &str, usize, &str)] = &[
         ("---\nname", "name", 1, "does not begin with front matter"),
         ("name: try-me\n", "name: Try Me\n", 2, "is no name"),

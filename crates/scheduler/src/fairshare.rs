@@ -11,7 +11,7 @@ pub struct Usage {
     pub value: u128,
     /// When that was.
     pub at: Time,
-    /// Thousandths of GPUs held since then.
+    /// Thousandths of GPUs allocated since then.
     pub rate: u64,
 }
 

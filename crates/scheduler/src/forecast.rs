@@ -164,9 +164,9 @@ pub struct RoomMade {
 #[must_use]
 pub fn made_room(mut c: Cluster, job: JobId, policy: &SitePolicy, now: Time) -> Option<RoomMade> {
     let p = plan(&mut c, policy, now);
-    let promise = p.promises.iter().find(|p| p.job == job && p.basis == Basis::Preemption)?;
+    let reserved_start = p.reserved_starts.iter().find(|p| p.job == job && p.basis == Basis::Preemption)?;
     Some(RoomMade {
-        at: promise.at,
+        at: reserved_start.at,
         victims: p.victims.iter().filter(|v| v.by == job).copied().collect(),
         shrinks: p.resizes.iter().filter(|r| r.by == Some(job)).map(|r| r.job).collect(),
     })
@@ -255,7 +255,7 @@ impl Course<'_> {
             for (job, _) in p.dropped {
                 self.c.fleet.unkeep(job);
             }
-            for k in p.promises {
+            for k in p.reserved_starts {
                 let Some(w) = self.c.queue.get(k.job).cloned() else { continue };
                 // Room that others make is its own at once.
                 let from = if k.basis == Basis::Limits { k.at } else { self.at };

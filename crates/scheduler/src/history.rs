@@ -3,7 +3,7 @@
 //! Users repeat themselves: the next job resembles the last few, most of all those that asked for
 //! the same time limit and the same width. Each remembered job votes with a weight that halves
 //! every two jobs, counts eight times for the same limit and four times for the same width. A
-//! belief only orders jobs; it never enters a promise.
+//! belief only orders jobs; it never enters a reserved start.
 //!
 //! All arithmetic is on integers and depends on nothing but the calls made, so a replay gives the
 //! same answers.

@@ -7,7 +7,7 @@ use crate::work::FAR;
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, HeldPart, Slot};
+use muster_model::placement::{GpuSet, AllocatedPart, Slot};
 use muster_model::spec::{GpuPart, Group, Priority};
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
@@ -214,7 +214,7 @@ impl Ask {
 pub(crate) struct Hold {
     pub(crate) job: JobId,
     pub(crate) gpus: GpuSet,
-    pub(crate) part: Option<HeldPart>,
+    pub(crate) part: Option<AllocatedPart>,
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     /// Over by then.
@@ -276,12 +276,12 @@ impl Room {
         }
     }
 
-    pub(crate) fn take(&mut self, gpus: GpuSet, part: Option<&HeldPart>, cpus: u32, memory: u64) {
+    pub(crate) fn take(&mut self, gpus: GpuSet, part: Option<&AllocatedPart>, cpus: u32, memory: u64) {
         self.cpus = self.cpus.saturating_sub(cpus);
         self.memory = self.memory.saturating_sub(memory);
         match part {
             None => self.whole = self.whole.minus(gpus),
-            Some(HeldPart::Milli(m)) => {
+            Some(AllocatedPart::Milli(m)) => {
                 let m = u16::try_from(*m).unwrap_or(1000);
                 for g in gpus.iter().map(gpu) {
                     if let Some((_, left)) = self.shared.iter_mut().find(|(i, _)| *i == g) {
@@ -293,7 +293,7 @@ impl Room {
                     }
                 }
             }
-            Some(HeldPart::Mig { start, size, .. }) => {
+            Some(AllocatedPart::Mig { start, size, .. }) => {
                 for g in gpus.iter().map(gpu) {
                     if let Some((_, used)) = self.mig.iter_mut().find(|(i, _)| *i == g) {
                         *used |= mig::slices(*start, *size);
@@ -308,7 +308,7 @@ impl Room {
         self.memory = (self.memory + h.memory).min(f.memory.0);
         match &h.part {
             None => self.whole = self.whole.or(h.gpus.and(f.gpus).minus(f.mig)),
-            Some(HeldPart::Milli(m)) => {
+            Some(AllocatedPart::Milli(m)) => {
                 let m = u16::try_from(*m).unwrap_or(1000);
                 for g in h.gpus.iter().map(gpu) {
                     if let Some(i) = self.shared.iter().position(|(x, _)| *x == g) {
@@ -320,7 +320,7 @@ impl Room {
                     }
                 }
             }
-            Some(HeldPart::Mig { start, size, .. }) => {
+            Some(AllocatedPart::Mig { start, size, .. }) => {
                 for g in h.gpus.iter().map(gpu) {
                     if let Some((_, used)) = self.mig.iter_mut().find(|(i, _)| *i == g) {
                         *used &= !mig::slices(*start, *size);
@@ -450,7 +450,7 @@ impl Entry {
         fleet: &Fleet,
         a: &Ask,
         among: GpuSet,
-    ) -> (GpuSet, Option<HeldPart>) {
+    ) -> (GpuSet, Option<AllocatedPart>) {
         match a.part {
             None => (choose(self.room.whole, a.gpus, among), None),
             Some(Part::Milli(m)) => {
@@ -464,7 +464,7 @@ impl Entry {
                 let fullest = || shared.map(|(g, _)| *g);
                 let g = fleet.best_gpu(self, a).or_else(fullest);
                 let g = g.map_or_else(|| self.room.whole.lowest(1), |g| GpuSet(1 << g));
-                (g, Some(HeldPart::Milli(u32::from(m))))
+                (g, Some(AllocatedPart::Milli(u32::from(m))))
             }
             Some(Part::Mig(c, m)) => {
                 let Some(p) = shape(c, m) else { return (GpuSet::EMPTY, None) };
@@ -484,7 +484,7 @@ impl Entry {
                             .is_some_and(|p| (p.compute, p.memory) == (c, m))
                     });
                     let profile = named.cloned().unwrap_or_default();
-                    (GpuSet(1 << g), Some(HeldPart::Mig { profile, start, size: m }))
+                    (GpuSet(1 << g), Some(AllocatedPart::Mig { profile, start, size: m }))
                 })
             }
         }
@@ -526,7 +526,7 @@ pub(crate) fn slot(
     e: &Entry,
     g: &Group,
     (group, node_rank, first_rank): (usize, usize, u32),
-    (gpus, part): (GpuSet, Option<HeldPart>),
+    (gpus, part): (GpuSet, Option<AllocatedPart>),
 ) -> Slot {
     let n = |x: usize| u32::try_from(x).unwrap_or(u32::MAX);
     Slot {

@@ -96,7 +96,7 @@ impl Cycle<'_> {
                 continue;
             }
             self.keep_nothing(t.job);
-            self.out.promises.retain(|p| p.job != t.job);
+            self.out.reserved_starts.retain(|p| p.job != t.job);
             self.overruled.insert(t.job);
             self.overruling.insert(by.job);
         }
@@ -111,7 +111,7 @@ impl Cycle<'_> {
         let again: Vec<JobId> = self.overruled.iter().filter(limits).copied().collect();
         for job in again {
             self.keep_nothing(job);
-            self.out.promises.retain(|p| p.job != job);
+            self.out.reserved_starts.retain(|p| p.job != job);
         }
     }
 
@@ -128,7 +128,7 @@ impl Cycle<'_> {
             let Some(t) = open.filter_map(|j| self.c.queue.place(*j)).min() else { return };
             asked.insert(t.job);
             // What is only gathered for a job in a cycle was reserved for nobody.
-            if !self.promise(t, &mut hopeless) && self.promised_before(t.job).is_some() {
+            if !self.reserve_start(t, &mut hopeless) && self.reserved_before(t.job).is_some() {
                 self.out.dropped.push((t.job, OVERRULED.to_string()));
             }
         }
@@ -137,19 +137,19 @@ impl Cycle<'_> {
     /// Did the cycle decide anything by overruling somebody? What it only tried leaves no trace,
     /// and would be tried again and again.
     pub(crate) fn has_overruled(&self) -> bool {
-        let promised = |j: &JobId| self.out.promises.iter().any(|p| p.job == *j);
-        let took = |j: &JobId| self.started.contains(j) || promised(j);
+        let reserved = |j: &JobId| self.out.reserved_starts.iter().any(|p| p.job == *j);
+        let took = |j: &JobId| self.started.contains(j) || reserved(j);
         !self.out.dropped.is_empty() || self.overruling.iter().any(took)
     }
 
     /// The start that was reserved for a job before this cycle, as far as the cycle touched it.
-    fn promised_before(&self, job: JobId) -> Option<Time> {
+    fn reserved_before(&self, job: JobId) -> Option<Time> {
         self.before.get(&job).and_then(Option::as_ref).map(|(kept, _)| kept.start)
     }
 
     /// Why a job that was overruled starts later than before, if it does.
     pub(crate) fn why_overruled(&self, job: JobId, at: Time) -> Option<String> {
-        let later = self.promised_before(job).is_some_and(|before| at > before);
+        let later = self.reserved_before(job).is_some_and(|before| at > before);
         (later && self.overruled.contains(&job)).then(|| OVERRULED.to_string())
     }
 }

@@ -64,7 +64,7 @@ fn narrow(
     }
     if level == 0 || fleet.largest[level - 1] <= 1 {
         let mut by: Vec<&&Entry> = able.iter().collect();
-        // Holes before promised starts first, for what is over by then; the most used next, so
+        // Holes before reserved starts first, for what is over by then; the most used next, so
         // that large holes stay whole; sound ones first for large gangs.
         by.sort_by_key(|e| {
             let hazard = if q.large { e.facts.hazard } else { 0 };

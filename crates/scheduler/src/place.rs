@@ -81,7 +81,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Nodes with promised starts that a small job tries first: what is over by then fits before it.
+/// Nodes with reserved starts that a small job tries first: what is over by then fits before it.
 const HOLES: usize = 64;
 
 /// Levels to try, narrowest first. A gang never leaves its cluster: there is no fabric between.

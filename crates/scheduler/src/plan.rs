@@ -1,4 +1,4 @@
-//! One cycle: who starts now, who is promised a start, who must make room.
+//! One cycle: who starts now, who has a reserved start, who must make room.
 
 use crate::broken::Loss;
 use crate::claims::Claims;
@@ -37,9 +37,9 @@ pub struct Start {
     pub placed: Placed,
 }
 
-/// A start that is promised.
+/// A start that is reserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promised {
+pub struct StartReservation {
     /// The waiting job.
     pub job: JobId,
     /// Not later than this.
@@ -48,7 +48,7 @@ pub struct Promised {
     pub nodes: Vec<NodeName>,
     /// What it rests on.
     pub basis: Basis,
-    /// Why it is later than was promised before, if it is.
+    /// Why it is later than was reserved before, if it is.
     pub moved: Option<String>,
 }
 
@@ -81,8 +81,8 @@ pub struct Resize {
 pub struct Plan {
     /// Gangs that start, in order.
     pub starts: Vec<Start>,
-    /// Starts that are promised.
-    pub promises: Vec<Promised>,
+    /// Starts that are reserved.
+    pub reserved_starts: Vec<StartReservation>,
     /// Jobs that make room.
     pub victims: Vec<Victim>,
     /// Elastic gangs that get another size.
@@ -173,18 +173,18 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     }
     cycle.replan_overruled();
     let started = &cycle.started;
-    cycle.out.promises.retain(|p| !started.contains(&p.job));
+    cycle.out.reserved_starts.retain(|p| !started.contains(&p.job));
     cycle.c.claims = None;
     cycle.undo();
-    // What they gave up is free once their new promise is in the log.
-    let gave_way = cycle.out.promises.iter().any(|p| cycle.gave_way.contains(&p.job));
+    // What they gave up is free once their new reserved start is in the log.
+    let gave_way = cycle.out.reserved_starts.iter().any(|p| cycle.gave_way.contains(&p.job));
     cycle.out.more |= cycle.let_go || gave_way || cycle.has_overruled();
     cycle.out
 }
 
 impl Cycle<'_> {
-    /// The first jobs of the queue start or are promised a start, in their order; then everybody
-    /// may start who keeps no promise from being kept, those first who gain most for the room
+    /// The first jobs of the queue start or have a reserved start, in their order; then everybody
+    /// may start who keeps no reserved start from being kept, those first who gain most for the room
     /// that they take.
     fn starts(&mut self) {
         if self.policy.backfill.mode == BackfillMode::Easy {
@@ -192,13 +192,13 @@ impl Cycle<'_> {
             return;
         }
         let most = match self.policy.backfill.mode {
-            BackfillMode::Aggressive => self.policy.backfill.promises.min(1),
-            _ => self.policy.backfill.promises,
+            BackfillMode::Aggressive => self.policy.backfill.reserved_starts.min(1),
+            _ => self.policy.backfill.reserved_starts,
         };
         let mut first: Vec<Turn> = self.c.queue.iter().take(most as usize).collect();
         self.hasten(&first);
         self.add_passed(&mut first);
-        let mut promised: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();
+        let mut reserved: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();
         let mut hopeless: BTreeSet<usize> = BTreeSet::new();
         let behind = self.behind_strict(&first);
         for t in &first {
@@ -209,11 +209,11 @@ impl Cycle<'_> {
                 continue;
             }
             let stands = self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.is_broken(t.job);
-            if !stands && !self.start_or_promise(*t, &mut hopeless) {
+            if !stands && !self.start_or_reserve(*t, &mut hopeless) {
                 continue;
             }
             if !self.started.contains(&t.job) {
-                promised.entry(t.bucket()).or_default().push(*t);
+                reserved.entry(t.bucket()).or_default().push(*t);
             }
         }
         self.strictly();
@@ -224,7 +224,7 @@ impl Cycle<'_> {
             let strict = any_strict && self.strict_quota(t).is_some();
             // Others of the group may have failed just now; that says nothing of those who have
             // room kept for them.
-            let kept = promised.get(&t.bucket());
+            let kept = reserved.get(&t.bucket());
             let kept = kept.is_some_and(|p| p.iter().any(|t| self.due(t.job) || self.ready(t.job)));
             if !strict && (kept || !self.still_fails(t)) {
                 able.extend(self.candidate(t));
@@ -240,7 +240,7 @@ impl Cycle<'_> {
                 return;
             }
             // What helped it may be taken by now.
-            let again = !self.out.starts.is_empty() && !promised.contains_key(&turn.bucket());
+            let again = !self.out.starts.is_empty() && !reserved.contains_key(&turn.bucket());
             if again && !self.started.contains(&turn.job) && self.still_fails(turn) {
                 continue;
             }
@@ -253,7 +253,7 @@ impl Cycle<'_> {
             }
             self.mark(turn);
             // It and those behind it may still have the very nodes that are kept for them.
-            for t in promised.get(&turn.bucket()).cloned().unwrap_or_default() {
+            for t in reserved.get(&turn.bucket()).cloned().unwrap_or_default() {
                 if !self.started.contains(&t.job) {
                     self.start_on_kept(t.job);
                 }
@@ -261,10 +261,10 @@ impl Cycle<'_> {
         }
     }
 
-    /// Room that a job should start on by now (made for it, or promised by limits) is free, and
-    /// somebody else is promised some of it before the job would be over: quotas changed in between,
+    /// Room that a job should start on by now (made for it, or reserved by limits) is free, and
+    /// somebody else has reserved some of it before the job would be over: quotas changed in between,
     /// or a gang was interrupted. It waits like any other then: kept, it would stand in the way of
-    /// that promise, and both would wait for each other.
+    /// that reserved start, and both would wait for each other.
     fn give_way(&mut self) {
         let kept = self.c.fleet.kept.iter();
         let due = kept.filter(|(_, k)| k.basis != Basis::Limits || k.start <= self.now);
@@ -276,7 +276,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Would a job fit on what is kept for it, but for promises to others?
+    /// Would a job fit on what is kept for it, but for reserved starts to others?
     fn thwarted(&self, job: JobId, kept: &Kept) -> bool {
         let f = &self.c.fleet;
         let Some(work) = self.c.queue.get(job).filter(|_| !f.is_broken(job)) else {
@@ -311,8 +311,8 @@ impl Cycle<'_> {
         out
     }
 
-    /// Those who were promised a start and were passed in the queue since are looked at too, and
-    /// those who give it up: they are promised another one.
+    /// Those who have a reserved start and were passed in the queue since are looked at too, and
+    /// those who give it up: they are given another reserved start.
     fn add_passed(&self, first: &mut Vec<Turn>) {
         let kept = &self.c.fleet.kept;
         let gave_way: Vec<JobId> =
@@ -325,8 +325,8 @@ impl Cycle<'_> {
         }
     }
 
-    /// One that has no promise yet starts if it can, or is promised a start. False when neither.
-    fn start_or_promise(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
+    /// One that has no reserved start yet starts if it can, or has a reserved start. False when neither.
+    fn start_or_reserve(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
         let patient = self.policy.backfill.mode == BackfillMode::Aggressive;
         if !patient && self.strict_quota(t).is_none() && !self.still_fails(t) {
             match self.ask(t) {
@@ -338,10 +338,10 @@ impl Cycle<'_> {
                 Asked::NoRoom => self.mark(t),
             }
         }
-        self.promise(t, hopeless)
+        self.reserve_start(t, hopeless)
     }
 
-    /// First come, first served: the first that does not fit is promised a start, and those
+    /// First come, first served: the first that does not fit has a reserved start, and those
     /// behind it pass in their order if they do not delay it.
     fn in_queue_order(&mut self) {
         let mut heads: BTreeSet<Turn> = self.c.queue.heads().collect();
@@ -372,7 +372,7 @@ impl Cycle<'_> {
                     if asked == Asked::NoRoom && head.is_none() {
                         head = Some(t.job);
                         // What is kept for it is found anew each time.
-                        self.promise_anew(t);
+                        self.reserve_anew(t);
                         if let Some(next) = self.c.queue.after(&t) {
                             heads.insert(next);
                         }
@@ -430,7 +430,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Must it start now for its promise to be kept?
+    /// Must it start now for its reserved start to be kept?
     fn due(&self, job: JobId) -> bool {
         self.c.fleet.kept.get(&job).is_some_and(|k| k.start <= self.now)
     }
@@ -700,7 +700,7 @@ impl Cycle<'_> {
         nodes.iter().map(|ix| self.c.fleet.entry(*ix).facts.name.clone()).collect()
     }
 
-    /// Nodes are gathered for the first jobs that cannot be promised anything because what runs
+    /// Nodes are gathered for the first jobs for which nothing can be reserved because what runs
     /// has no time limit, once they have waited long enough: what is free or becomes free stays
     /// theirs.
     fn gather(&mut self) {
@@ -735,7 +735,7 @@ impl Cycle<'_> {
                 continue;
             }
             let q = Query::new(&self.c.fleet, w, self.now, u32::MAX, self.c.quota_skus(w));
-            if let Some(nodes) = crate::promise::gathered(&self.c.fleet, &q) {
+            if let Some(nodes) = crate::reserve::gathered(&self.c.fleet, &q) {
                 let (start, basis, class) = (self.now, Basis::Limits, w.priority);
                 let kept = Kept { start, end: FAR, nodes, basis, class };
                 self.keep(w, kept);

@@ -3,7 +3,7 @@
 use crate::fleet::Fleet;
 use crate::node::{Ask, Entry, Part};
 use crate::place::Query;
-use muster_model::placement::HeldPart;
+use muster_model::placement::AllocatedPart;
 use muster_model::policy::{OverBudget, Power};
 use muster_model::topology::Level;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,8 +74,8 @@ impl Meter {
             .iter()
             .map(|h| match &h.part {
                 None => u64::from(h.gpus.len()) * 1000,
-                Some(HeldPart::Milli(m)) => u64::from(*m),
-                Some(HeldPart::Mig { size, .. }) => u64::from(*size) * 125,
+                Some(AllocatedPart::Milli(m)) => u64::from(*m),
+                Some(AllocatedPart::Mig { size, .. }) => u64::from(*size) * 125,
             })
             .sum();
         u64::from(self.policy.node_watts) + milli * self.gpu_watts(&e.facts.sku) / 1000

@@ -52,7 +52,7 @@ pub(crate) struct Bucket {
     pub(crate) belief: Belief,
     pub(crate) tickets: BTreeSet<Ticket>,
     pub(crate) failed: Option<Failed>,
-    /// No start could be promised: what runs has no time limit.
+    /// No start could be reserved: what runs has no time limit.
     pub(crate) hopeless: bool,
     /// What was free and held when nobody could make room for it.
     /// Somebody has run long enough to make room from the given moment on.

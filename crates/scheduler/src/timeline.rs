@@ -18,7 +18,7 @@ pub(crate) struct Later {
     pub(crate) nodes: Vec<u32>,
 }
 
-/// Nodes looked at for one answer; beyond that the start is too far away to be promised.
+/// Nodes looked at for one answer; beyond that the start is too far away to be reserved.
 const MOST_LOOKS: usize = 100_000;
 
 /// A node that can carry a share of a group, from a moment on until a last moment to begin.

@@ -167,14 +167,14 @@ fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
 }
 
 #[test]
-fn quota_is_claimed_back_behind_a_job_that_was_promised_a_start() {
+fn quota_is_claimed_back_behind_a_job_that_has_a_reserved_start() {
     let (mut life, lent) = all_lent(8, |b| b.limit(120).spot());
     let ahead = life.submit(gang(6, 8).limit(60).spot().of("p9", "u9"));
-    let promised = life.told[&ahead].at;
+    let reserved = life.told[&ahead].at;
     let claim = life.submit(gang(1, 8).limit(10).of("p0", "u0"));
     life.pass(Span::mins(1));
     assert!(life.running(claim), "{}", why(&life, claim));
-    assert!(life.waits(ahead) && life.told[&ahead].at <= promised);
+    assert!(life.waits(ahead) && life.told[&ahead].at <= reserved);
     assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 3);
 }
 
@@ -267,7 +267,7 @@ fn maintenance_keeps_long_work_off_and_lets_short_work_pass() {
     let long = life.submit(gang(1, 8).limit(90).runs(5));
     let short = life.submit(gang(1, 8).limit(60).runs(60));
     assert!(life.waits(long) && life.running(short));
-    assert_eq!(life.told[&long].at, at + Span::mins(30), "promised after the window");
+    assert_eq!(life.told[&long].at, at + Span::mins(30), "reserved after the window");
     let endless = life.submit(gang(1, 4).runs(500));
     assert!(life.running(endless), "without a limit it may stay until then");
     life.pass(Span::mins(61));
@@ -391,7 +391,7 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     let p = life.cycle();
     assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
     assert_eq!(life.told[&critical].basis, Basis::Preemption);
-    let moved = p.promises.iter().rfind(|p| p.job == queued).expect("it is planned anew");
+    let moved = p.reserved_starts.iter().rfind(|p| p.job == queued).expect("it is planned anew");
     assert!(moved.at > told, "behind the critical one: {moved:?}");
     assert!(moved.moved.as_deref().is_some_and(|m| m.contains("higher priority class")));
     life.pass(Span::mins(1));

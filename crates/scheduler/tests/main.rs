@@ -15,7 +15,7 @@ mod forecasts;
 mod lives;
 mod parts;
 mod placement;
-mod promises;
+mod reserved_starts;
 mod same;
 mod tiny;
 mod waiting;

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Life, fleet, gang, node};
 use muster_model::ids::JobId;
-use muster_model::placement::{GpuSet, HeldPart};
+use muster_model::placement::{GpuSet, AllocatedPart};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
@@ -18,7 +18,7 @@ fn cut(mig: u64) -> NodeFacts {
 
 fn slice(life: &Life, id: JobId) -> (u32, u8, u8) {
     let s = &life.c.running[&id].slots()[0];
-    let Some(HeldPart::Mig { start, size, .. }) = s.part else { panic!("not a slice: {s:?}") };
+    let Some(AllocatedPart::Mig { start, size, .. }) = s.part else { panic!("not a slice: {s:?}") };
     (s.gpus.iter().next().unwrap(), start, size)
 }
 

@@ -59,8 +59,8 @@ fn step(life: &mut Life, shapes: &[Build; 4], act: Act) -> bool {
             if life.nodes[&n].block.is_some() {
                 life.heal(&n);
             } else {
-                // What was promised may move from here on.
-                life.promises_hold = false;
+                // What was reserved may move from here on.
+                life.reserved_starts_hold = false;
                 life.fail(&n);
             }
             life.cycle();
@@ -94,7 +94,7 @@ fn digest(life: &Life) -> String {
     for n in life.nodes.values() {
         write!(out, "{}", u8::from(n.block.is_some())).unwrap();
     }
-    write!(out, "{}", life.promises_hold).unwrap();
+    write!(out, "{}", life.reserved_starts_hold).unwrap();
     out
 }
 
@@ -129,7 +129,7 @@ impl Search {
 fn search(label: &str, nodes: Vec<NodeFacts>, shapes: [Build; 4], depth: u32) {
     let depth = std::env::var("MUSTER_DEPTH").ok().and_then(|d| d.parse().ok()).unwrap_or(depth);
     let mut life = Life::new(nodes);
-    life.promises_hold = true;
+    life.reserved_starts_hold = true;
     let mut s = Search { seen: BTreeMap::new(), steps: 0, shapes };
     s.walk(&life, depth);
     println!("{label}: {} states by {} steps, depth {depth}", s.seen.len(), s.steps);

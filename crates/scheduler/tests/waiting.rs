@@ -58,7 +58,7 @@ fn a_big_gang_starts_against_a_stream_with_limits() {
     for mode in MODES {
         let waited = against_a_stream(mode, Some(40), 200);
         let waited = waited.unwrap_or_else(|| panic!("{mode:?}: it never starts"));
-        // Under the aggressive mode only the head is promised, half an hour after its earliest start.
+        // Under the aggressive mode only the head has a reserved start, half an hour after its earliest start.
         let most = if mode.0 == BackfillMode::Aggressive { 40 + 120 + 60 + 40 } else { 45 };
         assert!(waited <= Span::mins(most), "{mode:?}: it waited {waited}");
     }

@@ -26,7 +26,7 @@ use muster_server::brain::{Brain, BrainConfig, BrainError, clock};
 use muster_server::history::HistoryConfig;
 use muster_server::logs::{LogConfig, LogError, LogKeeper};
 use muster_server::output_search::{OutputSearch, OutputSearchConfig, OutputSearchSwitch};
-use muster_server::promises::Counter;
+use muster_server::slo::Counter;
 use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -117,7 +117,7 @@ impl ServerConfig {
             tls: None,
             topology: None,
             agents: AgentsConfig::default(),
-            policy: Policy { promises: true, ..Policy::default() },
+            policy: Policy { objectives: true, ..Policy::default() },
             // A start reads at most this many records after the snapshot: about a second.
             snapshot_every: 50_000,
             retain: 1_000_000,
@@ -148,7 +148,7 @@ impl ServerConfig {
     /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token); of the API's
     /// connections `MUSTER_CONNECTIONS`, `MUSTER_CONNECTIONS_PER_ADDRESS`, `MUSTER_HEADER_TIMEOUT`,
     /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`; `MUSTER_METRICS_EVERY`. What is plugged in
-    /// for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`, `MUSTER_TICKET_WEBHOOK`,
+    /// for remediations, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`, `MUSTER_TICKET_WEBHOOK`,
     /// `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
     /// cannot be read is ignored with a warning.
     pub fn tune_from_environment(&mut self) {
@@ -230,7 +230,7 @@ pub enum ServeError {
     /// The site could not be set up.
     #[error("the site could not be set up: {0}")]
     Setup(String),
-    /// What is plugged in for remedies.
+    /// What is plugged in for remediations.
     #[error(transparent)]
     Acts(#[from] ActsError),
     /// Where figures are sent.
@@ -384,7 +384,7 @@ impl Server {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
         app.watch_delay(&stop);
-        app.keep_promises(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
+        app.start_slo(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
         let certificates = certificates_end(authority.ca_pem(), config.tls.as_ref())?;
         let command = Command::CertificateSeen { entity: Entity::Site, ends: certificates };
         brain.system(command).await.map_err(setup)?;

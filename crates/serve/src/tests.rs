@@ -101,7 +101,7 @@ async fn a_clean_stop_tells_the_log_what_was_counted() {
     let brain = lead(dir.path()).await;
     let records = brain.records(muster_model::ids::Seq(0), 2048).await.unwrap();
     let told = records.iter().filter_map(|r| match &r.event {
-        Event::CountsTold { counts } => Some(counts),
+        Event::CountsReported { counts } => Some(counts),
         _ => None,
     });
     let mut told = told.flatten().filter(|c| c.sli == Sli::ApiAvailability);

@@ -12,7 +12,7 @@ pub mod history;
 pub mod logs;
 pub mod metering;
 pub mod output_search;
-pub mod promises;
+pub mod slo;
 pub mod runbooks;
 mod telemetry;
 pub mod trace;

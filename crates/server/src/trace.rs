@@ -147,7 +147,7 @@ pub fn cycle(waiting: usize, requests: usize) -> Span {
         muster.requests = requests,
         muster.records = Empty,
         muster.jobs_started = Empty,
-        muster.jobs_promised = Empty,
+        muster.starts_reserved = Empty,
         muster.stops_ordered = Empty,
         muster.idle = Empty,
     )
@@ -165,7 +165,7 @@ pub fn cycled(span: &Span, records: &[Record], requests: usize) {
         span.record(IDLE, true);
         return;
     }
-    let (mut started, mut promised, mut stopped) = (0u64, 0u64, 0u64);
+    let (mut started, mut reserved, mut stopped) = (0u64, 0u64, 0u64);
     for r in records {
         match &r.event {
             Event::JobPlaced { key, placement } => {
@@ -184,14 +184,14 @@ pub fn cycled(span: &Span, records: &[Record], requests: usize) {
                     );
                 }
             }
-            Event::JobPromised { .. } => promised += 1,
+            Event::StartReserved { .. } => reserved += 1,
             Event::StopOrdered { .. } => stopped += 1,
             _ => {}
         }
     }
     span.record("muster.records", records.len());
     span.record("muster.jobs_started", started);
-    span.record("muster.jobs_promised", promised);
+    span.record("muster.starts_reserved", reserved);
     span.record("muster.stops_ordered", stopped);
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Page {
     held: Option<(Time, u64)>,
     pub(crate) queued: Span,
     /// Sums in GPU-milliseconds.
-    pub(crate) held_gpu: u128,
+    pub(crate) allocated_gpu: u128,
     pub(crate) queued_gpu: u128,
     pub(crate) useful_gpu: u128,
     pub(crate) saving_gpu: u128,
@@ -79,7 +79,7 @@ impl Books {
             waits: Some(at),
             held: None,
             queued: Span(0),
-            held_gpu: 0,
+            allocated_gpu: 0,
             queued_gpu: 0,
             useful_gpu: 0,
             saving_gpu: 0,
@@ -116,7 +116,7 @@ impl Books {
         let Some(p) = self.pages.get_mut(&job) else { return };
         let Some((since, gpus)) = p.held.take() else { return };
         let gpus = u128::from(gpus);
-        p.held_gpu += u128::from(at.since(since).0) * gpus;
+        p.allocated_gpu += u128::from(at.since(since).0) * gpus;
         if let Some(up) = up {
             p.running = Span(p.running.0 + at.since(up).0);
         }

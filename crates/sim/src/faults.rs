@@ -13,7 +13,7 @@ use muster_model::job::{Exit, SlotEnd};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something goes wrong, is found, or is mended.
+/// Something goes wrong, is found, or is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     /// The next failure of a node.
@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
     /// What is wrong with a node becomes known.
     Found(u32),
     /// A node is as good as new.
-    Mended(u32),
+    Repaired(u32),
     /// A gang that stood still goes on.
     GoesOn(AttemptKey),
     /// A job fails for reasons of its own.
@@ -55,8 +55,8 @@ pub(crate) struct Faults {
     /// In a millisecond, one node.
     rate: f64,
     lives: Vec<Life>,
-    /// Nodes that are sick right now, and of what.
-    pub(crate) sick: BTreeMap<u32, Why>,
+    /// Nodes that are unhealthy right now, and of what.
+    pub(crate) unhealthy: BTreeMap<u32, Why>,
     repair: BTreeMap<u32, Delay>,
     pub(crate) total_milli: u64,
     /// Failures that were recorded elsewhere: when, where, what.
@@ -102,7 +102,7 @@ impl Faults {
             names,
             rate: per_1000 / 1000.0 / DAY_MS,
             lives: lives.into_iter().map(|(l, _)| l).collect(),
-            sick: BTreeMap::new(),
+            unhealthy: BTreeMap::new(),
             repair: BTreeMap::new(),
             total_milli: fleet.gpus() * 1000,
             recorded: Vec::new(),
@@ -226,7 +226,7 @@ impl Twin<'_> {
         match t {
             Trouble::Fails(ix) => self.fails(ix),
             Trouble::Found(ix) => self.found_out(ix),
-            Trouble::Mended(ix) => self.mended(ix),
+            Trouble::Repaired(ix) => self.repaired(ix),
             Trouble::GoesOn(key) => self.goes_on(key),
             Trouble::Job(key) => self.job_fails(key),
             Trouble::Incident(i) => self.incident(i),
@@ -241,7 +241,7 @@ impl Twin<'_> {
 
     fn fails(&mut self, ix: u32) {
         // What is already in repair does not fail, and its next life begins when it is back.
-        if self.out.contains(&ix) || self.faults.sick.contains_key(&ix) {
+        if self.out.contains(&ix) || self.faults.unhealthy.contains_key(&ix) {
             return;
         }
         let cause = self.faults.list[self.faults.lives[ix as usize].next].clone();
@@ -286,7 +286,7 @@ impl Twin<'_> {
             self.mark_fault(*ix, why, !here.is_empty());
             hit.extend(here);
             if takes_out(mode) && !self.out.contains(ix) {
-                self.faults.sick.insert(*ix, why.clone());
+                self.faults.unhealthy.insert(*ix, why.clone());
                 self.faults.repair.insert(*ix, repair);
                 let after = self.found_after(mode);
                 self.at(self.now + after, Ev::Trouble(Trouble::Found(*ix)));
@@ -356,17 +356,17 @@ impl Twin<'_> {
         self.fail_slot(key, node, SlotEnd::fault("the job's own surroundings failed"));
     }
 
-    /// It becomes known that a node is sick.
+    /// It becomes known that a node is unhealthy.
     fn found_out(&mut self, ix: u32) {
-        let Some(why) = self.faults.sick.get(&ix).cloned() else { return };
+        let Some(why) = self.faults.unhealthy.get(&ix).cloned() else { return };
         if self.out.contains(&ix) {
             return;
         }
-        self.drain_sick(ix, &why, false);
+        self.drain_unhealthy(ix, &why, false);
     }
 
-    /// Takes a sick node out of service, and has what runs there started elsewhere.
-    pub(crate) fn drain_sick(&mut self, ix: u32, why: &Why, sign: bool) {
+    /// Takes an unhealthy node out of service, and has what runs there started elsewhere.
+    pub(crate) fn drain_unhealthy(&mut self, ix: u32, why: &Why, sign: bool) {
         if self.out.contains(&ix) {
             return;
         }
@@ -406,11 +406,11 @@ impl Twin<'_> {
             self.faults.removed.insert(ix);
             return;
         }
-        self.at(self.now + took, Ev::Trouble(Trouble::Mended(ix)));
+        self.at(self.now + took, Ev::Trouble(Trouble::Repaired(ix)));
     }
 
-    fn mended(&mut self, ix: u32) {
-        self.faults.sick.remove(&ix);
+    fn repaired(&mut self, ix: u32) {
+        self.faults.unhealthy.remove(&ix);
         self.faults.repair.remove(&ix);
         self.faults.signed.remove(&ix);
         self.set_out(ix, false);
@@ -421,7 +421,7 @@ impl Twin<'_> {
 
     /// A sign of a coming failure shows, or one that means nothing.
     fn sign(&mut self, ix: u32, right: bool) {
-        if self.out.contains(&ix) || self.faults.sick.contains_key(&ix) {
+        if self.out.contains(&ix) || self.faults.unhealthy.contains_key(&ix) {
             return;
         }
         self.faults.signs[0] += 1;
@@ -456,13 +456,13 @@ impl Twin<'_> {
             }
             self.tell(Command::AskCheckpoint { job: key.job });
         } else {
-            self.drain_sick(ix, &why, true);
+            self.drain_unhealthy(ix, &why, true);
         }
     }
 
     fn recorded(&mut self, i: usize) {
         let (_, ix, why) = self.faults.recorded[i].clone();
-        if self.out.contains(&ix) || self.faults.sick.contains_key(&ix) {
+        if self.out.contains(&ix) || self.faults.unhealthy.contains_key(&ix) {
             return;
         }
         self.strike(&[ix], Mode::FailStop, &why, self.s.operations.repair);

@@ -66,7 +66,7 @@ fn sums<'p>(pages: impl Iterator<Item = &'p Page>) -> Sums {
         s.lost += lost;
         s.saving += p.saving_gpu;
         s.degraded += p.degraded_gpu;
-        s.held += p.held_gpu;
+        s.held += p.allocated_gpu;
         s.queued += p.queued_gpu;
         s.used += (p.useful_gpu as f64) * p.load;
     }

@@ -73,7 +73,7 @@ fn config(sku: &str, gpus: u32) -> Result<SimConfig, SimError> {
     Ok(SimConfig::of(sku, gpus))
 }
 
-/// How many spares a promise needs at the rates of the scenario.
+/// How many spares a target needs at the rates of the scenario.
 #[must_use]
 pub fn spares_wanted(s: &Scenario, nodes: u32) -> u32 {
     let spares = match &s.fleet {
@@ -84,7 +84,7 @@ pub fn spares_wanted(s: &Scenario, nodes: u32) -> u32 {
     };
     match spares {
         Spares::Count(n) => *n,
-        Spares::Promise { share } => {
+        Spares::Target { share } => {
             let ppm = (share * 1e6).round().clamp(0.0, 999_999.0) as u32;
             // A gang without a spare waits for the next repair.
             let (rate, within) = (causes::node_rate(&s.failures), Span::mins(2));

@@ -21,7 +21,7 @@ pub(crate) struct Gang {
     pub(crate) up: Option<Time>,
     /// It stands still since then, because of this.
     pub(crate) broken: Option<Broken>,
-    /// Share of its speed that it has, by size and sick nodes.
+    /// Share of its speed that it has, by size and unhealthy nodes.
     pub(crate) rate: u32,
     /// Its results are wrong beyond so much useful time.
     pub(crate) wrong_after: Option<Span>,
@@ -136,7 +136,7 @@ impl Twin<'_> {
         }
         let resume = self.gangs.saved.get(&key.job).copied().unwrap_or_default();
         // Ranks that come up on a node that just broke never get on.
-        let sick = self.first_broken(key);
+        let unhealthy = self.first_broken(key);
         let node = &mut self.nodes[lead as usize];
         let now = self.now;
         let events = node.advance_briefly(now);
@@ -148,7 +148,7 @@ impl Twin<'_> {
             self.tell(Command::SlotReport { node, key, observed: Observed::Running, ago: None });
         }
         self.look_at(lead);
-        if let Some(why) = sick {
+        if let Some(why) = unhealthy {
             self.break_gang(key, &why);
         }
         self.job_hazard(key);
@@ -159,7 +159,7 @@ impl Twin<'_> {
 
     fn first_broken(&self, key: AttemptKey) -> Option<Why> {
         let g = self.gangs.by_key.get(&key)?;
-        g.nodes.iter().find_map(|n| self.faults.sick.get(n).cloned())
+        g.nodes.iter().find_map(|n| self.faults.unhealthy.get(n).cloned())
     }
 
     /// What the ranks do: as the job says, saving as often as the engine chose.
@@ -273,7 +273,7 @@ impl Twin<'_> {
             blocked_ms: cost,
         });
         if let Some((node, why)) = drain {
-            self.drain_sick(node, &why, true);
+            self.drain_unhealthy(node, &why, true);
         }
     }
 

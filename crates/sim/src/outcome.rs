@@ -109,7 +109,7 @@ pub struct Waterfall {
     pub restart: f64,
     /// Work done and lost.
     pub lost: f64,
-    /// Standing still or slower because of a sick node or link.
+    /// Standing still or slower because of an unhealthy node or link.
     pub degraded: f64,
     /// Free although jobs were waiting.
     pub queued: f64,
@@ -192,7 +192,7 @@ pub struct History {
 pub struct Sample {
     /// Seconds since the beginning.
     pub at_s: f64,
-    /// GPUs held by jobs.
+    /// GPUs allocated by jobs.
     pub allocated: u64,
     /// GPUs in service.
     pub in_service: u64,

@@ -145,9 +145,9 @@ impl<'a> Twin<'a> {
     ) -> Result<Twin<'a>, SimError> {
         let Setting { start, hosted, until_done, story } = setting;
         let policy = if story.is_some() {
-            // The log goes on in a real server, which keeps promises. Judging them is what takes
+            // The log goes on in a real server, which judges objectives. Judging them is what takes
             // most of the time here.
-            Policy { promises: true, judged_every: Span::mins(15), ..Policy::default() }
+            Policy { objectives: true, judged_every: Span::mins(15), ..Policy::default() }
         } else {
             // Ended jobs are on our own pages; the engine keeps a few for those that wait for them.
             Policy { keep_ended: 1000, ..Policy::default() }

@@ -37,7 +37,7 @@ impl Read {
         assert_eq!(g.time.total(), u128::from(g.wall.0), "job {id}");
         assert!(g.complete, "job {id}");
         self.gpu.add_all(&g.gpu);
-        self.held += g.held_gpu;
+        self.held += g.allocated_gpu;
         self.up += g.up.0;
         self.interruptions += g.interruptions;
         self.jobs += 1;

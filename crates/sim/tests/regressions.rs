@@ -78,10 +78,10 @@ fn ranks_on_a_node_that_is_cut_off_never_run_beside_the_next_attempt_by_the_defa
     }
 }
 
-// A gang that was swapped kept a promise that rested on a node retired since.
+// A gang that was swapped kept a reserved start that rested on a node retired since.
 #[test]
 #[rustfmt::skip]
-fn a_promise_on_a_node_that_is_retired_meanwhile_is_taken_back() {
+fn a_reserved_start_on_a_node_that_is_retired_meanwhile_is_taken_back() {
     check((979, 7, 4, 0, 1, 0), &[
         (4385, Cut(162, 836)),
         (27927, Submit(Ask { nodes: 4, gpus: 3, shape: 9, limit: 1, class: 1, tier: 3, saves: 1, owner: 2, after: None })),
@@ -148,11 +148,11 @@ fn seed_1794740481() {
     );
 }
 
-// A spare stepped in for a node that was not back yet when the world mended everything, and left it
-// its role: one node of the mended world was kept out of service for ever.
+// A spare stepped in for a node that was not back yet when the world repaired everything, and left it
+// its role: one node of the repaired world was kept out of service for ever.
 #[test]
 #[rustfmt::skip]
-fn a_mended_world_has_no_spares_although_one_stepped_in_when_roles_were_set() {
+fn a_repaired_world_has_no_spares_although_one_stepped_in_when_roles_were_set() {
     check((704_000_000, 3, 8, 2, 1, 0), &[
         (16250, Submit(Ask { nodes: 3, gpus: 6, shape: 2, limit: 4, class: 0, tier: 0, saves: 3, owner: 0, after: None })),
         (0, Crash(225, 395)),
@@ -165,7 +165,7 @@ fn a_mended_world_has_no_spares_although_one_stepped_in_when_roles_were_set() {
 // The same, by a spare that was drained until then.
 #[test]
 #[rustfmt::skip]
-fn a_mended_world_has_no_spares_although_one_stepped_in_when_it_was_undrained() {
+fn a_repaired_world_has_no_spares_although_one_stepped_in_when_it_was_undrained() {
     check((712_000_228, 4, 8, 2, 1, 0), &[
         (13997, Drain(49, false)),
         (0, Submit(Ask { nodes: 2, gpus: 3, shape: 5, limit: 2, class: 0, tier: 1, saves: 4, owner: 2, after: None })),
@@ -176,11 +176,11 @@ fn a_mended_world_has_no_spares_although_one_stepped_in_when_it_was_undrained() 
     ]);
 }
 
-// A gang whose node failed was kept nodes that somebody else was promised before it would be over:
+// A gang whose node failed was kept nodes that somebody else had reserved before it would be over:
 // neither started.
 #[test]
 #[rustfmt::skip]
-fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
+fn a_gang_that_was_swapped_gives_way_to_a_reserved_start_on_its_nodes() {
     check((710_000_264, 7, 4, 0, 1, 0), &[
         (229, Submit(Ask { nodes: 4, gpus: 4, shape: 4, limit: 4, class: 0, tier: 3, saves: 0, owner: 0, after: Some(6) })),
         (12463, Submit(Ask { nodes: 3, gpus: 3, shape: 9, limit: 1, class: 1, tier: 0, saves: 3, owner: 4, after: None })),
@@ -189,11 +189,11 @@ fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
     ]);
 }
 
-// Quotas changed while an interrupted gang and another job were promised the same nodes: each waited
-// for the other's promise.
+// Quotas changed while an interrupted gang and another job had reserved the same nodes: each waited
+// for the other's reserved start.
 #[test]
 #[rustfmt::skip]
-fn promises_by_limits_that_meet_are_made_anew() {
+fn reserved_starts_by_limits_that_meet_are_made_anew() {
     check((97_008_387, 4, 8, 0, 3000, 0), &[
         (2953, Submit(Ask { nodes: 1, gpus: 1, shape: 5, limit: 0, class: 4, tier: 4, saves: 2, owner: 3, after: None })),
         (144_470, Submit(Ask { nodes: 2, gpus: 6, shape: 7, limit: 0, class: 1, tier: 1, saves: 4, owner: 4, after: None })),
@@ -208,7 +208,7 @@ fn promises_by_limits_that_meet_are_made_anew() {
 // A job that was held because its nodes failed late waited for ever: nobody in this world looked.
 #[test]
 #[rustfmt::skip]
-fn what_is_held_after_the_world_was_mended_is_released_too() {
+fn what_is_held_after_the_world_was_repaired_is_released_too() {
     check((93_003_931, 9, 4, 0, 1, 0), &[
         (351, Drain(234, false)),
         (138_346, Submit(Ask { nodes: 2, gpus: 2, shape: 9, limit: 4, class: 4, tier: 2, saves: 4, owner: 0, after: Some(10) })),
@@ -219,7 +219,7 @@ fn what_is_held_after_the_world_was_mended_is_released_too() {
     ]);
 }
 
-// A fleet without nodes took a gang that the mended one is too small for. What waits for that gang
+// A fleet without nodes took a gang that the repaired one is too small for. What waits for that gang
 // waits with it, and is told so.
 #[test]
 #[rustfmt::skip]

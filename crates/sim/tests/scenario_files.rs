@@ -22,7 +22,7 @@ fn library() -> Vec<(String, String)> {
 fn the_library_has_no_problem() {
     let all = library();
     let names: Vec<&str> = all.iter().map(|(n, _)| n.as_str()).collect();
-    let promised = [
+    let reserved = [
         "checkpoint-storm",
         "driver-regression",
         "lemon-nodes",
@@ -34,7 +34,7 @@ fn the_library_has_no_problem() {
         "rsc1-year",
         "soak-year",
     ];
-    for name in promised {
+    for name in reserved {
         assert!(names.contains(&name), "{name} is in {names:?}");
     }
     for (name, text) in &all {
@@ -124,7 +124,7 @@ const BAD: &[(usize, &str, &str)] = &[
     (8, "+cause = []", "did you mean `causes`?"),
     (8, "+lemons = { share = 0.1, facotr = 2 }", "did you mean `factor`?"),
     (22, "+policy.backfill.mod = \"easy\"", "known here: response, detect"),
-    (1, "+policy.backfill.promise = 3", "did you mean `promises`?"),
+    (1, "+policy.backfill.reserved_start = 3", "did you mean `reserved_starts`?"),
     (1, "+quotas.tree = [{ name = \"a\", gpu = [] }]", "did you mean `gpus`?"),
     // Kinds and words.
     (4, "kind = \"hgxx\"", "did you mean \"hgx\"? use one of hgx, nvl72, topology, openb"),
@@ -223,7 +223,7 @@ const BAD: &[(usize, &str, &str)] = &[
     (1, "+policy.fair_share.half_life = \"1s\"", "like 168h"),
 ];
 
-/// The file with one line changed, and the number of the line that is then to blame.
+/// The file with one line changed, and the number of the line that is then the cause.
 fn changed(line: usize, with: &str) -> (String, usize) {
     let mut lines: Vec<&str> = GOOD.lines().collect();
     match with.strip_prefix('+') {
@@ -239,21 +239,21 @@ fn changed(line: usize, with: &str) -> (String, usize) {
 }
 
 #[test]
-fn every_slip_is_told_with_its_line_and_how_to_mend_it() {
+fn every_slip_is_told_with_its_line_and_how_to_fix_it() {
     assert!(read(GOOD, "good.toml").is_ok(), "{:?}", read(GOOD, "good.toml"));
     let mut wrong = Vec::new();
     for (line, with, says) in BAD {
-        let (text, blamed) = changed(*line, with);
+        let (text, wrong_line) = changed(*line, with);
         let Err(errors) = read(&text, "bad.toml") else {
             wrong.push(format!("{with} was accepted"));
             continue;
         };
         let right = errors.iter().any(|e| {
             let hint = e.hint.as_deref().unwrap_or_default();
-            e.line == u32::try_from(blamed).ok() && e.column.is_some() && hint.contains(says)
+            e.line == u32::try_from(wrong_line).ok() && e.column.is_some() && hint.contains(says)
         });
         if !right {
-            wrong.push(format!("`{with}` in line {blamed}, `{says}`:\n{}", all_of(&errors)));
+            wrong.push(format!("`{with}` in line {wrong_line}, `{says}`:\n{}", all_of(&errors)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

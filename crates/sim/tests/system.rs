@@ -1,7 +1,7 @@
 //! Seeded random lives of a whole site: the engine of production, a server that starts anew, agents
 //! whose messages come late, twice, in another order or not at all, machines that fail, users and
 //! operators who do what they do. After every event every invariant is checked; in the end, when
-//! all is mended, everything that was submitted has ended.
+//! all is repaired, everything that was submitted has ended.
 //!
 //! `MUSTER_SIM_SEED=N` lives one seed; `MUSTER_SIM_MINUTES=N` fresh ones for so long (what
 //! `cargo xtask soak sim` does); `MUSTER_SIM_TRACE=1` prints every record. A life that ends badly

@@ -84,8 +84,8 @@ fn has_everything(w: &Week, all: &[Record]) {
         "finding_closed",
         "incident_opened",
         "incident_closed",
-        "remedy_chosen",
-        "remedy_ended",
+        "remediation_chosen",
+        "remediation_ended",
         "act_asked",
         "qualification_ended",
         "node_lost",
@@ -98,7 +98,7 @@ fn has_everything(w: &Week, all: &[Record]) {
         "breaker_set",
         "runbook_started",
         "silence_set",
-        "counts_told",
+        "counts_reported",
         "incident_noted",
     ] {
         assert!(kinds.contains(kind), "{kind} is missing");
@@ -114,10 +114,10 @@ fn goes_on(w: &Week, all: &[Record]) {
     }
     let open: Vec<_> = state.health.open_incidents().collect();
     assert!(open.iter().any(|i| i.cause.to_string().contains(NEW_DRIVER)), "{open:?}");
-    let waits = |r: &&std::sync::Arc<muster_model::remedy::Remedy>| {
-        r.step == muster_model::remedy::RemedyStep::Approval
+    let waits = |r: &&std::sync::Arc<muster_model::remediation::Remediation>| {
+        r.step == muster_model::remediation::RemediationStep::Approval
     };
-    assert!(state.health.live_remedies().filter(waits).count() >= 1);
+    assert!(state.health.live_remediations().filter(waits).count() >= 1);
     assert!(state.jobs.values().filter(|j| j.attempt.is_some()).count() > 20);
     // What the log says runs is what the nodes take up.
     for (node, past) in &w.past {

@@ -82,7 +82,7 @@ impl Condition {
         left.max(1)
     }
 
-    /// What a reset mends: waiting rows are replaced, volatile counters begin anew, links and
+    /// What a reset repairs: waiting rows are replaced, volatile counters begin anew, links and
     /// clocks are set up again. Heat, wear, a lost lane and a bad slot stay.
     pub(crate) fn reset(&mut self, now: Time) {
         self.pending = false;
@@ -93,7 +93,7 @@ impl Condition {
         self.links = Counter::default();
     }
 
-    /// What a boot mends beyond that: the device is found again, with all its lanes.
+    /// What a boot repairs beyond that: the device is found again, with all its lanes.
     pub(crate) fn boot(&mut self, now: Time) {
         self.reset(now);
         self.lost = false;

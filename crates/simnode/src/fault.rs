@@ -126,7 +126,7 @@ impl SimNode {
             Fault::KernelLine { text } => return Ok(vec![Effect::Line(text.clone())]),
             Fault::WrongResults { gpu } => self.condition(*gpu)?.wrong = true,
             Fault::Version { component, version } => return self.another(component, version),
-            Fault::Mend => return Ok(self.mend()),
+            Fault::Repair => return Ok(self.repair()),
         }
         Ok(Vec::new())
     }
@@ -223,7 +223,7 @@ impl SimNode {
         Effect::Down { until: self.now + down }
     }
 
-    fn mend(&mut self) -> Vec<Effect> {
+    fn repair(&mut self) -> Vec<Effect> {
         let now = self.now;
         let gone = self.devices.iter().any(|d| d.condition.lost)
             || self.host.ports.iter().any(|p| p.lost)
@@ -233,7 +233,7 @@ impl SimNode {
             // As with a new part: nothing was ever counted.
             d.condition = Condition::default();
         }
-        self.host.mend(now);
+        self.host.repair(now);
         for w in self.work.values_mut() {
             (w.slow_percent, w.starved, w.hung) = (0, false, false);
         }
@@ -258,7 +258,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Restarts the node: it is gone for a while, has a new boot, and what a boot mends is mended.
+    /// Restarts the node: it is gone for a while, has a new boot, and what a boot repairs is repaired.
     pub fn reboot(&mut self, now: Time) -> Effect {
         self.catch_up(now);
         let down = self.switch_off(BOOT_TAKES);

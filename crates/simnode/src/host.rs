@@ -69,7 +69,7 @@ impl Port {
         self.recoveries.pace(u64::from(per_s) * 36, now);
     }
 
-    fn mend(&mut self, now: Time) {
+    fn repair(&mut self, now: Time) {
         self.downed = self.downed(now);
         (self.lost, self.down_until, self.flaps_since) = (false, None, None);
         self.symbols(0, now);
@@ -151,7 +151,7 @@ impl Host {
         self.hang.is_none_or(|(_, until)| now >= until)
     }
 
-    /// What a boot mends: cards are found again and nothing hangs.
+    /// What a boot repairs: cards are found again and nothing hangs.
     pub(crate) fn boot(&mut self) {
         for p in &mut self.ports {
             p.lost = false;
@@ -159,11 +159,11 @@ impl Host {
         (self.stuck, self.hang) = (0, None);
     }
 
-    pub(crate) fn mend(&mut self, now: Time) {
+    pub(crate) fn repair(&mut self, now: Time) {
         self.boot();
         self.brake = false;
         for p in &mut self.ports {
-            p.mend(now);
+            p.repair(now);
         }
         for m in &mut self.mounts {
             (m.stalled, m.factor) = (None, 1);

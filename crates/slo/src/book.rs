@@ -13,7 +13,7 @@ use muster_model::job::{Attempt, Job, JobState, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
-use muster_model::slo::{Blame, Cause, Counted, Objective, Sli, final_before, keeps_all_work};
+use muster_model::slo::{Attribution, Cause, Counted, Objective, Sli, final_before, keeps_all_work};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,8 +44,8 @@ pub struct Book {
 type Ends = BTreeMap<(JobId, u32), Option<Time>>;
 
 /// How an end counts: not at all, as good, or as bad and why.
-fn judged(verdict: Verdict, blame: Blame) -> Option<Result<(), Cause>> {
-    let any = blame == Blame::Any;
+fn judged(verdict: Verdict, attribution: Attribution) -> Option<Result<(), Cause>> {
+    let any = attribution == Attribution::Any;
     match verdict {
         Verdict::Success => Some(Ok(())),
         Verdict::Infrastructure => Some(Err(Cause::Hardware)),
@@ -287,11 +287,11 @@ impl Book {
 
     fn success(&mut self, job: &Job, pool: Option<&str>, first: bool, verdict: Verdict, at: Time) {
         for s in &self.watch {
-            let Sli::JobSuccess { blame, first: f } = s.sli else { continue };
+            let Sli::JobSuccess { attribution, first: f } = s.sli else { continue };
             if f != first || !s.scope.admits(Some(&job.project), pool) {
                 continue;
             }
-            match judged(verdict, blame) {
+            match judged(verdict, attribution) {
                 Some(Ok(())) => self.ledger.note(at, s, Count::good(1), None),
                 Some(Err(cause)) => self.ledger.note(at, s, Count::bad_ones(1), Some(cause)),
                 None => {}
@@ -320,8 +320,8 @@ impl Book {
                 let why = |v: Verdict| v.is_interruption().then(|| lost_to(v));
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
             }
-            let Sli::JobSuccess { blame, .. } = s.sli else { continue };
-            if let (Some(was), Some(is)) = (judged(past.verdict, blame), judged(verdict, blame)) {
+            let Sli::JobSuccess { attribution, .. } = s.sli else { continue };
+            if let (Some(was), Some(is)) = (judged(past.verdict, attribution), judged(verdict, attribution)) {
                 self.ledger.amend(at, s, was.err(), is.err());
             }
         }

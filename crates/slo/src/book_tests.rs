@@ -231,7 +231,7 @@ fn who_cannot_run_yet_does_not_wait() {
     assert_eq!(tail(&b, &w, 7200), 0);
     w.jobs.get_mut(&JobId(1)).unwrap().ended_at = Some(at(7200));
     assert_eq!((tail(&b, &w, 7500), tail(&b, &w, 7501)), (0, 1));
-    // Whoever is cancelled meanwhile was promised nothing.
+    // Whoever is cancelled meanwhile had nothing reserved.
     w.jobs.get_mut(&JobId(1)).unwrap().ended_at = None;
     for id in [2, 3] {
         let gone = Event::JobCancelled { job: JobId(id), reason: String::new() };
@@ -248,9 +248,9 @@ fn who_cannot_run_yet_does_not_wait() {
 #[test]
 fn success_is_told_by_whose_doing_it_was() {
     let (mut b, s) = book(&[
-        (r#"{"job_success":{"blame":"platform"}}"#, "{}"),
-        (r#"{"job_success":{"blame":"any"}}"#, "{}"),
-        (r#"{"job_success":{"blame":"platform","first":true}}"#, "{}"),
+        (r#"{"job_success":{"attribution":"platform"}}"#, "{}"),
+        (r#"{"job_success":{"attribution":"any"}}"#, "{}"),
+        (r#"{"job_success":{"attribution":"platform","first":true}}"#, "{}"),
     ]);
     let mut w = World::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
@@ -388,7 +388,7 @@ fn nodes_count_the_time_they_serve() {
         stage,
         reason: String::new(),
         until: None,
-        word: false,
+        by_operator: false,
     };
     w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().stage = Stage::Repairing;
     b.after(&record(5400, staged(Stage::Repairing)), &w);
@@ -405,7 +405,7 @@ fn nodes_count_the_time_they_serve() {
         causes,
         BTreeMap::from([(Cause::Unreachable, 1_800_000), (Cause::Repair, 1_800_000)])
     );
-    // Retired nodes are nobody's promise; a snapshot in between changes nothing.
+    // Retired nodes are nobody's objective; a snapshot in between changes nothing.
     let text = serde_json::to_string(&b).unwrap();
     let mut b: Book = serde_json::from_str(&text).unwrap();
     w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().stage = Stage::Retired;
@@ -439,8 +439,8 @@ fn a_node_is_out_for_one_reason() {
     assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
     // What automation takes out is not the operator's.
-    let by_remedy = |n: &mut Node| (n.stage, n.drained_by_remedy) = (Stage::Draining, true);
-    assert_eq!(with(&by_remedy), Some(Err(Cause::Quarantine)));
+    let by_remediation = |n: &mut Node| (n.stage, n.drained_by_remediation) = (Stage::Draining, true);
+    assert_eq!(with(&by_remediation), Some(Err(Cause::Quarantine)));
     let failed = |n: &mut Node| {
         let by = muster_model::cordon::CordonedBy::FailedTest;
         n.cordon = Some(muster_model::cordon::Cordon { by, ..by_hand() });

@@ -1,4 +1,4 @@
-//! How much of a promise is kept and how much of its budget is left.
+//! How far an objective is met and how much of its error budget is left.
 
 use crate::burn::{self, Firing};
 use crate::ledger::{Count, Reach};
@@ -15,7 +15,7 @@ pub fn sli(count: Count) -> Option<Ratio> {
     (count.total > 0).then(|| Ratio::new(u128::from(count.good), u128::from(count.total)))
 }
 
-/// How fast the budget was spent by those that were counted: one for a speed that spends it exactly
+/// The burn rate of the error budget by those that were counted: one for a speed that spends it exactly
 /// over its window. None where nothing was counted.
 #[must_use]
 pub fn burn(count: Count, target: Ppm) -> Option<Ratio> {
@@ -27,7 +27,7 @@ pub fn burn(count: Count, target: Ppm) -> Option<Ratio> {
 /// Is the share of good ones at least the target? None where nothing was counted.
 #[must_use]
 pub fn meets(count: Count, target: Ppm) -> Option<bool> {
-    burn(count, target).map(|spent| spent <= Ratio::ONE)
+    burn(count, target).map(|consumed| consumed <= Ratio::ONE)
 }
 
 /// The mean time between interruptions, from the counts of that indicator; none where there was no
@@ -38,15 +38,15 @@ pub fn mean_time(count: Count, cost: Span) -> Option<Span> {
     (count.bad() > 0).then(|| Span(times.of(cost.0)))
 }
 
-/// How long until the budget is spent, if it goes on being spent as fast. Zero when it is spent
+/// How long until the budget is exhausted, if it goes on being spent as fast. Zero when it is spent
 /// already. None when nothing is being spent, or so little that a whole window goes by before: what
 /// is spent that slowly leaves a rolling window as fast as it comes in.
 #[must_use]
-pub fn forecast(spent: Ratio, speed: Ratio, window: Span) -> Option<Span> {
-    if spent >= Ratio::ONE {
+pub fn forecast(consumed: Ratio, speed: Ratio, window: Span) -> Option<Span> {
+    if consumed >= Ratio::ONE {
         return Some(Span(0));
     }
-    let left = (speed > Ratio::ZERO).then(|| Span(spent.rest().over(speed).of(window.0)));
+    let left = (speed > Ratio::ZERO).then(|| Span(consumed.rest().over(speed).of(window.0)));
     left.filter(|left| *left <= window)
 }
 
@@ -59,9 +59,9 @@ pub struct Status {
     pub counted: Span,
     /// The share of good ones; none: no data.
     pub sli: Option<Ratio>,
-    /// The share of the budget that is spent; more than one when the promise is broken. What was
+    /// The share of the budget that is consumed; more than one when the objective is not met. What was
     /// not counted yet is taken as good: an hour of trouble on a new site is no month of it.
-    pub spent: Option<Ratio>,
+    pub consumed: Option<Ratio>,
     /// Bad ones that the budget of the whole window allows, if it goes on as until now.
     pub allowed: u64,
     /// Why the bad ones were bad, most first.
@@ -69,39 +69,39 @@ pub struct Status {
     /// The same over the long window of the worst rule that holds: why it burns now. Where none
     /// holds, over its whole window.
     pub lately: Vec<(Cause, u64)>,
-    /// How fast it is being spent, over the last hour and each window that its rules look at.
+    /// The burn rate, over the last hour and each window that its rules look at.
     pub burn: Vec<(Span, Option<Ratio>)>,
     /// Rules that hold now.
     pub firing: Vec<Firing>,
-    /// When it will be spent, if it goes on being spent as fast as in the last hour.
-    pub spent_in: Option<Span>,
+    /// When it is exhausted, at the burn rate of the last hour.
+    pub exhausted_in: Option<Span>,
 }
 
 impl Status {
-    /// Is the whole budget spent?
+    /// Is the whole budget exhausted?
     #[must_use]
-    pub fn is_spent(&self) -> bool {
-        self.spent.is_some_and(|s| s >= Ratio::ONE)
+    pub fn is_exhausted(&self) -> bool {
+        self.consumed.is_some_and(|s| s >= Ratio::ONE)
     }
 
-    /// How it stands, in a word; every list and page shows this one. `kept` only while the share of
+    /// How it stands, in a word; every list and page shows this one. `met` only while the share of
     /// good ones is at least the target; `below_target` while it is not, but too little of the
     /// window was counted for its whole budget to be spent.
     #[must_use]
     pub fn state(&self, target: Ppm) -> &'static str {
         match meets(self.count, target) {
             None => "no_data",
-            Some(_) if self.is_spent() => "spent",
+            Some(_) if self.is_exhausted() => "exhausted",
             Some(_) if !self.firing.is_empty() => "burning",
             Some(false) => "below_target",
-            Some(true) => "kept",
+            Some(true) => "met",
         }
     }
 
     /// The share of the budget that is left.
     #[must_use]
     pub fn left(&self) -> Option<Ratio> {
-        self.spent.map(Ratio::rest)
+        self.consumed.map(Ratio::rest)
     }
 }
 
@@ -123,7 +123,7 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     let meter = Meter::new(objective, counts);
     let (window, length) = reach(objective.window, now);
     let (count, counted) = (meter.count(window, now), meter.counted(window, now).min(length));
-    let spent = meter.spent(count, counted, length);
+    let consumed = meter.consumed(count, counted, length);
     let why = |reach: Reach| {
         let mut causes: Vec<_> = counts.causes(&meter.series, reach, now).into_iter().collect();
         causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
@@ -142,23 +142,23 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
         count,
         counted,
         sli: sli(count),
-        spent,
+        consumed,
         allowed: meter.allowed(count, counted, length),
         causes: why(window),
         lately: why(lately),
         burn: spans.into_iter().map(|w| (w, meter.rate(w, now))).collect(),
         firing,
-        spent_in: spent.and_then(|s| forecast(s, pace, length)),
+        exhausted_in: consumed.and_then(|s| forecast(s, pace, length)),
     }
 }
 
-/// What stops because budgets are spent, and whose.
+/// What stops because budgets are exhausted, and whose.
 pub fn gates<'a>(
     standing: impl IntoIterator<Item = (&'a Objective, &'a Status)>,
 ) -> BTreeMap<Gate, Vec<&'a Objective>> {
     let mut out: BTreeMap<Gate, Vec<&Objective>> = BTreeMap::new();
     for (o, s) in standing {
-        for gate in o.gates.iter().filter(|_| s.is_spent()) {
+        for gate in o.gates.iter().filter(|_| s.is_exhausted()) {
             out.entry(*gate).or_default().push(o);
         }
     }
@@ -205,8 +205,8 @@ mod tests {
     fn no_data_is_said_and_is_no_hundred_percent() {
         let empty = Ledger::default();
         let s = status(&objective("99.9%"), Counts(&[&empty]), Time(1000 * HOUR));
-        assert_eq!((s.sli, s.spent, s.left(), s.spent_in), (None, None, None, None));
-        assert!(!s.is_spent() && s.firing.is_empty());
+        assert_eq!((s.sli, s.consumed, s.left(), s.exhausted_in), (None, None, None, None));
+        assert!(!s.is_exhausted() && s.firing.is_empty());
     }
 
     // A month of 720 hours with 1,000 requests each; errors in two of them.
@@ -228,12 +228,12 @@ mod tests {
         let s = status(&o, Counts(&[&l]), Time(720 * HOUR));
         assert_eq!(s.count, Count { good: 719_460, total: 720_000 });
         // 540 of 720 that are allowed.
-        assert_eq!((s.allowed, s.spent), (720, Some(Ratio::new(3, 4))));
+        assert_eq!((s.allowed, s.consumed), (720, Some(Ratio::new(3, 4))));
         assert_eq!(s.causes, vec![(Cause::Platform, 500), (Cause::Slow, 40)]);
         // 4% in the last hour is 40 times too fast; a quarter of 720 hours at that speed is 4.5.
         let hour = s.burn.iter().find(|(w, _)| *w == Span::hours(1)).unwrap();
         assert_eq!(hour.1, Some(Ratio::new(40, 1)));
-        assert_eq!(s.spent_in, Some(Span::mins(270)));
+        assert_eq!(s.exhausted_in, Some(Span::mins(270)));
         assert!(gates([(&o, &s)]).is_empty());
         // The tail of what is only so at the moment counts, too: 180 more and it is spent.
         let mut tail = Ledger::default();
@@ -241,11 +241,11 @@ mod tests {
         tail.note(Time(720 * HOUR), &series, more, Some(Cause::Slow));
         let s = status(&o, Counts(&[&l, &tail]), Time(720 * HOUR));
         // 720 bad of 720,180: the budget is 720.18, so a hair is left.
-        assert!(!s.is_spent());
+        assert!(!s.is_exhausted());
         tail.note(Time(720 * HOUR), &series, Count::bad_ones(1), Some(Cause::Slow));
         let s = status(&o, Counts(&[&l, &tail]), Time(720 * HOUR));
-        assert!(s.is_spent());
-        assert_eq!(s.spent_in, Some(Span(0)));
+        assert!(s.is_exhausted());
+        assert_eq!(s.exhausted_in, Some(Span(0)));
         assert_eq!(gates([(&o, &s)])[&Gate::Rollouts].len(), 1);
     }
 
@@ -258,13 +258,13 @@ mod tests {
             let mut l = Ledger::default();
             l.note(Time(HOUR), &series, Count { good, total }, Some(Cause::Slow));
             let s = status(&o, Counts(&[&l]), now);
-            assert!(!s.is_spent() && s.firing.is_empty(), "{s:?}");
+            assert!(!s.is_exhausted() && s.firing.is_empty(), "{s:?}");
             assert!(s.burn.iter().any(|(w, _)| *w == Span::hours(1)), "the forecast's is shown");
             (s.state(o.target), meets(s.count, o.target))
         };
-        // An hour of a month: its budget is not spent by one that is bad, yet 8 of 9 are no 90%.
+        // An hour of a month: its budget is not exhausted by one that is bad, yet 8 of 9 are no 90%.
         assert_eq!(state(8, 9), ("below_target", Some(false)));
-        assert_eq!(state(9, 10), ("kept", Some(true)));
+        assert_eq!(state(9, 10), ("met", Some(true)));
         let none = status(&o, Counts(&[]), now);
         assert_eq!((none.state(o.target), meets(none.count, o.target)), ("no_data", None));
     }

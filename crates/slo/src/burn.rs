@@ -1,4 +1,4 @@
-//! Budgets that are spent too fast: several windows, several speeds.
+//! Burn rates that are too high: several windows, several speeds.
 //!
 //! A long window says that it matters, a short one that it still goes on. The factors are those of
 //! the Site Reliability Workbook, chapter 5, table 5-8: for a budget of 30 days, 14.4 spends 2% of
@@ -15,7 +15,7 @@ use muster_model::units::{Span, Time};
 /// of three is a third, but nothing to wake somebody for.
 const LEAST: u64 = 3;
 
-/// The rules of a site that says nothing else. The last is the site's own promise: twice too fast
+/// The rules of a site that says nothing else. The last is the site's own objective: twice too fast
 /// for a quarter of an hour pages.
 fn site() -> [BurnRule; 5] {
     let rule = |factor, long, short, held, urgency| BurnRule {
@@ -68,7 +68,7 @@ pub struct Firing {
     pub rule: BurnRule,
     /// The long time that it looks at.
     pub over: Span,
-    /// How fast the budget is spent over that.
+    /// The burn rate of the error budget over that.
     pub long: Ratio,
     /// And over its short window.
     pub short: Ratio,
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(fires(&lost(3, 13), day), vec![]);
         assert_eq!(fires(&lost(day, day + 10), day + 16), vec![]);
         let s = crate::budget::status(&o, Counts(&[&lost(3, 13)]), Time(16_000));
-        assert!(!s.is_spent() && s.left() > Some(Ratio::new(99, 100)), "{s:?}");
+        assert!(!s.is_exhausted() && s.left() > Some(Ratio::new(99, 100)), "{s:?}");
         assert!(s.burn.iter().all(|(w, b)| *w < Span::mins(30) || *b < Some(Ratio::ONE)), "{s:?}");
         // All that was used for hours was lost: that is something.
         assert!(!fires(&lost(0, 5 * 3600), 5 * 3600).is_empty());

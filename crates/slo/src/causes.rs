@@ -7,7 +7,7 @@ use muster_model::alert::Alert;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
-use muster_model::remedy::Remedy;
+use muster_model::remediation::Remediation;
 use std::collections::BTreeMap;
 
 /// Everything that is open about one cause.
@@ -20,7 +20,7 @@ pub struct CauseGroup<'a> {
     /// Findings, oldest first.
     pub findings: Vec<&'a Finding>,
     /// Remediations that have not ended.
-    pub remedies: Vec<&'a Remedy>,
+    pub remediations: Vec<&'a Remediation>,
 }
 
 /// What is open. What somebody may not see is left out before.
@@ -33,7 +33,7 @@ pub struct Open<'a> {
     /// Findings that are not closed.
     pub findings: Vec<&'a Finding>,
     /// Remediations that have not ended.
-    pub remedies: Vec<&'a Remedy>,
+    pub remediations: Vec<&'a Remediation>,
 }
 
 /// Where things are shown.
@@ -84,12 +84,12 @@ pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
         }
         of_finding_id.insert(f.id, key);
     }
-    for &r in &open.remedies {
+    for &r in &open.remediations {
         // Of a finding that is over, what is left is the node that is brought back.
         let known = of_finding_id.get(&r.finding).or_else(|| of_node.get(&r.node)).cloned();
         let node = || places.find(format!("node:{}", r.node), &Entity::Node(r.node.clone()));
         let key = known.unwrap_or_else(node);
-        places.causes.entry(key).or_default().remedies.push(r);
+        places.causes.entry(key).or_default().remediations.push(r);
     }
     places.causes
 }
@@ -114,7 +114,7 @@ mod tests {
             opened_at: Time(0),
             inferred: false,
             incident: None,
-            remedy: None,
+            remediation: None,
             closed: None,
         }
     }
@@ -213,21 +213,21 @@ mod tests {
 
     #[test]
     fn a_remediation_is_with_its_finding_or_with_its_node() {
-        let remedy = |id: u64, finding: u64, node: &str| -> Remedy {
+        let remediation = |id: u64, finding: u64, node: &str| -> Remediation {
             let text = json!({"id": id, "finding": finding, "kind": "gpu-off-bus", "node": node,
-                "action": "reboot", "rung": 0, "mode": "approve", "leave": "checkpoint",
+                "action": "reboot", "step_index": 0, "mode": "approve", "leave": "checkpoint",
                 "step": "approval", "why": "w", "at": 0, "since": 0});
             serde_json::from_value(text).unwrap()
         };
         let findings = [finding(1, "gpu-off-bus", "gpu:n1/3", Severity::Critical)];
-        let remedies = [remedy(10, 1, "n1"), remedy(11, 99, "n1"), remedy(12, 98, "n5")];
+        let remediations = [remediation(10, 1, "n1"), remediation(11, 99, "n1"), remediation(12, 98, "n5")];
         let open = Open {
             findings: findings.iter().collect(),
-            remedies: remedies.iter().collect(),
+            remediations: remediations.iter().collect(),
             ..Open::default()
         };
         let all = causes(&open);
-        let ids = |key: &str| all[key].remedies.iter().map(|r| r.id).collect::<Vec<_>>();
+        let ids = |key: &str| all[key].remediations.iter().map(|r| r.id).collect::<Vec<_>>();
         assert_eq!((ids("node:n1"), ids("node:n5")), (vec![10, 11], vec![12]));
     }
 }

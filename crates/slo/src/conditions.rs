@@ -1,8 +1,8 @@
 //! What is so now, in words that alerts follow from: page or ticket, and where to look.
 //!
-//! A page wakes somebody, so it is for what nobody looks after: a driver that crashed, a promise
+//! A page wakes somebody, so it is for what nobody looks after: a driver that crashed, an objective
 //! that breaks, a control plane that stopped or cannot write, hardware that is out while no spare
-//! is left. What Muster mends by itself is a ticket, and what is only worth knowing is neither.
+//! is left. What Muster repairs by itself is a ticket, and what is only worth knowing is neither.
 
 use crate::budget::Status;
 use crate::burn;
@@ -51,7 +51,7 @@ const LOSSES: &[FailureMode] = &[
 pub struct Standing {
     /// Spare nodes are left.
     pub spares: bool,
-    /// Remedies are taken.
+    /// Remediations are taken.
     pub automation: bool,
 }
 
@@ -88,7 +88,7 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
 /// A finding as a condition, however little it matters.
 pub(crate) fn of_finding(f: &Finding, standing: Standing) -> Condition {
     let s = &f.seen;
-    let looked_after = f.remedy.is_some() && standing.automation && standing.spares;
+    let looked_after = f.remediation.is_some() && standing.automation && standing.spares;
     let page = s.severity == Severity::Critical
         && (FailureMode::is_one_of(&s.kind, PAGES) || !looked_after);
     let topic = if s.kind == FailureMode::CONFIG_DRIFT { Topic::Drift } else { Topic::Finding };
@@ -128,7 +128,7 @@ pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
     })
 }
 
-/// An objective whose budget is spent too fast, or is spent. The words stay the same while the
+/// An objective whose burn rate is too high, or whose error budget is exhausted. The words stay the same while the
 /// figures move, so that an alert is not told anew each minute.
 #[must_use]
 pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
@@ -137,7 +137,7 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
             let (factor, over) = (f.rule.factor, f.over);
             format!("{}: burn rate above {factor} over {over}", o.name)
         }
-        None if s.is_spent() => format!("{}: error budget of {} exhausted", o.name, o.window),
+        None if s.is_exhausted() => format!("{}: error budget of {} exhausted", o.name, o.window),
         None => return None,
     };
     let entity = match (&o.scope.project, &o.scope.pool) {
@@ -229,7 +229,7 @@ pub fn nodes_protected(since: Time) -> Condition {
     }
 }
 
-/// Remedies wait for an operator's word.
+/// Remediations wait for an operator's word.
 #[must_use]
 pub fn approvals_wait(count: u64, since: Time) -> Option<Condition> {
     // The number is in the alert's page, not in its words: it moves.
@@ -367,7 +367,7 @@ mod tests {
             opened_at: T0,
             inferred: false,
             incident: None,
-            remedy: Some(1),
+            remediation: Some(1),
             closed: None,
         }
     }
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(urgency(&off, CALM), Some(Urgency::Ticket));
         assert_eq!(urgency(&off, Standing { spares: false, ..CALM }), Some(Urgency::Page));
         assert_eq!(urgency(&off, Standing { automation: false, ..CALM }), Some(Urgency::Page));
-        let alone = Finding { remedy: None, ..off.clone() };
+        let alone = Finding { remediation: None, ..off.clone() };
         assert_eq!(urgency(&alone, CALM), Some(Urgency::Page));
         let crash = found(2, "driver-hang", "gpu:n1/3", Severity::Critical);
         assert_eq!(urgency(&crash, CALM), Some(Urgency::Page));
@@ -517,7 +517,7 @@ mod tests {
             (c.urgency, c.owner.as_str(), c.link.as_str()),
             (Urgency::Page, "cp", "/slos/api")
         );
-        // Days later nothing burns, and the budget is spent all the same.
+        // Days later nothing burns, and the budget is exhausted all the same.
         let later = objective(&o, &status(&o, Counts(&[&l]), at(40_000)), at(40_000)).unwrap();
         assert_eq!(later.urgency, Urgency::Ticket);
         assert_eq!(later.summary, "api: error budget of 30d exhausted");
@@ -584,7 +584,7 @@ mod tests {
         // A finding about the feed explains them as well.
         all.pop();
         let feed = found(70, "feed-loss", "feed:A", Severity::Critical);
-        all.push(finding(&Finding { remedy: None, ..feed }, CALM).unwrap());
+        all.push(finding(&Finding { remediation: None, ..feed }, CALM).unwrap());
         let changes = decide(T0, &all, &BTreeMap::new(), &site);
         assert_eq!((changes.len(), changes[0].alert().kind.as_str()), (1, "feed-loss"));
     }

@@ -1,9 +1,9 @@
-//! What is promised where nobody said anything else: sets that come with Muster. A set never
+//! Default objectives: sets that come with Muster. A set never
 //! changes once it was shipped; another version is another set.
 
 use muster_model::alert::Urgency;
 use muster_model::names::Label;
-use muster_model::slo::{Blame, BurnRule, Gate, Objective, Objectives, Ppm, Scope, Sli, Window};
+use muster_model::slo::{Attribution, BurnRule, Gate, Objective, Objectives, Ppm, Scope, Sli, Window};
 use muster_model::spec::Tier;
 use muster_model::units::Span;
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ pub fn set(version: u32) -> Vec<Objective> {
 
 fn first() -> Vec<Objective> {
     let wait = |under, tier| Sli::QueueWait { under, class: None, tier: Some(tier) };
-    let success = |first| Sli::JobSuccess { blame: Blame::Platform, first };
+    let success = |first| Sli::JobSuccess { attribution: Attribution::Platform, first };
     let mut out: Vec<Objective> = [
         objective(
             "admission",
@@ -206,7 +206,7 @@ fn first() -> Vec<Objective> {
         match o.name.as_str() {
             "job-success" => o.gates = [Gate::Rollouts].into(),
             "node-availability" => o.gates = [Gate::Automation, Gate::Rollouts].into(),
-            // Nobody is woken for what retries mend, nor for a figure of weeks.
+            // Nobody is woken for what retries repair, nor for a figure of weeks.
             "first-attempts" | "interruptions" | "goodput" => {
                 let calm = |r: BurnRule| BurnRule { urgency: Urgency::Ticket, ..r };
                 o.burn = Some(crate::burn::rules(o).into_iter().map(calm).collect());
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_site_leaves_out_and_replaces() {
         let own = r#"{"without":["goodput"],"objectives":[
-            {"name":"job-success","sli":{"job_success":{"blame":"any"}},"target":"90%"},
+            {"name":"job-success","sli":{"job_success":{"attribution":"any"}},"target":"90%"},
             {"name":"mine","sli":"node_availability","scope":{"pool":"train"},"target":"99%"}]}"#;
         let site: Objectives = serde_json::from_str(own).unwrap();
         let all = in_force(&site);

@@ -25,7 +25,7 @@ const ERROR_MAX: usize = 240;
 
 /// What an alert's receiver was last told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct LastNotification {
     /// When it was last notified.
     pub at: Time,
     /// That it is so urgent.
@@ -75,7 +75,7 @@ pub struct Backlog {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Desk {
     /// By receiver, by the id of the alert.
-    told: BTreeMap<Label, BTreeMap<String, Told>>,
+    told: BTreeMap<Label, BTreeMap<String, LastNotification>>,
     lines: BTreeMap<Label, Line>,
     /// Since when receivers are named: what was over by then is nothing to them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,7 +128,7 @@ fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
 fn owed(
     a: &Alert,
     to: &Address<'_>,
-    told: Option<&Told>,
+    told: Option<&LastNotification>,
     joined: Option<Time>,
 ) -> Option<(Time, News)> {
     let Some(told) = told else {
@@ -193,7 +193,7 @@ fn together(a: &Alert, by: &Route) -> Vec<String> {
 }
 
 impl Desk {
-    fn told(&self, receiver: &Label, id: &str) -> Option<&Told> {
+    fn told(&self, receiver: &Label, id: &str) -> Option<&LastNotification> {
         self.told.get(receiver)?.get(id)
     }
 
@@ -215,7 +215,7 @@ impl Desk {
     }
 
     /// Who was told of an alert, and what last.
-    pub fn told_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a Told)> {
+    pub fn notified_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a LastNotification)> {
         self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
     }
 
@@ -275,7 +275,7 @@ impl Desk {
         for (id, news) in &letter.alerts {
             let Some(a) = alerts.get(id) else { continue };
             let over = *news == News::Over;
-            told.insert(id.clone(), Told { at: now, urgency: a.urgency, over });
+            told.insert(id.clone(), LastNotification { at: now, urgency: a.urgency, over });
         }
         self.lines.remove(&letter.to);
     }

@@ -1,4 +1,4 @@
-//! How fast a budget is spent, by what was counted.
+//! The burn rate of an error budget, by what was counted.
 
 use crate::ledger::{Count, Ledger, Reach, Series};
 use crate::ratio::Ratio;
@@ -38,7 +38,7 @@ impl Counts<'_> {
     }
 }
 
-/// How fast the budget of an objective is spent, for whoever asks: rules, tables, charts, alerts.
+/// The burn rate of an objective's error budget, for whoever asks: rules, tables, charts, alerts.
 ///
 /// Time of a window that was not counted is taken as good at the same pace: a minute of trouble on
 /// a site of a minute is no hour of it. Where time itself is counted, there is at least one thing
@@ -58,7 +58,7 @@ pub struct ChartHour {
     pub at: Time,
     /// What was counted in it.
     pub count: Count,
-    /// How fast the budget was spent in it; in the last 60 minutes where it is not over.
+    /// The burn rate of the error budget in it; in the last 60 minutes where it is not over.
     pub rate: Option<Ratio>,
 }
 
@@ -87,12 +87,12 @@ impl<'a> Meter<'a> {
         self.since.map_or(Span(0), |since| now.since(since.max(start)))
     }
 
-    /// How fast the budget was spent over a window that ends at `now`. None where nothing was
+    /// The burn rate of the error budget over a window that ends at `now`. None where nothing was
     /// counted.
     #[must_use]
     pub fn rate(&self, window: Span, now: Time) -> Option<Ratio> {
         let reach = Reach::Last(window);
-        self.spent(self.count(reach, now), self.counted(reach, now), window)
+        self.consumed(self.count(reach, now), self.counted(reach, now), window)
     }
 
     /// The hours of the last so long.
@@ -104,7 +104,7 @@ impl<'a> Meter<'a> {
             hours.entry(at).or_default().add(count);
         }
         let of = |(at, count): (Time, Count)| {
-            let over = || self.spent(count, self.counted(Reach::Last(hour), at), hour);
+            let over = || self.consumed(count, self.counted(Reach::Last(hour), at), hour);
             let rate = if at > now { self.rate(hour, now) } else { over() };
             ChartHour { at, count, rate }
         };
@@ -123,7 +123,7 @@ impl<'a> Meter<'a> {
     }
 
     /// What so many cost of the budget of a window.
-    pub(crate) fn spent(&self, count: Count, counted: Span, window: Span) -> Option<Ratio> {
+    pub(crate) fn consumed(&self, count: Count, counted: Span, window: Span) -> Option<Ratio> {
         let bad = u128::from(count.bad()) * u128::from(Ppm::ONE.0);
         let bad = Ratio::new(bad, u128::from(self.objective.target.rest().0));
         (count.total > 0).then(|| bad.over(self.whole(count, counted, window)))

@@ -1,4 +1,4 @@
-//! Is a site ready for what it promises? The checklists of operators, each point answered from what
+//! Is a site ready for its objectives? The checklists of operators, each point answered from what
 //! is known. What Muster cannot know is said to be unknown, never taken for good.
 
 use muster_model::slo::{Gate, Objective};
@@ -6,7 +6,7 @@ use muster_model::slo::{Gate, Objective};
 /// What has to be known of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Site {
-    /// The site said itself what it promises.
+    /// The site set its objectives itself.
     pub stated: bool,
     /// The objectives that hold.
     pub objectives: Vec<Objective>,
@@ -44,7 +44,7 @@ pub struct Site {
     pub limits: bool,
     /// Work may be preempted or stopped as spot.
     pub preemption: bool,
-    /// Remedies are taken by themselves.
+    /// Remediations are taken by themselves.
     pub automation: bool,
     /// Failure modes that can be drilled, and those that were.
     pub drills: Option<(u64, u64)>,
@@ -87,22 +87,22 @@ pub struct Check {
     /// What was found.
     pub found: String,
     /// How to fix it; empty where nothing is to be fixed.
-    pub mend: String,
+    pub fix: String,
 }
 
 fn check(
     (list, code, what): (&'static str, &'static str, &'static str),
     good: Option<bool>,
     found: String,
-    mend: &str,
+    fix: &str,
 ) -> Check {
     let state = match good {
         Some(true) => State::Ok,
         Some(false) => State::Missing,
         None => State::Unknown,
     };
-    let mend = if state == State::Ok { String::new() } else { mend.to_owned() };
-    Check { list, code, what, state, found, mend }
+    let fix = if state == State::Ok { String::new() } else { fix.to_owned() };
+    Check { list, code, what, state, found, fix }
 }
 
 const BEFORE: &str = "before production";
@@ -204,7 +204,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
             (IN, "automation", "hardware that fails is taken out automatically"),
             Some(s.automation),
             if s.automation { "automation is on" } else { "automation is off or stopped" }.into(),
-            "muster automation resume, or `remedies.enabled` in the policy",
+            "muster automation resume, or `remediations.enabled` in the policy",
         ),
         check(
             (IN, "gates", "an exhausted error budget stops automation"),
@@ -269,7 +269,7 @@ mod tests {
         let all = checks(&Site::default());
         assert!(!is_ready(&all));
         let missing: Vec<_> = all.iter().filter(|c| c.state == State::Missing).collect();
-        assert!(missing.iter().all(|c| !c.mend.is_empty() && !c.found.is_empty()));
+        assert!(missing.iter().all(|c| !c.fix.is_empty() && !c.found.is_empty()));
         let of = |code: &str| all.iter().find(|c| c.code == code).unwrap().state;
         assert_eq!(of("pages"), State::Missing);
         assert_eq!(of("telemetry"), State::Unknown, "there is no node that could report");

@@ -1,4 +1,4 @@
-//! The same promises as rules of Prometheus, so that both can be compared, and for sites that alert
+//! The same objectives as rules of Prometheus, so that both can be compared, and for sites that alert
 //! from there. They read what the server shows for each objective: two counters, and since when they
 //! count.
 
@@ -156,7 +156,7 @@ pub fn groups(objectives: &[Objective]) -> Vec<RuleGroup> {
             let summary = format!("{}: error budget of {} exhausted", o.name, o.window);
             out.push(Rule {
                 kind: RuleKind::Alert {
-                    name: "MusterBudgetSpent".to_owned(),
+                    name: "MusterBudgetExhausted".to_owned(),
                     held: Span(0),
                     summary,
                 },
@@ -266,7 +266,7 @@ mod tests {
           window: "20m"
         annotations:
           summary: "api: burn rate 2x over 20m"
-      - alert: "MusterBudgetSpent"
+      - alert: "MusterBudgetExhausted"
         expr: "muster:slo_bad:ratio_30d{objective=\"api\"} >= 0.001"
         labels:
           objective: "api"

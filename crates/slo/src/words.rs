@@ -12,7 +12,7 @@ const NAMED: usize = 10;
 
 /// In whose name a message is written, and where its links lead.
 #[derive(Debug, Clone, Copy)]
-pub struct Voice<'a> {
+pub struct MessageContext<'a> {
     /// The site's name.
     pub site: &'a str,
     /// Where the console is, without a slash at the end; empty where it is not known.
@@ -22,7 +22,7 @@ pub struct Voice<'a> {
 /// An alert and what there is to tell of it.
 pub type Item<'a> = (&'a Alert, News);
 
-impl Voice<'_> {
+impl MessageContext<'_> {
     /// A whole address from a path of the console; the path alone where that is not known.
     fn address(&self, path: &str) -> String {
         if path.starts_with('/') { format!("{}{path}", self.base) } else { path.to_owned() }
@@ -50,7 +50,7 @@ pub struct Posted {
 /// For an Alertmanager. One that becomes more urgent is another alert there, and the one before it
 /// ends by itself.
 #[must_use]
-pub fn alertmanager(items: &[Item<'_>], voice: &Voice<'_>) -> Vec<Posted> {
+pub fn alertmanager(items: &[Item<'_>], context: &MessageContext<'_>) -> Vec<Posted> {
     let one = |(a, news): &Item<'_>| {
         let mut labels = BTreeMap::from([
             ("alertname", a.kind.clone()),
@@ -58,15 +58,15 @@ pub fn alertmanager(items: &[Item<'_>], voice: &Voice<'_>) -> Vec<Posted> {
             ("severity", a.urgency.word().to_owned()),
             ("topic", a.topic.word().to_owned()),
             ("cause", a.cause.to_string()),
-            ("site", voice.site.to_owned()),
+            ("site", context.site.to_owned()),
         ]);
         let whose = [("owner", a.owner.clone()), ("project", project(a))];
         labels.extend(whose.into_iter().filter(|(_, v)| !v.is_empty()));
         let annotations = BTreeMap::from([
             ("summary", a.summary.clone()),
             ("affected", affected(a)),
-            ("runbook", voice.address(&a.runbook)),
-            ("evidence", voice.address(&a.link)),
+            ("runbook", context.address(&a.runbook)),
+            ("evidence", context.address(&a.link)),
         ]);
         let over = *news == News::Over;
         Posted {
@@ -74,10 +74,10 @@ pub fn alertmanager(items: &[Item<'_>], voice: &Voice<'_>) -> Vec<Posted> {
             annotations: annotations.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
             starts_at: rfc3339(a.since),
             ends_at: a.resolved_at.filter(|_| over).map(rfc3339),
-            generator_url: if voice.base.is_empty() {
+            generator_url: if context.base.is_empty() {
                 String::new()
             } else {
-                voice.address(&a.link)
+                context.address(&a.link)
             },
         }
     };
@@ -111,14 +111,14 @@ pub struct HookItem<'a> {
 
 /// For any endpoint that reads JSON.
 #[must_use]
-pub fn webhook<'a>(items: &[Item<'a>], voice: &Voice<'a>) -> Hook<'a> {
+pub fn webhook<'a>(items: &[Item<'a>], context: &MessageContext<'a>) -> Hook<'a> {
     let one = |(alert, news): &Item<'a>| HookItem {
         news: *news,
-        evidence: voice.address(&alert.link),
-        instructions: voice.address(&alert.runbook),
+        evidence: context.address(&alert.link),
+        instructions: context.address(&alert.runbook),
         alert,
     };
-    Hook { version: 1, site: voice.site, alerts: items.iter().map(one).collect() }
+    Hook { version: 1, site: context.site, alerts: items.iter().map(one).collect() }
 }
 
 /// What Slack takes, and what takes the same.
@@ -130,7 +130,7 @@ pub struct Chat {
 
 /// For a chat.
 #[must_use]
-pub fn slack(items: &[Item<'_>], voice: &Voice<'_>) -> Chat {
+pub fn slack(items: &[Item<'_>], context: &MessageContext<'_>) -> Chat {
     let plain = |s: &str| s.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let line = |(a, news): &Item<'_>| {
         let mut text = format!("*{}* {}", plain(&head(a, *news)), plain(&a.summary));
@@ -138,27 +138,27 @@ pub fn slack(items: &[Item<'_>], voice: &Voice<'_>) -> Chat {
             text.push_str(&format!(" ({})", plain(&affected(a))));
         }
         for (word, path) in [("evidence", &a.link), ("runbook", &a.runbook)] {
-            if !path.is_empty() && !voice.base.is_empty() {
+            if !path.is_empty() && !context.base.is_empty() {
                 // A bar or a bracket would end the link.
-                let to = voice.address(path).replace('|', "%7C").replace('>', "%3E");
+                let to = context.address(path).replace('|', "%7C").replace('>', "%3E");
                 text.push_str(&format!(" <{to}|{word}>"));
             }
         }
         text
     };
     let lines: Vec<String> = items.iter().map(line).collect();
-    Chat { text: format!("{}\n{}", plain(voice.site), lines.join("\n")) }
+    Chat { text: format!("{}\n{}", plain(context.site), lines.join("\n")) }
 }
 
 /// A mail: subject and text.
 #[must_use]
-pub fn mail(items: &[Item<'_>], voice: &Voice<'_>) -> (String, String) {
+pub fn mail(items: &[Item<'_>], context: &MessageContext<'_>) -> (String, String) {
     let first = items.first().map(|(a, n)| format!("{} {}", head(a, *n), a.summary));
     let more = match items.len() {
         0 | 1 => String::new(),
         n => format!(" and {} more", n - 1),
     };
-    let subject = format!("[{}] {}{more}", voice.site, first.unwrap_or_default());
+    let subject = format!("[{}] {}{more}", context.site, first.unwrap_or_default());
     // A header is one line.
     let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
     let mut text = String::new();
@@ -170,8 +170,8 @@ pub fn mail(items: &[Item<'_>], voice: &Voice<'_>) -> (String, String) {
             ("over:     ", a.resolved_at.map(rfc3339).unwrap_or_default()),
             ("affected: ", affected(a)),
             ("owner:    ", a.owner.clone()),
-            ("evidence: ", voice.address(&a.link)),
-            ("runbook:  ", voice.address(&a.runbook)),
+            ("evidence: ", context.address(&a.link)),
+            ("runbook:  ", context.address(&a.runbook)),
         ];
         for (word, value) in lines.iter().filter(|(_, v)| !v.is_empty()) {
             text.push_str(&format!("{word}{}\r\n", value.replace(['\r', '\n'], " ")));
@@ -220,7 +220,7 @@ mod tests {
     use muster_model::Time;
     use muster_model::alert::{AlertState, Topic, Urgency};
 
-    const VOICE: Voice<'_> = Voice { site: "lab", base: "https://muster.example.org" };
+    const CONTEXT: MessageContext<'_> = MessageContext { site: "lab", base: "https://muster.example.org" };
 
     fn alert() -> Alert {
         Alert {
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn an_alertmanager_gets_labels_that_stay() {
         let a = alert();
-        let told = |news| serde_json::to_value(alertmanager(&[(&a, news)], &VOICE)).unwrap();
+        let told = |news| serde_json::to_value(alertmanager(&[(&a, news)], &CONTEXT)).unwrap();
         let first = told(News::Firing);
         assert_eq!(first[0]["labels"]["alertname"], "leaf-loss");
         assert_eq!(first[0]["labels"]["severity"], "page");
@@ -269,7 +269,7 @@ mod tests {
         let over = told(News::Over);
         assert_eq!(over[0]["labels"], first[0]["labels"]);
         assert_eq!(over[0]["endsAt"], "2026-02-14T12:01:00.000Z");
-        let lost = Voice { base: "", ..VOICE };
+        let lost = MessageContext { base: "", ..CONTEXT };
         let told = serde_json::to_value(alertmanager(&[(&a, News::Firing)], &lost)).unwrap();
         assert_eq!(told[0]["generatorURL"], serde_json::Value::Null);
         assert_eq!(told[0]["annotations"]["evidence"], "/incidents/9");
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_hook_gets_the_whole_alert() {
         let a = alert();
-        let told = serde_json::to_value(webhook(&[(&a, News::Firing)], &VOICE)).unwrap();
+        let told = serde_json::to_value(webhook(&[(&a, News::Firing)], &CONTEXT)).unwrap();
         assert_eq!((&told["version"], &told["alerts"][0]["news"]), (&1.into(), &"firing".into()));
         assert_eq!(told["alerts"][0]["cause"], "leaf:eu/l2");
         assert_eq!(
@@ -290,14 +290,14 @@ mod tests {
     #[test]
     fn a_chat_and_a_mail_cannot_be_tricked() {
         let a = alert();
-        let chat = slack(&[(&a, News::Still)], &VOICE).text;
+        let chat = slack(&[(&a, News::Still)], &CONTEXT).text;
         assert!(chat.starts_with("lab\n*[page, still]* leaf &lt;l2&gt; is lost"), "{chat}");
         assert!(chat.contains("node:n0, node:n1") && chat.contains("and 2 more"), "{chat}");
         assert!(
             chat.ends_with("<https://muster.example.org/runbooks/leaf-loss|runbook>"),
             "{chat}"
         );
-        let (subject, text) = mail(&[(&a, News::Firing), (&a, News::Over)], &VOICE);
+        let (subject, text) = mail(&[(&a, News::Firing), (&a, News::Over)], &CONTEXT);
         assert_eq!(subject, "[lab] [page] leaf <l2> is lost Bcc: x@y and 1 more");
         assert!(text.contains("[over] leaf <l2> is lost Bcc: x@y\r\n"), "{text}");
         assert!(

@@ -8,4 +8,4 @@
 )]
 
 mod prometheus;
-mod story;
+mod timeline;

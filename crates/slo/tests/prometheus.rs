@@ -1,4 +1,4 @@
-//! The same promises over the same data, by Muster's arithmetic and by Prometheus's: equal.
+//! The same objectives over the same data, by Muster's arithmetic and by Prometheus's: equal.
 
 use muster_model::Time;
 use muster_model::slo::{Objective, Sli};
@@ -43,7 +43,7 @@ fn the_rules_of_every_default_are_what_promtool_takes() {
 }
 
 const MINUTE: i64 = 60_000;
-/// Minutes that the story lasts.
+/// Minutes that the timeline lasts.
 const END: i64 = 9 * 60;
 
 /// Requests and errors in each minute: quiet, a burst, a long slow burn, quiet again.
@@ -66,7 +66,7 @@ fn objective() -> Objective {
     o
 }
 
-fn story(series: &Series) -> (Ledger, String, String) {
+fn timeline(series: &Series) -> (Ledger, String, String) {
     let mut ledger = Ledger::default();
     let (mut good, mut all) = (0, 0);
     // A counter is there before it counts.
@@ -88,7 +88,7 @@ fn shares_and_alerts_are_those_of_prometheus() {
     }
     let o = objective();
     let series = Series { sli: Sli::ApiAvailability, scope: o.scope.clone() };
-    let (ledger, goods, alls) = story(&series);
+    let (ledger, goods, alls) = timeline(&series);
     let counts = Counts(&[&ledger]);
     let groups = rules::groups(std::slice::from_ref(&o));
     let file = write("api.yaml", &rules::yaml(&groups));
@@ -153,10 +153,10 @@ fn shares_and_alerts_are_those_of_prometheus() {
         }
         cases.push_str("]\n");
     }
-    assert!(fired > 50, "the story makes rules fire: {fired}");
+    assert!(fired > 50, "the timeline makes rules fire: {fired}");
     let s = status(&o, counts, Time(END * MINUTE));
-    assert!(s.spent.unwrap() > Ratio::ONE && s.is_spent());
-    writeln!(cases, "      - eval_time: {END}m\n        alertname: MusterBudgetSpent").unwrap();
+    assert!(s.consumed.unwrap() > Ratio::ONE && s.is_exhausted());
+    writeln!(cases, "      - eval_time: {END}m\n        alertname: MusterBudgetExhausted").unwrap();
     cases.push_str("        exp_alerts: [");
     expect(&mut cases, "severity: ticket", "api: error budget of 8h exhausted");
     cases.push_str("]\n");

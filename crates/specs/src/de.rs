@@ -268,7 +268,7 @@ impl<'de> Deserializer<'de> for De<'de> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let mut fields = self.fields(&visitor)?;
-        visitor.visit_map(&mut fields).map_err(|e| fields.blame(e))
+        visitor.visit_map(&mut fields).map_err(|e| fields.attribute(e))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(

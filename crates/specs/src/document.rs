@@ -8,7 +8,7 @@
 //!   - {name: nlp, parent: lab, shares: 2, projects: [nlp], gpus: [{sku: h100-sxm, nominal: 32}]}
 //! ---
 //! kind: Policy
-//! backfill: {promises: 256}
+//! backfill: {reserved_starts: 256}
 //! defrag: {enabled: true}
 //! ---
 //! kind: Reservation
@@ -73,7 +73,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
                 hazard: file.hazard,
                 reliability: file.reliability,
                 qualification: file.qualification,
-                remedies: file.remedies,
+                remediations: file.remediations,
                 fabric: file.fabric,
             };
             (out, "")
@@ -159,7 +159,7 @@ struct PolicyFile {
     hazard: Hazard,
     reliability: Reliability,
     qualification: QualificationPolicy,
-    remedies: muster_model::remedy::Remedies,
+    remediations: muster_model::remediation::Remediations,
     fabric: FabricPolicy,
 }
 

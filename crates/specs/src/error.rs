@@ -4,7 +4,7 @@ pub use muster_model::near::closest;
 use muster_model::spec::SpecProblem;
 use std::fmt;
 
-/// What is wrong with a file: where, what, and how to mend it. Shown as
+/// What is wrong with a file: where, what, and how to fix it. Shown as
 /// `FILE:LINE:COLUMN: message` with the hint on a line of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
@@ -14,7 +14,7 @@ pub struct FileError {
     pub line: Option<u32>,
     /// Column in characters, from 1.
     pub column: Option<u32>,
-    /// Dotted path of the field, when one is to blame.
+    /// Dotted path of the field, when one is the cause.
     pub field: Option<String>,
     /// What is wrong.
     pub message: String,

@@ -2,7 +2,7 @@
 //!
 //! Text in, checked nouns of the model out. Nothing here opens a file, so the same code serves
 //! the command line, the server and the tests. Every error says what is wrong, where in the
-//! file, and how to mend it.
+//! file, and how to fix it.
 
 #![forbid(unsafe_code)]
 

@@ -71,7 +71,7 @@ fn mistakes_in_quotas_are_pointed_at() {
 fn a_policy_gets_its_defaults_and_its_mistakes_are_pointed_at() {
     let p = document::policy("kind: Policy\ndefrag: {enabled: true}\n", "p.yaml").unwrap();
     assert!(p.defrag.enabled && p.preemption.enabled);
-    assert_eq!(p.backfill.promises, 128);
+    assert_eq!(p.backfill.reserved_starts, 128);
     let printed = format!(
         "{{\"kind\": \"Policy\", \"version\": 1, \"policy\": {}}}",
         serde_json::to_string(&p).unwrap()

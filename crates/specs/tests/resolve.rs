@@ -14,7 +14,7 @@ fn spec(edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
 
 fn refused(edit: impl FnOnce(&mut JobSpec)) -> SpecProblem {
     let e = resolve(&spec(edit)).unwrap_err();
-    assert!(e.hint.is_some(), "every problem says how to mend it: {e}");
+    assert!(e.hint.is_some(), "every problem says how to fix it: {e}");
     e
 }
 

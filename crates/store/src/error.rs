@@ -1,4 +1,4 @@
-//! What can go wrong with a store, and how to mend it.
+//! What can go wrong with a store, and how to fix it.
 
 use muster_model::{Epoch, Seq};
 
@@ -129,7 +129,7 @@ pub enum StoreError {
     /// Anything else; the text says what to do.
     #[error("{what}")]
     Other {
-        /// What and how to mend it.
+        /// What and how to fix it.
         what: String,
         /// The error below it, where there is one.
         #[source]
@@ -146,7 +146,7 @@ fn outcome(unknown: bool) -> &'static str {
 }
 
 impl StoreError {
-    /// A failure without a kind of its own; `what` also says how to mend it.
+    /// A failure without a kind of its own; `what` also says how to fix it.
     pub fn other(what: impl Into<String>) -> StoreError {
         StoreError::Other { what: what.into(), source: None }
     }

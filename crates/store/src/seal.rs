@@ -22,7 +22,7 @@ pub enum SealError {
     KeyFile {
         /// The key's file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         what: String,
         /// The error below it, where there is one.
         #[source]

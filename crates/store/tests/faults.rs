@@ -273,7 +273,7 @@ fn end_other_sessions(site: &Site) {
 }
 
 #[test]
-fn a_lost_connection_is_said_once_and_then_mended() {
+fn a_lost_connection_is_said_once_and_then_repaired() {
     let Some(site) = Site::postgres() else { return };
     let mut s = site.open();
     let epoch = filled(&mut *s);

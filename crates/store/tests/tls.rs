@@ -52,7 +52,7 @@ fn demanding(port: u16, root: &Authority) -> String {
 /// What is said to whoever opens it; nothing may be opened.
 fn refusal(url: &str) -> String {
     let Err(e) = open(&url.parse().unwrap()) else { panic!("{url} was opened") };
-    // A certificate can be renewed and a server mended: worth another try, and no write is in
+    // A certificate can be renewed and a server repaired: worth another try, and no write is in
     // doubt.
     assert!(matches!(e, StoreError::Unavailable { outcome_unknown: false, .. }), "{e:?}");
     let said = e.to_string();

@@ -22,7 +22,7 @@ pub struct Fail {
     pub code: u8,
     /// What went wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Fail {
         Fail::new(USAGE, message)
     }
 
-    /// With a way to mend it.
+    /// With a way to repair it.
     pub fn hint(mut self, hint: impl Display) -> Fail {
         self.hint = Some(hint.to_string());
         self

@@ -2,7 +2,7 @@
 
 use crate::output::time;
 use jiff::tz::TimeZone;
-use muster_api::{AttemptPreflight, Job, Notice, Promise, Timestamp};
+use muster_api::{AttemptPreflight, Job, Notice, ReservedStart, Timestamp};
 use muster_model::job::{FenceEnd, JobState};
 use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
@@ -30,8 +30,8 @@ pub fn ran(job: &Job, now: Time) -> Option<Span> {
     start.filter(|_| runs).map(|s| end.since(s.0))
 }
 
-/// When a promised job starts.
-fn starts(p: &Promise, now: Time, zone: &TimeZone) -> String {
+/// When a job with a reserved start starts.
+fn starts(p: &ReservedStart, now: Time, zone: &TimeZone) -> String {
     if p.at.0 <= now {
         return "starts any moment".into();
     }
@@ -110,7 +110,7 @@ pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
     {
         return format!("held by {by}");
     }
-    if let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) {
+    if let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued) {
         return starts(p, now, zone);
     }
     if let Some(waiting) = &job.waiting {

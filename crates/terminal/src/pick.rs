@@ -99,7 +99,7 @@ async fn no_job(client: &Client, given: &str, e: ClientError) -> Fail {
 }
 
 /// Turns "no such node" into one that names the likeliest node.
-pub async fn mend_node(client: &Client, given: &str, e: ClientError) -> Fail {
+pub async fn with_node_hint(client: &Client, given: &str, e: ClientError) -> Fail {
     if !e.is_not_found() {
         return e.into();
     }
@@ -114,7 +114,7 @@ pub async fn known_node(client: &Client, given: Option<&str>) -> Result<(), Fail
     let Some(given) = given else { return Ok(()) };
     match client.node(given).await {
         Ok(_) => Ok(()),
-        Err(e) => Err(mend_node(client, given, e).await),
+        Err(e) => Err(with_node_hint(client, given, e).await),
     }
 }
 

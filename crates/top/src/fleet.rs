@@ -90,7 +90,7 @@ impl Glyph {
         }
     }
 
-    /// In service means that it takes work; the rule of the promises.
+    /// In service means that it takes work; the rule of the objectives.
     pub(super) fn in_service(self) -> bool {
         matches!(self, Glyph::Free | Glyph::Part | Glyph::Full | Glyph::Finding | Glyph::Breaker)
     }
@@ -180,7 +180,7 @@ pub(super) struct Totals {
     pub(super) in_service: usize,
     pub(super) cordoned: usize,
     pub(super) leaving: usize,
-    pub(super) sick: usize,
+    pub(super) unhealthy: usize,
     pub(super) lost: usize,
     pub(super) other: usize,
     pub(super) waits: usize,
@@ -381,7 +381,7 @@ impl Fleet {
                 // What runs on a cordoned node stays.
                 Glyph::Cordoned => t.cordoned += 1,
                 Glyph::Drained | Glyph::Draining => t.leaving += 1,
-                Glyph::Suspect | Glyph::Repairing | Glyph::Quarantined => t.sick += 1,
+                Glyph::Suspect | Glyph::Repairing | Glyph::Quarantined => t.unhealthy += 1,
                 Glyph::Lost => t.lost += 1,
                 _ => t.other += 1,
             }

@@ -151,10 +151,10 @@ async fn jobs(client: &Client) -> Result<Jobs, ClientError> {
     ended.retain(|j| j.ended_at.is_some_and(|t| t.0 >= since));
     let more = running.cursor.is_some() || waiting.cursor.is_some();
     let (running, mut waiting) = (running.items, waiting.items);
-    // Who is promised a start comes first; then who has waited longest. Held ones last.
+    // Who has a reserved start comes first; then who has waited longest. Held ones last.
     let order = |j: &Job| {
-        let promised = j.promise.as_ref().map_or(i64::MAX, |p| p.at.0.0);
-        (j.held.is_some(), promised, j.submitted_at.0, j.number)
+        let reserved = j.reserved_start.as_ref().map_or(i64::MAX, |p| p.at.0.0);
+        (j.held.is_some(), reserved, j.submitted_at.0, j.number)
     };
     waiting.sort_by_key(order);
     Ok(Jobs { running, waiting, ended, more })

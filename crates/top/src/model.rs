@@ -53,7 +53,7 @@ pub(super) enum Link {
 pub(super) struct Jobs {
     /// Those that hold nodes, newest first.
     pub(super) running: Vec<Job>,
-    /// Those that wait, in the order they are promised to start.
+    /// Those that wait, in the order of their reserved starts.
     pub(super) waiting: Vec<Job>,
     /// Those that ended within the last hour.
     pub(super) ended: Vec<Job>,
@@ -261,12 +261,12 @@ impl Model {
             let about = |k: &String| words.iter().any(|w| k.starts_with(w));
             hints.all || hints.kinds.iter().any(about)
         };
-        if any(&["job", "attempt", "slot", "stop", "promise", "notice", "checkpoint", "idle"]) {
+        if any(&["job", "attempt", "slot", "stop", "start_reserved", "reserved_start", "notice", "checkpoint", "idle"]) {
             self.jobs_feed.stale = true;
             self.job_feed.stale = true;
         }
         let health =
-            ["finding", "incident", "breaker", "remedy", "act", "automation", "node", "alert"];
+            ["finding", "incident", "breaker", "remediation", "act", "automation", "node", "alert"];
         if any(&health) || any(&["silence", "condition", "runbook", "certificate", "budget"]) {
             self.health_feed.stale = true;
             self.incident_feed.stale = true;

@@ -158,7 +158,7 @@ pub(super) fn items(model: &Model) -> Vec<Item> {
     let Some(h) = &model.health else { return fitting(model, out) };
     for r in &h.waiting {
         out.push(Item {
-            key: format!("remedy:{}", r.id),
+            key: format!("remediation:{}", r.id),
             kind: ItemKind::Waits,
             word: r.action.word().into(),
             style: Style::Warn,

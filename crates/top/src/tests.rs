@@ -9,7 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use muster_api::job::PastAttempt;
 use muster_api::{
-    Alert, Estimate, Explanation, HealthSummary, Job, Kind, Progress, Promise, WhoAmI,
+    Alert, Estimate, Explanation, HealthSummary, Job, Kind, Progress, ReservedStart, WhoAmI,
 };
 use muster_client::{ConsoleLayout, Frame, FrameBody, GpuCell, Hints, LayoutNode, LayoutRack};
 use muster_model::alert::{Topic, Urgency};
@@ -164,8 +164,8 @@ fn press(m: &mut Model, keys: &str) {
 fn health() -> HealthSummary {
     let mut incident = muster_api::samples::incident();
     (incident.began_at, incident.opened_at) = (ago(Span::mins(7)), ago(Span::mins(6)));
-    let mut remedy = muster_api::samples::remedy(31);
-    (remedy.since, remedy.at) = (ago(Span::mins(3)), ago(Span::mins(5)));
+    let mut remediation = muster_api::samples::remediation(31);
+    (remediation.since, remediation.at) = (ago(Span::mins(3)), ago(Span::mins(5)));
     let mut breaker = muster_api::samples::breaker();
     breaker.since = ago(Span::mins(6));
     breaker.probe_at = Some((NOW + Span::mins(4)).into());
@@ -182,8 +182,8 @@ fn health() -> HealthSummary {
         incidents: vec![incident],
         findings: vec![finding],
         findings_open: 7,
-        waiting: vec![remedy],
-        remedies_open: 2,
+        waiting: vec![remediation],
+        remediations_open: 2,
         breakers: vec![breaker],
         automation: None,
         nodes: [("ready".to_string(), 42)].into(),
@@ -218,7 +218,7 @@ fn alert() -> Alert {
         acknowledged: None,
         resolved_at: None,
         merged_into: None,
-        told: Vec::new(),
+        notifications: Vec::new(),
     }
 }
 
@@ -235,9 +235,9 @@ fn tonight(mut job: Job, minutes: u64) -> Job {
 fn jobs() -> Jobs {
     let mut spiteful = tonight(muster_api::samples::running(44), 5);
     spiteful.name = "\x1b]0;owned\x07\x1b[2Jevil\u{202e}".into();
-    let mut promised = tonight(muster_api::samples::job(45, JobState::Queued), 30);
-    promised.name = "pretrain-70b-long-name".into();
-    promised.promise = Some(Promise {
+    let mut reserved = tonight(muster_api::samples::job(45, JobState::Queued), 30);
+    reserved.name = "pretrain-70b-long-name".into();
+    reserved.reserved_start = Some(ReservedStart {
         at: (NOW + Span::mins(48)).into(),
         nodes: vec!["hgx-00001".into(), "hgx-00002".into()],
         basis: Basis::Limits,
@@ -255,7 +255,7 @@ fn jobs() -> Jobs {
     failed.reason = Some("rank 3 exited with code 7 on hgx-00009".into());
     Jobs {
         running: vec![spiteful, tonight(muster_api::samples::running(42), 125)],
-        waiting: vec![promised, waits, held],
+        waiting: vec![reserved, waits, held],
         ended: vec![failed],
         more: false,
     }

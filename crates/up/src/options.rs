@@ -27,7 +27,7 @@ pub(crate) struct ServerOptions {
     pub(crate) fabric_every: Option<Span>,
     /// How this site judges faults, where the operator has a file of verdicts.
     pub(crate) faults: Option<std::sync::Arc<muster_health::faults::Catalogue>>,
-    /// What is plugged in for remedies.
+    /// What is plugged in for remediations.
     pub(crate) acts: muster_server::acts::ActsConfig,
     /// What the console wears.
     pub(crate) brand: muster_brand::Brand,

@@ -1337,7 +1337,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies": {
+    "/v1/remediations": {
         parameters: {
             query?: never;
             header?: never;
@@ -1345,7 +1345,7 @@ export interface paths {
             cookie?: never;
         };
         /** List remediations, newest first. */
-        get: operations["get_remedies"];
+        get: operations["get_remediations"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1354,7 +1354,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies/dry-run": {
+    "/v1/remediations/dry-run": {
         parameters: {
             query?: never;
             header?: never;
@@ -1370,14 +1370,14 @@ export interface paths {
          *     what waits, that acts succeed and tests pass within 30 minutes each, and that a node that
          *     people repair is back after three days.
          */
-        post: operations["post_remedies_dry_run"];
+        post: operations["post_remediations_dry_run"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies/{id}": {
+    "/v1/remediations/{id}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1385,7 +1385,7 @@ export interface paths {
             cookie?: never;
         };
         /** Get a remediation. */
-        get: operations["get_remedies_id"];
+        get: operations["get_remediations_id"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1394,7 +1394,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies/{id}/approve": {
+    "/v1/remediations/{id}/approve": {
         parameters: {
             query?: never;
             header?: never;
@@ -1404,14 +1404,14 @@ export interface paths {
         get?: never;
         put?: never;
         /** Approve a remediation that waits: it is carried out. */
-        post: operations["post_remedies_id_approve"];
+        post: operations["post_remediations_id_approve"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies/{id}/deny": {
+    "/v1/remediations/{id}/deny": {
         parameters: {
             query?: never;
             header?: never;
@@ -1421,14 +1421,14 @@ export interface paths {
         get?: never;
         put?: never;
         /** Deny a remediation that waits: it is not carried out, and its node stays as it is. */
-        post: operations["post_remedies_id_deny"];
+        post: operations["post_remediations_id_deny"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/remedies/{id}/undo": {
+    "/v1/remediations/{id}/undo": {
         parameters: {
             query?: never;
             header?: never;
@@ -1438,7 +1438,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Undo a remediation: its node serves again, after a reset or reboot once it is tested. */
-        post: operations["post_remedies_id_undo"];
+        post: operations["post_remediations_id_undo"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2053,7 +2053,7 @@ export interface components {
         /** @description What the server knows of an agent. */
         AgentInfo: {
             /** @description When its last heartbeat came. */
-            last_heard: components["schemas"]["Timestamp"];
+            last_heartbeat: components["schemas"]["Timestamp"];
             /**
              * Format: int64
              * @description How far its clock is ahead of the server's, in milliseconds.
@@ -2128,7 +2128,7 @@ export interface components {
             /** @description In a sentence. */
             summary: string;
             /** @description Notifications that were sent. */
-            told: components["schemas"]["ToldReceiver"][];
+            notifications: components["schemas"]["NotifiedReceiver"][];
             /** @description What it was concluded from. */
             topic: components["schemas"]["Topic"];
             /** @description How soon somebody has to look. */
@@ -2153,7 +2153,7 @@ export interface components {
              */
             step: number;
             /** @description What is answered at that step. */
-            word: components["schemas"]["RunbookWord"];
+            answer: components["schemas"]["RunbookAnswer"];
         };
         /** @description A task of an array, in short. */
         ArrayItem: {
@@ -2200,7 +2200,7 @@ export interface components {
             /** @description What a collective of the whole gang runs over. */
             fabric: components["schemas"]["Fabric"];
             /** @description The same for people. */
-            fabric_words: string;
+            fabric_text: string;
             freed_at?: components["schemas"]["Timestamp"] | null;
             /** @description That domain's level. */
             level: components["schemas"]["Level"];
@@ -2351,7 +2351,7 @@ export interface components {
              * @description The first so many waiting gangs get a reserved start.
              * @default 128
              */
-            promises: number;
+            reserved_starts: number;
         };
         /**
          * @description How backfill is done.
@@ -2367,7 +2367,7 @@ export interface components {
          * @description Whose failures count.
          * @enum {string}
          */
-        Blame: "platform" | "any";
+        Attribution: "platform" | "any";
         /** @description `GET /v1/brand`: what the console wears, also before anybody has logged in. */
         Brand: {
             dark?: components["schemas"]["BrandColours"] | null;
@@ -2482,7 +2482,7 @@ export interface components {
             days: number;
             /**
              * Format: double
-             * @description GPUs that are held or could be used at once, by the line, at the end of the last whole
+             * @description GPUs that are allocated or could be used at once, by the line, at the end of the last whole
              *     day. Null with too few days, as is all that follows.
              */
             demand_gpus?: number | null;
@@ -2847,7 +2847,7 @@ export interface components {
             stop: boolean;
         };
         /** @description A remediation that would have been chosen. */
-        DryRemedy: {
+        DryRemediation: {
             /** @description What would be done. */
             action: components["schemas"]["Action"];
             /** @description When it would have been chosen. */
@@ -3324,7 +3324,7 @@ export interface components {
             /** @description What a false alarm costs. */
             false_alarm: string;
             /** @description What is done, from the lightest to the heaviest, unless the policy says otherwise. */
-            ladder: components["schemas"]["Action"][];
+            steps: components["schemas"]["Action"][];
             last_seen?: components["schemas"]["Timestamp"] | null;
             /** @description How work leaves. */
             leave: components["schemas"]["Leave"];
@@ -3476,7 +3476,7 @@ export interface components {
              */
             rank?: number | null;
             /** @description The remediation that was chosen for it. */
-            remedy?: string | null;
+            remediation?: string | null;
             /** @description How bad it is. */
             severity: components["schemas"]["Severity"];
             /** @description `open` or `closed`. */
@@ -3516,7 +3516,7 @@ export interface components {
             urgency: components["schemas"]["Urgency"];
         };
         /** @description Failures by whose doing they were. */
-        FleetBlame: {
+        FleetAttribution: {
             /**
              * Format: int64
              * @description The job's own.
@@ -3542,7 +3542,7 @@ export interface components {
         FleetFigures: {
             /**
              * Format: double
-             * @description GPUs that jobs held.
+             * @description GPUs that jobs were allocated.
              */
             allocated_gpu_seconds: number;
             /**
@@ -3562,7 +3562,7 @@ export interface components {
             ettr?: number | null;
             /**
              * Format: double
-             * @description Productive GPU time of all that was held (0 to 1).
+             * @description Productive GPU time of all that was allocated (0 to 1).
              */
             goodput?: number | null;
             /**
@@ -3576,7 +3576,7 @@ export interface components {
              */
             in_service_gpu_seconds?: number | null;
             /** @description Attempts that ended by a failure, by whose doing that was. */
-            interruptions: components["schemas"]["FleetBlame"];
+            interruptions: components["schemas"]["FleetAttribution"];
             /**
              * Format: double
              * @description All there were.
@@ -3620,7 +3620,7 @@ export interface components {
             utilisation?: number | null;
             /**
              * Format: double
-             * @description GPUs that were held, or waited for by jobs that could have started.
+             * @description GPUs that were allocated, or waited for by jobs that could have started.
              */
             wanted_gpu_seconds: number;
         };
@@ -3632,7 +3632,7 @@ export interface components {
              */
             cancelled: number;
             /** @description Ended badly, by whose doing that was. */
-            failed: components["schemas"]["FleetBlame"];
+            failed: components["schemas"]["FleetAttribution"];
             /**
              * Format: int64
              * @description Jobs that were submitted.
@@ -4102,7 +4102,7 @@ export interface components {
              * Format: int64
              * @description Open remediations, in all.
              */
-            remedies_open: number;
+            remediations_open: number;
             /**
              * Format: int32
              * @description Spare nodes in all.
@@ -4119,10 +4119,10 @@ export interface components {
              */
             state: string;
             /** @description Remediations that are pending approval, longest first. */
-            waiting: components["schemas"]["Remedy"][];
+            waiting: components["schemas"]["Remediation"][];
         };
         /** @description A part of a GPU that a slot holds. */
-        HeldPart: {
+        AllocatedPart: {
             /**
              * Format: int32
              * @description So many thousandths, shared in time with others.
@@ -4152,7 +4152,7 @@ export interface components {
             /** @description Where the samples come from: `builtin`, or `off` where none are kept. */
             source: string;
         };
-        /** @description GPUs that are held and do nothing: memory in use, no kernels, low power. */
+        /** @description GPUs that are allocated and do nothing: memory in use, no kernels, low power. */
         Idle: {
             /** @default null */
             end_after: components["schemas"]["Span"] | null;
@@ -4210,7 +4210,7 @@ export interface components {
             /** @description What happened, for people. */
             text: string;
             /**
-             * @description `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
+             * @description `incident`, `finding`, `fault`, `remediation`, `act`, `stage`, `test`, `job`, `breaker`,
              *     `runbook`, `note`, `page`, `change` or `automation`.
              */
             what: string;
@@ -4516,7 +4516,7 @@ export interface components {
             version: string;
         } | {
             /** @enum {string} */
-            fault: "mend";
+            fault: "repair";
         };
         /** @description Answer to an injected fault. */
         Injected: {
@@ -4624,12 +4624,12 @@ export interface components {
             progress?: components["schemas"]["Progress"] | null;
             /** @description Who owns it. */
             project: string;
-            promise?: components["schemas"]["Promise"] | null;
+            reserved_start?: components["schemas"]["ReservedStart"] | null;
             /** @description Why it ended, or why the last attempt did. */
             reason?: string | null;
             recovery?: components["schemas"]["Recovery"] | null;
             /** @description Nodes that became unhealthy under it. */
-            sickened?: string[];
+            unhealthy_nodes?: string[];
             /**
              * Format: int32
              * @description Nodes an elastic gang wants next; null when that is the written size.
@@ -4715,10 +4715,10 @@ export interface components {
             ettr?: number | null;
             /**
              * Format: double
-             * @description Productive GPU time of all that was held (0 to 1).
+             * @description Productive GPU time of all that was allocated (0 to 1).
              */
             goodput?: number | null;
-            /** @description The same, each moment weighed by the GPUs that were held or waited for. */
+            /** @description The same, each moment weighed by the GPUs that were allocated or waited for. */
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
              * Format: double
@@ -4729,7 +4729,7 @@ export interface components {
              * Format: double
              * @description GPU-seconds from placements to ends.
              */
-            held_gpu_seconds: number;
+            allocated_gpu_seconds: number;
             /** @description The job: `42`, or `42_3` for a task of an array. */
             id: string;
             /**
@@ -4926,7 +4926,7 @@ export interface components {
              */
             gpus: number;
             /** @description This server has reports of ranks and GPUs since then. */
-            heard_since: components["schemas"]["Timestamp"];
+            reporting_since: components["schemas"]["Timestamp"];
             /** @description The job's id: `42`, or `42_3`. */
             id: string;
             /** @description Always `JobTelemetry`. */
@@ -5537,8 +5537,8 @@ export interface components {
             /** @description True while its agent's heartbeats come. */
             reachable: boolean;
             /** @description The remediation that is under way: its number. */
-            remedy?: string | null;
-            remedy_detail?: components["schemas"]["Remedy"] | null;
+            remediation?: string | null;
+            remediation_detail?: components["schemas"]["Remediation"] | null;
             /** @description What it is kept for. */
             role: components["schemas"]["NodeRole"];
             /** @description SKU of its GPUs, or `cpu`. */
@@ -5734,7 +5734,7 @@ export interface components {
             /** @description Projects of those jobs. */
             projects: string[];
             /** @description Its remediations that have not ended; empty for tokens bound to a project. */
-            remedies: components["schemas"]["Remedy"][];
+            remediations: components["schemas"]["Remediation"][];
             runbook?: components["schemas"]["CauseRunbook"] | null;
             severity?: components["schemas"]["Severity"] | null;
             /** @description When it began. */
@@ -5932,13 +5932,13 @@ export interface components {
              * @description Good ones.
              */
             good: number;
-            /** @description Was it kept? */
-            kept?: boolean | null;
+            /** @description Was it met? */
+            met?: boolean | null;
             /**
-             * @description What was kept; null without data, and for a time that is not remembered by the hour any
+             * @description The share that was reached; null without data, and for a time that is not remembered by the hour any
              *     more (90 days).
              */
-            kept_text?: string | null;
+            met_text?: string | null;
             /** @description The objective's name. */
             name: string;
             /** @description The target: `99.5%`. */
@@ -5984,7 +5984,7 @@ export interface components {
             /** @description By project, the most GPU time first. */
             projects: components["schemas"]["FleetProject"][];
             /** @description Remediations by how they ended. */
-            remedies: {
+            remediations: {
                 [key: string]: number;
             };
             /** @description What was before this is not known. */
@@ -6195,7 +6195,7 @@ export interface components {
             items: components["schemas"]["Project"][];
         };
         /** @description The reserved start of a waiting job. */
-        Promise: {
+        ReservedStart: {
             /** @description Not later than this. */
             at: components["schemas"]["Timestamp"];
             /** @description What it rests on. */
@@ -6441,7 +6441,7 @@ export interface components {
             /** @description `before production` or `in production`. */
             list: string;
             /** @description How to fix it; empty where nothing is to be fixed. */
-            mend: string;
+            fix: string;
             /** @description `ok`, `missing` or `unknown`. */
             state: string;
             /** @description What is asked. */
@@ -6580,7 +6580,7 @@ export interface components {
             weight: number;
         };
         /** @description What is done about findings, and how far automation may go. */
-        Remedies: {
+        Remediations: {
             /**
              * @description Findings lead to remediations at all.
              * @default true
@@ -6649,12 +6649,12 @@ export interface components {
             rules: components["schemas"]["Rule"][];
         };
         /** @description What is done about a finding. */
-        Remedy: {
+        Remediation: {
             act?: components["schemas"]["Act"] | null;
             /** @description What is done in the end. */
             action: components["schemas"]["Action"];
             /** @description The same in words. */
-            action_words: string;
+            action_text: string;
             /** @description Who approved it. */
             approved?: string | null;
             /** @description When it was chosen. */
@@ -6676,26 +6676,26 @@ export interface components {
             mode: components["schemas"]["Mode"];
             /** @description The node that is to be brought back. */
             node: string;
-            outcome?: components["schemas"]["RemedyOutcome"] | null;
+            outcome?: components["schemas"]["RemediationOutcome"] | null;
             /**
              * Format: int32
              * @description Its remediation step, from 0.
              */
-            rung: number;
+            step_index: number;
             /** @description Since when it stands there. */
             since: components["schemas"]["Timestamp"];
             /** @description Its current step, in words: `waits for approval`, or how it ended. */
             state: string;
             /** @description Its current step. */
-            step: components["schemas"]["RemedyStep"];
+            step: components["schemas"]["RemediationStep"];
             /** @description Steps it took, oldest first. */
             taken?: components["schemas"]["TakenStep"][];
             until?: components["schemas"]["Timestamp"] | null;
             /** @description Why it stands there. */
             why: string;
         };
-        /** @description `POST /v1/remedies/dry-run`. */
-        RemedyDryRun: {
+        /** @description `POST /v1/remediations/dry-run`. */
+        RemediationDryRun: {
             /**
              * Format: int32
              * @description Over so many days of the log.
@@ -6703,10 +6703,10 @@ export interface components {
              */
             days: number;
             /** @default null */
-            policy: components["schemas"]["Remedies"] | null;
+            policy: components["schemas"]["Remediations"] | null;
         };
         /** @description What would have been done over the last days. */
-        RemedyDryRunReport: {
+        RemediationDryRunReport: {
             /** @description Remediations that would have been carried out, by action. */
             by_action: {
                 [key: string]: number;
@@ -6725,7 +6725,7 @@ export interface components {
                 [key: string]: number;
             };
             /** @description The remediations, oldest first (at most 1000). */
-            items: components["schemas"]["DryRemedy"][];
+            items: components["schemas"]["DryRemediation"][];
             /**
              * Format: int32
              * @description Most nodes that would have been out at a time.
@@ -6740,22 +6740,22 @@ export interface components {
             to: components["schemas"]["Timestamp"];
         };
         /** @description A page of remediations, newest first. */
-        RemedyList: {
+        RemediationList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
             /** @description The remediations of this page. */
-            items: components["schemas"]["Remedy"][];
+            items: components["schemas"]["Remediation"][];
         };
         /**
          * @description How a remediation ended.
          * @enum {string}
          */
-        RemedyOutcome: "mended" | "noted" | "escalated" | "denied" | "undone" | "superseded";
+        RemediationOutcome: "resolved" | "noted" | "escalated" | "denied" | "undone" | "superseded";
         /**
          * @description The current step of a remediation.
          * @enum {string}
          */
-        RemedyStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
+        RemediationStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
         /** @description `POST /v1/nodes/{name}/repaired`. */
         RepairedRequest: {
             /**
@@ -6866,7 +6866,7 @@ export interface components {
             /** @description Failure mode; a final `*` stands for anything, and absent for all. */
             kind?: string | null;
             /** @description Actions from the lightest to the heaviest: each follows when the one before did not help. */
-            ladder: components["schemas"]["Action"][];
+            steps: components["schemas"]["Action"][];
             leave?: components["schemas"]["Leave"] | null;
             mode?: components["schemas"]["Mode"] | null;
             /** @description Only in this pool. */
@@ -7072,7 +7072,7 @@ export interface components {
          * @description A word at a step.
          * @enum {string}
          */
-        RunbookWord: "go" | "yes" | "no" | "skip" | "choose";
+        RunbookAnswer: "go" | "yes" | "no" | "skip" | "choose";
         /** @description What an objective is narrowed to; nothing for the whole site. */
         Scope: {
             /**
@@ -7388,7 +7388,7 @@ export interface components {
              *       "mode": "conservative",
              *       "patience": "10m",
              *       "predict": true,
-             *       "promises": 128
+             *       "reserved_starts": 128
              *     }
              */
             backfill: components["schemas"]["Backfill"];
@@ -7434,7 +7434,7 @@ export interface components {
              */
             hazard: components["schemas"]["Hazard"];
             /**
-             * @description GPUs that are held and do nothing.
+             * @description GPUs that are allocated and do nothing.
              * @default {}
              */
             idle: components["schemas"]["Idle"];
@@ -7519,7 +7519,7 @@ export interface components {
              *       "rules": []
              *     }
              */
-            remedies: components["schemas"]["Remedies"];
+            remediations: components["schemas"]["Remediations"];
         };
         /** @description Who is notified of what: `GET /v1/routing`. */
         SiteRouting: {
@@ -7558,7 +7558,7 @@ export interface components {
             /** @description Jobs that ended well. */
             job_success: {
                 /** @description Whose failures count. */
-                blame?: components["schemas"]["Blame"];
+                attribution?: components["schemas"]["Attribution"];
                 /** @description Only first attempts are looked at, so that retries hide nothing. */
                 first?: boolean;
             };
@@ -7614,7 +7614,7 @@ export interface components {
              * Format: double
              * @description The share of the error budget that is used; more than 1 when the objective is not met.
              */
-            budget_spent?: number | null;
+            budget_consumed?: number | null;
             /** @description Its burn rate, over the last hour and each window that a rule looks at. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
@@ -7656,8 +7656,8 @@ export interface components {
             scope: components["schemas"]["Scope"];
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
-            spent_in?: components["schemas"]["Span"] | null;
-            /** @description `no_data`, `kept`, `below_target`, `burning` (its burn rate is too high) or `spent`. */
+            exhausted_in?: components["schemas"]["Span"] | null;
+            /** @description `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`. */
             state: string;
             /** @description At least so much of it is good: `99.9%`. */
             target: string;
@@ -7692,7 +7692,7 @@ export interface components {
         Slot: {
             /**
              * Format: int32
-             * @description Logical processors held.
+             * @description Logical processors allocated.
              */
             cpus: number;
             end?: components["schemas"]["SlotEnd"] | null;
@@ -7708,7 +7708,7 @@ export interface components {
              * @description Index of the group in the gang.
              */
             group: number;
-            /** @description Memory held. */
+            /** @description Memory allocated. */
             memory: components["schemas"]["Bytes"];
             /** @description The node that holds it. */
             node: string;
@@ -7717,7 +7717,7 @@ export interface components {
              * @description Index of this slot in rank order.
              */
             node_rank: number;
-            part?: components["schemas"]["HeldPart"] | null;
+            part?: components["schemas"]["AllocatedPart"] | null;
             /**
              * Format: int32
              * @description Ranks here.
@@ -7935,7 +7935,7 @@ export interface components {
             /** @description The unhealthy node. */
             node: string;
             /** @enum {string} */
-            why: "sick";
+            why: "unhealthy";
         } | {
             /**
              * Format: int64
@@ -7979,7 +7979,7 @@ export interface components {
             /** @description When it took the step. */
             at: components["schemas"]["Timestamp"];
             /** @description The step it came to. */
-            step: components["schemas"]["RemedyStep"];
+            step: components["schemas"]["RemediationStep"];
         };
         /** @description The least, the median and the most, by stretch. */
         TelemetryBand: {
@@ -8100,7 +8100,7 @@ export interface components {
          * @description What an entry of a timeline is.
          * @enum {string}
          */
-        TimelineKind: "fault" | "finding" | "remedy" | "act" | "stage" | "test" | "job";
+        TimelineKind: "fault" | "finding" | "remediation" | "act" | "stage" | "test" | "job";
         /** @description What happened to a node, newest first. */
         TimelineList: {
             /** @description Always null: what is older is in the log. */
@@ -8156,7 +8156,7 @@ export interface components {
             items: components["schemas"]["Token"][];
         };
         /** @description What was last sent to a receiver about an alert. */
-        ToldReceiver: {
+        NotifiedReceiver: {
             /** @description When it was last notified of this alert. */
             at: components["schemas"]["Timestamp"];
             /** @description That it is over. */
@@ -11568,7 +11568,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    get_remedies: {
+    get_remediations: {
         parameters: {
             query?: {
                 /** @description Only those that go on (`true`) or have ended (`false`); all when absent. */
@@ -11596,7 +11596,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RemedyList"];
+                    "application/json": components["schemas"]["RemediationList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11607,7 +11607,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    post_remedies_dry_run: {
+    post_remediations_dry_run: {
         parameters: {
             query?: never;
             header?: {
@@ -11621,7 +11621,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RemedyDryRun"] | null;
+                "application/json": components["schemas"]["RemediationDryRun"] | null;
             };
         };
         responses: {
@@ -11633,7 +11633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RemedyDryRunReport"];
+                    "application/json": components["schemas"]["RemediationDryRunReport"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11649,7 +11649,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    get_remedies_id: {
+    get_remediations_id: {
         parameters: {
             query?: never;
             header?: {
@@ -11672,7 +11672,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Remedy"];
+                    "application/json": components["schemas"]["Remediation"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11684,7 +11684,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    post_remedies_id_approve: {
+    post_remediations_id_approve: {
         parameters: {
             query?: never;
             header?: {
@@ -11709,7 +11709,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Remedy"];
+                    "application/json": components["schemas"]["Remediation"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11725,7 +11725,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    post_remedies_id_deny: {
+    post_remediations_id_deny: {
         parameters: {
             query?: never;
             header?: {
@@ -11754,7 +11754,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Remedy"];
+                    "application/json": components["schemas"]["Remediation"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11770,7 +11770,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    post_remedies_id_undo: {
+    post_remediations_id_undo: {
         parameters: {
             query?: never;
             header?: {
@@ -11799,7 +11799,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Remedy"];
+                    "application/json": components["schemas"]["Remediation"];
                 };
             };
             400: components["responses"]["BadRequest"];

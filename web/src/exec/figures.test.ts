@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Figures, known, percent, RATES, rateWords, toldFor, waterfall } from './figures';
+import { type Figures, known, percent, RATES, rateWords, reportedFor, waterfall } from './figures';
 
 const figures = (more: object = {}): Figures =>
   ({
@@ -87,8 +87,8 @@ test('figures are known from when the log or telemetry begins, not from when the
 
 test('the first hour of a log is as long as what is known of it', () => {
   const row = { from: '2030-01-31T05:00:00Z', to: '2030-01-31T06:00:00Z' };
-  expect(toldFor({ since: '2030-01-31T05:34:00Z' }, row)).toBe(26 * 60);
-  expect(toldFor({ since: '2030-01-30T00:00:00Z' }, row)).toBe(3600);
+  expect(reportedFor({ since: '2030-01-31T05:34:00Z' }, row)).toBe(26 * 60);
+  expect(reportedFor({ since: '2030-01-30T00:00:00Z' }, row)).toBe(3600);
 });
 
 test('a tenant reads that a rate of the site is not shown, not that it is not known', () => {

@@ -48,7 +48,7 @@ export function waterfall(f: Figures): Step[] {
   return steps;
 }
 
-const total = (b: Schemas['FleetBlame']) => b.application + b.infrastructure + b.platform + b.unknown;
+const total = (b: Schemas['FleetAttribution']) => b.application + b.infrastructure + b.platform + b.unknown;
 
 /** Jobs that ended by themselves: the one base of every rate of jobs. Who was cancelled did not. */
 const ended = (f: Pick<Figures, 'jobs'>) => f.jobs.succeeded + total(f.jobs.failed);
@@ -125,7 +125,7 @@ export function known(r: Pick<Report, 'from' | 'to' | 'since' | 'telemetry_since
 }
 
 /** So long a row of a report tells of, in seconds: the first one begins with the log, not with its hour. */
-export const toldFor = (r: Pick<Report, 'since'>, row: Pick<Schemas['FleetRow'], 'from' | 'to'>) =>
+export const reportedFor = (r: Pick<Report, 'since'>, row: Pick<Schemas['FleetRow'], 'from' | 'to'>) =>
   (Date.parse(row.to) - Math.max(Date.parse(row.from), Date.parse(r.since))) / 1000;
 
 /** Rates of the whole site, which tenants are not shown. */

@@ -1,7 +1,7 @@
 import { count, Empty, Panel, Scroll, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { momentWord } from '../ui/zone';
-import { drawnAt, type Report, toldFor } from './figures';
+import { drawnAt, type Report, reportedFor } from './figures';
 import { meetsWords, projection } from './forecast';
 import { Metric } from './metric';
 
@@ -68,7 +68,7 @@ export function Lasting({ r }: { r: Report }) {
 const whole = (v: number) => v.toLocaleString('en', { maximumFractionDigits: 0 });
 
 function Demand({ r }: { r: Report }) {
-  const rows = r.rows.map((x) => ({ at: drawnAt(r.step, x), seconds: toldFor(r, x), x }));
+  const rows = r.rows.map((x) => ({ at: drawnAt(r.step, x), seconds: reportedFor(r, x), x }));
   const mean = (v: number | null | undefined, s: number) =>
     v === null || v === undefined || s <= 0 ? null : v / s;
   return (

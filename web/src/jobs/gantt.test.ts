@@ -15,7 +15,7 @@ test('lengths of time are read as the server writes them', () => {
 test('what runs comes first, then reserved starts; others have no bar', () => {
   const job = (id: string, state: string, more: object) => ({ id, name: id, state, spec: {}, ...more });
   const bars = barsOf([
-    job('4', 'queued', { promise: { at: at(2) }, spec: { time_limit: '3h' } }),
+    job('4', 'queued', { reserved_start: { at: at(2) }, spec: { time_limit: '3h' } }),
     job('3', 'queued', {}),
     job('2', 'running', { attempt: { placed_at: at(-3), started_at: at(-2) } }),
     job('1', 'running', { attempt: { placed_at: at(-1), started_at: at(-1), deadline: at(2) } }),

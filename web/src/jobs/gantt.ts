@@ -32,8 +32,8 @@ export function barsOf(jobs: readonly Job[]): Bar[] {
       const from = Date.parse(j.attempt.started_at ?? j.attempt.placed_at);
       const to = j.attempt.deadline ? Date.parse(j.attempt.deadline) : limit === null ? null : from + limit;
       running.push({ id: j.id, name: j.name, reserved: false, from, to });
-    } else if (j.promise && j.state === 'queued') {
-      const from = Date.parse(j.promise.at);
+    } else if (j.reserved_start && j.state === 'queued') {
+      const from = Date.parse(j.reserved_start.at);
       const to = limit === null ? null : from + limit;
       reserved.push({ id: j.id, name: j.name, reserved: true, from, to });
     }

@@ -12,7 +12,7 @@ const NOBODY: Avoided = new Map();
  * latter waits, new work goes to the node only where no other fits.
  */
 export function avoidedNodes(
-  waiting: Pick<Schemas['Remedy'], 'node' | 'step' | 'finding' | 'kind'>[],
+  waiting: Pick<Schemas['Remediation'], 'node' | 'step' | 'finding' | 'kind'>[],
 ): Avoided {
   const held = waiting.filter((r) => r.step === 'proposed');
   return new Map(held.map((r) => [r.node, `finding ${r.finding} (${r.kind})`]));

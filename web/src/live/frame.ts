@@ -36,11 +36,11 @@ export const OTHERS_JOB = 0xffffffff;
 export const Flag = {
   worst: 0b11,
   breaker: 1 << 2,
-  remedy: 1 << 3,
+  remediation: 1 << 3,
   waits: 1 << 4,
   spare: 1 << 5,
   probation: 1 << 6,
-  held: 1 << 7,
+  allocated: 1 << 7,
 } as const;
 
 /** Cuts a stream of bytes into frames. */

@@ -8,7 +8,7 @@ test('events make stale what they are about, and no more', () => {
   expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
   expect(of('finding_opened')).toEqual(['causes', 'health', 'node']);
   expect(of('breaker_set')).toEqual(['causes', 'health', 'node', 'nodes']);
-  expect(of('remedy_chosen')).toEqual(['causes', 'health', 'node', 'nodes']);
+  expect(of('remediation_chosen')).toEqual(['causes', 'health', 'node', 'nodes']);
   expect(of('reservation_set')).toEqual(['reservations']);
   expect(of('policy_set')).toEqual(['policy', 'quotas']);
   expect(of('project_created')).toEqual(['projects', 'quotas']);
@@ -21,7 +21,7 @@ test('too much at once makes everything stale', () => {
 });
 
 test('what only tells that work goes on makes nothing of the on-call page stale', () => {
-  for (const kind of ['checkpoint_done', 'attempt_progressed', 'slot_started', 'counts_told']) {
+  for (const kind of ['checkpoint_done', 'attempt_progressed', 'slot_started', 'counts_reported']) {
     const keys = of(kind);
     for (const key of ['causes', 'health', 'oncall', 'slo']) expect(keys).not.toContain(key);
   }

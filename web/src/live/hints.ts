@@ -2,11 +2,11 @@ import type { QueryClient } from '@tanstack/react-query';
 
 /** Which lists an event makes stale, by the beginning of its kind. */
 const ABOUT: [RegExp, string[]][] = [
-  [/^(job|attempt|preflight|slot|stop|promise|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
+  [/^(job|attempt|preflight|slot|stop|start_reserved|reserved_start|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
   [/^(node|drain|qualification|gpus|probation|orphan|fault)/, ['node', 'health', 'nodes']],
-  [/^(finding|incident|breaker|remedy|act|automation)/, ['health', 'node']],
+  [/^(finding|incident|breaker|remediation|act|automation)/, ['health', 'node']],
   // What keeps new work away from a node.
-  [/^(breaker|remedy)/, ['nodes']],
+  [/^(breaker|remediation)/, ['nodes']],
   [/^(runbook)/, ['runbooks', 'runbook-runs', 'health']],
   [/^(reservation)/, ['reservations']],
   [/^(quotas|policy|project)/, ['quotas']],
@@ -17,9 +17,9 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(alert|silence|objective|routing|receiver|slo_|budget)/, ['slo']],
   [/^(alert|silence|routing|receiver|condition|certificate)/, ['alerts', 'receivers', 'silences']],
   [/^(objectives|counts)/, ['slos']],
-  [/^(finding|incident|breaker|remedy|act|automation|alert|silence|runbook|node|drain)/, ['causes']],
+  [/^(finding|incident|breaker|remediation|act|automation|alert|silence|runbook|node|drain)/, ['causes']],
   // What the on-call page lists beside its causes: work that came, waits or ended.
-  [/^(job_|remedy_ended)/, ['oncall']],
+  [/^(job_|start_reserved|remediation_ended)/, ['oncall']],
 ];
 
 /**

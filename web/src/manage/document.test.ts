@@ -5,7 +5,7 @@ const policy = {
   backfill: { mode: 'easy', patience: '10m' },
   limits: {},
   power: { feeds: { A: 120000 } },
-  remedies: { rules: [{ kind: 'gpu-*', ladder: ['drain', 'reboot'] }] },
+  remediations: { rules: [{ kind: 'gpu-*', steps: ['drain', 'reboot'] }] },
 };
 
 test('what is shown as a file is read as the same document', () => {

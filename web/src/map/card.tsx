@@ -31,15 +31,15 @@ export function Card({
 }) {
   const { layout, columns: c } = fleet;
   const { whole } = useRights();
-  const held = c?.job[gpu] ?? 0;
+  const holder = c?.job[gpu] ?? 0;
   // A job's name is asked for only when the pointer rests.
   const [rested, rest] = useState(0);
   useEffect(() => {
-    const timer = setTimeout(() => rest(held), 150);
+    const timer = setTimeout(() => rest(holder), 150);
     return () => clearTimeout(timer);
-  }, [held]);
-  const known = held !== 0 && held !== OTHERS_JOB;
-  const job = useQuery({ ...jobQuery(String(held)), enabled: known && rested === held });
+  }, [holder]);
+  const known = holder !== 0 && holder !== OTHERS_JOB;
+  const job = useQuery({ ...jobQuery(String(holder)), enabled: known && rested === holder });
   if (!layout || !c) return null;
   const n = fleet.nodeOf[gpu];
   const node = layout.nodes[n];
@@ -82,7 +82,7 @@ export function Card({
         )}
         {(flags & Flag.waits) > 0 && (
           <>
-            <dt>remedy</dt>
+            <dt>remediation</dt>
             <dd>held back or pending approval</dd>
           </>
         )}
@@ -94,13 +94,13 @@ export function Card({
         )}
         <dt>job</dt>
         <dd>
-          {held === 0 ? (
+          {holder === 0 ? (
             <span className="dim">none</span>
-          ) : held === OTHERS_JOB ? (
+          ) : holder === OTHERS_JOB ? (
             "another project's"
           ) : (
             <>
-              {job.data?.id ?? held} {job.data?.name}
+              {job.data?.id ?? holder} {job.data?.name}
               {c.tenant[gpu] < OTHERS && <span className="dim"> {fleet.tenants[c.tenant[gpu]]}</span>}
             </>
           )}

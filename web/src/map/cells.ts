@@ -16,13 +16,13 @@ export function cellWords(fleet: Picture, i: number): string[] {
   if (!c || !layout) return [];
   if (layout.nodes[fleet.nodeOf[i]]?.gpus === 0) return [];
   const state = layout.states[c.state[i]] ?? 'unknown';
-  const [job, held] = [c.job[i], (c.flags[i] & Flag.held) !== 0];
+  const [job, allocated] = [c.job[i], (c.flags[i] & Flag.allocated) !== 0];
   const use =
     job === OTHERS_JOB
       ? 'other'
       : job !== 0
         ? `#${job}`
-        : held
+        : allocated
           ? 'in use'
           : state === 'ready'
             ? c.flags[i] & Flag.breaker

@@ -7,7 +7,7 @@ import {
   classOf,
   css,
   hazardWords,
-  heldOrFree,
+  allocatedOrFree,
   painter,
   ramp,
   type Theme,
@@ -22,8 +22,8 @@ const THEMES: Theme[] = ['dark', 'light'];
 
 test('what was found outweighs that a GPU works', () => {
   expect(classOf('ready', 0)).toBe('free');
-  expect(classOf('ready', 128)).toBe('held');
-  expect(classOf('ready', 128 | 1)).toBe('held');
+  expect(classOf('ready', 128)).toBe('allocated');
+  expect(classOf('ready', 128 | 1)).toBe('allocated');
   expect(classOf('ready', 128 | 2)).toBe('suspect');
   expect(classOf('ready', 3)).toBe('out');
   expect(classOf('lost', 3)).toBe('lost');
@@ -33,21 +33,21 @@ test('what was found outweighs that a GPU works', () => {
 
 test('a GPU behind an open breaker gets no new work: it is not called free', () => {
   expect(classOf('ready', Flag.breaker)).toBe('away');
-  expect(classOf('ready', Flag.breaker | Flag.held)).toBe(classOf('cordoned', Flag.held));
+  expect(classOf('ready', Flag.breaker | Flag.allocated)).toBe(classOf('cordoned', Flag.allocated));
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');
 });
 
-const remedy = (node: string, step: 'proposed' | 'approval') => ({ node, step, finding: '12', kind: 'xid' });
-const avoided = avoidedNodes([remedy('n1', 'proposed'), remedy('n2', 'approval')]);
+const remediation = (node: string, step: 'proposed' | 'approval') => ({ node, step, finding: '12', kind: 'xid' });
+const avoided = avoidedNodes([remediation('n1', 'proposed'), remediation('n2', 'approval')]);
 
-/** Two nodes of two GPUs each; the first GPU of each is held. */
+/** Two nodes of two GPUs each; the first GPU of each is allocated. */
 const fleet = {
   layout: { states: ['ready', 'missing'], nodes: [{ name: 'n1' }, { name: 'n2' }] },
   first: new Uint32Array([0, 2, 4]),
   nodeOf: new Uint32Array([0, 0, 1, 1]),
   columns: {
     state: new Uint8Array([0, 0, 0, 1]),
-    flags: new Uint8Array([Flag.held, 0, Flag.held, 0]),
+    flags: new Uint8Array([Flag.allocated, 0, Flag.allocated, 0]),
     hazard: new Uint16Array([10, 10, 10, 0]),
   },
 } as unknown as Picture;
@@ -56,8 +56,8 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect([...avoided]).toEqual([['n1', 'finding 12 (xid)']]);
   expect(classOf('ready', 0, true)).toBe('avoided');
   expect(classOf('ready', Flag.spare)).toBe('avoided');
-  expect(classOf('ready', Flag.spare | Flag.held)).toBe('held');
-  expect(classOf('ready', Flag.held, true)).toBe('held');
+  expect(classOf('ready', Flag.spare | Flag.allocated)).toBe('allocated');
+  expect(classOf('ready', Flag.allocated, true)).toBe('allocated');
   expect(classOf('ready', 3, true)).toBe('out');
   expect(classOf('cordoned', 0, true)).toBe('away');
   const counts = (names: typeof avoided) =>
@@ -70,19 +70,19 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'allocated, healthy': 2 });
 });
 
-test('held and free are counted by one rule, whatever colour a GPU has', () => {
-  expect(heldOrFree('ready', Flag.held)).toBe('held');
-  expect(heldOrFree('ready', Flag.held | Flag.breaker)).toBe('held');
-  expect(heldOrFree('cordoned', Flag.held | 3)).toBe('held');
-  expect(heldOrFree('ready', 0)).toBe('free');
-  expect(heldOrFree('ready', Flag.breaker)).toBe('neither');
-  expect(heldOrFree('missing', 0)).toBe('neither');
-  expect(heldOrFree('ready', Flag.spare)).toBe('spare');
-  expect(heldOrFree('ready', Flag.spare | Flag.held)).toBe('held');
-  expect(heldOrFree('cordoned', Flag.spare)).toBe('neither');
-  expect(usage(fleet)).toEqual({ held: 2, free: 1, spare: 0, neither: 1 });
+test('allocated and free are counted by one rule, whatever colour a GPU has', () => {
+  expect(allocatedOrFree('ready', Flag.allocated)).toBe('allocated');
+  expect(allocatedOrFree('ready', Flag.allocated | Flag.breaker)).toBe('allocated');
+  expect(allocatedOrFree('cordoned', Flag.allocated | 3)).toBe('allocated');
+  expect(allocatedOrFree('ready', 0)).toBe('free');
+  expect(allocatedOrFree('ready', Flag.breaker)).toBe('neither');
+  expect(allocatedOrFree('missing', 0)).toBe('neither');
+  expect(allocatedOrFree('ready', Flag.spare)).toBe('spare');
+  expect(allocatedOrFree('ready', Flag.spare | Flag.allocated)).toBe('allocated');
+  expect(allocatedOrFree('cordoned', Flag.spare)).toBe('neither');
+  expect(usage(fleet)).toEqual({ allocated: 2, free: 1, spare: 0, neither: 1 });
   const broken = { ...fleet, columns: { ...fleet.columns, flags: new Uint8Array([132, 4, 128, 0]) } };
-  expect(usage(broken as Picture)).toEqual({ held: 2, free: 0, spare: 0, neither: 2 });
+  expect(usage(broken as Picture)).toEqual({ allocated: 2, free: 0, spare: 0, neither: 2 });
 });
 
 test('what has a fault has no hazard', () => {
@@ -109,9 +109,9 @@ test('ramps go one way in lightness, so that no hue needs to be seen', () => {
 
 test('what is wrong differs from what is well in lightness too', () => {
   for (const theme of THEMES) {
-    const held = classColor('held', theme);
+    const allocated = classColor('allocated', theme);
     for (const c of ['free', 'suspect', 'out', 'lost'] as const)
-      expect(contrast(held, classColor(c, theme)), `${c} and held, ${theme}`).toBeGreaterThan(1.1);
+      expect(contrast(allocated, classColor(c, theme)), `${c} and allocated, ${theme}`).toBeGreaterThan(1.1);
     expect(new Set(CLASSES.map((c) => classColor(c, theme))).size).toBe(CLASSES.length);
   }
 });

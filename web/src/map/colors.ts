@@ -20,7 +20,7 @@ export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[
 
 /** What people tell apart on the map; several states of the server share one. */
 export const CLASSES = [
-  'held',
+  'allocated',
   'free',
   'avoided',
   'away',
@@ -35,7 +35,7 @@ const SUSPECT = CLASSES.indexOf('suspect');
 const LOST = CLASSES.indexOf('lost');
 
 export const CLASS_WORDS: Record<Class, string> = {
-  held: 'allocated, healthy',
+  allocated: 'allocated, healthy',
   free: 'free, healthy',
   avoided: 'spare, or avoided by new work',
   away: 'gets no new work',
@@ -50,7 +50,7 @@ export const CLASS_WORDS: Record<Class, string> = {
 // hue, so that nobody needs to see red and green.
 const STATE: Record<Theme, Record<Class, string>> = {
   dark: {
-    held: '#4d6f8c',
+    allocated: '#4d6f8c',
     free: '#58c9a0',
     avoided: '#7d9a5a',
     away: '#a08a45',
@@ -61,7 +61,7 @@ const STATE: Record<Theme, Record<Class, string>> = {
     unknown: '#1d252e',
   },
   light: {
-    held: '#6d8ba6',
+    allocated: '#6d8ba6',
     free: '#0d8560',
     avoided: '#647d33',
     away: '#927c2a',
@@ -166,16 +166,16 @@ const CLASS_OF: Record<string, Class> = {
   missing: 'lost',
 };
 
-/** What a GPU is, for the map: its state, whether it is held, what was found there, and whether new work avoids it. */
+/** What a GPU is, for the map: its state, whether it is allocated, what was found there, and whether new work avoids it. */
 export function classOf(state: string, flags: number, avoided = false): Class {
   const own = CLASS_OF[state] ?? 'unknown';
   const worst = flags & Flag.worst;
   if (own === 'free' || own === 'away') {
     if (worst === 3) return 'out';
     if (worst === 2) return 'suspect';
-    // As where a node is cordoned, held or not.
+    // As where a node is cordoned, allocated or not.
     if (own === 'free' && flags & Flag.breaker) return 'away';
-    if (own === 'free' && flags & Flag.held) return 'held';
+    if (own === 'free' && flags & Flag.allocated) return 'allocated';
     if (own === 'free') return avoided || flags & Flag.spare ? 'avoided' : 'free';
   }
   return own;
@@ -185,21 +185,21 @@ export function classOf(state: string, flags: number, avoided = false): Class {
  * Allocated: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: it would be
  * free, and waits to replace a node that fails. `muster top` counts so too.
  */
-export function heldOrFree(state: string, flags: number): 'held' | 'free' | 'spare' | 'neither' {
-  if (flags & Flag.held) return 'held';
+export function allocatedOrFree(state: string, flags: number): 'allocated' | 'free' | 'spare' | 'neither' {
+  if (flags & Flag.allocated) return 'allocated';
   if (state !== 'ready' || flags & Flag.breaker) return 'neither';
   return flags & Flag.spare ? 'spare' : 'free';
 }
 
 /** GPUs by their use. */
-export function usage(fleet: Picture): Record<ReturnType<typeof heldOrFree>, number> {
-  const out = { held: 0, free: 0, spare: 0, neither: 0 };
+export function usage(fleet: Picture): Record<ReturnType<typeof allocatedOrFree>, number> {
+  const out = { allocated: 0, free: 0, spare: 0, neither: 0 };
   const { columns: c, layout } = fleet;
   layout?.nodes.forEach((node, n) => {
     // A node without GPUs has a place on the map too.
     if (!c || node.gpus === 0) return;
     for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++)
-      out[heldOrFree(layout.states[c.state[i]] ?? '', c.flags[i])]++;
+      out[allocatedOrFree(layout.states[c.state[i]] ?? '', c.flags[i])]++;
   });
   return out;
 }

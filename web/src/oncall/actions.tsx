@@ -20,9 +20,9 @@ function Approvals({ of: all }: { of: Pending[] }) {
     <>
       <p>Work leaves first, or has left. Jobs without a checkpoint start again.</p>
       <ul className="approvals">
-        {all.map(({ remedy: r, jobs, unnamed }) => (
+        {all.map(({ remediation: r, jobs, unnamed }) => (
           <li key={r.id}>
-            <b>{r.action_words}</b> on {where(r)} <span className="dim">({r.kind})</span>
+            <b>{r.action_text}</b> on {where(r)} <span className="dim">({r.kind})</span>
             <br />
             {jobs.length === 0
               ? unnamed > 0
@@ -47,7 +47,7 @@ export function useApprove() {
     const alone = all.length === 1;
     const yes = await ask({
       title: alone
-        ? `Approve: ${one.remedy.action_words} on ${where(one.remedy)}`
+        ? `Approve: ${one.remediation.action_text} on ${where(one.remediation)}`
         : `Approve ${count(all.length, 'remediation')}`,
       text: <Approvals of={all} />,
       act: alone ? 'Approve' : `Approve ${all.length}`,
@@ -56,11 +56,11 @@ export function useApprove() {
     await act(
       () =>
         approveEach(
-          all.map((p) => p.remedy),
-          (id) => api.POST('/v1/remedies/{id}/approve', { params: { path: { id }, header: once() } }),
+          all.map((p) => p.remediation),
+          (id) => api.POST('/v1/remediations/{id}/approve', { params: { path: { id }, header: once() } }),
         ),
       alone
-        ? `Approved: ${one.remedy.action_words} on ${where(one.remedy)}`
+        ? `Approved: ${one.remediation.action_text} on ${where(one.remediation)}`
         : `Approved: ${count(all.length, 'remediation')}`,
     );
     return true;

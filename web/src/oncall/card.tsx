@@ -4,7 +4,7 @@ import { useRights } from '../rights';
 import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { useAlertActions, useApprove, useIncidentActions } from './actions';
 import { type Alert, type Cause, type Pending, pendingOf, primary, runbookSearch, where } from './causes';
-import { isPending, stepWords, Until, useRemedyActions } from './items';
+import { isPending, stepWords, Until, useRemediationActions } from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
 const SHOWN = 4;
@@ -46,23 +46,23 @@ function Where({ entity }: { entity: string }) {
 
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
-  if (c.remedies.length === 0) return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
+  if (c.remediations.length === 0) return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
   // What is pending approval first.
-  const all = [...c.remedies].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
+  const all = [...c.remediations].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
   return (
     <ul className="plain">
       {all.slice(0, SHOWN).map((r) => (
         <li key={r.id}>
-          <Word tone={isPending(r) ? 'warn' : 'run'}>{stepWords(r)}</Word> {r.action_words} on{' '}
+          <Word tone={isPending(r) ? 'warn' : 'run'}>{stepWords(r)}</Word> {r.action_text} on{' '}
           <Link to="/nodes/$name" params={{ name: r.node }}>
             {where(r)}
           </Link>{' '}
           <span className="dim">
-            (step {r.rung + 1}, since <Ago at={r.since} />
+            (step {r.step_index + 1}, since <Ago at={r.since} />
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           : {r.why}
-          <Until remedy={r} />
+          <Until remediation={r} />
         </li>
       ))}
       {all.length > SHOWN && <li className="dim">{count(all.length - SHOWN, 'more remediation')}</li>}
@@ -109,7 +109,7 @@ function AlertLine({ alert: a }: { alert: Alert }) {
         {a.urgency}, began <Ago at={a.since} />
         {a.count > 1 && `, ${count(a.count, 'condition')}`}
         {a.level > 0 && `, escalation step ${a.level}`}
-        {whole && `; notifications: ${a.told.map((t) => t.receiver).join(', ') || 'none'}`}
+        {whole && `; notifications: ${a.notifications.map((t) => t.receiver).join(', ') || 'none'}`}
         {a.silenced && `; silenced by ${a.silenced}`}
       </span>
       {a.acknowledged && (
@@ -185,9 +185,9 @@ function Runbook({ of: c, main }: { of: Cause; main: boolean }) {
 function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
   const alerts = useAlertActions();
   const incidents = useIncidentActions();
-  const remedies = useRemedyActions();
-  const off = alerts.busy || incidents.busy || remedies.busy;
-  const listed = c.remedies.slice(0, SHOWN);
+  const remediations = useRemediationActions();
+  const off = alerts.busy || incidents.busy || remediations.busy;
+  const listed = c.remediations.slice(0, SHOWN);
   if (!alert && c.incidents.length === 0 && listed.length === 0) return null;
   return (
     <details className="more">
@@ -216,11 +216,11 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
         {listed.map((r) => (
           <span key={r.id} className="actions">
             {isPending(r) && (
-              <button type="button" disabled={off} onClick={() => void remedies.deny(r)}>
+              <button type="button" disabled={off} onClick={() => void remediations.deny(r)}>
                 Deny on {where(r)}
               </button>
             )}
-            <button type="button" disabled={off} onClick={() => void remedies.undo(r)}>
+            <button type="button" disabled={off} onClick={() => void remediations.undo(r)}>
               Undo on {where(r)}
             </button>
           </span>

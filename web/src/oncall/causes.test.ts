@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import type { Alert, Cause, Remedy } from './causes';
+import type { Alert, Cause, Remediation } from './causes';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
@@ -15,8 +15,8 @@ const {
   silenceWords,
 } = await import('./causes');
 
-const remedy = (id: string, node: string, gpu: number | null = null): Remedy =>
-  ({ id, node, gpu, action_words: 'reboot the node' }) as never;
+const remediation = (id: string, node: string, gpu: number | null = null): Remediation =>
+  ({ id, node, gpu, action_text: 'reboot the node' }) as never;
 const alert = (id: string, more: object = {}): Alert =>
   ({ id, urgency: 'page', silenced: null, acknowledged: null, ...more }) as never;
 const job = (id: string, ...nodes: string[]) => ({ id, name: 'train', project: 'a', gpus: 8, nodes });
@@ -27,7 +27,7 @@ const cause = (more: object): Cause =>
     alerts: [],
     incidents: [],
     findings: [],
-    remedies: [],
+    remediations: [],
     pending: [],
     jobs: [],
     jobs_affected: 0,
@@ -37,12 +37,12 @@ const cause = (more: object): Cause =>
 
 test('what is pending names the jobs on its own node only', () => {
   const one = cause({
-    remedies: [remedy('5', 'n1'), remedy('6', 'n2'), remedy('7', 'n3')],
+    remediations: [remediation('5', 'n1'), remediation('6', 'n2'), remediation('7', 'n3')],
     pending: ['5', '6'],
     jobs: [job('1', 'n1', 'n2'), job('2', 'n2'), job('3', 'n3')],
     jobs_affected: 3,
   });
-  const named = pendingOf([one]).map((p) => [p.remedy.id, p.jobs.map((j) => j.id), p.unnamed]);
+  const named = pendingOf([one]).map((p) => [p.remediation.id, p.jobs.map((j) => j.id), p.unnamed]);
   expect(named).toEqual([
     ['5', ['1'], 0],
     ['6', ['1', '2'], 0],
@@ -114,14 +114,14 @@ test('what is refused does not keep the rest from being approved', async () => {
   const asked: string[] = [];
   const approve = async (id: string) => {
     asked.push(id);
-    if (id === '6') throw new Error('remedy 6 has ended');
+    if (id === '6') throw new Error('remediation 6 has ended');
   };
-  const all = [remedy('5', 'n1'), remedy('6', 'n2', 3), remedy('7', 'n3')];
+  const all = [remediation('5', 'n1'), remediation('6', 'n2', 3), remediation('7', 'n3')];
   await expect(approveEach(all, approve)).rejects.toThrow(
-    '2 remediations approved. Not approved: reboot the node on n2 GPU 3: remedy 6 has ended',
+    '2 remediations approved. Not approved: reboot the node on n2 GPU 3: remediation 6 has ended',
   );
   expect(asked).toEqual(['5', '6', '7']);
-  expect(await approveEach([remedy('5', 'n1')], async () => {})).toBe(1);
+  expect(await approveEach([remediation('5', 'n1')], async () => {})).toBe(1);
 });
 
 test('a runbook is opened at its step, with what it asks for filled in', () => {

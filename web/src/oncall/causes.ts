@@ -3,7 +3,7 @@ import type { Schemas } from '../api/client';
 import { count } from '../ui/parts';
 
 export type Cause = Schemas['OpenCause'];
-export type Remedy = Schemas['Remedy'];
+export type Remediation = Schemas['Remediation'];
 export type Alert = Schemas['Alert'];
 type Job = Schemas['CauseJob'];
 
@@ -12,7 +12,7 @@ const APPROVALS = 'approvals-wait';
 
 /** A remediation that is pending approval, and the jobs on its node. */
 export interface Pending {
-  remedy: Remedy;
+  remediation: Remediation;
   jobs: Job[];
   /** Jobs of the cause that the answer does not name. */
   unnamed: number;
@@ -20,21 +20,21 @@ export interface Pending {
 
 /** Everything that is pending approval, in the order of the causes. */
 export function pendingOf(
-  causes: Pick<Cause, 'pending' | 'remedies' | 'jobs' | 'jobs_affected'>[],
+  causes: Pick<Cause, 'pending' | 'remediations' | 'jobs' | 'jobs_affected'>[],
 ): Pending[] {
   return causes.flatMap((c) =>
-    c.remedies
+    c.remediations
       .filter((r) => c.pending.includes(r.id))
-      .map((remedy) => ({
-        remedy,
-        jobs: c.jobs.filter((j) => j.nodes.includes(remedy.node)),
+      .map((remediation) => ({
+        remediation,
+        jobs: c.jobs.filter((j) => j.nodes.includes(remediation.node)),
         unnamed: c.jobs_affected - c.jobs.length,
       })),
   );
 }
 
 /** Where a remediation acts. */
-export function where(r: Pick<Remedy, 'node' | 'gpu'>): string {
+export function where(r: Pick<Remediation, 'node' | 'gpu'>): string {
   return r.gpu === null || r.gpu === undefined ? r.node : `${r.node} GPU ${r.gpu}`;
 }
 
@@ -131,18 +131,18 @@ export function newPages(known: ReadonlySet<string> | null, causes: Pick<Cause, 
 
 /** Approves one after the other. What is refused does not keep the rest from being approved. */
 export async function approveEach(
-  remedies: Remedy[],
+  remediations: Remediation[],
   approve: (id: string) => Promise<unknown>,
 ): Promise<number> {
   const refused: string[] = [];
-  for (const r of remedies) {
+  for (const r of remediations) {
     try {
       await approve(r.id);
     } catch (e) {
-      refused.push(`${r.action_words} on ${where(r)}: ${(e as Error).message}`);
+      refused.push(`${r.action_text} on ${where(r)}: ${(e as Error).message}`);
     }
   }
-  const done = remedies.length - refused.length;
+  const done = remediations.length - refused.length;
   if (refused.length > 0)
     throw new Error(`${count(done, 'remediation')} approved. Not approved: ${refused.join('; ')}`);
   return done;

@@ -8,7 +8,7 @@ import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, count, State } from '../ui/parts';
 import { useApprove } from './actions';
-import { type Pending, type Remedy, where } from './causes';
+import { type Pending, type Remediation, where } from './causes';
 
 const STEPS: Record<string, string> = {
   proposed: 'on hold: a limit or the policy',
@@ -21,7 +21,7 @@ const STEPS: Record<string, string> = {
 };
 
 /** What happens at the end of a step's time. Approval stays pending however long it takes. */
-const ENDS: Partial<Record<Remedy['step'], [ahead: string, past: string]>> = {
+const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> = {
   approval: [
     'It stays pending until somebody decides; a page is raised',
     'Undecided for too long, a page was raised; it stays pending. The limit was',
@@ -31,10 +31,10 @@ const ENDS: Partial<Record<Remedy['step'], [ahead: string, past: string]>> = {
 };
 
 /** A remediation that only watches needs nobody. */
-const watches = (r: Remedy) => r.action === 'watch' && r.step === 'proposed';
+const watches = (r: Remediation) => r.action === 'watch' && r.step === 'proposed';
 
 /** The step of a remediation in words. */
-export function stepWords(r: Remedy): string {
+export function stepWords(r: Remediation): string {
   return watches(r) ? 'watched' : (STEPS[r.step] ?? r.step);
 }
 
@@ -52,13 +52,13 @@ async function critical(name: string): Promise<Schemas['Finding'][] | null> {
 }
 
 /** A remediation with the jobs on its node, as the node says them. */
-async function pendingOn(remedy: Remedy): Promise<Pending> {
+async function pendingOn(remediation: Remediation): Promise<Pending> {
   try {
-    const { data } = await api.GET('/v1/nodes/{name}', { params: { path: { name: remedy.node } } });
-    const jobs = (data?.jobs ?? []).map((j) => ({ ...j, gpus: j.gpus.length, nodes: [remedy.node] }));
-    return { remedy, jobs, unnamed: 0 };
+    const { data } = await api.GET('/v1/nodes/{name}', { params: { path: { name: remediation.node } } });
+    const jobs = (data?.jobs ?? []).map((j) => ({ ...j, gpus: j.gpus.length, nodes: [remediation.node] }));
+    return { remediation, jobs, unnamed: 0 };
   } catch {
-    return { remedy, jobs: [], unnamed: 1 };
+    return { remediation, jobs: [], unnamed: 1 };
   }
 }
 
@@ -76,26 +76,26 @@ export function undoWords(open: Pick<Schemas['Finding'], 'id' | 'kind' | 'title'
 }
 
 /** Deny or undo a remediation. */
-export function useRemedyActions() {
+export function useRemediationActions() {
   const ask = useAsk();
   const { act, busy } = useAct();
-  const path = (r: Remedy) => ({ params: { path: { id: r.id }, header: once() } });
-  const deny = async (r: Remedy) => {
+  const path = (r: Remediation) => ({ params: { path: { id: r.id }, header: once() } });
+  const deny = async (r: Remediation) => {
     const reason = await ask({
-      title: `Deny: ${r.action_words} on ${where(r)}`,
+      title: `Deny: ${r.action_text} on ${where(r)}`,
       text: 'The remediation ends without its act.',
       act: 'Deny',
       reason: 'needed',
     });
     if (reason !== null)
       await act(
-        () => api.POST('/v1/remedies/{id}/deny', { ...path(r), body: { reason } }),
+        () => api.POST('/v1/remediations/{id}/deny', { ...path(r), body: { reason } }),
         `Denied on ${where(r)}`,
       );
   };
-  const undo = async (r: Remedy) => {
+  const undo = async (r: Remediation) => {
     const reason = await ask({
-      title: `Undo: ${r.action_words} on ${where(r)}`,
+      title: `Undo: ${r.action_text} on ${where(r)}`,
       text: undoWords(await critical(r.node)),
       act: 'Undo',
       risky: true,
@@ -103,7 +103,7 @@ export function useRemedyActions() {
     });
     if (reason !== null)
       await act(
-        () => api.POST('/v1/remedies/{id}/undo', { ...path(r), body: { reason } }),
+        () => api.POST('/v1/remediations/{id}/undo', { ...path(r), body: { reason } }),
         `Undone on ${where(r)}`,
       );
   };
@@ -111,31 +111,31 @@ export function useRemedyActions() {
 }
 
 /** May somebody approve or deny it now? */
-export const isPending = (r: Remedy) =>
+export const isPending = (r: Remediation) =>
   !r.approved && !watches(r) && (r.step === 'approval' || r.step === 'proposed');
 
-function RemedyButtons({ remedy }: { remedy: Remedy }) {
+function RemediationButtons({ remediation }: { remediation: Remediation }) {
   const { approve, busy: approving } = useApprove();
-  const { deny, undo, busy } = useRemedyActions();
+  const { deny, undo, busy } = useRemediationActions();
   const off = approving || busy;
   return (
     <div className="actions">
-      {isPending(remedy) && (
+      {isPending(remediation) && (
         <>
           <button
             type="button"
             className="main"
             disabled={off}
-            onClick={async () => void approve([await pendingOn(remedy)])}
+            onClick={async () => void approve([await pendingOn(remediation)])}
           >
             Approve
           </button>
-          <button type="button" disabled={off} onClick={() => void deny(remedy)}>
+          <button type="button" disabled={off} onClick={() => void deny(remediation)}>
             Deny
           </button>
         </>
       )}
-      <button type="button" disabled={off} onClick={() => void undo(remedy)}>
+      <button type="button" disabled={off} onClick={() => void undo(remediation)}>
         Undo
       </button>
     </div>
@@ -143,7 +143,7 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
 }
 
 /** When the time of a step runs out, and what then. */
-export function Until({ remedy: r }: { remedy: Remedy }) {
+export function Until({ remediation: r }: { remediation: Remediation }) {
   const reached = useQuery(receivers()).data?.items.length !== 0;
   const words = ENDS[r.step];
   if (!r.until || !words) return null;
@@ -157,27 +157,27 @@ export function Until({ remedy: r }: { remedy: Remedy }) {
   );
 }
 
-export function RemedyItem({ remedy, children }: { remedy: Remedy; children?: ReactNode }) {
+export function RemediationItem({ remediation, children }: { remediation: Remediation; children?: ReactNode }) {
   const { operates } = useRights();
   return (
     <div className="item">
       <h3>
-        <span>{remedy.action_words}</span>
-        <Link to="/nodes/$name" params={{ name: remedy.node }}>
-          {remedy.node}
+        <span>{remediation.action_text}</span>
+        <Link to="/nodes/$name" params={{ name: remediation.node }}>
+          {remediation.node}
         </Link>
-        {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
-        <span className="dim">{stepWords(remedy)}</span>
+        {remediation.gpu !== null && remediation.gpu !== undefined && <span className="dim">GPU {remediation.gpu}</span>}
+        <span className="dim">{stepWords(remediation)}</span>
         <span className="dim">
-          since <Ago at={remedy.since} />
+          since <Ago at={remediation.since} />
         </span>
       </h3>
       <p>
-        {remedy.why} <span className="dim">{remedy.kind}</span>
+        {remediation.why} <span className="dim">{remediation.kind}</span>
       </p>
-      <Until remedy={remedy} />
+      <Until remediation={remediation} />
       {children}
-      {operates && remedy.step !== 'ended' && <RemedyButtons remedy={remedy} />}
+      {operates && remediation.step !== 'ended' && <RemediationButtons remediation={remediation} />}
     </div>
   );
 }

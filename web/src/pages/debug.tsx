@@ -75,14 +75,14 @@ export function DebugPage() {
 
 /** How far back it reaches. */
 function Reach({ of: t }: { of: Telemetry }) {
-  const young = Date.parse(t.heard_since) > Date.parse(t.since);
+  const young = Date.parse(t.reporting_since) > Date.parse(t.since);
   return (
     <span className="dim">
       {t.attempt ? `attempt ${t.attempt}, ` : ''}
       {count(t.ranks, 'rank')}, {count(t.gpus, 'GPU')};{' '}
       {young ? (
         <>
-          this server has them since <Clock at={t.heard_since} />
+          this server has them since <Clock at={t.reporting_since} />
         </>
       ) : (
         'the last ten minutes: older metrics are in your Prometheus, if it reads the agents'

@@ -22,11 +22,11 @@ export function about(e: Event): { job?: string; node?: string; text: string } {
       : entity?.match(/^job:(\d+)/)?.[1];
   const act = d.act?.act;
   const node: string | undefined =
-    d.node ?? d.remedy?.node ?? act?.node ?? entity?.match(/^(?:node|gpu|port):([^/]+)/)?.[1];
+    d.node ?? d.remediation?.node ?? act?.node ?? entity?.match(/^(?:node|gpu|port):([^/]+)/)?.[1];
   const reason = typeof d.reason === 'string' ? d.reason : d.reason?.why?.replaceAll('_', ' ');
   const elsewhere = /^(node|gpu|port|job):/.test(entity ?? '') ? undefined : entity;
   const of = d.finding ?? d.seen ?? d.incident ?? d.alert ?? d.condition;
-  const numbered = /^(finding|incident|remedy|act|alert)_/.exec(e.kind);
+  const numbered = /^(finding|incident|remediation|act|alert)_/.exec(e.kind);
   const words = [
     numbered && d.id !== undefined && `${numbered[1]} ${d.id}`,
     d.run?.book ?? (typeof d.run === 'number' && `run ${d.run}`),
@@ -37,7 +37,7 @@ export function about(e: Event): { job?: string; node?: string; text: string } {
     of?.summary,
     elsewhere,
     d.fault?.code,
-    d.remedy?.action,
+    d.remediation?.action,
     d.breaker?.state,
     d.step,
     d.stage,

@@ -254,9 +254,9 @@ function Legend({
   return (
     <ul className="legend" aria-label="Legend">
       <li title="Allocated: a job has it, whatever is wrong there. Free: no job has it and new work may go there. Spare: waits to replace a node that fails.">
-        {number(use.held)} allocated, {number(use.free)} free
+        {number(use.allocated)} allocated, {number(use.free)} free
         {use.spare > 0 && `, ${number(use.spare)} spare`}
-        <span className="dim">of {number(use.held + use.free + use.spare + use.neither)} GPUs</span>
+        <span className="dim">of {number(use.allocated + use.free + use.spare + use.neither)} GPUs</span>
       </li>
       {scale && (
         <li className="ramp">

@@ -65,7 +65,7 @@ export function GpuPage() {
                 <span className="dim">
                   {job ? (
                     <>
-                      held by{' '}
+                      allocated to{' '}
                       {/^\d/.test(job.id) ? (
                         <Link to="/jobs/$id" params={{ id: job.id }}>
                           job {job.id} {job.name}

@@ -10,7 +10,7 @@ import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
 import { Ago, Clock, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
-import { PROMISE_WORDS } from '../words';
+import { BASIS_TEXT } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { fabricOf, gang, whereOrWhy } from './jobs';
@@ -97,11 +97,11 @@ function Shown({ job: j }: { job: Job }) {
                     </dd>
                   </>
                 )}
-                {j.promise && j.state === 'queued' && (
+                {j.reserved_start && j.state === 'queued' && (
                   <>
                     <dt>reserved start</dt>
                     <dd>
-                      <Ago at={j.promise.at} />, {PROMISE_WORDS[j.promise.basis]}
+                      <Ago at={j.reserved_start.at} />, {BASIS_TEXT[j.reserved_start.basis]}
                     </dd>
                   </>
                 )}

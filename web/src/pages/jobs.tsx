@@ -29,7 +29,7 @@ export { gang };
 
 /** What joins its GPUs; nothing for an attempt that holds none. */
 export function fabricOf(a: Schemas['Attempt']): string {
-  return a.slots.some((s) => s.gpus.length > 0) ? `; ${a.fabric_words}` : '';
+  return a.slots.some((s) => s.gpus.length > 0) ? `; ${a.fabric_text}` : '';
 }
 
 /** Where it is, or why it is not. */

@@ -15,7 +15,7 @@ import { Chart } from '../ui/chart';
 import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { drainable, isCordoned, servesWords, standing } from '../words';
-import { FindingItem, RemedyItem, WORST } from './oncall';
+import { FindingItem, RemediationItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
 
@@ -56,9 +56,9 @@ function Shown({ node: n }: { node: Node }) {
       <Gpus name={n.name} avoided={!!n.avoided} />
       <div className="columns wide-left">
         <div>
-          {n.remedy_detail && (
+          {n.remediation_detail && (
             <Panel title="What is done about it">
-              <RemedyItem remedy={n.remedy_detail} />
+              <RemediationItem remediation={n.remediation_detail} />
             </Panel>
           )}
           <Panel
@@ -163,7 +163,7 @@ function Shown({ node: n }: { node: Node }) {
                     <dd>
                       {n.agent ? (
                         <>
-                          {n.agent.version}, last heartbeat <Ago at={n.agent.last_heard} />
+                          {n.agent.version}, last heartbeat <Ago at={n.agent.last_heartbeat} />
                         </>
                       ) : (
                         'not connected'
@@ -371,7 +371,7 @@ function Gpus({ name, avoided }: { name: string; avoided: boolean }) {
         to="/nodes/$name/gpus/$gpu"
         params={{ name, gpu: String(g) }}
         style={{ borderLeftColor: color }}
-        title={`${word}${c.flags[i] & Flag.held ? ', held' : ''}`}
+        title={`${word}${c.flags[i] & Flag.allocated ? ', allocated' : ''}`}
       >
         <b>GPU {g}</b>
         {word === 'missing' ? (

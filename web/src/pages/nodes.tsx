@@ -88,7 +88,7 @@ export function NodesPage() {
                   <span className="cut">
                     {n.gpus_total} {n.sku}
                   </span>
-                  <span data-l="held">{n.gpus_used}</span>
+                  <span data-l="allocated">{n.gpus_used}</span>
                   <span className="cut dim">
                     {n.location.spine} / {n.location.leaf} / {n.location.rack}
                   </span>

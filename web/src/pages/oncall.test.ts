@@ -63,19 +63,19 @@ const alert = {
   cause: 'gpu:n1/3',
   summary: 'gpu:n1/3: gpu-off-bus',
   kind: 'gpu-off-bus',
-  told: [],
+  notifications: [],
   level: 0,
   count: 1,
   since: day,
 };
-const remedy = {
+const remediation = {
   id: '5',
   node: 'n1',
   gpu: 3,
   step: 'approval',
-  rung: 0,
+  step_index: 0,
   action: 'reset_gpu',
-  action_words: 'reset the GPU',
+  action_text: 'reset the GPU',
   finding: '12',
   kind: 'gpu-off-bus',
   why: 'the policy asks for approval',
@@ -107,7 +107,7 @@ const cause = {
     },
   ],
   findings_open: 1,
-  remedies: [remedy],
+  remediations: [remediation],
   pending: ['5'],
   nodes: ['n1'],
   jobs: [{ id: '7', name: 'train', project: 'team-a', gpus: 8, nodes: ['n1'] }],
@@ -129,7 +129,7 @@ function show(me: Me | undefined, causes: object[] = [], summary: object = healt
     [['whoami'], me],
     [['health', 'summary'], summary],
     [['causes'], { items: causes, count: causes.length, cursor: null }],
-    [['oncall', 'remedies'], page],
+    [['oncall', 'remediations'], page],
     [['slo', 'list'], page],
     [['slo', 'receivers'], page],
     [['oncall', 'jobs', 'queued'], page],
@@ -152,7 +152,7 @@ test('a tenant is shown what is about their project, and that the rest is not sh
   expect(text).toContain('Not shown to this token, which is bound to project team-a: remediations');
   expect(text).not.toContain('Try again');
   // Who is notified is not theirs to know, so that nobody is told that nobody is.
-  expect(show(tenant, [{ ...cause, remedies: [], pending: [] }])).not.toContain('notifications:');
+  expect(show(tenant, [{ ...cause, remediations: [], pending: [] }])).not.toContain('notifications:');
 });
 
 test('one card says everything about a cause, and has one primary action', () => {
@@ -197,7 +197,7 @@ test('the strip counts, in place of a sentence', () => {
 });
 
 test('several causes can be approved at once', () => {
-  const other = { ...cause, id: 'node:n2', remedies: [{ ...remedy, id: '6' }], pending: ['6'] };
+  const other = { ...cause, id: 'node:n2', remediations: [{ ...remediation, id: '6' }], pending: ['6'] };
   const text = show(operator, [cause, other]);
   expect(text).toContain('0 of 2 remediations selected');
   expect(text.match(/type="checkbox"/g)).toHaveLength(2);
@@ -205,7 +205,7 @@ test('several causes can be approved at once', () => {
 
 test('the alert about what is pending approves all of it', () => {
   const waits = { ...alert, urgency: 'ticket', cause: 'site', kind: 'approvals-wait', summary: 'pending' };
-  const none = { findings: [], remedies: [], pending: [], jobs: [], runbook: null };
+  const none = { findings: [], remediations: [], pending: [], jobs: [], runbook: null };
   const words = { id: 'automation', kind: 'approvals-wait', title: '', entity: 'site', urgency: 'ticket' };
   const site = { ...cause, ...none, ...words, alerts: [waits] };
   expect(show(operator, [cause, site])).toContain('>Approve all 1 pending<');
@@ -213,7 +213,7 @@ test('the alert about what is pending approves all of it', () => {
 });
 
 test('what is pending says when its time runs out', () => {
-  const until = (at: string) => show(operator, [{ ...cause, remedies: [{ ...remedy, until: at }] }]);
+  const until = (at: string) => show(operator, [{ ...cause, remediations: [{ ...remediation, until: at }] }]);
   const ahead = until(new Date(Date.now() + 3.5 * 3_600_000).toISOString());
   expect(ahead).toContain('stays pending until somebody decides; a page is raised');
   expect(ahead).toContain('; no receiver is set up (muster routing): it reaches nobody');
@@ -223,18 +223,18 @@ test('what is pending says when its time runs out', () => {
 
 test('what is acknowledged, silenced or escalated says so', () => {
   const known = { ...alert, acknowledged: { by: 'user:ann', at: day, note: 'on it' }, level: 1 };
-  const text = show(operator, [{ ...cause, pending: [], remedies: [], alerts: [known] }]);
+  const text = show(operator, [{ ...cause, pending: [], remediations: [], alerts: [known] }]);
   expect(text).toContain('Acknowledged by ann');
   expect(text).toContain('escalation step 1');
   const quiet = { ...alert, silenced: 'console-1' };
-  const silent = show(operator, [{ ...cause, pending: [], remedies: [], alerts: [quiet] }]);
+  const silent = show(operator, [{ ...cause, pending: [], remediations: [], alerts: [quiet] }]);
   expect(silent).toContain('silenced by console-1');
   expect(silent).not.toContain('>Silence<');
 });
 
 test('an incident is assigned and closed from its card', () => {
   const incident = { id: '9', cause: 'leaf:l', count: 8, opened_at: day, owner: null };
-  const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remedies: [] };
+  const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remediations: [] };
   const of = (owner: string | null) => show(operator, [{ ...quiet, incidents: [{ ...incident, owner }] }]);
   expect(of(null)).toContain('not assigned');
   expect(of(null)).toMatch(/class="main"[^>]*>Assign to me</);

@@ -4,11 +4,11 @@ import { useState } from 'react';
 import { api, once } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
-import type { Remedy } from '../oncall/causes';
+import type { Remediation } from '../oncall/causes';
 import { Causes } from '../oncall/list';
 import { NotifyButton, usePageNotifications } from '../oncall/notify';
 import { StaleNote, StatusStrip } from '../oncall/strip';
-import { causes as causesQuery, endedRemedies, health } from '../queries';
+import { causes as causesQuery, endedRemediations, health } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
@@ -17,7 +17,7 @@ import { automation as automationWords } from '../words';
 import { Failing, Hot, Pending } from './oncall-work';
 import { Burning } from './slo-parts';
 
-export { FindingItem, RemedyItem, undoWords, WORST } from '../oncall/items';
+export { FindingItem, RemediationItem, undoWords, WORST } from '../oncall/items';
 
 /** A hidden tab has no stream: for whoever asked for notifications it looks so often. */
 const HIDDEN = 30_000;
@@ -213,13 +213,13 @@ function Breakers() {
 }
 
 /** Remediations that ended, the last one first. */
-export function lastEnded<R extends Pick<Remedy, 'step' | 'since'>>(all: R[], most = 5): R[] {
+export function lastEnded<R extends Pick<Remediation, 'step' | 'since'>>(all: R[], most = 5): R[] {
   const ended = all.filter((r) => r.step === 'ended');
   return ended.sort((a, b) => Date.parse(b.since) - Date.parse(a.since)).slice(0, most);
 }
 
 function Ended() {
-  const query = useQuery(endedRemedies());
+  const query = useQuery(endedRemediations());
   return (
     <Loaded query={query}>
       {(page) => {
@@ -230,7 +230,7 @@ function Ended() {
             {ended.map((r) => (
               <div className="item" key={r.id}>
                 <span className="dim">
-                  <Ago at={r.since} /> {r.action_words} on{' '}
+                  <Ago at={r.since} /> {r.action_text} on{' '}
                 </span>
                 <Link to="/nodes/$name" params={{ name: r.node }}>
                   {r.node}
@@ -246,4 +246,4 @@ function Ended() {
 }
 
 /** How a remediation ended, in words. */
-const OUTCOMES: Record<string, string> = { mended: 'resolved', noted: 'no action (detect-only)' };
+const OUTCOMES: Record<string, string> = { noted: 'no action (detect-only)' };

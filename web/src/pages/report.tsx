@@ -47,7 +47,7 @@ export function Report({ id }: { id: string }) {
                   {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
                 </dd>
                 <dt>GPU-hours</dt>
-                <dd>{(r.held_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>
+                <dd>{(r.allocated_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>
                 {e && (
                   <>
                     <dt>GPU use</dt>

@@ -127,7 +127,7 @@ test('pages that reached nobody are not called none', () => {
   expect(of(2, 'page', 'page')).toBe('2');
 });
 
-test('a tenant is not told that nothing is promised, or that there are no GPUs', () => {
+test('a tenant is not told that there are no objectives, or that there are no GPUs', () => {
   const slos = show(SlosPage, tenant);
   expect(slos).not.toContain('No objectives are set');
   expect(slos).not.toContain('0 objectives');
@@ -349,11 +349,11 @@ test('what the end of an attempt is attributed to is said by the server alone', 
 
 test('that others are being stopped for a job is said by the server alone, who sees them', () => {
   const at = '2030-01-31T00:00:00Z';
-  const promise = { at, since: at, nodes: ['n1'], basis: 'preemption' };
+  const reserved_start = { at, since: at, nodes: ['n1'], basis: 'preemption' };
   const explained = { summary: 'waits', constraints: [], ahead: [], suggestions: [] };
   const of = (state: string, more: object) =>
     show(JobPage, operator, [
-      [['jobs', 'one', '7'], { ...job, state, promise }],
+      [['jobs', 'one', '7'], { ...job, state, reserved_start }],
       [['jobs', 'explain', '7'], { ...explained, ...more }],
     ]);
   const nobody = of('queued', {});

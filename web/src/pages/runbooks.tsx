@@ -441,11 +441,11 @@ function Now({ run, step }: { run: Run; step: Step }) {
   const answers = operates || (submits && mayAnswer(own, run, step));
   const { act, busy } = useAct();
   const params = { path: { id: run.id }, header: once() };
-  const say = (word: Schemas['RunbookWord'], choose?: string) =>
+  const say = (answer: Schemas['RunbookAnswer'], choose?: string) =>
     void act(
       () =>
-        api.POST('/v1/runbook-runs/{id}/answer', { params, body: { step: step.no, word, choose, note: '' } }),
-      `Step ${step.no}: ${choose ?? word}`,
+        api.POST('/v1/runbook-runs/{id}/answer', { params, body: { step: step.no, answer, choose, note: '' } }),
+      `Step ${step.no}: ${choose ?? answer}`,
     );
   const go = { check: 'Check now', act: 'Run now', wait: 'Check now', ask: '' }[step.kind] ?? 'Continue';
   return (

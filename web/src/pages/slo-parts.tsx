@@ -11,10 +11,10 @@ type Slo = Schemas['Slo'];
 type Alert = Schemas['Alert'];
 
 const STATES: Record<string, [Tone, string]> = {
-  kept: ['ok', 'met'],
+  met: ['ok', 'met'],
   below_target: ['warn', 'not met'],
   burning: ['bad', 'burning'],
-  spent: ['worst', 'exhausted'],
+  exhausted: ['worst', 'exhausted'],
   no_data: ['plain', 'no data'],
 };
 
@@ -97,7 +97,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
           a.silenced && `silenced by ${a.silenced}`,
           a.level > 0 && `escalation step ${a.level}`,
           // Who is notified is not shown to tokens bound to a project.
-          whole && `notifications: ${a.told.map((t) => t.receiver).join(', ') || 'none'}`,
+          whole && `notifications: ${a.notifications.map((t) => t.receiver).join(', ') || 'none'}`,
         ]
           .filter(Boolean)
           .join('; ')}
@@ -140,7 +140,7 @@ export function NoObjectives({ children }: { children?: ReactNode }) {
 /** SLOs whose error budget burns too fast, or is exhausted. */
 export function Burning() {
   const query = useQuery(slos());
-  const bad = (query.data?.items ?? []).filter((s) => s.state === 'burning' || s.state === 'spent');
+  const bad = (query.data?.items ?? []).filter((s) => s.state === 'burning' || s.state === 'exhausted');
   if (bad.length === 0) return null;
   return (
     <Panel title="SLOs at risk" note={`${bad.length}`}>
@@ -153,7 +153,7 @@ export function Burning() {
             </Link>
             <span className="dim">
               {s.good_text} of {s.target}
-              {s.spent_in && s.state !== 'spent' && `, exhausted in ${brief(s.spent_in)}`}
+              {s.exhausted_in && s.state !== 'exhausted' && `, exhausted in ${brief(s.exhausted_in)}`}
             </span>
             <span className="grow" />
             <Budget of={s} />

@@ -12,7 +12,7 @@ import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
-const ORDER: Record<string, number> = { spent: 0, burning: 1, below_target: 2, kept: 3, no_data: 4 };
+const ORDER: Record<string, number> = { exhausted: 0, burning: 1, below_target: 2, met: 3, no_data: 4 };
 
 export function SlosPage() {
   const query = useQuery(slos());
@@ -76,8 +76,8 @@ function Tally({ items }: { items: Slo[] }) {
   const of = (state: string) => items.filter((s) => s.state === state).length;
   return (
     <span className="dim">
-      {count(items.length, 'objective')}: {of('kept')} met, {of('below_target')} not met, {of('burning')}{' '}
-      burning, {of('spent')} exhausted, {of('no_data')} without data
+      {count(items.length, 'objective')}: {of('met')} met, {of('below_target')} not met, {of('burning')}{' '}
+      burning, {of('exhausted')} exhausted, {of('no_data')} without data
     </span>
   );
 }
@@ -108,7 +108,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
       <p className="dim">
         {s.description && `${s.description}.`}
         {s.owner && ` Owner: ${s.owner}.`}
-        {s.spent_in && s.state !== 'spent' && ` At this burn rate exhausted in ${brief(s.spent_in)}.`}
+        {s.exhausted_in && s.state !== 'exhausted' && ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
         {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (
@@ -121,7 +121,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
   );
 }
 
-/** One objective over its window: how fast its budget is spent, what is left, and why. */
+/** One objective over its window: the burn rate of its error budget, what is left, and why. */
 function One({ name }: { name: string }) {
   const query = useQuery(slo(name));
   return (
@@ -149,7 +149,7 @@ function One({ name }: { name: string }) {
                     {
                       label: 'budget left',
                       tone: '--accent',
-                      values: left(points, s.budget_spent, s.allowed).map((v) =>
+                      values: left(points, s.budget_consumed, s.allowed).map((v) =>
                         v === null ? null : Math.max(0, Math.min(1, v)),
                       ),
                     },

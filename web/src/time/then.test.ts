@@ -22,7 +22,7 @@ const fleet = {
     tenant: new Uint16Array([0, 0, 0, OTHERS]),
     power: new Uint16Array([700, NONE, NONE, NONE]),
     state: new Uint8Array([0, 0, 1, 1]),
-    flags: new Uint8Array([Flag.held, Flag.held, Flag.held | 3, Flag.held]),
+    flags: new Uint8Array([Flag.allocated, Flag.allocated, Flag.allocated | 3, Flag.allocated]),
     util: new Uint8Array([97, NO_FIGURE, NO_FIGURE, NO_FIGURE]),
     temp: new Uint8Array([61, NO_FIGURE, NO_FIGURE, NO_FIGURE]),
   },

@@ -61,7 +61,7 @@ pub(super) const SIDEWAYS: &[(&str, &str, &str)] = &[
     (
         "muster-lifecycle",
         "muster-health",
-        "which remedy follows stands in the map of failure modes",
+        "which remediation follows stands in the map of failure modes",
     ),
 ];
 

@@ -62,12 +62,12 @@ pub(super) fn hang(w: &mut World) -> Option<Start> {
     let gang = w.gangs.get_mut(&key)?;
     let at = gang.nodes.iter().position(|n| *n == node)?;
     gang.fx.hung = Some((at, gpu as usize));
-    let (usual, voice) = (gang.usual_s(), f64::from(gang.voice as u8));
+    let (usual, reporting) = (gang.usual_s(), f64::from(gang.reporting as u8));
     // Long enough for whoever waits a good many steps before saying so.
     let length = (usual * 40.0).max(600.0);
     let mut start = Start::at(node, length).gpu(gpu).slows(key);
     start.culprit = Some(node);
-    Some(start.with("step_s", usual).with("voice", voice))
+    Some(start.with("step_s", usual).with("reporting", reporting))
 }
 
 /// A node under which one attempt after another dies, and nothing else is seen.

@@ -1,6 +1,6 @@
 //! What goes on working, but too slowly.
 
-use crate::world::gang::Voice;
+use crate::world::gang::Reporting;
 use crate::world::{Busy, Start, World};
 
 /// Bits of the driver's mask of reasons.
@@ -50,23 +50,23 @@ pub(super) fn low_clocks(w: &mut World) -> Option<Start> {
 pub(super) fn slow_compute(w: &mut World) -> Option<Start> {
     let factor = w.rng.scale(1.15, 2.0);
     // Who tells nothing can only be seen to wait when there is much to wait for.
-    let fits = |v: Voice| match v {
-        Voice::Stages | Voice::Sends => true,
-        Voice::Total => factor > 1.3,
-        Voice::Silent => factor > 1.6,
+    let fits = |v: Reporting| match v {
+        Reporting::Stages | Reporting::Sends => true,
+        Reporting::Total => factor > 1.3,
+        Reporting::Silent => factor > 1.6,
     };
-    let Busy { node, gpu, key, .. } = w.busy_gpu(|g| fits(g.voice))?;
+    let Busy { node, gpu, key, .. } = w.busy_gpu(|g| fits(g.reporting))?;
     w.nodes[node].gpus[gpu as usize].fx.slow = factor;
-    let voice = w.gangs.get(&key).map_or(0.0, |g| f64::from(g.voice as u8));
+    let reporting = w.gangs.get(&key).map_or(0.0, |g| f64::from(g.reporting as u8));
     let length = w.rng.range(420.0, 660.0);
     let mut start = Start::at(node, length).gpu(gpu).slows(key);
     start.culprit = Some(node);
-    Some(start.with("factor", factor).with("voice", voice))
+    Some(start.with("factor", factor).with("reporting", reporting))
 }
 
 /// One node sends more slowly than the others.
 pub(super) fn slow_nic(w: &mut World) -> Option<Start> {
-    let Busy { node, key, .. } = w.busy_gpu(|g| g.voice == Voice::Sends)?;
+    let Busy { node, key, .. } = w.busy_gpu(|g| g.reporting == Reporting::Sends)?;
     let factor = w.rng.scale(2.0, 8.0);
     w.nodes[node].fx.send = factor;
     let length = w.rng.range(420.0, 660.0);

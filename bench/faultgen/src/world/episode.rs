@@ -24,7 +24,7 @@ pub(crate) struct Start {
     pub(crate) group: Option<(String, String)>,
     /// The work that it is about; nothing else happens to it meanwhile.
     pub(crate) gang: Option<AttemptKey>,
-    /// Node of the rank to blame.
+    /// Node of the rank that is the cause.
     pub(crate) culprit: Option<usize>,
     pub(crate) length_s: f64,
     pub(crate) params: BTreeMap<&'static str, f64>,
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Somebody repaired the node: what ailed it is over. Says whether something did.
-    pub(super) fn mend(&mut self, node: usize) -> bool {
+    pub(super) fn repair(&mut self, node: usize) -> bool {
         let now = self.now;
         let Some(e) = self.nodes[node].episode.and_then(|id| self.episodes.get_mut(&id)) else {
             return false;
@@ -137,7 +137,7 @@ impl World {
         if !e.truth.fault || e.nodes.len() > 1 {
             return false;
         }
-        e.truth.ended_by = "mended";
+        e.truth.ended_by = "repaired";
         e.until = now;
         true
     }

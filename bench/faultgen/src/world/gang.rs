@@ -2,14 +2,14 @@
 
 use super::node::{GPUS, Load, Node};
 use crate::rng::Rng;
-use muster_link::messages::{FromAgent, VoiceReport};
+use muster_link::messages::{FromAgent, ProgressReport};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 
 /// What the program tells of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum Reporting {
     /// Reading, computing, communicating.
     Stages,
     /// The same, and sending apart from waiting.
@@ -68,7 +68,7 @@ pub(crate) struct Gang {
     pub(crate) world: usize,
     pub(crate) ranks: u32,
     pub(crate) first_rank: BTreeMap<usize, u32>,
-    pub(crate) voice: Voice,
+    pub(crate) reporting: Reporting,
     pub(crate) started: Option<Time>,
     pub(crate) ends_at: Time,
     pub(crate) episode: Option<u64>,
@@ -99,11 +99,11 @@ impl Gang {
         now: Time,
         rng: &mut Rng,
     ) -> Gang {
-        let voice = match rng.below(20) {
-            0..9 => Voice::Stages,
-            9..14 => Voice::Sends,
-            14..18 => Voice::Total,
-            _ => Voice::Silent,
+        let reporting = match rng.below(20) {
+            0..9 => Reporting::Stages,
+            9..14 => Reporting::Sends,
+            14..18 => Reporting::Total,
+            _ => Reporting::Silent,
         };
         let base = rng.scale(6.0, 18.0);
         let save_every = rng.range(700.0, 1500.0);
@@ -113,7 +113,7 @@ impl Gang {
             world,
             ranks,
             first_rank: BTreeMap::new(),
-            voice,
+            reporting,
             started: None,
             ends_at: later(now, run_s),
             episode: None,
@@ -259,7 +259,7 @@ impl Gang {
     }
 
     fn say_step(&self, nodes: &[Node], rng: &mut Rng, said: &mut Vec<(usize, FromAgent)>) {
-        let Some(step) = self.current.as_ref().filter(|_| self.voice != Voice::Silent) else {
+        let Some(step) = self.current.as_ref().filter(|_| self.reporting != Reporting::Silent) else {
             return;
         };
         for (i, n) in self.nodes.iter().enumerate() {
@@ -277,24 +277,24 @@ impl Gang {
                 let t = step.dur * (1.0 + 0.002 * rng.normal());
                 let rest = (t - step.read - compute).max(0.0);
                 let mut stages = BTreeMap::new();
-                match self.voice {
-                    Voice::Stages => {
+                match self.reporting {
+                    Reporting::Stages => {
                         stages.insert("read".to_string(), step.read);
                         stages.insert("compute".to_string(), compute);
                         stages.insert("comm".to_string(), rest);
                     }
-                    Voice::Sends => {
+                    Reporting::Sends => {
                         let send = step.send[i].min(rest);
                         stages.insert("read".to_string(), step.read);
                         stages.insert("compute".to_string(), compute);
                         stages.insert("send".to_string(), send);
                         stages.insert("wait".to_string(), rest - send);
                     }
-                    Voice::Total | Voice::Silent => {}
+                    Reporting::Total | Reporting::Silent => {}
                 }
                 let loss = Some(2.0 + 4.0 / (1.0 + self.step as f64 / 50.0));
-                let report = VoiceReport::Step { step: self.step, t: Some(t), stages, loss };
-                said.push((*n, FromAgent::Voice { key: self.key, rank: first + r, report }));
+                let report = ProgressReport::Step { step: self.step, t: Some(t), stages, loss };
+                said.push((*n, FromAgent::Reporting { key: self.key, rank: first + r, report }));
             }
         }
     }
@@ -302,14 +302,14 @@ impl Gang {
     fn say_saved(&self, nodes: &[Node], state: &str, said: &mut Vec<(usize, FromAgent)>) {
         let speaks = self.nodes.iter().find(|n| self.first_rank.get(n) == Some(&0));
         let Some(n) = speaks.filter(|n| self.tells_saves && nodes[**n].up) else { return };
-        let report = VoiceReport::Checkpoint {
+        let report = ProgressReport::Checkpoint {
             state: state.to_owned(),
             step: Some(self.step),
             path: Some(format!("/ckpt/{}/step-{}", self.key, self.step)),
             bytes: None,
             blocked_s: (state == "done").then_some(self.save_s),
         };
-        said.push((*n, FromAgent::Voice { key: self.key, rank: 0, report }));
+        said.push((*n, FromAgent::Reporting { key: self.key, rank: 0, report }));
     }
 }
 

@@ -318,7 +318,7 @@ impl Node {
         self.up && self.episode.is_none() && self.free_after <= now
     }
 
-    /// A restart: what ran is gone, and so is what a restart mends.
+    /// A restart: what ran is gone, and so is what a restart repairs.
     pub(crate) fn restarted(&mut self) {
         self.boot += 1;
         self.work.clear();

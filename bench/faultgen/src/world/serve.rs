@@ -8,7 +8,7 @@ use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::qualification::{Check, Level, Outcome, Qualification};
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::units::{Span, Time};
 
 /// Seconds that a restart takes.
@@ -155,8 +155,8 @@ impl World {
 
     fn test(&mut self, i: usize, id: u64, level: Level) {
         // Whoever tests it finds what is still there, and then it is repaired.
-        let sick = self.mend(i);
-        let outcome = if sick { Outcome::Failed } else { Outcome::Passed };
+        let unhealthy = self.repair(i);
+        let outcome = if unhealthy { Outcome::Failed } else { Outcome::Passed };
         let check = Check::plain("made-up", None, outcome, "");
         let report = Qualification {
             level,
@@ -171,12 +171,12 @@ impl World {
     fn act(&mut self, i: usize, id: u64, act: &Act) {
         match act {
             Act::Reboot { .. } | Act::PowerCycle { .. } => {
-                self.mend(i);
+                self.repair(i);
                 self.nodes[i].acted.push(id);
                 self.hang_up(i, RESTART_S);
             }
             _ => {
-                self.mend(i);
+                self.repair(i);
                 self.nodes[i].tell(FromAgent::Acted { id, ok: true, message: "done".into() });
             }
         }

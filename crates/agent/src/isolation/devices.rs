@@ -1,7 +1,7 @@
 //! Which device nodes a slot may open.
 
 use crate::cgroup::Rule;
-use muster_model::placement::{HeldPart, Slot};
+use muster_model::placement::{AllocatedPart, Slot};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub(crate) fn rules(nodes: &[PathBuf]) -> Vec<Rule> {
 /// Whether the slot talks to CUDA's multi-process service of this node, which reaches it through
 /// shared memory.
 pub(crate) fn shares_mps(slot: &Slot) -> bool {
-    matches!(slot.part, Some(HeldPart::Milli(_))) && Path::new(MPS).is_dir()
+    matches!(slot.part, Some(AllocatedPart::Milli(_))) && Path::new(MPS).is_dir()
 }
 
 /// Where the multi-process service listens unless told otherwise.

@@ -25,18 +25,18 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
     if let Some(link) = link {
         let link = link.display();
         let who = who.map_or_else(|| "the agent's user".into(), Account::says);
-        let remedy = match e.kind() {
+        let remediation = match e.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotFound | ErrorKind::PermissionDenied => {
                 format!(
                     "`{link}` is a link that leads where that user may not write; name a directory \
                      by its own path"
                 )
             }
-            // A full or sick disk is no fault of the link.
+            // A full or unhealthy disk is no fault of the link.
             _ => "choose another, or have the node looked at".into(),
         };
         return Refusal::Job(format!(
-            "checkpoint directory `{dir}` cannot be made or written by {who}: {e}; {remedy}"
+            "checkpoint directory `{dir}` cannot be made or written by {who}: {e}; {remediation}"
         ));
     }
     Refusal::Job(match who {

@@ -4,7 +4,7 @@ use super::pids::PidMap;
 use crate::container::Containers;
 use crate::isolation::{Accounts, Isolation, devices};
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{GpuSet, HeldPart, Slot};
+use muster_model::placement::{GpuSet, AllocatedPart, Slot};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub struct SlotGpus {
     /// Whose they were.
     pub key: AttemptKey,
-    /// The GPUs that were held, by index.
+    /// The GPUs that were allocated, by index.
     pub gpus: GpuSet,
     /// The part of one, when it was not the whole.
-    pub part: Option<HeldPart>,
+    pub part: Option<AllocatedPart>,
     /// Processes that are known to have belonged to the slot; all of them are gone.
     pub pids: Vec<i32>,
 }
@@ -34,7 +34,7 @@ pub struct Slice {
 }
 
 /// Finds a slice of a GPU, or cuts it; an error says why it is not there.
-pub type Slices = Arc<dyn Fn(u32, &HeldPart) -> Result<Slice, String> + Send + Sync>;
+pub type Slices = Arc<dyn Fn(u32, &AllocatedPart) -> Result<Slice, String> + Send + Sync>;
 /// Leaves a slot's GPUs as the next one wants to find them; an error says what is left on them.
 pub type AfterSlot = Arc<dyn Fn(&SlotGpus) -> Result<(), String> + Send + Sync>;
 /// Says what the node knows of the death of these processes.
@@ -78,7 +78,7 @@ impl Hands {
     /// The slice of a slot that has one.
     pub(super) fn slice(&self, slot: &Slot) -> Result<Option<Slice>, String> {
         match (&slot.part, &self.slices, slot.gpus.iter().next()) {
-            (Some(part @ HeldPart::Mig { .. }), Some(slices), Some(gpu)) => {
+            (Some(part @ AllocatedPart::Mig { .. }), Some(slices), Some(gpu)) => {
                 slices(gpu, part).map(Some)
             }
             _ => Ok(None),

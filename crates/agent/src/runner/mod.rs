@@ -1,5 +1,5 @@
 //! Running ranks: starts supervisors, watches them, stops them, ships their output and their
-//! voice. Knows nothing of the server; the session drives it and can be away for as long as it
+//! progress reports. Knows nothing of the server; the session drives it and can be away for as long as it
 //! likes.
 
 mod finish;
@@ -19,7 +19,7 @@ use crate::lease::{BootTime, LeaseOrder, Renewals};
 use crate::run_dir::{RunDir, TRASH, Why};
 use crate::trash;
 use crate::watch::{Bell, Watcher};
-use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, VoiceReport};
+use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, ProgressReport};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
@@ -523,10 +523,10 @@ impl Runner {
     }
 
     /// What ranks have to say now.
-    pub fn voices(&mut self, now: Instant) -> Vec<(AttemptKey, u32, VoiceReport)> {
+    pub fn progress_reports(&mut self, now: Instant) -> Vec<(AttemptKey, u32, ProgressReport)> {
         let mut out = Vec::new();
         for (key, slot) in &mut self.slots {
-            slot.voices(now, |rank, report| out.push((*key, rank, report)));
+            slot.progress_reports(now, |rank, report| out.push((*key, rank, report)));
         }
         out
     }

@@ -12,7 +12,7 @@ use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{KillBy, MetaFile, RunDir, StateFile, Why, sanitised};
 use crate::signals::Reach;
-use crate::voice::{self, Voice};
+use crate::progress::{self, ProgressReader};
 use muster_link::messages::RunDetail;
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -77,7 +77,7 @@ pub(super) struct Slot {
     orphaned: bool,
     stop: Option<Stopping>,
     tails: Vec<[Tail; 2]>,
-    voices: Vec<Voice>,
+    progress_readers: Vec<ProgressReader>,
     /// How much of the reports may still be read now that the ranks are gone.
     hears: usize,
     state: StateFile,
@@ -110,12 +110,12 @@ impl Slot {
             .enumerate()
             .map(|(i, r)| [tail(i, 0, r, "out"), tail(i, 1, r, "err")])
             .collect();
-        let voices = ranks().enumerate().map(|(i, r)| {
-            let from = state.voice.get(i).copied().unwrap_or(0);
+        let progress_readers = ranks().enumerate().map(|(i, r)| {
+            let from = state.progress.get(i).copied().unwrap_or(0);
             let done = state.done.get(i).cloned().flatten();
-            Voice::new(&dir.path(&format!("{r}.report")), from, done)
+            ProgressReader::new(&dir.path(&format!("{r}.report")), from, done)
         });
-        let voices = voices.collect();
+        let progress_readers = progress_readers.collect();
         Slot {
             key,
             dir,
@@ -133,8 +133,8 @@ impl Slot {
             orphaned: false,
             stop: None,
             tails,
-            voices,
-            hears: voice::LAST,
+            progress_readers,
+            hears: progress::LAST,
             state,
             dirty: false,
             saved: now,
@@ -309,7 +309,7 @@ impl Slot {
 
     pub(super) fn due(&self) -> Option<Instant> {
         let kill = self.stop.as_ref().filter(|_| self.active()).map(|s| s.kill_at);
-        self.voices.iter().filter_map(Voice::due).chain(kill).min()
+        self.progress_readers.iter().filter_map(ProgressReader::due).chain(kill).min()
     }
 
     pub(super) fn observed(&self) -> Observed {
@@ -430,8 +430,8 @@ impl Slot {
             return;
         }
         self.state.kept = self.tails.iter().map(|p| [p[0].kept(), p[1].kept()]).collect();
-        self.state.voice = self.voices.iter().map(Voice::position).collect();
-        self.state.done = self.voices.iter().map(Voice::newest_done).collect();
+        self.state.progress = self.progress_readers.iter().map(ProgressReader::position).collect();
+        self.state.done = self.progress_readers.iter().map(ProgressReader::newest_done).collect();
         if let Err(e) = self.dir.write("state.json", &self.state) {
             tracing::warn!(attempt = %self.key, error = %e, "cannot write state.json");
         }

@@ -13,7 +13,7 @@ use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
 use muster_model::qualification::Level;
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::spec::OnPartition;
 use muster_model::units::Span;
 use muster_simnode::{COLUMNS, RESET_TAKES};
@@ -146,13 +146,13 @@ impl Devices for Simulated {
             if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
                 out.push(FromAgent::Report { key: *key, observed: Observed::Running, ago: None });
             }
-            let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
-            let voices = std::mem::take(&mut w.voices);
-            if let Some(done) = voices.last() {
+            let say = |report| FromAgent::Progress { key: *key, rank: w.rank, report };
+            let progress_reports = std::mem::take(&mut w.progress_reports);
+            if let Some(done) = progress_reports.last() {
                 w.done = Some(done.clone());
             }
             if w.speaks {
-                out.extend(voices.into_iter().map(say));
+                out.extend(progress_reports.into_iter().map(say));
             }
             let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= w.pace);
             if (due || w.end.is_some())
@@ -177,8 +177,8 @@ impl Devices for Simulated {
         }
         for w in self.work.values_mut() {
             if let Some(done) = w.done.take().filter(|_| w.speaks) {
-                if w.voices.is_empty() {
-                    w.voices.push(done);
+                if w.progress_reports.is_empty() {
+                    w.progress_reports.push(done);
                 }
                 w.end_told = false;
             }
@@ -202,7 +202,7 @@ impl Devices for Simulated {
     fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         let seen = self.work.iter().map(|(k, w)| match &w.end {
             // What it has to say of its checkpoint comes first.
-            Some(end) if w.voices.is_empty() || !w.speaks => (*k, Observed::Ended(end.clone())),
+            Some(end) if w.progress_reports.is_empty() || !w.speaks => (*k, Observed::Ended(end.clone())),
             _ => (*k, Observed::Running),
         });
         seen.collect()

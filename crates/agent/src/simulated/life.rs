@@ -129,7 +129,7 @@ mod tests {
         let gone = Inject::LoseGpu { gpu: 2 };
         second.inject(&gone, Instant::now());
         assert_eq!(started(dir.path()).node.inventory().gpus.len(), 7);
-        second.inject(&Inject::Mend, Instant::now());
+        second.inject(&Inject::Repair, Instant::now());
         assert_eq!(started(dir.path()).node.inventory().gpus.len(), 8);
     }
 }

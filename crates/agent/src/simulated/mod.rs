@@ -12,7 +12,7 @@ pub(crate) use life::Life;
 use crate::clock::wall;
 use gangs::SOUND;
 use log::Log;
-use muster_link::messages::{FromAgent, VoiceReport};
+use muster_link::messages::{FromAgent, ProgressReport};
 use muster_model::fault::FaultClass;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -76,12 +76,12 @@ struct Pretended {
     running_told: bool,
     end: Option<SlotEnd>,
     end_told: bool,
-    step: Option<VoiceReport>,
+    step: Option<ProgressReport>,
     step_told: Option<Instant>,
     /// Checkpoints to tell.
-    voices: Vec<VoiceReport>,
+    progress_reports: Vec<ProgressReport>,
     /// The newest checkpoint that was told; the next connection hears it again.
-    done: Option<VoiceReport>,
+    done: Option<ProgressReport>,
 }
 
 impl Pretended {
@@ -101,7 +101,7 @@ impl Pretended {
             end_told: false,
             step: None,
             step_told: None,
-            voices: Vec::new(),
+            progress_reports: Vec::new(),
             done: None,
         }
     }
@@ -225,8 +225,8 @@ impl Simulated {
                     None => dir.clone(),
                 });
                 // With a fast clock there are many; only the latest counts.
-                work.voices.clear();
-                work.voices.push(VoiceReport::Checkpoint {
+                work.progress_reports.clear();
+                work.progress_reports.push(ProgressReport::Checkpoint {
                     state: "done".into(),
                     step,
                     path,
@@ -298,7 +298,7 @@ impl Simulated {
 }
 
 /// A step as a rank tells it.
-fn told(step: u64, stages: &Stages) -> VoiceReport {
+fn told(step: u64, stages: &Stages) -> ProgressReport {
     #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
     let secs = |us: u64| us as f64 / 1e6;
     let named = [
@@ -307,7 +307,7 @@ fn told(step: u64, stages: &Stages) -> VoiceReport {
         ("compute", stages.compute),
         ("comm", stages.comm),
     ];
-    VoiceReport::Step {
+    ProgressReport::Step {
         step,
         t: Some(secs(stages.total())),
         stages: named.into_iter().map(|(name, us)| (name.to_owned(), secs(us))).collect(),

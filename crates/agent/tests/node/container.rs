@@ -5,7 +5,7 @@ use muster_agent::container::{Containers, Pull};
 use muster_agent::isolation::Isolation;
 use muster_agent::runner::Hands;
 use muster_agent::testing::detail;
-use muster_link::messages::{RunDetail, Stream, VoiceReport};
+use muster_link::messages::{RunDetail, Stream, ProgressReport};
 use muster_model::job::SlotEnd;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{OnPartition, Volume};
@@ -148,7 +148,7 @@ echo '{\"step\":3}' >> $MUSTER_REPORT; cat /proc/[0-9]*/cmdline | tr '\\0' ' '",
         let err = b.text(k, rank, Stream::Stderr);
         assert!(err.starts_with("muster: POEM has several lines") && err.ends_with("\nerr\n"));
     }
-    assert!(b.voices.iter().any(|v| matches!(v, VoiceReport::Step { step: 3, .. })));
+    assert!(b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { step: 3, .. })));
     assert!(containers_of(&b, k).iter().all(|n| !exists(n)));
     assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
 }

@@ -281,7 +281,7 @@ cat $MUSTER_SECRETS_DIR/token; echo; echo '{\"step\":1}' >> $MUSTER_REPORT
     assert_eq!(end, SlotEnd::Ok, "{}{}", b.out(k), b.text(k, 0, Stream::Stderr));
     assert_eq!(b.out(k), "data\nto stdout\nhush\n4\n");
     assert_eq!(b.text(k, 0, Stream::Stderr), "to stderr\n");
-    assert_eq!(b.voices.len(), 1, "the report came through");
+    assert_eq!(b.progress_reports.len(), 1, "the report came through");
     for made in [saved.join("1"), saved, b.files.path().join("result")] {
         assert_eq!(std::fs::metadata(&made).unwrap().uid(), 200_005, "{}", made.display());
     }

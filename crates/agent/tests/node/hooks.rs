@@ -10,7 +10,7 @@ use muster_link::messages::{FromAgent, FromServer};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource as Source, SeenFault};
 use muster_model::node::Gpu;
 use muster_model::qualification::{Level, Outcome, Qualification};
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::units::{Bytes, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

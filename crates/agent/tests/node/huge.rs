@@ -4,7 +4,7 @@
 use crate::support::{Bench, LONG, key};
 use muster_agent::isolation::Isolation;
 use muster_agent::runner::Hands;
-use muster_link::messages::VoiceReport;
+use muster_link::messages::ProgressReport;
 use muster_model::job::SlotEnd;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
 }
 
 fn checkpoint(b: &Bench, wanted: u64) -> bool {
-    let is = |v: &VoiceReport| matches!(v, VoiceReport::Checkpoint { step: Some(s), .. } if *s == wanted);
-    b.voices.iter().any(is)
+    let is = |v: &ProgressReport| matches!(v, ProgressReport::Checkpoint { step: Some(s), .. } if *s == wanted);
+    b.progress_reports.iter().any(is)
 }
 
 pub(crate) fn a_rank_that_makes_its_report_huge_ends_at_once() {
@@ -30,8 +30,8 @@ echo >> "$MUSTER_REPORT"
 echo '{"checkpoint":{"state":"done","step":7}}' >> "$MUSTER_REPORT""#;
     b.runner.start(k, &b.detail(script), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
-    assert!(checkpoint(&b, 7), "what was written last is heard: {:?}", b.voices);
-    assert!(b.voices.iter().any(|v| matches!(v, VoiceReport::Garbled { .. })), "{:?}", b.voices);
+    assert!(checkpoint(&b, 7), "what was written last is heard: {:?}", b.progress_reports);
+    assert!(b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Garbled { .. })), "{:?}", b.progress_reports);
     b.runner.forget(k);
     assert!(!b.runner.knows(k), "nothing is held for it any more");
 }
@@ -61,9 +61,9 @@ echo >> "$MUSTER_REPORT"
 echo '{"checkpoint":{"state":"done","step":8}}' >> "$MUSTER_REPORT""#;
     b.runner.start(k, &b.detail(script), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
-    assert!(checkpoint(&b, 8), "{:?}", b.voices);
-    let lines = b.voices.iter().map(|v| match v {
-        VoiceReport::Garbled { lines } => *lines,
+    assert!(checkpoint(&b, 8), "{:?}", b.progress_reports);
+    let lines = b.progress_reports.iter().map(|v| match v {
+        ProgressReport::Garbled { lines } => *lines,
         _ => 0,
     });
     let all = 8 << 20;
@@ -93,7 +93,7 @@ esac"#;
         std::thread::sleep(Duration::from_millis(3));
     }
     assert_eq!(b.end(k), SlotEnd::Ok);
-    let garbled = b.voices.iter().filter(|v| **v == VoiceReport::Garbled { lines: 1 });
-    assert_eq!(garbled.count(), 3, "{:?}", b.voices);
+    let garbled = b.progress_reports.iter().filter(|v| **v == ProgressReport::Garbled { lines: 1 });
+    assert_eq!(garbled.count(), 3, "{:?}", b.progress_reports);
     assert!(b.logs.is_empty(), "{:?}", b.logs);
 }

@@ -142,7 +142,7 @@ pub(crate) fn the_agents_directory_is_hidden() {
     let mut sorted = names.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, ["0.report", "script", "token"], "{out}");
-    assert_eq!(b.voices.len(), 1, "the report came through");
+    assert_eq!(b.progress_reports.len(), 1, "the report came through");
     // Naming it, or something around it, does not help.
     let around = b.dir.path().parent().unwrap().display().to_string();
     let mut d = b.detail("cat around/*/key.pem");

@@ -13,7 +13,7 @@ mod panics;
 mod ranks;
 mod server;
 mod session;
-mod sick;
+mod unhealthy;
 mod strays;
 mod support;
 
@@ -52,7 +52,7 @@ fn main() {
     all.extend(container::all());
     all.extend(session::all());
     all.extend(hooks::all());
-    all.extend(sick::all());
+    all.extend(unhealthy::all());
     all.extend(lease::all());
     all.extend(strays::all());
     all.extend(panics::all());

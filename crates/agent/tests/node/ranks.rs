@@ -5,7 +5,7 @@ use muster_agent::BootTime;
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
 use muster_agent::testing::detail;
-use muster_link::messages::{LogMark, Stream, VoiceReport};
+use muster_link::messages::{LogMark, Stream, ProgressReport};
 use muster_model::command::Observed;
 use muster_model::job::SlotEnd;
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition, Volume};
@@ -49,7 +49,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         odd_output_comes_through_unchanged,
         leftovers_die_with_their_rank,
         the_python_example_steps_saves_when_asked_and_resumes,
-        a_node_that_shuts_down_takes_the_blame,
+        a_node_that_shuts_down_is_the_cause,
     ]
 }
 
@@ -399,13 +399,13 @@ while :; do sleep 0.02; done"#;
         interval: None,
     });
     b.runner.start(k, &d, Instant::now());
-    b.until("a step", |b| b.voices.iter().any(|v| matches!(v, VoiceReport::Step { step: 8, .. })));
-    b.until("a garbled line", |b| b.voices.contains(&VoiceReport::Garbled { lines: 1 }));
+    b.until("a step", |b| b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { step: 8, .. })));
+    b.until("a garbled line", |b| b.progress_reports.contains(&ProgressReport::Garbled { lines: 1 }));
     b.runner.ask_checkpoint(k);
     assert_eq!(b.end(k), SlotEnd::Ok);
     assert_eq!(b.out(k), "after\n");
-    assert!(b.voices.iter().any(
-        |v| matches!(v, VoiceReport::Checkpoint { state, step: Some(9), .. } if state == "done")
+    assert!(b.progress_reports.iter().any(
+        |v| matches!(v, ProgressReport::Checkpoint { state, step: Some(9), .. } if state == "done")
     ));
 }
 
@@ -583,8 +583,8 @@ pub(crate) fn a_checkpoint_is_told_again_after_a_restart_and_on_every_connection
     let script = r#"echo '{"checkpoint":{"state":"done","step":4}}' >> $MUSTER_REPORT
 until [ -e go ]; do sleep 0.02; done"#;
     let told = |b: &Bench| {
-        let done = |v: &&VoiceReport| matches!(v, VoiceReport::Checkpoint { step: Some(4), .. });
-        b.voices.iter().filter(done).count()
+        let done = |v: &&ProgressReport| matches!(v, ProgressReport::Checkpoint { step: Some(4), .. });
+        b.progress_reports.iter().filter(done).count()
     };
     b.runner.start(k, &b.detail(script), Instant::now());
     b.until("the checkpoint", |b| told(b) == 1);
@@ -671,11 +671,11 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
         interval: None,
     });
     b.runner.start(k, &d, Instant::now());
-    b.until("a step", |b| b.voices.iter().any(|v| matches!(v, VoiceReport::Step { .. })));
+    b.until("a step", |b| b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { .. })));
     b.runner.ask_checkpoint(k);
     let done = |b: &Bench| {
-        b.voices.iter().find_map(|v| match v {
-            VoiceReport::Checkpoint { state, path, .. } if state == "done" => path.clone(),
+        b.progress_reports.iter().find_map(|v| match v {
+            ProgressReport::Checkpoint { state, path, .. } if state == "done" => path.clone(),
             _ => None,
         })
     };
@@ -692,7 +692,7 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
     assert!(b.out(again).contains("resumed at step"), "{}", b.out(again));
 }
 
-pub(crate) fn a_node_that_shuts_down_takes_the_blame() {
+pub(crate) fn a_node_that_shuts_down_is_the_cause() {
     let mut b = Bench::new();
     let k = key();
     b.runner.start(k, &detail("exec sleep 1000"), Instant::now());

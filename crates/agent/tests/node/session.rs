@@ -7,13 +7,13 @@ use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
 use muster_agent::{AgentError, FleetConfig, NodeConfig, run_node, run_sim_fleet};
 use muster_link::messages::{
-    Action, FromAgent, FromServer, LogMark, RunOrder, Stream, VoiceReport,
+    Action, FromAgent, FromServer, LogMark, RunOrder, Stream, ProgressReport,
 };
 use muster_model::command::Observed;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
-use muster_model::placement::{GpuSet, HeldPart};
+use muster_model::placement::{GpuSet, AllocatedPart};
 use muster_model::spec::{OnPartition, Simulate};
 use muster_model::units::Span;
 use muster_simnode::{SimConfig, Sku};
@@ -486,7 +486,7 @@ pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
             _ => None,
         };
         let end = conn.until(|m| {
-            spoke |= matches!(m, FromAgent::Voice { rank: 0, .. });
+            spoke |= matches!(m, FromAgent::Progress { rank: 0, .. });
             columns = columns.or(told(m));
             match m {
                 FromAgent::Report { key, observed: Observed::Ended(end), .. } if *key == k => {
@@ -580,7 +580,7 @@ pub(crate) fn only_a_simulated_node_runs_on_a_mig_slice() {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         let mut d = detail("echo $MUSTER_GPU_MIG");
         d.slot.gpus = GpuSet(1);
-        d.slot.part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
+        d.slot.part = Some(AllocatedPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
         let agent = node(&server, &dir.path().join("real"), false);
         server.join(TTL).await;
         let (mut conn, _) = server.welcome(1).await;
@@ -640,8 +640,8 @@ pub(crate) fn a_checkpoint_reaches_the_next_connection_before_the_end() {
         let (mut conn, hello) = server.welcome(1).await;
         assert_eq!(hello.observed, vec![(k, Observed::Running)], "its end is yet to come");
         conn.until(|m| match m {
-            FromAgent::Voice {
-                key, report: VoiceReport::Checkpoint { step: Some(4), .. }, ..
+            FromAgent::Progress {
+                key, report: ProgressReport::Checkpoint { step: Some(4), .. }, ..
             } => (*key == k).then_some(()),
             FromAgent::Report { observed: Observed::Ended(_), .. } => panic!("the end came first"),
             _ => None,

@@ -93,7 +93,7 @@ pub(crate) fn ranks_whose_record_cannot_be_read_now_go_on() {
     b.runner.start(k, &b.detail("until [ -e go ]; do sleep 0.02; done"), Instant::now());
     b.running(k);
     let rank = b.rank_pid(k);
-    // The kernel refuses the name that this leads to, as a sick disk would refuse to read.
+    // The kernel refuses the name that this leads to, as an unhealthy disk would refuse to read.
     let (dir, aside) = (b.run_dir(k), b.dir.path().join("aside"));
     fs::rename(&dir, &aside).unwrap();
     std::os::unix::fs::symlink("x".repeat(300), &dir).unwrap();

@@ -2,7 +2,7 @@
 
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::{Hands, RankBudget, Runner, RunnerConfig, ShimCommand};
-use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
+use muster_link::messages::{LogChunk, RunDetail, Stream, ProgressReport};
 use muster_model::command::Observed;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::SlotEnd;
@@ -33,7 +33,7 @@ pub(crate) struct Bench {
     pub(crate) runner: Runner,
     pub(crate) logs: Vec<LogChunk>,
     pub(crate) seen: Vec<(AttemptKey, Observed)>,
-    pub(crate) voices: Vec<VoiceReport>,
+    pub(crate) progress_reports: Vec<ProgressReport>,
     pub(crate) cgroups: Arc<Cgroups>,
 }
 
@@ -91,7 +91,7 @@ impl Bench {
             budget,
         };
         let runner = Runner::open(config).unwrap().with_hands(hands.clone());
-        Bench { dir, files, hands, runner, logs: vec![], seen: vec![], voices: vec![], cgroups }
+        Bench { dir, files, hands, runner, logs: vec![], seen: vec![], progress_reports: vec![], cgroups }
     }
 
     /// Another agent on the same directory; the old one is simply gone.
@@ -127,7 +127,7 @@ impl Bench {
         let early = self.runner.poll(now, false);
         self.seen.extend(early);
         self.logs.extend(self.runner.logs(1 << 20));
-        self.voices.extend(self.runner.voices(now).into_iter().map(|v| v.2));
+        self.progress_reports.extend(self.runner.progress_reports(now).into_iter().map(|v| v.2));
         self.seen.extend(self.runner.poll(now, true));
         std::thread::sleep(Duration::from_millis(3));
     }

@@ -201,10 +201,10 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
         }
     }
     f.section("Notifications", on);
-    if a.told.is_empty() {
+    if a.notifications.is_empty() {
         f.text("none; `muster routing` shows the receivers");
     }
-    for t in &a.told {
+    for t in &a.notifications {
         let what = if t.over { "resolved" } else { "firing" };
         f.text(&format!("{}: {what}, {}", t.receiver, relative(now, t.at)));
     }
@@ -220,7 +220,7 @@ mod tests {
         let json = serde_json::json!({
             "id": "3f9c", "kind": "thermal", "state": "firing", "topic": "finding",
             "urgency": "ticket", "summary": "gpu:n1/3: thermal", "cause": "gpu:n1/3", "count": 1,
-            "above": [], "members": [], "jobs": 0, "gpus": 0, "owner": "", "told": [],
+            "above": [], "members": [], "jobs": 0, "gpus": 0, "owner": "", "notifications": [],
             "runbook": "/runbooks/thermal", "evidence": "/findings/12",
             "since": "2030-01-31T12:00:00Z", "raised_at": "2030-01-31T12:00:00Z",
             "changed_at": "2030-01-31T12:00:00Z", "level": 0, "silenced": "night",

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use muster_api::Automation;
-use muster_model::remedy::{Action, Mode};
+use muster_model::remediation::{Action, Mode};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -16,7 +16,7 @@ use muster_terminal::output::time::{full, relative};
 #[command(
     after_help = "Examples:\n  muster automation\n  muster automation stop --reason 'the network is being rebuilt'\n  muster automation resume\n\n\
 While it is stopped, findings are still recorded and jobs still restart; nothing is done to nodes.\n\
-`muster policy apply` sets the modes and limits (`remedies`)."
+`muster policy apply` sets the modes and limits (`remediations`)."
 )]
 pub(crate) struct AutomationCmd {
     #[command(subcommand)]
@@ -58,7 +58,7 @@ pub(crate) fn brief(a: &Automation) -> String {
             let who = if a.by_operator { "stopped" } else { "stopped itself" };
             format!("{who}: {why}; `muster automation resume` resumes it")
         }
-        ("off", _) => "off: the policy says `remedies.enabled: false`".into(),
+        ("off", _) => "off: the policy says `remediations.enabled: false`".into(),
         (state, _) => format!("{state}; {held}"),
     }
 }
@@ -107,10 +107,10 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
 pub(crate) mod tests {
     use super::*;
     use muster_api::TakenNode;
-    use muster_model::remedy::Remedies;
+    use muster_model::remediation::Remediations;
 
     pub(crate) fn automation() -> Automation {
-        let policy = Remedies::default();
+        let policy = Remediations::default();
         Automation {
             state: "running".into(),
             stopped_at: None,

@@ -2,7 +2,7 @@
 
 mod job;
 mod node;
-mod story;
+mod timeline;
 
 use clap::{Args, Subcommand};
 use muster_api::{
@@ -63,7 +63,7 @@ impl Describe {
             What::Node { name } => {
                 let node = match client.node(&name).await {
                     Ok(node) => node,
-                    Err(e) => return Err(pick::mend_node(&client, &name, e).await),
+                    Err(e) => return Err(pick::with_node_hint(&client, &name, e).await),
                 };
                 let times = if ctx.is_table() { times(&client, &name).await } else { Vec::new() };
                 ctx.show(&node, |n| node::text(n, &times, now(), colour::on()))?;

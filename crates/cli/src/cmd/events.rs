@@ -214,15 +214,15 @@ pub(crate) fn about(e: &Event) -> String {
     words.join(" ")
 }
 
-/// What an event of health is about: a finding, an incident, a breaker, a remedy or an act. Its
+/// What an event of health is about: a finding, an incident, a breaker, a remediation or an act. Its
 /// number is told when nothing else was.
 fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
     let text = |pointer: &str| data.pointer(pointer).and_then(|v| v.as_str()).map(str::to_owned);
     let mut words = Vec::new();
-    for pointer in ["/finding/kind", "/seen/kind", "/remedy/action", "/act/act/what", "/stage"] {
+    for pointer in ["/finding/kind", "/seen/kind", "/remediation/action", "/act/act/what", "/stage"] {
         words.extend(text(pointer));
     }
-    words.extend(text("/remedy/kind").map(|k| format!("for {k}")));
+    words.extend(text("/remediation/kind").map(|k| format!("for {k}")));
     words.extend(text("/incident/summary"));
     for pointer in ["/alert/kind", "/alert/cause"] {
         words.extend(text(pointer));
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(about(&e), "server clock set back by 1h00m");
         let e = event("clock_stepped", json!({"node": "hgx-1", "by_ms": 5_000}));
         assert_eq!(about(&e), "node hgx-1 clock set ahead by 5s");
-        let e = event("remedy_stepped", json!({"id": 31, "step": "acting", "why": "reboot"}));
+        let e = event("remediation_stepped", json!({"id": 31, "step": "acting", "why": "reboot"}));
         assert_eq!(about(&e), "#31 acting (reboot)");
         let e = event(
             "breaker_set",

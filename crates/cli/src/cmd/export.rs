@@ -43,7 +43,7 @@ impl Export {
             What::PrometheusRules { slos, out } => {
                 let mut groups = rules::platform();
                 if slos {
-                    groups.extend(rules::promises(&muster_slo::defaults::set(1)));
+                    groups.extend(rules::objectives(&muster_slo::defaults::set(1)));
                 }
                 let text = rules::file(&groups);
                 match out {

@@ -3,7 +3,7 @@
 use clap::Args;
 use muster_api::FailureMode;
 use muster_health::modes::MODES;
-use muster_model::remedy::{Action, Mode, Remedies};
+use muster_model::remediation::{Action, Mode, Remediations};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -35,7 +35,7 @@ impl FailureModes {
     }
 }
 
-fn ladder(actions: &[Action]) -> String {
+fn action_list(actions: &[Action]) -> String {
     actions.iter().map(|a| a.word()).collect::<Vec<_>>().join(", ")
 }
 
@@ -47,7 +47,7 @@ fn table(modes: &[FailureMode], now: Time) -> Table {
             cell(&m.code),
             super::findings::severity(m.severity),
             cell(m.class.word()),
-            cell(ladder(&m.ladder)),
+            cell(action_list(&m.steps)),
             number(m.open),
             number(m.count),
             cell(m.last_seen.map(|t| relative(now, t)).unwrap_or_else(|| "never".into())),
@@ -79,7 +79,7 @@ step 1 first, the next step when that did not help for long ([remediations.md](r
             m.title,
             m.class.word(),
             m.severity.word(),
-            ladder(m.ladder),
+            action_list(m.steps),
             format!("{:?}", m.leave).to_lowercase(),
         ));
     }
@@ -90,7 +90,7 @@ step 1 first, the next step when that did not help for long ([remediations.md](r
     for m in MODES {
         text.push_str(&format!(
             "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **Remediation** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Practised by** {}.\n",
-            m.code, m.title, m.detector, m.false_alarm, steps(m.ladder), m.runbook, book(m.code), drill(m.drill),
+            m.code, m.title, m.detector, m.false_alarm, steps(m.steps), m.runbook, book(m.code), drill(m.drill),
         ));
     }
     text.push_str(
@@ -140,9 +140,9 @@ const NOT_YET: &[(&str, &str)] = &[
     ),
 ];
 
-/// The ladder, with who decides by default.
+/// The steps, with who decides by default.
 fn steps(actions: &[Action]) -> String {
-    let by_default = Remedies::default();
+    let by_default = Remediations::default();
     let told = |a: &Action| {
         let who = match by_default.mode(*a) {
             Mode::DetectOnly => "no action",
@@ -213,7 +213,7 @@ mod tests {
                 class: m.class,
                 severity: m.severity,
                 detector: m.detector.into(),
-                ladder: m.ladder.to_vec(),
+                steps: m.steps.to_vec(),
                 leave: m.leave,
                 drill: m.drill.into(),
                 false_alarm: m.false_alarm.into(),

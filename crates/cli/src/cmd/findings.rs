@@ -201,7 +201,7 @@ fn text(f: &Finding, now: Time, on: bool) -> String {
     out.line("Affected", f.attempt.as_deref().unwrap_or_default());
     out.line("Rank", f.rank.map(|r| r.to_string()).unwrap_or_default());
     out.line("Incident", f.incident.as_deref().unwrap_or_default());
-    out.line("Remediation", f.remedy.as_deref().unwrap_or_default());
+    out.line("Remediation", f.remediation.as_deref().unwrap_or_default());
     out.line("Closed", f.closed_at.map(|t| full(now, t)).unwrap_or_default());
     out.line("Because", f.closed_why.as_deref().unwrap_or_default());
     if !f.evidence.is_empty() {

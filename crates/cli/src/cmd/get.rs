@@ -64,7 +64,7 @@ impl Get {
             (Kind::Nodes, Some(given)) => {
                 let node = match client.node(&given).await {
                     Ok(node) => node,
-                    Err(e) => return Err(pick::mend_node(&client, &given, e).await),
+                    Err(e) => return Err(pick::with_node_hint(&client, &given, e).await),
                 };
                 ctx.show(&node, |n| super::nodes::table(std::slice::from_ref(n)).render())?;
             }

@@ -103,7 +103,7 @@ mod tests {
             findings: Vec::new(),
             findings_open: 0,
             waiting: Vec::new(),
-            remedies_open: 0,
+            remediations_open: 0,
             breakers: Vec::new(),
             automation: Some(super::super::automation::tests::automation()),
             nodes: [("ready".to_owned(), 15), ("quarantined".to_owned(), 1)].into(),
@@ -141,7 +141,7 @@ mod tests {
         let mut s = summary();
         s.state = "bad".into();
         s.reasons = vec!["1 remediation pending approval".into()];
-        s.waiting = vec![muster_api::samples::remedy(31)];
+        s.waiting = vec![muster_api::samples::remediation(31)];
         s.findings = vec![muster_api::samples::finding(12)];
         s.findings_open = 4;
         s.incidents = vec![muster_api::samples::incident()];

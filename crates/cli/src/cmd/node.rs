@@ -177,7 +177,7 @@ impl NodeCmd {
                     }
                     after.push(node);
                 }
-                Err(e) => refusals.add(name, pick::mend_node(&client, name, e).await),
+                Err(e) => refusals.add(name, pick::with_node_hint(&client, name, e).await),
             }
         }
         refusals.show(ctx, after)?;

@@ -148,8 +148,8 @@ pub(crate) mod tests {
             breaker: None,
             avoided: None,
             no_new_work: None,
-            remedy: None,
-            remedy_detail: None,
+            remediation: None,
+            remediation_detail: None,
             findings: Vec::new(),
             pool: "default".into(),
             enrolled_at: Time(0).into(),
@@ -168,11 +168,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_ready_node_from_which_new_work_stays_away_says_so() {
-        let (mut sick, mut shut, mut lost) = (node("hgx-01"), node("hgx-02"), node("hgx-03"));
-        sick.avoided = Some("critical finding 12 (gpu-off-bus)".into());
+        let (mut unhealthy, mut shut, mut lost) = (node("hgx-01"), node("hgx-02"), node("hgx-03"));
+        unhealthy.avoided = Some("critical finding 12 (gpu-off-bus)".into());
         shut.no_new_work = Some("breaker leaf:a is not closed".into());
         (lost.state, lost.no_new_work) = ("lost".into(), Some("unreachable".into()));
-        let text = table(&[sick, shut, lost]).render_for(None, false);
+        let text = table(&[unhealthy, shut, lost]).render_for(None, false);
         assert!(text.contains("hgx-01  ready, avoided      h100-sxm"), "{text}");
         assert!(text.contains("hgx-02  ready, no new work  h100-sxm"), "{text}");
         assert!(text.contains("hgx-03  lost                h100-sxm"), "{text}");

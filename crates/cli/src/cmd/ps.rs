@@ -150,7 +150,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::samples::{job, running};
 
-    use muster_api::{AttemptPreflight, Notice, Promise};
+    use muster_api::{AttemptPreflight, Notice, ReservedStart};
 
     use muster_model::job::{JobState, StopReason};
     use muster_model::spec::{CheckpointRequest, CheckpointSpec, Group, JobSpec, OnPartition};
@@ -289,10 +289,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn promised_starts_notices_and_parts_are_shown() {
-        let mut promised = job(5, JobState::Queued);
-        promised.waiting = Some("waits for free capacity".into());
-        promised.promise = Some(Promise {
+    fn reserved_starts_notices_and_parts_are_shown() {
+        let mut reserved = job(5, JobState::Queued);
+        reserved.waiting = Some("waits for free capacity".into());
+        reserved.reserved_start = Some(ReservedStart {
             at: Time(3_900_000).into(),
             nodes: vec!["hgx-01".into()],
             basis: muster_model::job::Basis::Limits,
@@ -302,7 +302,7 @@ pub(crate) mod tests {
         let mut share = job(4, JobState::Queued);
         let part = Some(GpuPart::Milli(250));
         share.groups = vec![Group { nodes: 1, gpus: 1, part, ..share.groups[0].clone() }].into();
-        let text = table_in(&[promised, share], Time(0), &TimeZone::UTC).render_for(None, false);
+        let text = table_in(&[reserved, share], Time(0), &TimeZone::UTC).render_for(None, false);
         assert!(text.lines().nth(1).is_some_and(|l| l.ends_with("starts by 01:05")), "{text}");
         assert!(text.lines().nth(2).is_some_and(|l| l.contains("1  0.25")), "{text}");
         let n = Notice {

@@ -1,4 +1,4 @@
-//! `muster readiness`: is the site ready for what it promises?
+//! `muster readiness`: is the site ready for its objectives?
 
 use clap::Args;
 use muster_api::Readiness;
@@ -37,7 +37,7 @@ fn text(r: &Readiness) -> String {
             state(&c.state),
             cell(&c.what),
             cell(&c.found),
-            cell(&c.mend),
+            cell(&c.fix),
         ]);
     }
     let count = |word: &str| r.checks.iter().filter(|c| c.state == word).count();

@@ -2,11 +2,11 @@
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
-use muster_api::{Finding, FindingsQuery, RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
-use muster_client::RemedyWord;
+use muster_api::{Finding, FindingsQuery, RemediationsQuery, Remediation, RemediationDryRun, RemediationDryRunReport};
+use muster_client::RemediationDecision;
 use muster_health::modes::mode as mode_of;
 use muster_model::fault::FaultClass;
-use muster_model::remedy::{Action, Mode};
+use muster_model::remediation::{Action, Mode};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -76,7 +76,7 @@ enum Verb {
         #[arg(long, default_value_t = 7, value_name = "N",
             value_parser = clap::value_parser!(u32).range(1..=366))]
         days: u32,
-        /// With the `remedies` of this policy; with the site's own when absent
+        /// With the `remediations` of this policy; with the site's own when absent
         #[arg(short, long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -92,22 +92,22 @@ struct Ids {
 impl RemediationsCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let (ids, word, reason) = match self.verb {
-            Some(Verb::Approve { ids }) => (ids.ids, RemedyWord::Approve, String::new()),
-            Some(Verb::Deny { ids, reason }) => (ids.ids, RemedyWord::Deny, reason),
-            Some(Verb::Undo { ids, reason }) => (ids.ids, RemedyWord::Undo, reason),
+            Some(Verb::Approve { ids }) => (ids.ids, RemediationDecision::Approve, String::new()),
+            Some(Verb::Deny { ids, reason }) => (ids.ids, RemediationDecision::Deny, reason),
+            Some(Verb::Undo { ids, reason }) => (ids.ids, RemediationDecision::Undo, reason),
             Some(Verb::DryRun { days, file }) => return dry_run(ctx, days, file).await,
             None => return self.show(ctx).await,
         };
         let client = ctx.client()?;
         if ids.len() > 1 {
             for id in &ids {
-                client.remedy(id).await?;
+                client.remediation(id).await?;
             }
         }
         let mut done = Vec::new();
         let mut refusals = Refusals::of("remediation", ids.len());
         for id in &ids {
-            match client.remedy_word(id, word, &reason).await {
+            match client.decide_remediation(id, word, &reason).await {
                 Ok(after) => {
                     if ctx.is_table() {
                         output::print(&said(&after))?;
@@ -124,18 +124,18 @@ impl RemediationsCmd {
     async fn show(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         if let Some(id) = &self.id {
-            let one = client.remedy(id).await?;
+            let one = client.remediation(id).await?;
             ctx.show(&one, |r| text(r, now(), on()))?;
             return Ok(0);
         }
         let folds = ctx.is_table() && !self.all;
-        let query = RemediesQuery {
+        let query = RemediationsQuery {
             open: (!self.all).then_some(true),
             node: self.node.clone(),
             limit: Some(if folds { FOLDED_FROM } else { self.limit }),
             cursor: None,
         };
-        let list = client.remedies(&query).await?;
+        let list = client.remediations(&query).await?;
         if list.items.is_empty() {
             pick::known_node(&client, self.node.as_deref()).await?;
         }
@@ -170,13 +170,13 @@ impl RemediationsCmd {
     }
 }
 
-fn said(r: &Remedy) -> String {
+fn said(r: &Remediation) -> String {
     let on = place(r);
     format!("remediation {} ({} on {on}): {}; {}\n", r.id, r.action.word(), r.state, r.why)
 }
 
 /// `hgx-01`, or `hgx-01/3` for a GPU of it.
-fn place(r: &Remedy) -> String {
+fn place(r: &Remediation) -> String {
     r.gpu.map_or_else(|| r.node.clone(), |g| format!("{}/{g}", r.node))
 }
 
@@ -186,15 +186,15 @@ async fn dry_run(ctx: &Ctx, days: u32, file: Option<PathBuf>) -> Result<u8, Fail
         Some(f) => {
             let text = output::read_text(f)?;
             let whole = muster_specs::document::policy(&text, &f.display().to_string())?;
-            Some(whole.remedies)
+            Some(whole.remediations)
         }
     };
-    let report = ctx.client()?.remedies_dry_run(&RemedyDryRun { days, policy }).await?;
+    let report = ctx.client()?.remediations_dry_run(&RemediationDryRun { days, policy }).await?;
     ctx.show(&report, |r| dry_text(r, now(), on()))?;
     Ok(0)
 }
 
-/// Remedies that are looked at to be folded: as many as a page holds.
+/// Remediations that are looked at to be folded: as many as a page holds.
 const FOLDED_FROM: u32 = 1000;
 
 fn open_findings() -> FindingsQuery {
@@ -204,21 +204,21 @@ fn open_findings() -> FindingsQuery {
 /// A line of the list.
 #[derive(Debug, PartialEq)]
 enum Line<'a> {
-    One(&'a Remedy),
+    One(&'a Remediation),
     /// What one job did, watched in many places: nothing is done in any of them.
     Watched {
-        of: Vec<&'a Remedy>,
+        of: Vec<&'a Remediation>,
         job: u64,
         title: &'a str,
     },
 }
 
 /// Watches of what one job did are one line each. The first of them says where it stands.
-fn folded<'a>(remedies: &'a [Remedy], findings: &'a [Finding]) -> Vec<Line<'a>> {
+fn folded<'a>(remediations: &'a [Remediation], findings: &'a [Finding]) -> Vec<Line<'a>> {
     let by_id: BTreeMap<&str, &Finding> = findings.iter().map(|f| (f.id.as_str(), f)).collect();
     let mut places: BTreeMap<(&str, u64), usize> = BTreeMap::new();
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for r in remedies {
+    for r in remediations {
         let own = mode_of(&r.kind).is_some_and(|m| m.class == FaultClass::Application);
         let f = by_id.get(r.finding.as_str()).filter(|_| own && r.action == Action::Watch);
         let Some((job, title)) = f.and_then(|f| Some((f.job?, f.title.as_str()))) else {
@@ -242,7 +242,7 @@ fn folded<'a>(remedies: &'a [Remedy], findings: &'a [Finding]) -> Vec<Line<'a>> 
 }
 
 /// `32 GPUs of 4 nodes`.
-fn places(of: &[&Remedy]) -> String {
+fn places(of: &[&Remediation]) -> String {
     let nodes: BTreeSet<&str> = of.iter().map(|r| r.node.as_str()).collect();
     let nodes = plural(nodes.len(), "node");
     let gpus: BTreeSet<_> = of.iter().filter_map(|r| Some((r.node.as_str(), r.gpu?))).collect();
@@ -275,16 +275,16 @@ fn lines_table(lines: &[Line<'_>], now: Time) -> Table {
     table
 }
 
-/// The remedies as a table.
-pub(crate) fn table(remedies: &[Remedy], now: Time) -> Table {
+/// The remediations as a table.
+pub(crate) fn table(remediations: &[Remediation], now: Time) -> Table {
     let mut table = Table::new(&COLUMNS);
-    for r in remedies {
+    for r in remediations {
         row(&mut table, r, now);
     }
     table
 }
 
-fn row(table: &mut Table, r: &Remedy, now: Time) {
+fn row(table: &mut Table, r: &Remediation, now: Time) {
     let late = r.until.is_some_and(|u| u.0 < now) && r.outcome.is_none();
     let style = if r.waits() || late { Style::Warn } else { Style::Plain };
     let state = if late { format!("{}, too long", r.state) } else { r.state.clone() };
@@ -307,11 +307,11 @@ fn mode(m: Mode) -> &'static str {
     }
 }
 
-/// One remedy for people.
-pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
+/// One remediation for people.
+pub(crate) fn text(r: &Remediation, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Remediation", format!("{} ({})", r.id, r.action.word()));
-    f.line("Does", &r.action_words);
+    f.line("Does", &r.action_text);
     f.line("Node", place(r));
     f.line("For", format!("{}, finding {}", r.kind, r.finding));
     f.line("State", &r.state);
@@ -319,7 +319,7 @@ pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
     f.line("Since", full(now, r.since));
     f.line("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
     f.line("Mode", mode(r.mode));
-    f.line("Step", r.rung + 1);
+    f.line("Step", r.step_index + 1);
     f.line("Work leaves", format!("{:?}", r.leave).to_lowercase());
     f.line("Approved by", r.approved.as_deref().unwrap_or_default());
     if let Some(a) = &r.act {
@@ -337,7 +337,7 @@ pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
     f.0
 }
 
-fn dry_text(r: &RemedyDryRunReport, now: Time, on: bool) -> String {
+fn dry_text(r: &RemediationDryRunReport, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("From", full(now, r.from));
     f.line("To", full(now, r.to));
@@ -385,25 +385,25 @@ pub(crate) mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
-    use muster_api::samples::remedy;
-    use muster_api::{Act, DryRemedy};
-    use muster_model::remedy::RemedyStep;
+    use muster_api::samples::remediation;
+    use muster_api::{Act, DryRemediation};
+    use muster_model::remediation::RemediationStep;
 
     #[test]
-    fn remedies_fit_eighty_columns_and_say_what_is_late() {
-        let mut late = remedy(1_000_031);
+    fn remediations_fit_eighty_columns_and_say_what_is_late() {
+        let mut late = remediation(1_000_031);
         late.until = Some(Time(100_000).into());
         late.node = "hgx-0001-rack-17-row-4".into();
-        let text = table(&[remedy(31), late], Time(120_000)).render_for(Some(80), false);
+        let text = table(&[remediation(31), late], Time(120_000)).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("hgx-01/3") && text.contains("reboot"), "{text}");
-        let late = table(&[remedy(31)], Time(120_000)).render_for(None, false);
+        let late = table(&[remediation(31)], Time(120_000)).render_for(None, false);
         assert!(late.contains("pending approval  30s ago"), "{late}");
     }
 
     #[test]
     fn what_one_job_did_is_one_line_however_many_gpus_told_of_it() {
-        let watch = |id: u64| Remedy {
+        let watch = |id: u64| Remediation {
             id: id.to_string(),
             kind: "app-fault".into(),
             state: "noted".into(),
@@ -411,8 +411,8 @@ pub(crate) mod tests {
             node: format!("hgx-0{}", id / 8),
             gpu: u32::try_from(id % 8).ok(),
             action: Action::Watch,
-            step: RemedyStep::Proposed,
-            ..remedy(id)
+            step: RemediationStep::Proposed,
+            ..remediation(id)
         };
         let finding = |id: u64, job: u64| Finding {
             id: id.to_string(),
@@ -421,10 +421,10 @@ pub(crate) mod tests {
             job: Some(job),
             ..muster_api::samples::finding(id)
         };
-        let mut all: Vec<Remedy> = (8..40).map(watch).collect();
+        let mut all: Vec<Remediation> = (8..40).map(watch).collect();
         let mut found: Vec<Finding> = (8..40).map(|id| finding(id, 7)).collect();
         // One more that acts, one of another job, and one of nobody.
-        all.insert(3, remedy(100));
+        all.insert(3, remediation(100));
         all.extend([watch(50), watch(51)]);
         found.push(finding(50, 9));
         let lines = folded(&all, &found);
@@ -441,8 +441,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_remedy_is_told_with_its_steps_and_its_act() {
-        let mut r = remedy(31);
+    fn one_remediation_is_told_with_its_steps_and_its_act() {
+        let mut r = remediation(31);
         r.act = Some(Act {
             id: "40".into(),
             what: "reboot".into(),
@@ -471,7 +471,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_dry_run_says_what_would_have_been_done() {
-        let report = RemedyDryRunReport {
+        let report = RemediationDryRunReport {
             from: Time(0).into(),
             to: Time(100_000).into(),
             cut: false,
@@ -480,7 +480,7 @@ pub(crate) mod tests {
             held: [("limit of fleet".to_owned(), 1)].into(),
             out_at_once: 1,
             storms: 0,
-            items: vec![DryRemedy {
+            items: vec![DryRemediation {
                 at: Time(60_000).into(),
                 finding: "12".into(),
                 kind: "gpu-off-bus".into(),
@@ -504,7 +504,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_number_is_a_remedy_and_the_words_are_verbs() {
+    fn a_number_is_a_remediation_and_the_words_are_verbs() {
         let read = |more: &[&str]| {
             let all = ["muster", "remediations"].iter().chain(more).copied();
             let cli = Cli::try_parse_from(all).map_err(|e| e.to_string())?;

@@ -4,7 +4,7 @@ mod follow;
 mod show;
 
 use clap::{Args, Subcommand, ValueEnum};
-use muster_api::{AnswerRunbook, RunbookWord, RunsQuery, StartRunbook};
+use muster_api::{AnswerRunbook, RunbookAnswer, RunsQuery, StartRunbook};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -81,12 +81,12 @@ enum Verb {
         run: String,
         /// Check or do it now; pass, or done by hand; fail; skip the step
         #[arg(value_enum, required_unless_present = "choose")]
-        word: Option<Word>,
+        answer: Option<Answer>,
         /// The step that is meant
         #[arg(long, value_name = "N")]
         step: u32,
         /// One of the choices of a question
-        #[arg(long, value_name = "WORDS", conflicts_with = "word")]
+        #[arg(long, value_name = "WORDS", conflicts_with = "answer")]
         choose: Option<String>,
         /// A note
         #[arg(long, default_value = "", value_name = "TEXT")]
@@ -114,7 +114,7 @@ enum Verb {
 
 /// An answer at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Word {
+enum Answer {
     /// Check now, or do it now
     Go,
     /// Pass, or it was done by hand
@@ -226,15 +226,15 @@ impl RunbookCmd {
                 let run = client.runbook_run(&run).await?;
                 ctx.show(&run, |r| show::run(r, now(), on()))?;
             }
-            Verb::Answer { run, word, step, choose, note } => {
-                let word = match word {
-                    Some(Word::Go) => RunbookWord::Go,
-                    Some(Word::Yes) => RunbookWord::Yes,
-                    Some(Word::No) => RunbookWord::No,
-                    Some(Word::Skip) => RunbookWord::Skip,
-                    None => RunbookWord::Choose,
+            Verb::Answer { run, answer, step, choose, note } => {
+                let answer = match answer {
+                    Some(Answer::Go) => RunbookAnswer::Go,
+                    Some(Answer::Yes) => RunbookAnswer::Yes,
+                    Some(Answer::No) => RunbookAnswer::No,
+                    Some(Answer::Skip) => RunbookAnswer::Skip,
+                    None => RunbookAnswer::Choose,
                 };
-                let body = AnswerRunbook { step, word, choose, note };
+                let body = AnswerRunbook { step, answer, choose, note };
                 let run = client.answer_runbook(&run, &body).await?;
                 ctx.show(&run, |r| show::run(r, now(), on()))?;
             }

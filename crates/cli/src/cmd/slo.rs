@@ -1,4 +1,4 @@
-//! `muster slo`: what is promised, and how much of it is left.
+//! `muster slo`: objectives and their error budgets.
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
@@ -137,8 +137,8 @@ fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
 
 /// When the budget is exhausted, where a rule says that it burns too fast.
 fn exhausted_in(s: &Slo) -> String {
-    s.spent_in
-        .filter(|_| matches!(s.state.as_str(), "burning" | "spent"))
+    s.exhausted_in
+        .filter(|_| matches!(s.state.as_str(), "burning" | "exhausted"))
         .map(short)
         .unwrap_or_default()
 }
@@ -146,8 +146,6 @@ fn exhausted_in(s: &Slo) -> String {
 /// The state in the words of error budgets.
 fn shown_state(state: &str) -> &str {
     match state {
-        "kept" => "met",
-        "spent" => "exhausted",
         "below_target" => "not met",
         "no_data" => "no data",
         other => other,
@@ -226,7 +224,7 @@ fn text(s: &Slo, on: bool) -> String {
         format!("{} of {}; the rest is taken as good", short(s.counted_for), s.window),
     );
     f.line("Budget left", left(s));
-    f.line("Exhausted in", s.spent_in.map(short).unwrap_or_default());
+    f.line("Exhausted in", s.exhausted_in.map(short).unwrap_or_default());
     f.line("Mean time", s.mean_time.map(short).unwrap_or_default());
     let gates: Vec<&str> = s.gates.iter().map(|g| g.word()).collect();
     if !gates.is_empty() {
@@ -271,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_state_has_one_word_for_people() {
-        let all = ["kept", "below_target", "burning", "spent", "no_data"];
+        let all = ["met", "below_target", "burning", "exhausted", "no_data"];
         let words = ["met", "not met", "burning", "exhausted", "no data"];
         assert_eq!(all.map(shown_state), words);
     }

@@ -1,7 +1,7 @@
 //! Operators at work on one site, while somebody follows the log.
 
 use super::{items, names, refuses, says};
-use super::{plans, promises};
+use super::{plans, slo};
 use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn runbooks(c: &Cluster, node: &str) {
     refuses(&c.muster(&["runbook", "runs", "--all"]), 0, &["there was no run"]);
     refuses(&c.muster(&["runbook", "run", "node-lost"]), 2, &["needs `node`", "--node"]);
 
-    assert_eq!(promises::ready(c, "spares"), "missing");
+    assert_eq!(slo::ready(c, "spares"), "missing");
     let run = c.json(&["runbook", "run", "no-spares"]);
     let id = run["id"].as_str().expect("a number").to_owned();
     assert_eq!((&run["state"], &run["step"]), (&"going".into(), &1.into()), "{run:#}");
@@ -89,7 +89,7 @@ fn runbooks(c: &Cluster, node: &str) {
     let said = ["--choose", "yes", "--note", "one is enough"];
     says(&answer("4", &said), &["5. check: There is a spare again"]);
     says(&answer("5", &["go"]), &["resolved", "fleet.spares is 1", "one is enough"]);
-    assert_eq!(promises::ready(c, "spares"), "ok");
+    assert_eq!(slo::ready(c, "spares"), "ok");
     refuses(&answer("5", &["go"]), 5, &["is over"]);
     let run = c.json(&["runbook", "describe", &id]);
     assert_eq!((&run["state"], &run["now"]), (&"resolved".into(), &Value::Null), "{run:#}");
@@ -137,9 +137,9 @@ fn a_site_is_looked_after_while_somebody_follows_the_log() {
     let [one, two] = names(&list)[..] else { panic!("two nodes: {list:#}") };
     let nodes = [one.to_owned(), two.to_owned()];
     plans::windows_and_places(&c, &nodes);
-    promises::readiness(&c);
-    promises::objectives(&c);
-    promises::alerts(&c);
+    slo::readiness(&c);
+    slo::objectives(&c);
+    slo::alerts(&c);
     breakers(&c, two);
     runbooks(&c, two);
     follows(&mut c, &mut told);

@@ -32,11 +32,11 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     assert_eq!(words, ["preemption.min_run", "0s", "5m"], "{out:?}");
     let bad = write(&c, "bad.yaml", "kind: Policy\npreemption: {min_runs: 0s}\n");
     refuses(&c.muster(&["policy", "apply", &bad]), 2, &["bad.yaml:2", "min_run"]);
-    let rule = "remedies: {rules: [{kind: ecc-uncorectable, ladder: [watch]}]}";
+    let rule = "remediations: {rules: [{kind: ecc-uncorectable, steps: [watch]}]}";
     let typo = write(&c, "typo.yaml", &format!("kind: Policy\n{rule}\n"));
     let meant = ["no failure mode `ecc-uncorectable`", "did you mean `ecc-uncorrectable`?"];
     refuses(&c.muster(&["policy", "apply", &typo]), 2, &meant);
-    let rule = "remedies: {rules: [{sku: h999, ladder: [watch]}]}";
+    let rule = "remediations: {rules: [{sku: h999, steps: [watch]}]}";
     let absent = write(&c, "absent.yaml", &format!("kind: Policy\n{rule}\n"));
     let out = c.muster(&["policy", "apply", &absent, "--dry-run"]);
     out.code(0);

@@ -44,11 +44,11 @@ impl State {
                     stage_since: r.at,
                     stage_why: String::new(),
                     stage_until: None,
-                    drained_by_remedy: false,
+                    drained_by_remediation: false,
                     generation: 0,
                     probation: None,
                     breaker: None,
-                    remedy: None,
+                    remediation: None,
                     qualifying: None,
                     qualified: None,
                     past_figures: Vec::new(),
@@ -129,7 +129,7 @@ impl State {
             }
             Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
             Event::DrainStarted { node, reason } => self.node(r.seq, node, |n| {
-                n.drained_by_remedy = false;
+                n.drained_by_remediation = false;
                 enter(n, r.at, Stage::Draining, reason, None);
             }),
             Event::NodeDrained { node } => {
@@ -138,9 +138,9 @@ impl State {
             Event::NodeReady { node, reason } => {
                 self.node(r.seq, node, |n| enter(n, r.at, Stage::Ready, reason, None))
             }
-            Event::NodeStaged { node, stage, reason, until, word } => self.node(r.seq, node, |n| {
-                let was = (n.stage, n.drained_by_remedy);
-                n.drained_by_remedy = Footing::drained_by_remedy(was, *stage, *word);
+            Event::NodeStaged { node, stage, reason, until, by_operator } => self.node(r.seq, node, |n| {
+                let was = (n.stage, n.drained_by_remediation);
+                n.drained_by_remediation = Footing::drained_by_remediation(was, *stage, *by_operator);
                 enter(n, r.at, *stage, reason, *until);
             }),
             Event::NodeRetired { node } => self.node(r.seq, node, |n| {

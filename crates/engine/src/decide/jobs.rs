@@ -10,7 +10,7 @@ use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::job::{
-    Basis, Checkpoint, Dependency, Job, JobState, JobUpdate, Promise, SpecChange, StopReason,
+    Basis, Checkpoint, Dependency, Job, JobState, JobUpdate, ReservedStart, SpecChange, StopReason,
 };
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::{Node, Stage};
@@ -256,9 +256,9 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
     let job = find(e, req, id)?;
     must_wait(&job, "held")?;
     if job.held.is_none() {
-        if job.promise.is_some() {
+        if job.reserved_start.is_some() {
             let reason = "it was held".to_string();
-            e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+            e.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
         }
         e.emit_hold(&job, Hold::asked(&req.actor.name));
         e.withdraw_notices(id);
@@ -485,7 +485,7 @@ fn deadline_of(job: &Job, limit: Span, now: Time) -> Result<Option<Time>, Refusa
 }
 
 /// Reserved starts that rest on an earlier end of this attempt are planned anew.
-fn drop_promises_before(e: &mut Engine, job: &Job, limit: Span) {
+fn drop_reserved_starts_before(e: &mut Engine, job: &Job, limit: Span) {
     let Some(a) = &job.attempt else { return };
     // Nothing rests on the end of one without a limit, and one that ends sooner is in nobody's way.
     if job.spec.time_limit.is_none_or(|was| limit <= was) {
@@ -493,19 +493,19 @@ fn drop_promises_before(e: &mut Engine, job: &Job, limit: Span) {
     }
     let end = a.started_at.unwrap_or(a.placed_at) + limit;
     let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
-    let rests = |p: &Promise| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
+    let rests = |p: &ReservedStart| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
     let waits =
-        |j: &&Arc<Job>| j.state == JobState::Queued && j.promise.as_ref().is_some_and(rests);
-    let before = e.state.index.promised.range(..(end, JobId(0)));
+        |j: &&Arc<Job>| j.state == JobState::Queued && j.reserved_start.as_ref().is_some_and(rests);
+    let before = e.state.index.reserved_starts.range(..(end, JobId(0)));
     let before = before.filter_map(|(_, id)| e.state.jobs.get(id));
     let resting: Vec<Arc<Job>> = before.filter(waits).cloned().collect();
     for other in resting {
         let reason = "the time limit of what runs on its nodes was extended".to_string();
-        e.emit(Some(&other.project), Event::PromiseDropped { job: other.id, reason });
+        e.emit(Some(&other.project), Event::ReservedStartDropped { job: other.id, reason });
     }
 }
 
-/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew. Of a
+/// Changes what a waiting job asks for: its class or its limit. Its reserved start is looked for anew. Of a
 /// job that runs only the limit changes, and with it when its attempt ends.
 pub(super) fn update(
     e: &mut Engine,
@@ -536,16 +536,16 @@ pub(super) fn update(
         None => None,
     };
     // What is reserved for one that runs is for its next size, which stays as it is.
-    if job.promise.is_some() && !running {
+    if job.reserved_start.is_some() && !running {
         let reason = "what it asks for was changed".to_string();
-        e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+        e.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
     }
     e.emit(
         Some(&job.project),
         Event::JobUpdated(JobUpdate { job: id, change, spec: None, deadline }),
     );
     if let Some(limit) = time_limit.filter(|_| running) {
-        drop_promises_before(e, &job, limit);
+        drop_reserved_starts_before(e, &job, limit);
     }
     // What it asks for now is asked anew, also of those who were to make room for it.
     if !running {

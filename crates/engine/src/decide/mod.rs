@@ -132,9 +132,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::QualificationDone { node, id, report } => qualify::done(e, node, *id, report),
         Command::FindingsSeen { .. }
         | Command::CloseFinding { .. }
-        | Command::ApproveRemedy { .. }
-        | Command::DenyRemedy { .. }
-        | Command::UndoRemedy { .. }
+        | Command::ApproveRemediation { .. }
+        | Command::DenyRemediation { .. }
+        | Command::UndoRemediation { .. }
         | Command::Repaired { .. }
         | Command::ReturnUntested { .. }
         | Command::ExcludeGpus { .. }
@@ -164,8 +164,8 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::TellCondition { .. }
         | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
-        | Command::AlertsTold { .. }
-        | Command::ReceiverFailed { .. } => crate::promises::decide(e, req),
+        | Command::AlertsNotified { .. }
+        | Command::ReceiverFailed { .. } => crate::slo::decide(e, req),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

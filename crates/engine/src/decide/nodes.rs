@@ -13,7 +13,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Attempt, Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::{Span, Time};
@@ -609,10 +609,10 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
             format!("node {name} has not connected yet; it becomes ready when its agent connects"),
         ));
     }
-    let holds = |r: &&Arc<Remedy>| {
-        r.action.takes_node() && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation)
+    let holds = |r: &&Arc<Remediation>| {
+        r.action.takes_node() && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
     };
-    if let Some(id) = e.state.health.remedies_of(name).find(holds).map(|r| r.id) {
+    if let Some(id) = e.state.health.remediations_of(name).find(holds).map(|r| r.id) {
         return Err(Refusal::new(
             RefusalCode::Conflict,
             format!("remediation {id} took node {name} out of service"),

@@ -5,13 +5,13 @@
 use super::findings::of_hardware;
 use crate::state::index::block;
 use crate::{Engine, State};
-use muster_lifecycle::ladder::SURE;
+use muster_lifecycle::steps::SURE;
 use muster_lifecycle::limits::stop_holds;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Action, Mode, RemedyStep};
+use muster_model::remediation::{Action, Mode, RemediationStep};
 use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,23 +45,23 @@ impl State {
 }
 
 impl Engine {
-    /// Something about a node changed whose remedy waits: it takes new work, or it does not.
-    pub(super) fn settle_allocation(&mut self, node: &NodeName, why: &str, word: bool) {
+    /// Something about a node changed whose remediation waits: it takes new work, or it does not.
+    pub(super) fn settle_allocation(&mut self, node: &NodeName, why: &str, by_operator: bool) {
         let Some(n) = self.state.nodes.get(node).cloned() else { return };
         let cause = self.stops(node);
         let waits = self.state.health.waits_on(node);
         match (n.stage, cause) {
             (Stage::Ready, Some(f)) if waits && n.reachable => self.stop_allocation(&n, &f),
-            (Stage::Suspect, None) if !self.is_taken(node) => self.ready_again(&n, why, word),
+            (Stage::Suspect, None) if !self.is_taken(node) => self.ready_again(&n, why, by_operator),
             (Stage::Suspect, Some(_)) if !waits && !self.is_taken(node) => {
-                self.ready_again(&n, why, word);
+                self.ready_again(&n, why, by_operator);
             }
             _ => {}
         }
     }
 
     fn stop_allocation(&mut self, n: &Node, f: &Finding) {
-        let automatic = self.state.policy.remedies.mode(Action::Drain) == Mode::Automatic;
+        let automatic = self.state.policy.remediations.mode(Action::Drain) == Mode::Automatic;
         if !automatic || self.state.health.automation.stopped.is_some() {
             return;
         }
@@ -78,7 +78,7 @@ impl Engine {
             stage: Stage::Suspect,
             reason: format!("{} (finding {}): no new work", f.seen.kind, f.id),
             until: None,
-            word: false,
+            by_operator: false,
         };
         self.emit(None, event);
     }
@@ -105,11 +105,11 @@ impl Engine {
         self.state.health.open_on(node).find(grave).cloned()
     }
 
-    /// Has automation taken a node, by a remedy that goes on?
+    /// Has automation taken a node, by a remediation that goes on?
     fn is_taken(&self, node: &NodeName) -> bool {
-        let on = |s: RemedyStep| {
-            !matches!(s, RemedyStep::Proposed | RemedyStep::Probation | RemedyStep::Ended)
+        let on = |s: RemediationStep| {
+            !matches!(s, RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended)
         };
-        self.state.health.remedies_of(node).any(|r| r.action.takes_node() && on(r.step))
+        self.state.health.remediations_of(node).any(|r| r.action.takes_node() && on(r.step))
     }
 }

@@ -1,6 +1,6 @@
 //! Folds records about health in. No policy here: only what the record says.
 
-use crate::state::health_book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIES_KEPT};
+use crate::state::health_book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIATIONS_KEPT};
 use crate::state::{ApplyError, State, Stopped};
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
@@ -9,12 +9,12 @@ use muster_model::finding::{Closed, INCIDENT_FINDINGS, NOTES_KEPT, Note, Owner};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::remedy::{ActEnd, RemedyOutcome, RemedyStep};
+use muster_model::remediation::{ActEnd, RemediationOutcome, RemediationStep};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 use std::sync::Arc;
 
-/// Steps of a remedy that are remembered.
+/// Steps of a remediation that are remembered.
 const STEPS_KEPT: usize = 32;
 /// Nodes that findings asked for, remembered to tell a storm.
 const ASKED_KEPT: usize = 50_000;
@@ -37,10 +37,10 @@ impl State {
                 Ok(())
             }
             Event::BreakerSet { breaker, .. } => self.breaker_set(r, breaker),
-            Event::RemedyChosen { .. }
-            | Event::RemedyStepped { .. }
-            | Event::RemedyApproved { .. }
-            | Event::RemedyEnded { .. } => self.apply_remedy(r),
+            Event::RemediationChosen { .. }
+            | Event::RemediationStepped { .. }
+            | Event::RemediationApproved { .. }
+            | Event::RemediationEnded { .. } => self.apply_remediation(r),
             Event::ActAsked { act } => {
                 self.health.acts.insert(act.id, Arc::new((**act).clone()));
                 self.health.index.act(act);
@@ -54,8 +54,8 @@ impl State {
                 self.node(r.seq, node, |n| n.excluded_gpus = *gpus)
             }
             Event::ProbationSet { node, until } => self.node(r.seq, node, |n| n.probation = *until),
-            Event::AutomationStopped { reason, word } => {
-                let stopped = Stopped { at: r.at, reason: reason.clone(), word: *word };
+            Event::AutomationStopped { reason, by_operator } => {
+                let stopped = Stopped { at: r.at, reason: reason.clone(), by_operator: *by_operator };
                 self.health.automation.stopped = Some(stopped);
                 Ok(())
             }
@@ -178,17 +178,17 @@ impl State {
         }
     }
 
-    fn apply_remedy(&mut self, r: &Record) -> Result<(), ApplyError> {
+    fn apply_remediation(&mut self, r: &Record) -> Result<(), ApplyError> {
         let book = &mut self.health;
         let id = match &r.event {
-            Event::RemedyChosen { remedy } => {
-                if let Some(f) = book.findings.get_mut(&remedy.finding) {
-                    Arc::make_mut(f).remedy = Some(remedy.id);
+            Event::RemediationChosen { remediation } => {
+                if let Some(f) = book.findings.get_mut(&remediation.finding) {
+                    Arc::make_mut(f).remediation = Some(remediation.id);
                 }
-                book.remedies.insert(remedy.id, Arc::new((**remedy).clone()));
-                if remedy.action.takes_node() {
+                book.remediations.insert(remediation.id, Arc::new((**remediation).clone()));
+                if remediation.action.takes_node() {
                     let asked = &mut book.automation.asked;
-                    asked.push_back((r.at, remedy.node.clone()));
+                    asked.push_back((r.at, remediation.node.clone()));
                     // Enough to tell a storm in any fleet.
                     while asked.len() > ASKED_KEPT
                         || asked.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1))
@@ -196,10 +196,10 @@ impl State {
                         asked.pop_front();
                     }
                 }
-                remedy.id
+                remediation.id
             }
-            Event::RemedyStepped { id, step, why, until, act, held } => {
-                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+            Event::RemediationStepped { id, step, why, until, act, held } => {
+                let Some(m) = book.remediations.get_mut(id) else { return Ok(()) };
                 let m = Arc::make_mut(m);
                 let from = m.step;
                 m.step = *step;
@@ -213,7 +213,7 @@ impl State {
                 if m.taken.len() < STEPS_KEPT && !held {
                     m.taken.push((r.at, *step));
                 }
-                if from == RemedyStep::Proposed && m.action.takes_node() && !held {
+                if from == RemediationStep::Proposed && m.action.takes_node() && !held {
                     let taken = &mut book.automation.taken;
                     taken.push_back((r.at, m.node.clone()));
                     while taken.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1)) {
@@ -222,15 +222,15 @@ impl State {
                 }
                 *id
             }
-            Event::RemedyApproved { id, by } => {
-                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+            Event::RemediationApproved { id, by } => {
+                let Some(m) = book.remediations.get_mut(id) else { return Ok(()) };
                 Arc::make_mut(m).approved = Some(by.clone());
                 *id
             }
-            Event::RemedyEnded { id, outcome, why, .. } => {
-                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+            Event::RemediationEnded { id, outcome, why, .. } => {
+                let Some(m) = book.remediations.get_mut(id) else { return Ok(()) };
                 let m = Arc::make_mut(m);
-                m.step = RemedyStep::Ended;
+                m.step = RemediationStep::Ended;
                 m.outcome = Some(*outcome);
                 m.why.clone_from(why);
                 m.since = r.at;
@@ -239,27 +239,27 @@ impl State {
             }
             _ => return Ok(()),
         };
-        let Some(m) = book.remedies.get(&id).cloned() else { return Ok(()) };
-        book.index.remedy(&m);
-        while book.index.ended_remedies.len() > REMEDIES_KEPT {
-            if let Some((_, old)) = book.index.ended_remedies.pop_first()
-                && let Some(old) = book.remedies.remove(&old)
+        let Some(m) = book.remediations.get(&id).cloned() else { return Ok(()) };
+        book.index.remediation(&m);
+        while book.index.ended_remediations.len() > REMEDIATIONS_KEPT {
+            if let Some((_, old)) = book.index.ended_remediations.pop_first()
+                && let Some(old) = book.remediations.remove(&old)
             {
-                book.index.forget_remedy(&old);
+                book.index.forget_remediation(&old);
             }
         }
         // The heaviest that goes on is the node's.
-        let live = book.remedies_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
-        let noted = m.outcome == Some(RemedyOutcome::Noted);
-        if noted || self.nodes.get(&m.node).is_none_or(|n| n.remedy == live) {
-            self.follow_remedies(&m.node);
+        let live = book.remediations_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
+        let noted = m.outcome == Some(RemediationOutcome::Noted);
+        if noted || self.nodes.get(&m.node).is_none_or(|n| n.remediation == live) {
+            self.follow_remediations(&m.node);
             return Ok(());
         }
-        self.node(r.seq, &m.node, |n| n.remedy = live)
+        self.node(r.seq, &m.node, |n| n.remediation = live)
     }
 
-    /// Whether new work avoids a node follows from its remedies, too.
-    fn follow_remedies(&mut self, node: &NodeName) {
+    /// Whether new work avoids a node follows from its remediations, too.
+    fn follow_remediations(&mut self, node: &NodeName) {
         if let Some(n) = self.nodes.get(node).cloned() {
             self.index.node_changed(&n, self.health.waits_on(node));
         }

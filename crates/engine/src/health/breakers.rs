@@ -14,7 +14,7 @@ use muster_model::finding::Incident;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::qualification::{Level, Outcome};
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -68,10 +68,10 @@ impl Engine {
         self.set_breaker(b, false);
     }
 
-    pub(super) fn set_breaker(&mut self, b: Breaker, word: bool) {
+    pub(super) fn set_breaker(&mut self, b: Breaker, by_operator: bool) {
         let (entity, closed) = (b.entity.clone(), b.state == BreakerState::Closed);
         let old = self.state.health.breakers.get(&entity).map(|b| b.state);
-        self.emit(None, Event::BreakerSet { breaker: Box::new(b), word });
+        self.emit(None, Event::BreakerSet { breaker: Box::new(b), by_operator });
         if is_work(&entity) {
             self.work_follows(&entity);
         } else if closed && old.is_some_and(|s| s != BreakerState::Closed) {

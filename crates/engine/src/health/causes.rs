@@ -11,7 +11,7 @@ use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
-use muster_model::remedy::{Action, RemedyOutcome, RemedyStep};
+use muster_model::remediation::{Action, RemediationOutcome, RemediationStep};
 use muster_model::units::Span;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +203,7 @@ impl Engine {
     }
 
     /// Nodes are left alone where what is done about the cause keeps work from them. Otherwise each
-    /// sick one is looked after, also one that was left alone for a cause that is over.
+    /// unhealthy one is looked after, also one that was left alone for a cause that is over.
     fn explain_or_consider(&mut self, findings: &[u64], c: &Common) {
         if self.is_dealt_with(&c.cause) {
             self.explain_by(findings, c);
@@ -213,12 +213,12 @@ impl Engine {
     }
 
     /// Nothing else is done about these any more: what was left alone is looked after. What has a
-    /// remedy keeps it, and what was decided about one stays.
+    /// remediation keeps it, and what was decided about one stays.
     fn consider_again(&mut self, findings: &[u64]) {
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
-            let last = f.remedy.and_then(|r| self.state.health.remedies.get(&r));
-            if last.is_none_or(|r| r.outcome == Some(RemedyOutcome::Superseded)) {
+            let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
+            if last.is_none_or(|r| r.outcome == Some(RemediationOutcome::Superseded)) {
                 self.consider(&f);
             }
         }
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     /// Does what is done about a cause elsewhere keep work from the nodes it is seen on? A group of
-    /// nodes is kept from work by its breaker alone: where that may not open, each sick node is
+    /// nodes is kept from work by its breaker alone: where that may not open, each unhealthy node is
     /// looked after for itself.
     fn is_dealt_with(&self, cause: &Entity) -> bool {
         let open = |b: &Arc<Breaker>| b.state != BreakerState::Closed;
@@ -284,18 +284,18 @@ impl Engine {
         if c.cause.node().is_some() {
             return;
         }
-        // What is proven and under way stays: the GPU is sick whatever made it so.
+        // What is proven and under way stays: the GPU is unhealthy whatever made it so.
         let keeps = |book: &crate::state::HealthBook, f: &Finding| {
-            let r = f.remedy.and_then(|r| book.remedies.get(&r));
-            r.is_some_and(|r| r.step != RemedyStep::Proposed && r.action > Action::Drain)
+            let r = f.remediation.and_then(|r| book.remediations.get(&r));
+            r.is_some_and(|r| r.step != RemediationStep::Proposed && r.action > Action::Drain)
         };
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
             if keeps(&self.state.health, &f) {
                 continue;
             }
-            let Some(r) = f.remedy else { continue };
-            self.take_back(r, RemedyOutcome::Superseded, &c.summary, false);
+            let Some(r) = f.remediation else { continue };
+            self.take_back(r, RemediationOutcome::Superseded, &c.summary, false);
         }
     }
 
@@ -313,7 +313,7 @@ impl Engine {
     /// A job under which many more nodes failed than its size and time explain.
     pub(crate) fn maybe_killer(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get(&id).cloned() else { return };
-        let nodes = job.sickened.len() as u64;
+        let nodes = job.unhealthy_nodes.len() as u64;
         if nodes < 3 {
             return;
         }
@@ -334,7 +334,7 @@ impl Engine {
             severity,
             at,
         );
-        let list: Vec<String> = job.sickened.iter().map(ToString::to_string).collect();
+        let list: Vec<String> = job.unhealthy_nodes.iter().map(ToString::to_string).collect();
         let seen = seen.because(format!("nodes that failed under it: {}", list.join(", ")));
         self.found(seen, true);
         self.quarantine_job(id, "nodes fail under it one after another");

@@ -14,7 +14,7 @@ use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep};
 use muster_model::resolve::{one_line, some_lines};
 use muster_model::units::Span;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 e.close_finding(*id, &format!("{by}: {reason}"), false);
             }
         }
-        Command::ApproveRemedy { id } => approve(e, *id, by)?,
-        Command::DenyRemedy { id, reason } => {
+        Command::ApproveRemediation { id } => approve(e, *id, by)?,
+        Command::DenyRemediation { id, reason } => {
             let r = live(e, *id)?;
-            if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Approval) {
+            if !matches!(r.step, RemediationStep::Proposed | RemediationStep::Approval) {
                 let hint = format!("`muster remediations undo {id}` undoes what was done");
                 return Err(conflict(
                     format!("remediation {id} is {} already", r.step.words()),
@@ -47,14 +47,14 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 ));
             }
             let why = with_reason(&by, reason);
-            e.end_remedy(*id, RemedyOutcome::Denied, &why, true);
-            if r.step == RemedyStep::Proposed {
+            e.end_remediation(*id, RemediationOutcome::Denied, &why, true);
+            if r.step == RemediationStep::Proposed {
                 e.settle_allocation(&r.node, &why, true);
             }
         }
-        Command::UndoRemedy { id, reason } => {
+        Command::UndoRemediation { id, reason } => {
             let r = live(e, *id)?;
-            // Taken back in the middle of its own act, a remedy waits for that: `take_back`.
+            // Taken back in the middle of its own act, a remediation waits for that: `take_back`.
             if holds(&r) && (r.action == Action::Drain || disruption(&r).is_none()) {
                 nothing_under_way(e, &r.node)?;
             }
@@ -68,7 +68,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 );
                 return Err(conflict(message, hint));
             }
-            e.take_back(*id, RemedyOutcome::Undone, &format!("{by}: {reason}"), true);
+            e.take_back(*id, RemediationOutcome::Undone, &format!("{by}: {reason}"), true);
         }
         Command::Repaired { node, note } => repaired(e, req, node, note)?,
         Command::ReturnUntested { node, reason } => {
@@ -114,7 +114,7 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
     match (c, e.state.health.automation.stopped.is_some()) {
         (Command::StopAutomation { reason }, false) => {
             let reason = with_reason(&by, reason);
-            e.emit(None, Event::AutomationStopped { reason, word: true });
+            e.emit(None, Event::AutomationStopped { reason, by_operator: true });
         }
         (Command::ResumeAutomation, true) => {
             e.emit(None, Event::AutomationResumed { by });
@@ -187,8 +187,8 @@ fn conflict(message: String, hint: impl Into<String>) -> Refusal {
     Refusal::new(RefusalCode::Conflict, message).hint(hint)
 }
 
-fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
-    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remediation", id))?;
+fn live(e: &Engine, id: u64) -> Result<Arc<Remediation>, Refusal> {
+    let r = e.state.health.remediations.get(&id).cloned().ok_or_else(|| none("remediation", id))?;
     match r.outcome {
         None => Ok(r),
         Some(_) => Err(conflict(
@@ -200,7 +200,7 @@ fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
 
 fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
     let r = live(e, id)?;
-    if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval) {
+    if !matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval) {
         return Err(conflict(
             format!("remediation {id} is {}", r.step.words()),
             "it is not pending approval",
@@ -212,28 +212,28 @@ fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
             format!("`muster node reconcile {}` first", r.node),
         ));
     }
-    if r.step == RemedyStep::Approval && r.action == Action::Drain {
+    if r.step == RemediationStep::Approval && r.action == Action::Drain {
         let hint = format!("`muster node return {}` says so explicitly", r.node);
         return Err(conflict(format!("node {} cannot be tested", r.node), hint));
     }
     if r.approved.is_none() {
-        e.emit(None, Event::RemedyApproved { id, by });
+        e.emit(None, Event::RemediationApproved { id, by });
     }
     e.work.due.insert(r.node.clone());
     Ok(())
 }
 
-/// The remedy of a node that took it out of service.
-fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remedy>> {
-    let all = e.state.health.remedies_of(node);
-    all.filter(|r| r.action.takes_node() && r.step != RemedyStep::Probation)
+/// The remediation of a node that took it out of service.
+fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remediation>> {
+    let all = e.state.health.remediations_of(node);
+    all.filter(|r| r.action.takes_node() && r.step != RemediationStep::Probation)
         .max_by_key(|r| (r.action, r.id))
         .cloned()
 }
 
-/// Does this remedy keep its node out of service?
-fn holds(r: &Remedy) -> bool {
-    r.action.takes_node() && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation)
+/// Does this remediation keep its node out of service?
+fn holds(r: &Remediation) -> bool {
+    r.action.takes_node() && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
 }
 
 /// Refuses what would bring a node back, or test it, in the middle of a reset, a reboot or a power
@@ -253,9 +253,9 @@ fn nothing_under_way(e: &Engine, node: &NodeName) -> Result<(), Refusal> {
     Err(conflict(format!("{doing}, which cannot be stopped"), hint))
 }
 
-/// The reset, reboot or power cycle after which a remedy's node has not passed a test yet.
-fn disruption(r: &Remedy) -> Option<u64> {
-    r.act.filter(|_| matches!(r.step, RemedyStep::Acting | RemedyStep::Testing))
+/// The reset, reboot or power cycle after which a remediation's node has not passed a test yet.
+fn disruption(r: &Remediation) -> Option<u64> {
+    r.act.filter(|_| matches!(r.step, RemediationStep::Acting | RemediationStep::Testing))
 }
 
 fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Result<(), Refusal> {
@@ -269,9 +269,9 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
         ));
     };
     let why = format!("{}: {note}", req.actor.name);
-    if r.step != RemedyStep::Testing {
-        let (id, step) = (r.id, RemedyStep::Testing);
-        e.emit(None, Event::RemedyStepped { id, step, why, until: None, act: None, held: false });
+    if r.step != RemediationStep::Testing {
+        let (id, step) = (r.id, RemediationStep::Testing);
+        e.emit(None, Event::RemediationStepped { id, step, why, until: None, act: None, held: false });
     }
     e.work.due.insert(node.clone());
     Ok(())
@@ -286,12 +286,12 @@ fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result
         ));
     }
     nothing_under_way(e, node)?;
-    let ids: Vec<u64> = e.state.health.remedies_of(node).map(|r| r.id).collect();
+    let ids: Vec<u64> = e.state.health.remediations_of(node).map(|r| r.id).collect();
     for id in ids {
-        e.end_remedy(id, RemedyOutcome::Undone, "returned without a test", true);
+        e.end_remediation(id, RemediationOutcome::Undone, "returned without a test", true);
     }
     e.ready_again(&n, &format!("returned without a test by {why}"), true);
-    let until = Some(e.state.now + e.state.policy.remedies.probation);
+    let until = Some(e.state.now + e.state.policy.remediations.probation);
     e.emit(None, Event::ProbationSet { node: node.clone(), until });
     e.close_all(node, "returned without a test");
     Ok(())
@@ -312,7 +312,7 @@ fn exclude(
     }
     if n.excluded_gpus != gpus {
         let (node, reason) = (node.clone(), reason.to_owned());
-        e.emit(None, Event::GpusExcluded { node, gpus, reason, word: true });
+        e.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator: true });
     }
     Ok(())
 }
@@ -365,48 +365,48 @@ fn force(
 }
 
 impl Engine {
-    /// Ends a remedy and brings its node back to where it was, unless another one holds it, or
+    /// Ends a remediation and brings its node back to where it was, unless another one holds it, or
     /// something was begun with it that cannot be stopped.
-    pub(super) fn take_back(&mut self, id: u64, outcome: RemedyOutcome, why: &str, word: bool) {
-        let Some(r) = self.state.health.remedies.get(&id).filter(|r| r.outcome.is_none()).cloned()
+    pub(super) fn take_back(&mut self, id: u64, outcome: RemediationOutcome, why: &str, by_operator: bool) {
+        let Some(r) = self.state.health.remediations.get(&id).filter(|r| r.outcome.is_none()).cloned()
         else {
             return;
         };
         if disruption(&r).is_some() {
             // A cause elsewhere is no reason to use a node in the middle of its reboot.
-            if word {
+            if by_operator {
                 self.await_test(&r, outcome, why);
             }
             return;
         }
-        // Nor is one in the middle of what a remedy before this one began.
+        // Nor is one in the middle of what a remediation before this one began.
         if holds(&r) && self.state.health.act_under_way(&r.node).is_some() {
             return;
         }
-        self.end_remedy(id, outcome, why, word);
+        self.end_remediation(id, outcome, why, by_operator);
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
         if r.action == Action::IsolateGpu {
             let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
             let gpus = GpuSet(n.excluded_gpus.0 & !bit);
             let (node, reason) = (n.name.clone(), why.to_owned());
-            self.emit(None, Event::GpusExcluded { node, gpus, reason, word });
+            self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator });
         }
         if holds(&r) && taking(self, &r.node).is_none() {
-            self.ready_again(&n, why, word);
-        } else if r.step == RemedyStep::Proposed {
-            self.settle_allocation(&r.node, why, word);
+            self.ready_again(&n, why, by_operator);
+        } else if r.step == RemediationStep::Proposed {
+            self.settle_allocation(&r.node, why, by_operator);
         }
-        if r.step == RemedyStep::Probation {
+        if r.step == RemediationStep::Probation {
             self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
         }
     }
 
-    /// Ends a remedy whose act is under way or untested: no step of it follows. A drain that waits
+    /// Ends a remediation whose act is under way or untested: no step of it follows. A drain that waits
     /// for the same act takes its place, so that the node stays out until it has passed a test.
-    fn await_test(&mut self, r: &Remedy, outcome: RemedyOutcome, why: &str) {
+    fn await_test(&mut self, r: &Remediation, outcome: RemediationOutcome, why: &str) {
         let (id, now) = (self.state.seq.next().0, self.state.now);
         let begun = format!("it had begun to {}", r.action.words());
-        let rest = Remedy {
+        let rest = Remediation {
             id,
             action: Action::Drain,
             mode: Mode::Automatic,
@@ -418,30 +418,30 @@ impl Engine {
             taken: Vec::new(),
             ..r.clone()
         };
-        self.emit(None, Event::RemedyChosen { remedy: Box::new(rest) });
+        self.emit(None, Event::RemediationChosen { remediation: Box::new(rest) });
         let why = format!(
             "{why}; no further step, but {begun}: node {} stays out of service until that is over \
              and its test passed (remediation {id})",
             r.node
         );
-        self.end_remedy(r.id, outcome, &why, true);
+        self.end_remediation(r.id, outcome, &why, true);
         self.work.due.insert(r.node.clone());
     }
 
-    pub(super) fn ready_again(&mut self, n: &Node, why: &str, word: bool) {
+    pub(super) fn ready_again(&mut self, n: &Node, why: &str, by_operator: bool) {
         qualify::drop_test(self, n);
         if let Ok(Some(stage)) = muster_lifecycle::step(n, muster_lifecycle::Step::Return) {
             let (node, reason) = (n.name.clone(), why.to_owned());
-            self.emit(None, Event::NodeStaged { node, stage, reason, until: None, word });
+            self.emit(None, Event::NodeStaged { node, stage, reason, until: None, by_operator });
         }
         // Work that was told to leave and has not left may stay.
         let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
         for job in told {
             let Some(a) = &job.attempt else { continue };
-            let sick = a.notice.as_ref().is_some_and(|t| {
-                matches!(&t.reason, muster_model::job::StopReason::Sick { node, .. } if *node == n.name)
+            let unhealthy = a.notice.as_ref().is_some_and(|t| {
+                matches!(&t.reason, muster_model::job::StopReason::Unhealthy { node, .. } if *node == n.name)
             });
-            if sick && a.stop.is_none() {
+            if unhealthy && a.stop.is_none() {
                 let key = muster_model::ids::AttemptKey { job: job.id, attempt: a.no };
                 let reason = why.to_owned();
                 self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });

@@ -13,7 +13,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::qualification::{Qualified, Qualifying};
-use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ impl Engine {
     /// A node told of a fault that was just written down.
     pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &SeenFault) {
         let now = self.state.now;
-        // What is told late of the time before it was mended was dealt with then.
-        let mended = |n: &std::sync::Arc<muster_model::node::Node>| {
+        // What is told late of the time before it was repaired was dealt with then.
+        let repaired = |n: &std::sync::Arc<muster_model::node::Node>| {
             n.generation > 1 && n.stage == Stage::Ready && fault.at < n.stage_since
         };
-        if self.state.nodes.get(node).is_some_and(mended) {
+        if self.state.nodes.get(node).is_some_and(repaired) {
             return;
         }
         let same = self.state.faults_of(node).filter(|k| {
@@ -99,7 +99,7 @@ impl Engine {
             opened_at: self.state.now,
             inferred: decided,
             incident: None,
-            remedy: None,
+            remediation: None,
             closed: None,
         };
         let event = Event::FindingOpened { finding: Box::new(finding), decided };
@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// A test that nobody's remedy asked for failed.
+    /// A test that nobody's remediation asked for failed.
     pub(crate) fn test_found(&mut self, node: &NodeName, why: &str, wrong: bool) {
         let kind =
             if wrong { FailureMode::WRONG_RESULTS } else { FailureMode::FAILED_QUALIFICATION };
@@ -295,11 +295,11 @@ impl Engine {
         self.found(seen.because(why), true);
     }
 
-    /// A test that no remedy asked for passed, and was as thorough as the one after a remedy: what
+    /// A test that no remediation asked for passed, and was as thorough as the one after a remediation: what
     /// it disproves is over.
     pub(crate) fn test_passed(&mut self, node: &NodeName, test: Qualifying) {
         let Some(n) = self.state.nodes.get(node) else { return };
-        if test.level < self.state.policy.remedies.requalify {
+        if test.level < self.state.policy.remediations.requalify {
             return;
         }
         let open = self.state.health.open_on(node);
@@ -324,9 +324,9 @@ impl Engine {
         there && seen.last_seen <= asked_at
     }
 
-    /// Does a test that a person asked for end a remedy that waits for people? What it disproved
+    /// Does a test that a person asked for end a remediation that waits for people? What it disproved
     /// was closed when it passed; what is critical and still open keeps the node out.
-    pub(super) fn test_ends(&self, r: &Remedy, test: &Qualified) -> bool {
+    pub(super) fn test_ends(&self, r: &Remediation, test: &Qualified) -> bool {
         let book = &self.state.health;
         let over = book.findings.get(&r.finding).is_none_or(|f| match &f.closed {
             Some(c) => c.at <= test.ended_at,
@@ -334,7 +334,7 @@ impl Engine {
             // node does.
             None => {
                 let of_test = can_be_over(f) && f.seen.entity.node().is_some();
-                r.step == RemedyStep::Repairing && !of_test
+                r.step == RemediationStep::Repairing && !of_test
             }
         });
         // A GPU that no work is given any more keeps nobody out.
@@ -345,7 +345,7 @@ impl Engine {
         };
         let critical =
             |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical && in_use(f);
-        let thorough = test.report.level >= self.state.policy.remedies.requalify;
+        let thorough = test.report.level >= self.state.policy.remediations.requalify;
         thorough && over && !book.open_on(&r.node).any(critical)
     }
 

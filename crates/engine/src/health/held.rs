@@ -59,7 +59,7 @@ fn probe_job(b: &Breaker) -> Option<JobId> {
 }
 
 impl Engine {
-    /// An attempt ended: its work may fail again and again, or have mended, and so may its node.
+    /// An attempt ended: its work may fail again and again, or have recovered, and so may its node.
     pub(crate) fn work_ended(&mut self, job: &Job, verdict: Verdict, why: &str) {
         for entity in of_work(job) {
             let known = self.state.health.breakers.get(&entity).cloned();
@@ -85,8 +85,8 @@ impl Engine {
     fn probe_ended(&mut self, b: &Breaker, job: &Job, verdict: Verdict, why: &str) {
         let now = self.state.now;
         let past = self.state.jobs.get(&job.id).and_then(|j| j.past.last());
-        // Unless nodes that fall sick under it are what opened it.
-        let sick = past.is_some_and(|p| !p.findings.is_empty()) && b.because_of.is_none();
+        // Unless nodes that become unhealthy under it are what opened it.
+        let unhealthy = past.is_some_and(|p| !p.findings.is_empty()) && b.because_of.is_none();
         let own = match b.entity {
             // What it ran came up and failed by itself: that is not the image.
             Entity::Image(_) => {
@@ -94,11 +94,11 @@ impl Engine {
             }
             _ => self.crashed(job, verdict),
         };
-        // One that was stopped by others, or by sick hardware, says nothing.
+        // One that was stopped by others, or by unhealthy hardware, says nothing.
         let says_nothing = match verdict {
             Verdict::Operator | Verdict::Scheduler => true,
             Verdict::Success => false,
-            _ => sick,
+            _ => unhealthy,
         };
         let next = if says_nothing {
             breaker::lapsed(b, now, why.to_owned())
@@ -203,7 +203,7 @@ impl Engine {
         let probe = Some(Probe::Attempt { key: Some(key) });
         self.emit(
             None,
-            Event::BreakerSet { breaker: Box::new(Breaker { probe, ..b.clone() }), word: false },
+            Event::BreakerSet { breaker: Box::new(Breaker { probe, ..b.clone() }), by_operator: false },
         );
     }
 

@@ -1,7 +1,7 @@
 //! The history of nodes and of work, as the log adds it up: how long each node worked, what ended
 //! work there, and which failures nothing explains.
 //!
-//! A node is blamed for what is known to be its own: it was lost, found sick, or could not do what
+//! A node is the cause of what is known to be its own: it was lost, found unhealthy, or could not do what
 //! it was asked. Where nobody knows who of a gang it was, each gets its part. What turns out to
 //! have a cause elsewhere (a leaf, a feed, a version, a job) is taken back.
 
@@ -19,8 +19,8 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Attempt, Job, SlotEnd, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::placement::{HeldPart, Slot};
-use muster_model::remedy::RemedyStep;
+use muster_model::placement::{AllocatedPart, Slot};
+use muster_model::remediation::RemediationStep;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -53,19 +53,19 @@ impl State {
                     self.health.acquit(&node);
                 }
             }
-            Event::RemedyStepped {
+            Event::RemediationStepped {
                 id,
-                step: to @ (RemedyStep::Testing | RemedyStep::Probation),
+                step: to @ (RemediationStep::Testing | RemediationStep::Probation),
                 ..
             } => {
                 // People say that they repaired it, or had it tested after their repair.
-                let by_people = |s: RemedyStep| {
-                    s == RemedyStep::Repairing
-                        || s == RemedyStep::Approval && *to == RemedyStep::Testing
+                let by_people = |s: RemediationStep| {
+                    s == RemediationStep::Repairing
+                        || s == RemediationStep::Approval && *to == RemediationStep::Testing
                 };
-                let r = self.health.remedies.get(id);
-                let mended = r.filter(|r| r.kind == FailureMode::LEMON && by_people(r.step));
-                if let Some(node) = mended.map(|r| r.node.clone()) {
+                let r = self.health.remediations.get(id);
+                let repaired = r.filter(|r| r.kind == FailureMode::LEMON && by_people(r.step));
+                if let Some(node) = repaired.map(|r| r.node.clone()) {
                     self.health.acquit(&node);
                 }
             }
@@ -113,7 +113,7 @@ impl State {
             && let Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }) =
                 reason
             && !(end.had_no_server() || end.went_with_agent() || end.is_unproven())
-            && !self.is_sick(node)
+            && !self.is_unhealthy(node)
         {
             let node = node.clone();
             self.health.nothing_explains(&job, a, &node, at);
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// Is something known to be wrong with a node?
-    fn is_sick(&self, node: &NodeName) -> bool {
+    fn is_unhealthy(&self, node: &NodeName) -> bool {
         let grave =
             |f: &Arc<Finding>| of_hardware(&f.seen) && f.seen.severity >= Severity::Degraded;
         self.nodes.get(node).is_none_or(|n| !n.reachable) || self.health.open_on(node).any(grave)
@@ -146,7 +146,7 @@ impl State {
         let own = |f: &&Arc<Finding>| of_hardware(&f.seen) && !self.health.is_elsewhere(f);
         let culprit = found.first().filter(|f| own(f)).and_then(|f| f.seen.entity.node()).cloned();
         for n in &p.nodes {
-            self.health.mend(n, |r| r.forgive(p.ended_at, job.id));
+            self.health.correct(n, |r| r.forgive(p.ended_at, job.id));
         }
         if let Some(n) = culprit.filter(|n| !nobody && self.nodes.contains_key(n)) {
             self.health.history(&n).failed(p.ended_at, job.id, 1);
@@ -159,7 +159,7 @@ impl State {
             let Some(f) = self.health.findings.get(id) else { continue };
             let since = f.seen.first_seen.min(f.opened_at) - BEFORE;
             if let Some(node) = f.seen.entity.node().cloned() {
-                self.health.mend(&node, |r| r.forgive_since(since));
+                self.health.correct(&node, |r| r.forgive_since(since));
             }
         }
     }
@@ -204,14 +204,14 @@ impl HealthBook {
     }
 
     /// Changes what is known of a node, where anything is.
-    fn mend(&mut self, node: &NodeName, f: impl FnOnce(&mut lemon::Record)) {
+    fn correct(&mut self, node: &NodeName, f: impl FnOnce(&mut lemon::Record)) {
         if let Some(r) = self.records.get_mut(node) {
             f(Arc::make_mut(r));
         }
     }
 
     fn acquit(&mut self, node: &NodeName) {
-        self.mend(node, lemon::Record::acquit);
+        self.correct(node, lemon::Record::acquit);
     }
 
     fn unknown(&mut self, node: &NodeName) {
@@ -268,7 +268,7 @@ fn culprits(a: &Attempt, verdict: Verdict, reason: Option<&StopReason>) -> Vec<(
     match (verdict, reason) {
         (
             Verdict::Infrastructure,
-            Some(StopReason::NodeLost { node } | StopReason::Sick { node, .. }),
+            Some(StopReason::NodeLost { node } | StopReason::Unhealthy { node, .. }),
         ) => vec![(node.clone(), 1)],
         (
             Verdict::Infrastructure,
@@ -283,8 +283,8 @@ fn culprits(a: &Attempt, verdict: Verdict, reason: Option<&StopReason>) -> Vec<(
 fn share(slot: &Slot, n: &Node) -> u32 {
     let gpus = n.gpu_set().len();
     let held = match &slot.part {
-        Some(HeldPart::Milli(m)) => *m,
-        Some(HeldPart::Mig { size, .. }) => u32::from(*size) * 1000 / 7,
+        Some(AllocatedPart::Milli(m)) => *m,
+        Some(AllocatedPart::Mig { size, .. }) => u32::from(*size) * 1000 / 7,
         // Work without GPUs is an eighth of a node, like work with one of eight.
         None => slot.gpus.len().max(1) * 1000,
     };

@@ -86,7 +86,7 @@ impl Engine {
         };
         // A GPU that the attempt did not hold did not end it, unless it was stopped for that.
         let beside = |f: &Finding| match &f.seen.entity {
-            Entity::Gpu(node, gpu) => !self.held_gpu(key, placement, node, *gpu),
+            Entity::Gpu(node, gpu) => !self.allocated_gpu(key, placement, node, *gpu),
             _ => false,
         };
         let named = |f: &Finding| why.and_then(finding_behind) == Some(f.id);
@@ -115,7 +115,7 @@ impl Engine {
 
     /// Did an attempt hold a GPU? Where its placement is not known any more, one that wanted every
     /// GPU of its nodes did.
-    fn held_gpu(
+    fn allocated_gpu(
         &self,
         key: AttemptKey,
         placement: Option<&Placement>,
@@ -299,7 +299,7 @@ fn not_run(why: &StopReason) -> bool {
 /// The finding that an attempt was stopped for.
 fn finding_behind(why: &StopReason) -> Option<u64> {
     match why {
-        StopReason::Sick { finding, .. } | StopReason::Hung { finding } => Some(*finding),
+        StopReason::Unhealthy { finding, .. } | StopReason::Hung { finding } => Some(*finding),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep};
+use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const PAGE_WITHIN: Span = Span::hours(24);
 
 impl Engine {
     /// Why automation may not take a node now; none: it may.
-    pub(super) fn held(&mut self, r: &Remedy, n: &Node) -> Option<String> {
+    pub(super) fn held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
         if r.approved.is_some() {
             return None;
         }
@@ -35,7 +35,7 @@ impl Engine {
         if let Some(s) = &self.state.health.automation.stopped {
             return Some(format!("{STOPPED}: {}", s.reason));
         }
-        if self.state.policy.remedies.mode(Action::Drain) == Mode::Approve {
+        if self.state.policy.remediations.mode(Action::Drain) == Mode::Approve {
             return Some("pending approval by the policy".into());
         }
         if is_out(&self.state.health, n) {
@@ -77,7 +77,7 @@ impl Engine {
                 kinds.insert(name, kind);
             }
         }
-        let limits = self.state.policy.remedies.limits.clone();
+        let limits = self.state.policy.remediations.limits.clone();
         let groups = self.groups();
         kinds.into_iter().find_map(|(name, kind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
@@ -109,7 +109,7 @@ impl Engine {
 
     /// Too many nodes with findings at once stop automation itself.
     pub(super) fn watch_for_storm(&mut self) {
-        let (now, limits) = (self.state.now, self.state.policy.remedies.limits.clone());
+        let (now, limits) = (self.state.now, self.state.policy.remediations.limits.clone());
         if limits.storm_percent == 0 || self.state.health.automation.stopped.is_some() {
             return;
         }
@@ -130,7 +130,7 @@ impl Engine {
             "{asking} of {fleet} nodes had findings within {}: more than hardware explains",
             limits.storm_window
         );
-        self.emit(None, Event::AutomationStopped { reason: reason.clone(), word: false });
+        self.emit(None, Event::AutomationStopped { reason: reason.clone(), by_operator: false });
         self.page("automation stopped itself", &reason);
         self.resume_in_storm(&nodes);
         let seen = muster_model::finding::SeenFinding::new(
@@ -176,7 +176,7 @@ impl Engine {
     }
 
     pub(super) fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
-        let limits = self.state.policy.remedies.limits.clone();
+        let limits = self.state.policy.remediations.limits.clone();
         let now = self.state.now;
         let own = self.state.health.automation.taken.iter();
         // One that was taken within the hour already does not count twice.
@@ -215,7 +215,7 @@ impl State {
     #[must_use]
     pub fn held_by_automation(&self, now: Time) -> GroupUse {
         let g = self.count_groups(now).remove(FLEET).unwrap_or_default();
-        let limits = &self.policy.remedies.limits;
+        let limits = &self.policy.remediations.limits;
         GroupUse {
             name: FLEET.to_owned(),
             share: limits.fleet,
@@ -260,9 +260,9 @@ pub(crate) fn is_out(book: &HealthBook, n: &Node) -> bool {
     if book.automation.runs.contains(&n.name) && (n.stage != Stage::Ready || n.cordon.is_some()) {
         return true;
     }
-    book.remedies_of(&n.name).any(|r| {
+    book.remediations_of(&n.name).any(|r| {
         r.action.takes_node()
-            && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation | RemedyStep::Ended)
+            && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended)
     })
 }
 

@@ -5,7 +5,7 @@
 use crate::Engine;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
-use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Engine {
     /// After a start, and when the rules changed.
     fn look_at_all(&mut self) {
         let book = &self.state.health;
-        let nodes: Vec<NodeName> = book.index.remedies.keys().cloned().collect();
+        let nodes: Vec<NodeName> = book.index.remediations.keys().cloned().collect();
         let acts: Vec<(u64, Time)> = book.open_acts().map(|a| (a.id, a.until)).collect();
         for (id, until) in acts {
             self.work.acts_at.set(&id, Some(until));
@@ -85,7 +85,7 @@ impl Engine {
         self.work.due.extend(nodes);
     }
 
-    /// Remedies that limits hold back may have room now.
+    /// Remediations that limits hold back may have room now.
     fn try_held(&mut self) {
         self.work.room = false;
         self.work.tried_at = self.state.now;
@@ -98,7 +98,7 @@ impl Engine {
 
     fn held_nodes(&self) -> Vec<NodeName> {
         let book = &self.state.health;
-        let nodes = book.index.remedies.keys();
+        let nodes = book.index.remediations.keys();
         nodes.filter(|n| book.waits_on(n)).cloned().collect()
     }
 
@@ -131,7 +131,7 @@ impl Engine {
         all.flatten().min().map(|t| t.max(self.state.now + Span(1)))
     }
 
-    /// Remedies of nodes about which something changed take the steps they can.
+    /// Remediations of nodes about which something changed take the steps they can.
     pub(crate) fn pass_due(&mut self) {
         for _ in 0..STEPS {
             let due = std::mem::take(&mut self.work.due);
@@ -139,9 +139,9 @@ impl Engine {
                 break;
             }
             for node in due {
-                let ids: Vec<u64> = self.state.health.remedies_of(&node).map(|r| r.id).collect();
+                let ids: Vec<u64> = self.state.health.remediations_of(&node).map(|r| r.id).collect();
                 for id in ids {
-                    if self.step_remedy(id) {
+                    if self.step_remediation(id) {
                         self.work.due.insert(node.clone());
                     }
                 }
@@ -153,21 +153,21 @@ impl Engine {
         }
     }
 
-    /// When time alone gives a node's remedies something to do. What is past was looked at
+    /// When time alone gives a node's remediations something to do. What is past was looked at
     /// already, and something else must happen first.
     fn next_of(&self, node: &NodeName) -> Option<Time> {
         let now = self.state.now;
         let book = &self.state.health;
-        if !book.index.remedies.contains_key(node) {
+        if !book.index.remediations.contains_key(node) {
             return None;
         }
         // Of the others only the node's own stage has a time that something follows from.
-        let timed = |r: &&Arc<Remedy>| {
-            matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Probation)
+        let timed = |r: &&Arc<Remediation>| {
+            matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Probation)
         };
-        let remedies = book.remedies_of(node).filter(timed).filter_map(|r| r.until);
+        let remediations = book.remediations_of(node).filter(timed).filter_map(|r| r.until);
         let stage = self.state.nodes.get(node).and_then(|n| n.stage_until);
-        remedies.chain(stage).filter(|t| *t > now).min()
+        remediations.chain(stage).filter(|t| *t > now).min()
     }
 
     /// An act of which nothing was heard has failed.

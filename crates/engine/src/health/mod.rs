@@ -1,7 +1,7 @@
 //! Findings, incidents, breakers and remediations: what is wrong, what follows, how far it is.
 //!
-//! A signal becomes a finding, findings with one cause an incident, a finding calls for a remedy,
-//! and a remedy takes its steps as the node, people and tests allow. Each arrow is a record.
+//! A signal becomes a finding, findings with one cause an incident, a finding calls for a remediation,
+//! and a remediation takes its steps as the node, people and tests allow. Each arrow is a record.
 
 mod allocation;
 mod apply;
@@ -19,7 +19,7 @@ mod limits;
 mod look;
 mod recovery;
 mod rehearse;
-mod remedies;
+mod remediations;
 mod timers;
 mod witness;
 mod work;
@@ -32,5 +32,5 @@ pub(crate) use limits::is_out;
 pub(crate) use recovery::{
     recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,
 };
-pub use rehearse::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal};
+pub use rehearse::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal};
 pub(crate) use work::Work;

@@ -4,8 +4,8 @@ use crate::state::HealthBook;
 use muster_model::job::{Job, Recovery, SlotEnd, StopReason};
 use muster_model::units::Time;
 
-/// Nodes that are remembered as having become sick under a job.
-const SICKENED_KEPT: usize = 16;
+/// Nodes that are remembered as having become unhealthy under a job.
+const UNHEALTHY_NODES_KEPT: usize = 16;
 
 /// When a fault happened, when it was found, and under which number.
 pub(crate) type FaultBehind = Option<(Time, Time, u64)>;
@@ -13,7 +13,7 @@ pub(crate) type FaultBehind = Option<(Time, Time, u64)>;
 impl HealthBook {
     /// The fault behind a stop, where a finding names it.
     pub(crate) fn fault_behind(&self, reason: &StopReason) -> FaultBehind {
-        let (StopReason::Sick { finding, .. } | StopReason::Hung { finding }) = reason else {
+        let (StopReason::Unhealthy { finding, .. } | StopReason::Hung { finding }) = reason else {
             return None;
         };
         self.fault_of(*finding)
@@ -92,16 +92,16 @@ pub(crate) fn recovery_begins(
     fault: FaultBehind,
     at: Time,
 ) {
-    if let StopReason::Sick { node, .. } | StopReason::NodeLost { node } = reason
-        && !j.sickened.contains(node)
+    if let StopReason::Unhealthy { node, .. } | StopReason::NodeLost { node } = reason
+        && !j.unhealthy_nodes.contains(node)
     {
-        if j.sickened.len() >= SICKENED_KEPT {
-            j.sickened.remove(0);
+        if j.unhealthy_nodes.len() >= UNHEALTHY_NODES_KEPT {
+            j.unhealthy_nodes.remove(0);
         }
-        j.sickened.push(node.clone());
+        j.unhealthy_nodes.push(node.clone());
     }
     let counts = match reason {
-        StopReason::Sick { .. } | StopReason::Hung { .. } | StopReason::NodeLost { .. } => true,
+        StopReason::Unhealthy { .. } | StopReason::Hung { .. } | StopReason::NodeLost { .. } => true,
         StopReason::SlotFailed { end, .. } => {
             matches!(end, SlotEnd::NodeFault { .. } | SlotEnd::Failed { .. })
         }

@@ -21,12 +21,12 @@ use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::policy::SitePolicy;
 use muster_model::qualification::{Level, Outcome, Qualification};
-use muster_model::remedy::{Act, Action, Mode, Remedies, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::remediation::{Act, Action, Mode, Remediations, Remediation, RemediationOutcome, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Remedies that are listed one by one.
+/// Remediations that are listed one by one.
 const LISTED: usize = 1000;
 /// How long a test takes.
 const TEST: Span = Span::mins(30);
@@ -41,9 +41,9 @@ const STEP: (Span, Span) = (Span(1), Span::hours(1));
 /// So often at most the engine is asked to go on at one moment.
 const TICKS: usize = 100;
 
-/// A remedy that the engine chose in a rehearsal.
+/// A remediation that the engine chose in a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RehearsedRemedy {
+pub struct RehearsedRemediation {
     /// When it was chosen.
     pub at: Time,
     /// The number that its finding has in the log; where the log has none for it, that of the record
@@ -65,10 +65,10 @@ pub struct RehearsedRemedy {
 
 /// What the engine did in a rehearsal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RehearsedRemedies {
+pub struct RehearsedRemediations {
     /// Findings that were opened.
     pub findings: u64,
-    /// Remedies that were carried out, or begun, by action.
+    /// Remediations that were carried out, or begun, by action.
     pub by_action: BTreeMap<Action, u64>,
     /// All others: they were held back to the end. By what held them first.
     pub held: BTreeMap<String, u64>,
@@ -77,7 +77,7 @@ pub struct RehearsedRemedies {
     /// How often automation stopped itself.
     pub storms: u32,
     /// The remediations, oldest first (at most 1000).
-    pub items: Vec<RehearsedRemedy>,
+    pub items: Vec<RehearsedRemediation>,
 }
 
 /// What the world does at its time.
@@ -99,7 +99,7 @@ enum Answer {
 
 /// The engine on a copy of the state, under other rules.
 #[derive(Debug)]
-pub struct RemedyRehearsal {
+pub struct RemediationRehearsal {
     engine: Engine,
     now: Time,
     /// When time alone was last looked at, and how long it rests before the next look.
@@ -112,13 +112,13 @@ pub struct RemedyRehearsal {
     /// Findings of the log: what they are about, when they were opened and under which number.
     logged: BTreeMap<(Entity, String), Vec<(Time, u64)>>,
     by_id: BTreeMap<u64, (Entity, String)>,
-    /// Remedies of the copy: where they are listed, and what holds them.
+    /// Remediations of the copy: where they are listed, and what holds them.
     chosen: BTreeMap<u64, Chosen>,
     out: BTreeMap<NodeName, BTreeSet<u64>>,
     /// For which finding each of the listed is: what it is about, when it was opened, and the record
     /// that was read then.
     found: Vec<((Entity, String), Time, u64)>,
-    report: RehearsedRemedies,
+    report: RehearsedRemediations,
 }
 
 #[derive(Debug)]
@@ -129,16 +129,16 @@ struct Chosen {
     held: Option<String>,
 }
 
-impl RemedyRehearsal {
+impl RemediationRehearsal {
     /// Begins at a moment, under these rules, with the nodes as they are in the state now: all of
     /// them in service, and nothing found yet. `site` is what the site's own engine goes by: its
     /// verdicts on faults count here, too.
     #[must_use]
-    pub fn new(state: &State, site: &Policy, policy: Remedies, from: Time) -> RemedyRehearsal {
+    pub fn new(state: &State, site: &Policy, policy: Remediations, from: Time) -> RemediationRehearsal {
         // Nobody is told of what is only rehearsed.
-        let engine = Policy { promises: false, ..site.clone() };
+        let engine = Policy { objectives: false, ..site.clone() };
         let nodes = state.nodes.values().map(|n| (n.name.clone(), Arc::new(begins(n, from))));
-        let rules = SitePolicy { remedies: policy, ..(*state.policy).clone() };
+        let rules = SitePolicy { remediations: policy, ..(*state.policy).clone() };
         let mut copy = State {
             site: state.site.clone(),
             epoch: state.epoch,
@@ -152,7 +152,7 @@ impl RemedyRehearsal {
             ..State::default()
         };
         copy.index = Index::build(&copy);
-        RemedyRehearsal {
+        RemediationRehearsal {
             engine: Engine::new(copy, engine),
             now: from,
             looked: from,
@@ -165,7 +165,7 @@ impl RemedyRehearsal {
             chosen: BTreeMap::new(),
             out: BTreeMap::new(),
             found: Vec::new(),
-            report: RehearsedRemedies::default(),
+            report: RehearsedRemediations::default(),
         }
     }
 
@@ -185,7 +185,7 @@ impl RemedyRehearsal {
 
     /// Time passes up to the end, and this is what came of it.
     #[must_use]
-    pub fn end(mut self, to: Time) -> RehearsedRemedies {
+    pub fn end(mut self, to: Time) -> RehearsedRemediations {
         self.pass(to);
         // A finding that follows from an input is written after it: only now all numbers are known.
         for (item, (key, opened_at, read)) in self.report.items.iter_mut().zip(&self.found) {
@@ -197,7 +197,7 @@ impl RemedyRehearsal {
     }
 
     /// An input of the log as the command that it came from. Jobs, and what operators did to
-    /// remedies that there are not here, are none.
+    /// remediations that there are not here, are none.
     fn input(&self, event: &Event) -> Option<Command> {
         let seen = |s: &SeenFinding| Command::FindingsSeen { findings: vec![s.clone()] };
         match event {
@@ -227,7 +227,7 @@ impl RemedyRehearsal {
                 let (id, report) = (n.qualifying?.id, report.clone());
                 Some(Command::QualificationDone { node: node.clone(), id, report })
             }
-            Event::AutomationStopped { reason, word: true } => {
+            Event::AutomationStopped { reason, by_operator: true } => {
                 Some(Command::StopAutomation { reason: reason.clone() })
             }
             Event::AutomationResumed { .. } => Some(Command::ResumeAutomation),
@@ -317,7 +317,7 @@ impl RemedyRehearsal {
                 });
                 Command::QualificationDone { node, id, report }
             }
-            Answer::Approve(id) => Command::ApproveRemedy { id },
+            Answer::Approve(id) => Command::ApproveRemediation { id },
             Answer::Return(node) => Command::ReturnUntested { node, reason: "rehearsed".into() },
             Answer::Repair(node) => Command::Repaired { node, note: "rehearsed".into() },
             Answer::Resume => Command::ResumeAutomation,
@@ -332,17 +332,17 @@ impl RemedyRehearsal {
             Event::FindingOpened { finding, .. } if finding.seen.entity != Entity::Site => {
                 self.report.findings += 1;
             }
-            Event::RemedyChosen { remedy } => self.chose(remedy),
-            Event::RemedyStepped { id, why, held: true, .. } => self.was_held(*id, why),
-            Event::RemedyStepped { id, step, .. } => self.stepped(*id, *step),
-            Event::RemedyEnded { id, outcome, why, .. } => {
+            Event::RemediationChosen { remediation } => self.chose(remediation),
+            Event::RemediationStepped { id, why, held: true, .. } => self.was_held(*id, why),
+            Event::RemediationStepped { id, step, .. } => self.stepped(*id, *step),
+            Event::RemediationEnded { id, outcome, why, .. } => {
                 let watched = |c: &Chosen| c.action == Action::Watch;
-                if *outcome == RemedyOutcome::Noted && !self.chosen.get(id).is_some_and(watched) {
+                if *outcome == RemediationOutcome::Noted && !self.chosen.get(id).is_some_and(watched) {
                     self.was_held(*id, why);
                 }
                 self.is_back(*id);
             }
-            Event::AutomationStopped { word: false, .. } => {
+            Event::AutomationStopped { by_operator: false, .. } => {
                 self.report.storms += 1;
                 self.ask(RESUMED, Answer::Resume);
             }
@@ -363,7 +363,7 @@ impl RemedyRehearsal {
         }
     }
 
-    fn chose(&mut self, r: &Remedy) {
+    fn chose(&mut self, r: &Remediation) {
         *self.report.by_action.entry(r.action).or_default() += 1;
         let mut listed = None;
         if self.report.items.len() < LISTED {
@@ -373,7 +373,7 @@ impl RemedyRehearsal {
             let opened_at = finding.map_or(r.at, |f| f.opened_at);
             let key = key.unwrap_or_else(|| (Entity::Node(r.node.clone()), r.kind.clone()));
             self.found.push((key, opened_at, self.reading));
-            self.report.items.push(RehearsedRemedy {
+            self.report.items.push(RehearsedRemediation {
                 at: r.at,
                 finding: self.reading,
                 kind: r.kind.clone(),
@@ -388,7 +388,7 @@ impl RemedyRehearsal {
         self.chosen.insert(r.id, Chosen { node, action, listed, held: None });
     }
 
-    /// A remedy is held back, for the first time: it is not among those that are carried out.
+    /// A remediation is held back, for the first time: it is not among those that are carried out.
     fn was_held(&mut self, id: u64, why: &str) {
         let Some(c) = self.chosen.get_mut(&id).filter(|c| c.held.is_none()) else { return };
         // The numbers behind it differ from time to time; what holds does not.
@@ -401,7 +401,7 @@ impl RemedyRehearsal {
         *self.report.held.entry(short).or_default() += 1;
     }
 
-    /// A remedy takes a step: nothing holds it any more.
+    /// A remediation takes a step: nothing holds it any more.
     fn was_let_go(&mut self, id: u64) {
         let Some(c) = self.chosen.get_mut(&id) else { return };
         let Some(by) = c.held.take() else { return };
@@ -412,11 +412,11 @@ impl RemedyRehearsal {
         *self.report.by_action.entry(c.action).or_default() += 1;
     }
 
-    fn stepped(&mut self, id: u64, step: RemedyStep) {
+    fn stepped(&mut self, id: u64, step: RemediationStep) {
         self.was_let_go(id);
         let Some(c) = self.chosen.get(&id) else { return };
         let (node, action) = (c.node.clone(), c.action);
-        if matches!(step, RemedyStep::Probation | RemedyStep::Ended) {
+        if matches!(step, RemediationStep::Probation | RemediationStep::Ended) {
             self.is_back(id);
         } else if action.takes_node() {
             self.out.entry(node.clone()).or_default().insert(id);
@@ -427,19 +427,19 @@ impl RemedyRehearsal {
         let testable = nodes.get(&node).is_some_and(|n| n.inventory.can.contains(CAN));
         match step {
             // Nobody approves a test that cannot be made.
-            RemedyStep::Approval if action == Action::Drain => self.ask(TEST, Answer::Return(node)),
-            RemedyStep::Approval if self.is_done(id) => self.ask(TEST, Answer::Return(node)),
-            RemedyStep::Approval => self.ask(Span(0), Answer::Approve(id)),
-            RemedyStep::Repairing => self.ask(REPAIR, Answer::Repair(node)),
-            RemedyStep::Testing if !testable => self.ask(TEST, Answer::Return(node)),
+            RemediationStep::Approval if action == Action::Drain => self.ask(TEST, Answer::Return(node)),
+            RemediationStep::Approval if self.is_done(id) => self.ask(TEST, Answer::Return(node)),
+            RemediationStep::Approval => self.ask(Span(0), Answer::Approve(id)),
+            RemediationStep::Repairing => self.ask(REPAIR, Answer::Repair(node)),
+            RemediationStep::Testing if !testable => self.ask(TEST, Answer::Return(node)),
             _ => {}
         }
     }
 
-    /// Was the act of a remedy carried out?
+    /// Was the act of a remediation carried out?
     fn is_done(&self, id: u64) -> bool {
         let book = &self.engine.state().health;
-        let act = book.remedies.get(&id).and_then(|r| r.act).and_then(|a| book.acts.get(&a));
+        let act = book.remediations.get(&id).and_then(|r| r.act).and_then(|a| book.acts.get(&a));
         act.is_some_and(|a| a.ended.as_ref().is_some_and(|e| e.ok))
     }
 
@@ -482,11 +482,11 @@ fn begins(n: &Node, from: Time) -> Node {
         stage_since: from,
         stage_why: String::new(),
         stage_until: None,
-        drained_by_remedy: false,
+        drained_by_remediation: false,
         generation: 1,
         probation: None,
         breaker: None,
-        remedy: None,
+        remediation: None,
         qualifying: None,
         qualified: None,
         ..n.clone()

@@ -10,7 +10,7 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::GpuSet;
-use muster_model::remedy::{Action, Remedy, RemedyStep};
+use muster_model::remediation::{Action, Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Why a remedy may not take its node by itself, by what its finding rests on; none: it may.
-    pub(super) fn unproven(&self, r: &Remedy) -> Option<String> {
+    /// Why a remediation may not take its node by itself, by what its finding rests on; none: it may.
+    pub(super) fn unproven(&self, r: &Remediation) -> Option<String> {
         let f = self.state.health.findings.get(&r.finding)?;
         self.proof(f).most().filter(|(most, _)| r.action > *most).map(|(_, why)| why)
     }
@@ -152,10 +152,10 @@ impl Engine {
     /// Did a node pass its test lately that this attempt's project had called slow?
     fn is_refuted(&self, key: AttemptKey) -> bool {
         let now = self.state.now;
-        let passed = |(at, step): &(Time, RemedyStep)| {
-            *step == RemedyStep::Probation && now.since(*at) < REMEMBERED
+        let passed = |(at, step): &(Time, RemediationStep)| {
+            *step == RemediationStep::Probation && now.since(*at) < REMEMBERED
         };
-        self.state.health.remedies.values().any(|r| {
+        self.state.health.remediations.values().any(|r| {
             r.kind == FailureMode::STRAGGLER
                 && r.action == Action::Drain
                 && r.taken.iter().any(passed)
@@ -165,10 +165,10 @@ impl Engine {
 
     /// Is another node out, or to be taken out, by the word of this attempt's project?
     fn is_second(&self, key: AttemptKey, node: &NodeName) -> bool {
-        self.state.health.live_remedies().any(|r| {
+        self.state.health.live_remediations().any(|r| {
             r.kind == FailureMode::STRAGGLER
                 && r.action.takes_node()
-                && r.step != RemedyStep::Probation
+                && r.step != RemediationStep::Probation
                 && r.node != *node
                 && self.is_of_project(r.finding, key)
         })
@@ -247,7 +247,7 @@ impl Engine {
         let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
         let Some((_, node)) = told_by(&f.seen) else { return };
         let Some(n) = self.state.nodes.get(node).cloned() else { return };
-        let last = f.remedy.and_then(|r| self.state.health.remedies.get(&r));
+        let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
         let watched = last.is_some_and(|r| r.action <= Action::RestartJob && r.outcome.is_some());
         if watched && self.choice(&f, &n, self.proof(&f)).action.takes_node() {
             self.consider(&f);

@@ -10,7 +10,7 @@ use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::placement::Placement;
-use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// What is to be looked at again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Work {
-    /// Nodes whose remedies may take a step.
+    /// Nodes whose remediations may take a step.
     pub(crate) due: BTreeSet<NodeName>,
     /// Nodes whose own moment may have changed.
     pub(crate) moved: BTreeSet<NodeName>,
-    /// When nodes with remedies have something to do by time alone.
+    /// When nodes with remediations have something to do by time alone.
     pub(crate) nodes_at: Timers<NodeName>,
     /// When acts that are under way are given up.
     pub(crate) acts_at: Timers<u64>,
@@ -106,7 +106,7 @@ impl Work {
             | Event::OrphanGone { node, .. }
             | Event::SlotEnded { node, .. }
             | Event::NodeReconciled { node }
-                if state.health.index.remedies.contains_key(node) =>
+                if state.health.index.remediations.contains_key(node) =>
             {
                 self.due.insert(node.clone());
             }
@@ -117,8 +117,8 @@ impl Work {
     /// How much of which group is out may have changed.
     fn note_groups(&mut self, event: &Event, book: &HealthBook) {
         let ended = |id: &u64| {
-            let took = |r: &Remedy| r.action.takes_node() && r.step != RemedyStep::Proposed;
-            book.remedies.get(id).is_some_and(|r| took(r))
+            let took = |r: &Remediation| r.action.takes_node() && r.step != RemediationStep::Proposed;
+            book.remediations.get(id).is_some_and(|r| took(r))
         };
         let changed = match event {
             Event::NodeEnrolled { .. }
@@ -136,8 +136,8 @@ impl Work {
             | Event::AutomationResumed { .. }
             | Event::PolicySet { .. } => true,
             // One that was taken out by automation is counted where it is taken.
-            Event::NodeStaged { word, stage, .. } => *word || *stage == Stage::Ready,
-            Event::RemedyEnded { id, .. } => ended(id),
+            Event::NodeStaged { by_operator, stage, .. } => *by_operator || *stage == Stage::Ready,
+            Event::RemediationEnded { id, .. } => ended(id),
             _ => false,
         };
         if changed {
@@ -166,11 +166,11 @@ impl Work {
             | Event::ProbationSet { node, .. } => {
                 self.moved.insert(node.clone());
             }
-            Event::RemedyChosen { remedy } => {
-                self.moved.insert(remedy.node.clone());
+            Event::RemediationChosen { remediation } => {
+                self.moved.insert(remediation.node.clone());
             }
-            Event::RemedyStepped { id, .. } | Event::RemedyEnded { id, .. } => {
-                self.moved.extend(book.remedies.get(id).map(|r| r.node.clone()));
+            Event::RemediationStepped { id, .. } | Event::RemediationEnded { id, .. } => {
+                self.moved.extend(book.remediations.get(id).map(|r| r.node.clone()));
             }
             Event::BreakerSet { .. } => self.breakers_at = Some(Time(0)),
             Event::ActAsked { act } => self.acts_at.set(&act.id, Some(act.until)),

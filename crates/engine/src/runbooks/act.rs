@@ -1,13 +1,13 @@
 //! From an act of a book to the command that the API has for it.
 
-use super::look::remedy;
+use super::look::remediation;
 use crate::Engine;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::GpuSet;
 use muster_model::qualification::Level;
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use muster_model::runbook::Run;
 use muster_model::tenant::{Role, TokenUse};
 use muster_runbook::{Act, ActKind};
@@ -147,7 +147,7 @@ impl Engine {
                 Command::ExcludeGpus { node, gpus, reason }
             }
             ActKind::Approve | ActKind::Deny | ActKind::Undo => {
-                self.about_remedy(act.kind, node()?, reason)?
+                self.about_remediation(act.kind, node()?, reason)?
             }
             ActKind::CloseFinding => {
                 Command::CloseFinding { id: parsed(act, vars, "finding")?, reason }
@@ -180,7 +180,7 @@ impl Engine {
         })
     }
 
-    fn about_remedy(
+    fn about_remediation(
         &self,
         kind: ActKind,
         node: NodeName,
@@ -190,15 +190,15 @@ impl Engine {
             conflict(format!("node {node} has no remediation for that"))
                 .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
-        let waits = self.state.health.remedies_of(&node).find(|r| {
-            matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval)
+        let waits = self.state.health.remediations_of(&node).find(|r| {
+            matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval)
                 && r.approved.is_none()
         });
         Ok(match kind {
-            ActKind::Approve => Command::ApproveRemedy { id: waits.ok_or_else(none)?.id },
-            ActKind::Deny => Command::DenyRemedy { id: waits.ok_or_else(none)?.id, reason },
+            ActKind::Approve => Command::ApproveRemediation { id: waits.ok_or_else(none)?.id },
+            ActKind::Deny => Command::DenyRemediation { id: waits.ok_or_else(none)?.id, reason },
             _ => {
-                Command::UndoRemedy { id: remedy(&self.state, &node).ok_or_else(none)?.id, reason }
+                Command::UndoRemediation { id: remediation(&self.state, &node).ok_or_else(none)?.id, reason }
             }
         })
     }

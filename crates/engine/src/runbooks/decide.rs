@@ -28,14 +28,14 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             e.emit(None, Event::RunbookDeleted { name: name.clone() });
         }
         Command::StartRunbook { name, vars, auto } => return start(e, req, name, vars, *auto),
-        Command::AnswerRunbook { run, step, word, note, seen } => {
+        Command::AnswerRunbook { run, step, answer, note, seen } => {
             let run = live(e, *run)?;
             if run.step != *step {
                 let message = format!("run {} is at step {}, not {step}", run.id, run.step);
                 return Err(conflict(&message).field("step").hint("read it again and decide anew"));
             }
             too_long("note", note, WORDS_MAX)?;
-            e.say(&req.actor, &run, word, note, seen.as_deref())?;
+            e.say(&req.actor, &run, answer, note, seen.as_deref())?;
             e.pass_runs();
         }
         Command::RunbookSaw { run, step, seen } => e.saw(*run, *step, seen),
@@ -45,7 +45,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             may_stop(&req.actor, &run)?;
             let why = with_reason(&req.actor.name, reason);
             let outcome = RunOutcome::Stopped;
-            e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, word: true });
+            e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, by_operator: true });
         }
         _ => {}
     }

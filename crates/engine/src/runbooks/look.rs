@@ -7,7 +7,7 @@ use muster_model::job::{Job, JobState};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
-use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::topology::Level;
 use muster_runbook::{Look, Test, Value};
 use std::collections::BTreeMap;
@@ -51,11 +51,11 @@ fn job<'a>(s: &'a State, vars: &Vars) -> Result<&'a Arc<Job>, Value> {
     parsed.and_then(|j| s.jobs.get(&j)).ok_or_else(|| unknown(format!("there is no job {id}")))
 }
 
-/// The heaviest remedy of a node that goes on.
-pub(super) fn remedy<'a>(s: &'a State, n: &NodeName) -> Option<&'a Arc<Remedy>> {
+/// The heaviest remediation of a node that goes on.
+pub(super) fn remediation<'a>(s: &'a State, n: &NodeName) -> Option<&'a Arc<Remediation>> {
     s.health
-        .remedies_of(n)
-        .filter(|r| r.step != RemedyStep::Probation)
+        .remediations_of(n)
+        .filter(|r| r.step != RemediationStep::Probation)
         .max_by_key(|r| (r.action, r.id))
 }
 
@@ -82,15 +82,15 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
             let worst = s.health.open_on(&n.name).map(|f| f.seen.severity).max();
             Value::Word(worst.map_or("none", |w| w.word()).into())
         }
-        Look::NodeRemedy => {
-            Value::Word(remedy(s, &n.name).map_or("none", |r| r.action.word()).into())
+        Look::NodeRemediation => {
+            Value::Word(remediation(s, &n.name).map_or("none", |r| r.action.word()).into())
         }
         Look::NodeApproval => {
-            let asks = |r: &&Arc<Remedy>| {
-                r.step == RemedyStep::Approval
-                    || r.step == RemedyStep::Proposed && r.approved.is_none() && r.until.is_none()
+            let asks = |r: &&Arc<Remediation>| {
+                r.step == RemediationStep::Approval
+                    || r.step == RemediationStep::Proposed && r.approved.is_none() && r.until.is_none()
             };
-            Value::yes(s.health.remedies_of(&n.name).any(|r| asks(&r)))
+            Value::yes(s.health.remediations_of(&n.name).any(|r| asks(&r)))
         }
         Look::NodeTest => Value::Word(
             match (&n.qualifying, &n.qualified) {
@@ -171,7 +171,7 @@ fn of_fleet(s: &State, look: &Look) -> Value {
     match look {
         Look::AutomationState => {
             let stopped = s.health.automation.stopped.is_some();
-            let word = match (s.policy.remedies.enabled, stopped) {
+            let word = match (s.policy.remediations.enabled, stopped) {
                 (false, _) => "off",
                 (true, true) => "stopped",
                 (true, false) => "running",
@@ -182,8 +182,8 @@ fn of_fleet(s: &State, look: &Look) -> Value {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
         Look::AutomationApprovals => {
-            let waits = |r: &&Arc<Remedy>| r.step == RemedyStep::Approval;
-            number(s.health.live_remedies().filter(waits).count())
+            let waits = |r: &&Arc<Remediation>| r.step == RemediationStep::Approval;
+            number(s.health.live_remediations().filter(waits).count())
         }
         Look::FleetProtected => number(nodes().filter(|n| n.protected).count()),
         Look::FleetLost => number(nodes().filter(|n| !n.reachable).count()),

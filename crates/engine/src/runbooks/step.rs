@@ -6,7 +6,7 @@ use crate::Engine;
 use muster_model::command::{Actor, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::names::NodeName;
-use muster_model::runbook::{Run, RunOutcome, StepDone, StepOutcome, StepWord};
+use muster_model::runbook::{Run, RunOutcome, StepDone, StepOutcome, StepAnswer};
 use muster_model::units::Time;
 use muster_runbook::{Book, Next, Step, Test, Value, What};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Engine {
         let Some(book) = self.book_of(&run) else {
             let why = "this version cannot read its book any more".to_owned();
             let outcome = RunOutcome::Unresolved;
-            self.emit(None, Event::RunbookEnded { run: id, outcome, why, word: false });
+            self.emit(None, Event::RunbookEnded { run: id, outcome, why, by_operator: false });
             return false;
         };
         let Some(step) = book.step(run.step) else { return false };
@@ -176,7 +176,7 @@ impl Engine {
         &mut self,
         who: &Actor,
         run: &Run,
-        word: &StepWord,
+        answer: &StepAnswer,
         note: &str,
         seen: Option<&str>,
     ) -> Result<(), Refusal> {
@@ -185,9 +185,9 @@ impl Engine {
         let step = book.step(run.step).ok_or_else(unreadable)?;
         self.may_answer(who, run, &book)?;
         let by = who.name.as_str();
-        let mut taken = match (&step.what, word) {
-            (_, StepWord::Skip) => Taken::new(by, StepOutcome::Skipped),
-            (What::Ask(a), StepWord::Choose(c)) => {
+        let mut taken = match (&step.what, answer) {
+            (_, StepAnswer::Skip) => Taken::new(by, StepOutcome::Skipped),
+            (What::Ask(a), StepAnswer::Choose(c)) => {
                 if !a.choices.iter().any(|x| x.text == *c) {
                     let all: Vec<&str> = a.choices.iter().map(|x| x.text.as_str()).collect();
                     return Err(Refusal::new(RefusalCode::Invalid, format!("`{c}` is no choice"))
@@ -196,15 +196,15 @@ impl Engine {
                 }
                 Taken { chose: Some(c.clone()), ..Taken::new(by, StepOutcome::Answered) }
             }
-            (What::Ask(_), _) | (_, StepWord::Choose(_)) => {
+            (What::Ask(_), _) | (_, StepAnswer::Choose(_)) => {
                 return Err(Refusal::new(
                     RefusalCode::Invalid,
                     format!("step {} is of the kind {}", step.no, step.what.word()),
                 )
-                .field("word")
+                .field("answer")
                 .hint("a question takes a choice; the others take go, yes, no or skip"));
             }
-            (What::Check(t) | What::Wait(t, _), StepWord::Go) => {
+            (What::Check(t) | What::Wait(t, _), StepAnswer::Go) => {
                 let value = match (t.look.outside(), seen) {
                     (true, Some(text)) => Value::told(text),
                     (true, None) => Value::Unknown("the node's agent reported nothing".into()),
@@ -218,17 +218,17 @@ impl Engine {
                 }
                 Taken::of(by, t, &value)
             }
-            (What::Act(a), StepWord::Go) => {
+            (What::Act(a), StepAnswer::Go) => {
                 self.act_as(who, a, &run.vars)?;
                 Taken { did: a.words(&run.vars), ..Taken::new(by, StepOutcome::Done) }
             }
-            (What::Act(a), StepWord::Yes) => {
+            (What::Act(a), StepAnswer::Yes) => {
                 let did = format!("by hand: {}", a.words(&run.vars));
                 Taken { did, ..Taken::new(by, StepOutcome::Done) }
             }
-            (What::Act(_), StepWord::No) => Taken::new(by, StepOutcome::Refused),
-            (_, StepWord::Yes) => Taken::new(by, StepOutcome::Holds),
-            (_, StepWord::No) => Taken::new(by, StepOutcome::HoldsNot),
+            (What::Act(_), StepAnswer::No) => Taken::new(by, StepOutcome::Refused),
+            (_, StepAnswer::Yes) => Taken::new(by, StepOutcome::Holds),
+            (_, StepAnswer::No) => Taken::new(by, StepOutcome::HoldsNot),
         };
         taken.note = note.to_owned();
         self.finish(run, &book, step, taken);
@@ -301,7 +301,7 @@ impl Engine {
             Next::Step(_) => None,
         };
         if let Some((outcome, why)) = over {
-            self.emit(None, Event::RunbookEnded { run: id, outcome, why, word: false });
+            self.emit(None, Event::RunbookEnded { run: id, outcome, why, by_operator: false });
         }
     }
 

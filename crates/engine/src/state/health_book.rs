@@ -1,4 +1,4 @@
-//! Findings, incidents, breakers, remedies and acts, as the log adds them up.
+//! Findings, incidents, breakers, remediations and acts, as the log adds them up.
 
 use muster_health::breaker::Count;
 use muster_health::lemon::Record;
@@ -7,7 +7,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Act, AskedAct, Remedy, RemedyStep};
+use muster_model::remediation::{Act, AskedAct, Remediation, RemediationStep};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(crate) const FINDINGS_KEPT: usize = 4096;
 /// Closed incidents that are kept.
 pub(crate) const INCIDENTS_KEPT: usize = 512;
-/// Ended remedies that are kept.
-pub(crate) const REMEDIES_KEPT: usize = 2048;
+/// Ended remediations that are kept.
+pub(crate) const REMEDIATIONS_KEPT: usize = 2048;
 /// Ended acts that are kept.
 pub(crate) const ACTS_KEPT: usize = 1024;
 
@@ -32,8 +32,8 @@ pub struct HealthBook {
     pub incidents: BTreeMap<u64, Arc<Incident>>,
     /// Breakers that are not closed, or that remember having been open.
     pub breakers: BTreeMap<Entity, Arc<Breaker>>,
-    /// Remedies: all that go on, and those that ended lately.
-    pub remedies: BTreeMap<u64, Arc<Remedy>>,
+    /// Remediations: all that go on, and those that ended lately.
+    pub remediations: BTreeMap<u64, Arc<Remediation>>,
     /// Acts: all that are under way, and those that ended lately.
     pub acts: BTreeMap<u64, Arc<AskedAct>>,
     /// How the control plane's own hand stands.
@@ -78,7 +78,7 @@ pub struct Stopped {
     pub reason: String,
     /// An operator's word.
     #[serde(default)]
-    pub word: bool,
+    pub by_operator: bool,
 }
 
 /// Ways to what is open.
@@ -92,10 +92,10 @@ pub(crate) struct HealthIndex {
     pub(crate) on_node: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Open incidents.
     pub(crate) incidents: BTreeSet<u64>,
-    /// Remedies that go on, by node.
-    pub(crate) remedies: BTreeMap<NodeName, BTreeSet<u64>>,
+    /// Remediations that go on, by node.
+    pub(crate) remediations: BTreeMap<NodeName, BTreeSet<u64>>,
     /// And all that are kept.
-    pub(crate) remedies_ever: BTreeMap<NodeName, BTreeSet<u64>>,
+    pub(crate) remediations_ever: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Acts that are under way.
     pub(crate) acts: BTreeSet<u64>,
     /// When somebody was last told of something, by its title.
@@ -103,7 +103,7 @@ pub(crate) struct HealthIndex {
     /// What is closed, in the order it was: candidates for being forgotten.
     pub(crate) closed_findings: BTreeSet<(Time, u64)>,
     pub(crate) closed_incidents: BTreeSet<(Time, u64)>,
-    pub(crate) ended_remedies: BTreeSet<(Time, u64)>,
+    pub(crate) ended_remediations: BTreeSet<(Time, u64)>,
     pub(crate) ended_acts: BTreeSet<(Time, u64)>,
 }
 
@@ -120,8 +120,8 @@ impl HealthBook {
                 Some(c) => ix.closed_incidents.insert((c.at, i.id)),
             };
         }
-        for r in self.remedies.values() {
-            ix.remedy(r);
+        for r in self.remediations.values() {
+            ix.remediation(r);
         }
         for a in self.acts.values() {
             ix.act(a);
@@ -176,46 +176,46 @@ impl HealthBook {
             || full(&self.index.closed_findings, FINDINGS_KEPT)
     }
 
-    /// Remedies of a node that go on, oldest first.
-    pub fn remedies_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
-        let ids = self.index.remedies.get(node).into_iter().flatten();
-        ids.filter_map(|id| self.remedies.get(id))
+    /// Remediations of a node that go on, oldest first.
+    pub fn remediations_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remediation>> {
+        let ids = self.index.remediations.get(node).into_iter().flatten();
+        ids.filter_map(|id| self.remediations.get(id))
     }
 
-    /// Does a remedy wait to be allowed to take this node?
+    /// Does a remediation wait to be allowed to take this node?
     #[must_use]
     pub fn waits_on(&self, node: &NodeName) -> bool {
         self.waiting_on(node).is_some()
     }
 
-    /// The first remedy that waits to be allowed to take this node.
-    pub(crate) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remedy>> {
-        self.remedies_of(node).find(|r| waits(r))
+    /// The first remediation that waits to be allowed to take this node.
+    pub(crate) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remediation>> {
+        self.remediations_of(node).find(|r| waits(r))
     }
 
     /// Was only allocation stopped on a node? It gets no new work, automation has not taken it, and
     /// what is to be done there waits.
     #[must_use]
     pub fn is_stopped(&self, n: &Node) -> bool {
-        let took = |r: &Remedy| {
-            let early = matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation);
+        let took = |r: &Remediation| {
+            let early = matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation);
             r.action.takes_node() && !early
         };
         n.stage == Stage::Suspect
             && self.waits_on(&n.name)
-            && !self.remedies_of(&n.name).any(|r| took(r))
+            && !self.remediations_of(&n.name).any(|r| took(r))
     }
 
-    /// Remedies of a node that are kept, also those that ended, oldest first.
-    pub(crate) fn remedies_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
-        let ids = self.index.remedies_ever.get(node).into_iter().flatten();
-        ids.filter_map(|id| self.remedies.get(id))
+    /// Remediations of a node that are kept, also those that ended, oldest first.
+    pub(crate) fn remediations_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remediation>> {
+        let ids = self.index.remediations_ever.get(node).into_iter().flatten();
+        ids.filter_map(|id| self.remediations.get(id))
     }
 
-    /// Remedies that go on, oldest first.
-    pub fn live_remedies(&self) -> impl Iterator<Item = &Arc<Remedy>> {
-        let ids: BTreeSet<u64> = self.index.remedies.values().flatten().copied().collect();
-        ids.into_iter().filter_map(|id| self.remedies.get(&id))
+    /// Remediations that go on, oldest first.
+    pub fn live_remediations(&self) -> impl Iterator<Item = &Arc<Remediation>> {
+        let ids: BTreeSet<u64> = self.index.remediations.values().flatten().copied().collect();
+        ids.into_iter().filter_map(|id| self.remediations.get(&id))
     }
 
     /// Acts that are under way, oldest first.
@@ -262,19 +262,19 @@ impl HealthIndex {
         }
     }
 
-    pub(crate) fn remedy(&mut self, r: &Remedy) {
-        self.remedies_ever.entry(r.node.clone()).or_default().insert(r.id);
+    pub(crate) fn remediation(&mut self, r: &Remediation) {
+        self.remediations_ever.entry(r.node.clone()).or_default().insert(r.id);
         if r.outcome.is_some() {
-            drop_from(&mut self.remedies, &r.node, r.id);
-            self.ended_remedies.insert((r.since, r.id));
+            drop_from(&mut self.remediations, &r.node, r.id);
+            self.ended_remediations.insert((r.since, r.id));
         } else {
-            self.remedies.entry(r.node.clone()).or_default().insert(r.id);
+            self.remediations.entry(r.node.clone()).or_default().insert(r.id);
         }
     }
 
-    /// A remedy is not kept any more.
-    pub(crate) fn forget_remedy(&mut self, r: &Remedy) {
-        drop_from(&mut self.remedies_ever, &r.node, r.id);
+    /// A remediation is not kept any more.
+    pub(crate) fn forget_remediation(&mut self, r: &Remediation) {
+        drop_from(&mut self.remediations_ever, &r.node, r.id);
     }
 
     pub(crate) fn act(&mut self, a: &AskedAct) {
@@ -298,9 +298,9 @@ impl HealthIndex {
     }
 }
 
-/// Does a remedy wait to be allowed to take its node?
-fn waits(r: &Remedy) -> bool {
-    r.step == RemedyStep::Proposed && r.action.takes_node() && r.outcome.is_none()
+/// Does a remediation wait to be allowed to take its node?
+fn waits(r: &Remediation) -> bool {
+    r.step == RemediationStep::Proposed && r.action.takes_node() && r.outcome.is_none()
 }
 
 /// Says whether it was there.

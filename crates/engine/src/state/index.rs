@@ -54,8 +54,8 @@ pub(crate) struct Index {
     pub(crate) interrupted: BTreeSet<JobId>,
     /// Jobs whose attempts were stopped because of a node, by node and when they ended.
     pub(crate) hit: BTreeSet<(NodeName, Time, JobId)>,
-    /// When promised starts fall due.
-    pub(crate) promised: BTreeSet<(Time, JobId)>,
+    /// When reserved starts fall due.
+    pub(crate) reserved_starts: BTreeSet<(Time, JobId)>,
     /// Faults remembered of each node.
     pub(crate) faults: BTreeMap<NodeName, BTreeSet<Seq>>,
     /// When the tests that go on will have taken too long.
@@ -244,7 +244,7 @@ impl Index {
         ix
     }
 
-    /// A node is another now. `avoided`: a remedy waits to be allowed to take it.
+    /// A node is another now. `avoided`: a remediation waits to be allowed to take it.
     pub(crate) fn node_changed(&mut self, n: &Node, avoided: bool) {
         if n.role == NodeRole::Spare && n.stage != Stage::Retired {
             self.spares.insert(n.name.clone());
@@ -296,12 +296,12 @@ impl Index {
         self.cluster.queue.believe(job.id, belief);
     }
 
-    /// Keeps the room that a job was promised.
+    /// Keeps the capacity that is reserved for a job.
     fn keep(&mut self, job: &Job) {
-        let Some(p) = job.promise.as_ref().filter(|_| !job.state.is_final()) else { return };
-        // Room that others make is its own from the moment it was promised.
+        let Some(p) = job.reserved_start.as_ref().filter(|_| !job.state.is_final()) else { return };
+        // Room that others make is its own from the moment it was reserved.
         let start = if p.basis == Basis::Limits { p.at } else { p.since };
-        // Whoever makes it may leave late: others are promised it after that, or it could not be
+        // Whoever makes it may leave late: it is reserved for others after that, or it could not be
         // used any more when it is there.
         let late = if p.basis == Basis::Limits { Span(0) } else { MADE_LATE };
         let end = job.spec.time_limit.map_or(FAR, |l| p.at + l + late);
@@ -311,13 +311,13 @@ impl Index {
             w.demand = Arc::new(w.demand.resized(n));
         }
         self.cluster.fleet.keep(&w, &p.nodes, (start, end), p.basis);
-        self.promised.insert((p.at, job.id));
+        self.reserved_starts.insert((p.at, job.id));
     }
 
     fn unkeep(&mut self, job: &Job) {
-        if let Some(p) = &job.promise {
+        if let Some(p) = &job.reserved_start {
             self.cluster.fleet.unkeep(job.id);
-            self.promised.remove(&(p.at, job.id));
+            self.reserved_starts.remove(&(p.at, job.id));
         }
     }
 
@@ -339,8 +339,8 @@ impl Index {
             self.hit.extend(hits(new));
         }
         // What is reserved for it is so for as long as it may run.
-        let other_limit = new.promise.is_some() && old.spec.time_limit != new.spec.time_limit;
-        if old.promise != new.promise || other_limit {
+        let other_limit = new.reserved_start.is_some() && old.spec.time_limit != new.spec.time_limit;
+        if old.reserved_start != new.reserved_start || other_limit {
             self.unkeep(old);
             self.keep(new);
         }
@@ -589,7 +589,7 @@ impl Index {
         check(runs(self) == runs(&fresh), "running jobs");
         check(self.noticed == fresh.noticed, "notices");
         check(self.preflights == fresh.preflights, "preflights");
-        check(self.promised == fresh.promised, "promises");
+        check(self.reserved_starts == fresh.reserved_starts, "reserved_starts");
         check(self.interrupted == fresh.interrupted, "interrupted jobs");
         check(self.spares == fresh.spares, "spares");
         check(self.cluster.ledger == fresh.cluster.ledger, "quotas");

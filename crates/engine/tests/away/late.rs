@@ -14,7 +14,7 @@ use muster_model::units::Span;
 /// later, and the job's node. What is found stops nothing here: only attribution is looked at.
 fn without_server(gpus: u32, retries: u32) -> (World, JobId, NodeName) {
     let mut w = World::new(2, 8);
-    w.policy(|p| p.remedies.enabled = false);
+    w.policy(|p| p.remediations.enabled = false);
     let mut spec = gang(1, gpus);
     spec.retries.application = retries;
     let job = w.run(spec);

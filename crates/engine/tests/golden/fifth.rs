@@ -3,7 +3,7 @@
 use crate::common::{World, node};
 use muster_engine::State;
 use muster_model::command::{Answer, Command};
-use muster_model::runbook::StepWord;
+use muster_model::runbook::StepAnswer;
 use muster_model::units::Span;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ pub(crate) fn live() -> World {
     let vars = BTreeMap::from([("node".to_owned(), node(1).to_string())]);
     let start = Command::StartRunbook { name: "agent-hang".into(), vars, auto: true };
     let Answer::Begun { id: run } = w.ok(start) else { panic!("a run has a number") };
-    let word = StepWord::Choose("yes".into());
+    let answer = StepAnswer::Choose("yes".into());
     let note = "restarted".to_owned();
-    w.ok(Command::AnswerRunbook { run, step: 1, word, note, seen: None });
+    w.ok(Command::AnswerRunbook { run, step: 1, answer, note, seen: None });
     for i in 8..16 {
         w.lose(&node(i));
     }

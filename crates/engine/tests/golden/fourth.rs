@@ -10,7 +10,7 @@ use muster_model::job::PastAttempt;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
 use muster_model::qualification::Outcome;
-use muster_model::remedy::{Action, RemedyStep, Rule};
+use muster_model::remediation::{Action, RemediationStep, Rule};
 use muster_model::units::Span;
 use serde_json::json;
 
@@ -33,8 +33,8 @@ fn join(w: &mut World, i: usize, boot: &str) {
     });
 }
 
-fn remedy(w: &World, n: &NodeName) -> u64 {
-    w.engine.state().health.remedies_of(n).max_by_key(|r| (r.action, r.id)).unwrap().id
+fn remediation(w: &World, n: &NodeName) -> u64 {
+    w.engine.state().health.remediations_of(n).max_by_key(|r| (r.action, r.id)).unwrap().id
 }
 
 fn pass_test(w: &mut World, n: &NodeName) {
@@ -63,8 +63,8 @@ pub(crate) fn live() -> World {
     w.start(job);
     let key = w.key(job);
     w.ok(Command::FirstStep { key });
-    let id = remedy(&w, &n);
-    w.ok(Command::ApproveRemedy { id });
+    let id = remediation(&w, &n);
+    w.ok(Command::ApproveRemediation { id });
     let i: usize = n.as_str()[1..].parse().unwrap();
     w.lose(&n);
     join(&mut w, i, "boot-2");
@@ -82,11 +82,11 @@ pub(crate) fn live() -> World {
     let open = w.engine.state().health.open().last().unwrap().id;
     w.ok(Command::CloseFinding { id: open, reason: "cable was moved".into() });
     w.policy(|p| {
-        p.remedies.rules.push(Rule {
+        p.remediations.rules.push(Rule {
             kind: Some("ecc-*".into()),
             pool: None,
             sku: None,
-            ladder: vec![Action::IsolateGpu],
+            steps: vec![Action::IsolateGpu],
             mode: None,
             leave: None,
         });
@@ -103,8 +103,8 @@ pub(crate) fn live() -> World {
     }
     w.pass(Span::secs(3));
     w.ok(Command::FaultsSeen { node: at.clone(), faults: vec![fault("xid-79", 0)] });
-    let id = remedy(&w, &at);
-    w.ok(Command::UndoRemedy { id, reason: "a drill".into() });
+    let id = remediation(&w, &at);
+    w.ok(Command::UndoRemediation { id, reason: "a drill".into() });
     // A leaf is lost in two strokes, and comes back.
     for i in 16..20 {
         w.lose(&node(i));
@@ -133,7 +133,7 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
         .map(|n| {
             json!({
                 "name": n.name, "stage": n.stage, "why": n.stage_why, "generation": n.generation,
-                "probation": n.probation, "breaker": n.breaker, "remedy": n.remedy,
+                "probation": n.probation, "breaker": n.breaker, "remediation": n.remediation,
                 "excluded": n.excluded_gpus,
             })
         })
@@ -152,16 +152,16 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
                 ..p.clone()
             });
             let past: Vec<_> = past.collect();
-            json!({ "id": j.id, "recovery": j.recovery, "sickened": j.sickened, "past": past })
+            json!({ "id": j.id, "recovery": j.recovery, "unhealthy_nodes": j.unhealthy_nodes, "past": past })
         })
         .collect();
-    let waits = h.live_remedies().filter(|r| r.step == RemedyStep::Proposed).count();
+    let waits = h.live_remediations().filter(|r| r.step == RemediationStep::Proposed).count();
     json!({
         "nodes": nodes, "jobs": jobs, "waits": waits,
         "findings": h.findings.values().collect::<Vec<_>>(),
         "incidents": h.incidents.values().collect::<Vec<_>>(),
         "breakers": h.breakers.values().collect::<Vec<_>>(),
-        "remedies": h.remedies.values().collect::<Vec<_>>(),
+        "remediations": h.remediations.values().collect::<Vec<_>>(),
         "acts": h.acts.values().collect::<Vec<_>>(),
         "automation": h.automation,
     })

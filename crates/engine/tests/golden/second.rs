@@ -1,5 +1,5 @@
 //! What the second version's log holds beside the first one's: the kinds of event that came with
-//! promises, quotas, reservations, sizes and moves.
+//! reserved starts, quotas, reservations, sizes and moves.
 
 use crate::common::{World, checkpoints, gang, limited, node};
 use muster_engine::State;
@@ -53,7 +53,7 @@ pub(crate) fn live(w: &mut World) {
          "gpus": [{"sku": "h100-sxm", "nominal": 16, "borrow": 32, "lend": 8}]},
     ]));
     w.ok(Command::MarkNode { node: node(3), role: Some(NodeRole::Spare), hazard: Some(20) });
-    promises(w);
+    reserved_starts(w);
     preemption(w);
     sizes(w);
     idle(w);
@@ -71,7 +71,7 @@ fn spread() -> muster_model::spec::TopologySpec {
     muster_model::spec::TopologySpec { spread: Some(Spread::Rack), ..Default::default() }
 }
 
-fn promises(w: &mut World) {
+fn reserved_starts(w: &mut World) {
     w.run(limited(3, 8, 60));
     let waits = w.submit(limited(4, 8, 60));
     w.ok(Command::UpdateJob {
@@ -166,7 +166,7 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
             let slots = j.attempt.as_ref().map(|a| a.placement.slots.clone());
             let past: Vec<_> = j.past.iter().map(|p| (p.no, p.verdict, &p.reason)).collect();
             json!({
-                "id": j.id, "promise": j.promise, "size": j.size, "preemptions": j.preemptions,
+                "id": j.id, "reserved_start": j.reserved_start, "size": j.size, "preemptions": j.preemptions,
                 "idle_warned": j.idle_warned, "slots": slots, "past": past,
                 "notice": j.attempt.as_ref().and_then(|a| a.notice.clone()),
             })

@@ -1,4 +1,4 @@
-//! Promises, alerts and who is told.
+//! Objectives, alerts and who is told.
 
 use crate::common::World;
 use muster_engine::{Engine, Policy, State};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) fn live() -> World {
     let mut w = World::new(2, 8);
     w.engine =
-        Engine::new(w.engine.state().clone(), Policy { promises: true, ..Policy::default() });
+        Engine::new(w.engine.state().clone(), Policy { objectives: true, ..Policy::default() });
     w.pass(Span::secs(1));
     let counted = Counted {
         sli: Sli::ApiAvailability,
@@ -102,7 +102,7 @@ fn deliver(w: &mut World) {
         let Some(letter) = slo.desk.due(w.now, &slo.alerts, &slo.routing).into_iter().next() else {
             return;
         };
-        w.ok(Command::AlertsTold { receiver: letter.to, alerts: letter.alerts });
+        w.ok(Command::AlertsNotified { receiver: letter.to, alerts: letter.alerts });
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn summary(s: &State) -> Value {
         "receivers": slo.routing.receivers.iter().map(|r| &r.name).collect::<Vec<_>>(),
         "outside": slo.outside.keys().collect::<Vec<_>>(),
         "certificates": slo.certificates.iter().collect::<Vec<_>>(),
-        "promised": [slo.objectives_at, slo.routing_at],
+        "objectives_set": [slo.objectives_at, slo.routing_at],
         "in_force": slo.in_force().len(),
         "owed": slo.desk.due(s.at, &slo.alerts, &slo.routing).len(),
     })

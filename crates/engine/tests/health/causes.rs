@@ -47,8 +47,8 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
         f.at = w.now;
         tell(&mut w, &n, f);
         // A limit may hold the node; an operator lets it go.
-        if let Some(r) = remedy(&w, &n).filter(|r| r.step == RemedyStep::Proposed) {
-            w.ok(Command::ApproveRemedy { id: r.id });
+        if let Some(r) = remediation(&w, &n).filter(|r| r.step == RemediationStep::Proposed) {
+            w.ok(Command::ApproveRemediation { id: r.id });
         }
         w.stopped(job);
         w.sleep(Span::mins(2));
@@ -61,7 +61,7 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
         j.held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion),
         "{:?} {:?}",
         j.held,
-        j.sickened
+        j.unhealthy_nodes
     );
     assert_eq!(j.state, JobState::Queued);
     let kinds: Vec<_> = w.engine.state().health.open().map(|f| f.seen.kind.clone()).collect();
@@ -115,8 +115,8 @@ fn a_node_that_is_moved_elsewhere_leaves_its_breaker_behind() {
     assert!(w.engine.state().nodes.values().all(|n| n.breaker.is_none()));
 }
 
-/// Four sick nodes of a leaf, two of which the leaf's breaker keeps work from.
-fn sick_leaf() -> (World, Entity) {
+/// Four unhealthy nodes of a leaf, two of which the leaf's breaker keeps work from.
+fn unhealthy_leaf() -> (World, Entity) {
     let mut w = able(32);
     for i in [8, 9, 12, 13] {
         xid79(&mut w, &node(i));
@@ -126,27 +126,27 @@ fn sick_leaf() -> (World, Entity) {
     assert!(matches!(cause, Entity::Domain(muster_model::topology::Level::Leaf, _)), "{cause}");
     assert_eq!(w.engine.state().health.breakers[&cause].state, BreakerState::Open);
     for n in [12, 13].map(node) {
-        assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None), "left alone");
+        assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None), "left alone");
         assert!(of(&w, &n).breaker.is_some());
     }
     (w, cause)
 }
 
 #[test]
-fn sick_nodes_are_looked_after_when_the_breaker_before_them_closes() {
-    let (mut w, cause) = sick_leaf();
+fn unhealthy_nodes_are_looked_after_when_the_breaker_before_them_closes() {
+    let (mut w, cause) = unhealthy_leaf();
     let (state, reason) = (Some(BreakerState::Closed), "looked at".to_string());
     w.ok(Command::ForceBreaker { entity: cause, state, reason });
     for n in [12, 13].map(node) {
         assert_eq!(of(&w, &n).breaker, None);
-        assert_eq!(stands(&w, &n), (Stage::Suspect, RemedyStep::Proposed));
+        assert_eq!(stands(&w, &n), (Stage::Suspect, RemediationStep::Proposed));
     }
     let again = crate::common::replay(&w.log);
     assert_eq!(again.digest(), w.engine.state().digest());
 }
 
 #[test]
-fn sick_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
+fn unhealthy_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
     let mut w = able(16);
     for i in 8..11 {
         w.lose(&node(i));
@@ -156,7 +156,7 @@ fn sick_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
         let all = w.engine.state().health.breakers.values();
         all.filter(|b| b.state != BreakerState::Closed).count()
     };
-    assert_eq!((open(&w), remedy(&w, &node(8))), (1, None), "the rack's breaker deals with it");
+    assert_eq!((open(&w), remediation(&w, &node(8))), (1, None), "the rack's breaker deals with it");
     let from = w.log.len();
     for i in [12, 13] {
         see(&mut w, "thermal", Entity::Node(node(i)), Severity::Degraded);
@@ -165,7 +165,7 @@ fn sick_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
     let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
     assert_eq!((all.len(), all[0].count, open(&w)), (1, 5, 0), "{all:#?}");
     for n in [8, 9, 10].map(node) {
-        let chosen = |e: &Event| matches!(e, Event::RemedyChosen { remedy } if remedy.node == n);
+        let chosen = |e: &Event| matches!(e, Event::RemediationChosen { remediation } if remediation.node == n);
         assert!(w.since(from).any(chosen), "{n} is looked after for itself");
     }
 }
@@ -198,7 +198,7 @@ fn findings_beyond_those_that_are_listed_count_once() {
 #[test]
 fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that() {
     let mut w = able(64);
-    w.policy(|p| p.remedies.enabled = false);
+    w.policy(|p| p.remediations.enabled = false);
     for i in [0, 8, 9] {
         let can = ["qualify", "reset", "reboot"].map(String::from).into();
         let versions = [("bios".to_string(), "2".to_string())].into();
@@ -231,8 +231,8 @@ fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that
 fn the_next_machine_of_a_retired_name_inherits_nothing() {
     let mut w = able(16);
     xid79(&mut w, &node(0));
-    assert!(remedy(&w, &node(0)).is_some());
+    assert!(remediation(&w, &node(0)).is_some());
     w.ok(Command::Retire { node: node(0) });
-    assert_eq!(remedy(&w, &node(0)), None);
+    assert_eq!(remediation(&w, &node(0)), None);
     assert_eq!(w.engine.state().health.open_on(&node(0)).count(), 0);
 }

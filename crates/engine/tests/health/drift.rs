@@ -35,7 +35,7 @@ fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
 
     driver(&mut w, 4, "580.2");
     w.pass(Span::mins(2));
-    assert!(open(&w).is_empty(), "it was mended");
+    assert!(open(&w).is_empty(), "it was repaired");
 }
 
 #[test]

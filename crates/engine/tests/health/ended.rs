@@ -133,7 +133,7 @@ fn a_job_that_exits_with_the_code_of_a_time_limit_did_not_run_past_one() {
 }
 
 #[test]
-fn what_could_not_be_run_is_not_run_again_and_no_gpu_is_to_blame() {
+fn what_could_not_be_run_is_not_run_again_and_no_gpu_is_the_cause() {
     let unstartable = SlotEnd::Unstartable { reason: "there is no program `trian`".into() };
     for end in [Observed::Ended(unstartable), crash(0, 127)] {
         let mut w = able(4);
@@ -294,7 +294,7 @@ proptest! {
 fn detect_only_if(w: &mut World, yes: bool) {
     if yes {
         w.policy(|p| {
-            p.remedies.modes.insert(Action::Drain, Mode::DetectOnly);
+            p.remediations.modes.insert(Action::Drain, Mode::DetectOnly);
         });
     }
 }

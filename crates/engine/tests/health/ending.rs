@@ -60,7 +60,7 @@ fn what_is_allocated_ends_with_the_last_rank_for_everybody_who_counts() {
     for id in [first, second] {
         for read in [lives.get(id), None] {
             let g = goodput(w.job(id), read, &BTreeMap::new(), w.now);
-            assert_eq!(g.held_gpu, each, "{id}: {g:#?}");
+            assert_eq!(g.allocated_gpu, each, "{id}: {g:#?}");
             assert_eq!(g.time.total(), u128::from(g.wall.0), "{id}");
         }
     }

@@ -6,17 +6,17 @@ use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
 use muster_model::qualification::Level;
-use muster_model::remedy::Rule;
+use muster_model::remediation::Rule;
 use muster_model::units::Span;
 
 const DAY: Span = Span::hours(24);
 
-pub(super) fn rule(kind: &str, ladder: &[Action]) -> Rule {
+pub(super) fn rule(kind: &str, steps: &[Action]) -> Rule {
     Rule {
         kind: Some(kind.into()),
         pool: None,
         sku: None,
-        ladder: ladder.to_vec(),
+        steps: steps.to_vec(),
         mode: None,
         leave: None,
     }
@@ -25,7 +25,7 @@ pub(super) fn rule(kind: &str, ladder: &[Action]) -> Rule {
 /// Lost nodes are only watched here, so that they are back for the next day.
 fn calm(nodes: usize) -> World {
     let mut w = able(nodes);
-    w.policy(|p| p.remedies.rules.push(rule("node-lost", &[Action::Watch])));
+    w.policy(|p| p.remediations.rules.push(rule("node-lost", &[Action::Watch])));
     w
 }
 
@@ -156,7 +156,7 @@ fn who_shares_a_dying_leaf_is_no_lemon() {
 #[test]
 fn what_is_done_about_a_lemon_is_the_sites_choice_within_its_limits() {
     let mut w = calm(16);
-    w.policy(|p| p.remedies.rules.push(rule("lemon", &[Action::Drain])));
+    w.policy(|p| p.remediations.rules.push(rule("lemon", &[Action::Drain])));
     for _ in 0..2 {
         a_day(&mut w, &[5]);
     }
@@ -171,8 +171,8 @@ fn what_is_done_about_a_lemon_is_the_sites_choice_within_its_limits() {
     w.sleep(Span::mins(12));
     meet(&mut w, 5, "boot");
     assert_eq!(lemons(&w), [node(5)], "{:?}", jobs.len());
-    let r = w.engine.state().health.remedies_of(&node(5)).find(|r| r.kind == "lemon").unwrap();
-    assert_eq!((r.action, r.step), (Action::Drain, RemedyStep::Proposed), "{}", r.why);
+    let r = w.engine.state().health.remediations_of(&node(5)).find(|r| r.kind == "lemon").unwrap();
+    assert_eq!((r.action, r.step), (Action::Drain, RemediationStep::Proposed), "{}", r.why);
     assert!(r.why.contains("limit of"), "{}", r.why);
     // When the hour is over it is drained and tested.
     w.sleep(Span::hours(1));
@@ -182,9 +182,9 @@ fn what_is_done_about_a_lemon_is_the_sites_choice_within_its_limits() {
 #[test]
 fn a_test_does_not_clear_a_lemon_and_people_who_repaired_it_do() {
     let n = node(5);
-    let found = |ladder: &[Action]| {
+    let found = |steps: &[Action]| {
         let mut w = calm(16);
-        w.policy(|p| p.remedies.rules.push(rule("lemon", ladder)));
+        w.policy(|p| p.remediations.rules.push(rule("lemon", steps)));
         for _ in 0..3 {
             a_day(&mut w, &[5]);
         }
@@ -192,10 +192,10 @@ fn a_test_does_not_clear_a_lemon_and_people_who_repaired_it_do() {
         w
     };
     let w = found(&[Action::Drain]);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation), "it passed its test");
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation), "it passed its test");
 
     let mut w = found(&[Action::Replace]);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     w.ok(Command::Repaired { node: n.clone(), note: "a new board".into() });
     tested(&mut w, &n, Outcome::Passed);
     w.sleep(Span::mins(11));
@@ -206,23 +206,23 @@ fn a_test_does_not_clear_a_lemon_and_people_who_repaired_it_do() {
 #[test]
 fn people_who_repaired_a_lemon_and_had_it_tested_clear_it() {
     let (mut w, n) = (calm(16), node(5));
-    w.policy(|p| p.remedies.rules.push(rule("lemon", &[Action::Replace])));
+    w.policy(|p| p.remediations.rules.push(rule("lemon", &[Action::Replace])));
     for _ in 0..3 {
         a_day(&mut w, &[5]);
     }
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     let ask = || Command::Qualify { node: n.clone(), level: Level::Quick };
     w.ok(ask());
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval), "no test clears it");
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval), "no test clears it");
     w.pass(Span::mins(1));
-    let id = remedy(&w, &n).unwrap().id;
-    w.ok(Command::ApproveRemedy { id });
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Repairing));
     w.pass(Span::mins(1));
     w.ok(ask());
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
     w.sleep(Span::mins(11));
     assert_eq!((lemons(&w), of(&w, &n).role), (vec![], NodeRole::Normal));
     restart(&mut w);

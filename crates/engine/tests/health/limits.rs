@@ -40,8 +40,8 @@ fn a_limit_stops_pages_and_shows_what_waits() {
         w.pass(Span::mins(6));
     }
     assert_eq!(out(&w), 3, "a tenth of 32 nodes within an hour");
-    let r = remedy(&w, &node(24)).unwrap();
-    assert_eq!(r.step, RemedyStep::Proposed);
+    let r = remediation(&w, &node(24)).unwrap();
+    assert_eq!(r.step, RemediationStep::Proposed);
     assert!(r.why.contains("limit of fleet: 3 of 32 nodes were taken"), "{}", r.why);
     assert_eq!(pages(&w), 1);
     assert_eq!(of(&w, &node(24)).stage, Stage::Suspect, "no new work all the same");
@@ -56,14 +56,14 @@ fn what_is_held_back_waits_since_it_began_to_whatever_the_reason_says() {
     for i in [0, 4, 8] {
         xid79(&mut w, &node(i));
     }
-    let before = remedy(&w, &node(8)).unwrap();
-    assert_eq!(before.step, RemedyStep::Proposed);
+    let before = remediation(&w, &node(8)).unwrap();
+    assert_eq!(before.step, RemediationStep::Proposed);
     // One node fewer: the limit counts another fleet.
     w.ok(Command::Drain { node: node(15), reason: "sold".into(), stop: false });
     w.ok(Command::Retire { node: node(15) });
     w.sleep(Span::mins(3));
-    let after = remedy(&w, &node(8)).unwrap();
-    assert_eq!((after.step, after.since), (RemedyStep::Proposed, before.since));
+    let after = remediation(&w, &node(8)).unwrap();
+    assert_eq!((after.step, after.since), (RemediationStep::Proposed, before.since));
     assert_ne!(after.why, before.why);
 }
 
@@ -88,26 +88,26 @@ fn nothing_is_done_about_a_protected_node_until_it_is_reconciled() {
     xid79(&mut w, &n);
     w.sleep(Span::mins(5));
     assert!(w.engine.state().health.open_on(&n).next().is_some(), "it is known");
-    assert!(remedy(&w, &n).is_none() && acts(&w, &n).is_empty(), "and nothing is done");
+    assert!(remediation(&w, &n).is_none() && acts(&w, &n).is_empty(), "and nothing is done");
     w.ok(Command::Reconcile { node: n.clone() });
-    assert!(remedy(&w, &n).is_some());
+    assert!(remediation(&w, &n).is_some());
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
-fn an_approved_remedy_passes_the_limit() {
+fn an_approved_remediation_passes_the_limit() {
     let mut w = able(16);
     xid79(&mut w, &node(0));
     xid79(&mut w, &node(4));
     xid79(&mut w, &node(8));
-    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed), "two in an hour");
-    let id = remedy(&w, &node(8)).unwrap().id;
-    w.ok(Command::ApproveRemedy { id });
-    assert_eq!(stands(&w, &node(8)), (Stage::Repairing, RemedyStep::Acting));
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemediationStep::Proposed), "two in an hour");
+    let id = remediation(&w, &node(8)).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &node(8)), (Stage::Repairing, RemediationStep::Acting));
 }
 
 #[test]
-fn a_sick_node_takes_no_new_work_however_many_were_taken() {
+fn an_unhealthy_node_takes_no_new_work_however_many_were_taken() {
     let mut w = able(17);
     // Three within an hour; the limits let automation take two.
     for i in [0, 4, 8] {
@@ -115,7 +115,7 @@ fn a_sick_node_takes_no_new_work_however_many_were_taken() {
         w.pass(Span::mins(6));
     }
     assert_eq!((out(&w), stopped(&w)), (2, 1));
-    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemediationStep::Proposed));
     // What is held again and again is not taken, and one that is taken counts once.
     for i in [12, 13] {
         w.pass(Span::mins(6));
@@ -123,24 +123,24 @@ fn a_sick_node_takes_no_new_work_however_many_were_taken() {
         w.pass(Span::mins(3));
     }
     assert_eq!(taken(&w), [node(0), node(4)]);
-    let held = remedy(&w, &node(8)).unwrap();
+    let held = remediation(&w, &node(8)).unwrap();
     assert!(held.why.contains("2 of 17 nodes were taken within an hour, 2 may be"), "{}", held.why);
     assert_eq!((out(&w), stopped(&w)), (2, 3), "as many as make a storm");
     // New work goes nowhere near any of them, even when everything else is full.
-    let sick = [0, 4, 8, 12, 13].map(node);
+    let unhealthy = [0, 4, 8, 12, 13].map(node);
     for _ in 0..12 {
         let job = w.run(gang(1, 8));
-        assert!(!sick.contains(&w.nodes_of(job)[0]));
+        assert!(!unhealthy.contains(&w.nodes_of(job)[0]));
     }
     let waits = w.gang(1, 8);
     assert!(w.job(waits).attempt.is_none(), "{:?}", w.job(waits).attempt);
 }
 
 #[test]
-fn sick_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_open() {
+fn unhealthy_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_open() {
     let mut w = able(6);
-    let sick = [0, 1, 2].map(node);
-    for n in &sick {
+    let unhealthy = [0, 1, 2].map(node);
+    for n in &unhealthy {
         xid79(&mut w, n);
         w.pass(Span::secs(20));
     }
@@ -149,12 +149,12 @@ fn sick_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_open() {
     for _ in 0..3 {
         let job = w.run(gang(1, 7));
         let on = &w.nodes_of(job)[0];
-        assert!(!sick.contains(on), "{on} is sick and others are free");
+        assert!(!unhealthy.contains(on), "{on} is unhealthy and others are free");
     }
 }
 
 #[test]
-fn a_sick_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_open() {
+fn an_unhealthy_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_open() {
     let mut w = able(16);
     for i in 0..4 {
         xid79(&mut w, &node(i));
@@ -167,11 +167,11 @@ fn a_sick_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_
     assert_eq!(incident.count, 4);
     let why = book.refused_breaker(incident).expect("a limit held its breaker back");
     assert!(why.starts_with("limit of "), "{why}");
-    assert_eq!(stands(&w, &node(3)), (Stage::Suspect, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(3)), (Stage::Suspect, RemediationStep::Proposed));
 }
 
 #[test]
-fn beyond_the_limit_sick_nodes_are_avoided_and_somebody_is_paged() {
+fn beyond_the_limit_unhealthy_nodes_are_avoided_and_somebody_is_paged() {
     let mut w = able(17);
     for i in [0, 4, 8, 12, 13] {
         xid79(&mut w, &node(i));
@@ -179,7 +179,7 @@ fn beyond_the_limit_sick_nodes_are_avoided_and_somebody_is_paged() {
     }
     let before = pages(&w);
     xid79(&mut w, &node(16));
-    assert_eq!(stands(&w, &node(16)), (Stage::Ready, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(16)), (Stage::Ready, RemediationStep::Proposed));
     assert_eq!(pages(&w), before + 1);
     // Eleven healthy ones are left: they come first.
     for _ in 0..11 {
@@ -191,7 +191,7 @@ fn beyond_the_limit_sick_nodes_are_avoided_and_somebody_is_paged() {
     // One that could be healthy again makes a place for it.
     w.ok(Command::ReturnUntested { node: node(13), reason: "looked at".into() });
     w.sleep(Span::mins(2));
-    assert_eq!(stands(&w, &node(16)), (Stage::Suspect, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(16)), (Stage::Suspect, RemediationStep::Proposed));
 }
 
 #[test]
@@ -202,12 +202,12 @@ fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
             w.ok(Command::CloseFinding { id, reason: "false".into() });
         },
         |w, n| {
-            let id = remedy(w, n).unwrap().id;
-            w.ok(Command::DenyRemedy { id, reason: "a customer is on it".into() });
+            let id = remediation(w, n).unwrap().id;
+            w.ok(Command::DenyRemediation { id, reason: "a customer is on it".into() });
         },
         |w, n| {
-            let id = remedy(w, n).unwrap().id;
-            w.ok(Command::UndoRemedy { id, reason: "false".into() });
+            let id = remediation(w, n).unwrap().id;
+            w.ok(Command::UndoRemediation { id, reason: "false".into() });
         },
         |w, n| {
             w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
@@ -223,7 +223,7 @@ fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
         assert!(no.hint.unwrap().contains("muster node return n008"), "{}", no.message);
         over(&mut w, &node(8));
         assert_eq!(of(&w, &node(8)).stage, Stage::Ready);
-        assert_eq!(remedy(&w, &node(8)), None);
+        assert_eq!(remediation(&w, &node(8)), None);
         let state = replay(&w.log);
         assert_eq!(state.digest(), w.engine.state().digest());
     }
@@ -236,10 +236,10 @@ fn a_warning_that_is_held_stops_no_allocation_until_it_is_critical() {
         xid79(&mut w, &node(i));
     }
     see(&mut w, "straggler", Entity::Node(node(8)), Severity::Degraded);
-    assert_eq!(stands(&w, &node(8)), (Stage::Ready, RemedyStep::Proposed));
-    // A second finding is covered by the remedy that waits, and yet it counts.
+    assert_eq!(stands(&w, &node(8)), (Stage::Ready, RemediationStep::Proposed));
+    // A second finding is covered by the remediation that waits, and yet it counts.
     see(&mut w, "straggler", Entity::Node(node(8)), Severity::Critical);
-    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemediationStep::Proposed));
     let mut f = SeenFinding::new("straggler", Entity::Node(node(8)), Severity::Critical, w.now);
     f.over = true;
     w.ok(Command::FindingsSeen { findings: vec![f] });
@@ -252,13 +252,13 @@ fn a_log_of_before_counts_as_it_did() {
     for i in [0, 4, 8] {
         xid79(&mut w, &node(i));
     }
-    // An older server did not say that a remedy was only held.
+    // An older server did not say that a remediation was only held.
     let old: Vec<_> = w
         .log
         .iter()
         .cloned()
         .map(|mut r| {
-            if let Event::RemedyStepped { held, .. } = &mut r.event {
+            if let Event::RemediationStepped { held, .. } = &mut r.event {
                 *held = false;
             }
             r
@@ -315,7 +315,7 @@ fn automation_can_be_stopped_by_hand() {
     let mut w = able(16);
     w.ok(Command::StopAutomation { reason: "works on the cooling".into() });
     xid79(&mut w, &node(0));
-    assert_eq!(stands(&w, &node(0)), (Stage::Ready, RemedyStep::Proposed));
+    assert_eq!(stands(&w, &node(0)), (Stage::Ready, RemediationStep::Proposed));
     w.ok(Command::ResumeAutomation);
     assert_ne!(of(&w, &node(0)).stage, Stage::Ready);
 }
@@ -333,8 +333,8 @@ fn the_last_healthy_node_of_a_reservation_stays() {
     assert_ne!(of(&w, &node(0)).stage, Stage::Ready);
     w.pass(Span::hours(2));
     xid79(&mut w, &node(9));
-    let r = remedy(&w, &node(9)).unwrap();
-    assert_eq!(r.step, RemedyStep::Proposed, "{}", r.why);
+    let r = remediation(&w, &node(9)).unwrap();
+    assert_eq!(r.step, RemediationStep::Proposed, "{}", r.why);
     assert!(r.why.contains("reservation beam"), "{}", r.why);
 }
 
@@ -411,12 +411,12 @@ fn does(w: &mut World, op: &Op) {
         }
         Op::Approve => {
             let waits =
-                |r: &&Arc<Remedy>| r.step == RemedyStep::Approval && r.action != Action::Drain;
-            let id = w.engine.state().health.live_remedies().find(waits).map(|r| r.id);
+                |r: &&Arc<Remediation>| r.step == RemediationStep::Approval && r.action != Action::Drain;
+            let id = w.engine.state().health.live_remediations().find(waits).map(|r| r.id);
             if let Some(id) = id {
                 // The node is out already: a word for the act takes nothing more.
 
-                w.ok(Command::ApproveRemedy { id });
+                w.ok(Command::ApproveRemediation { id });
             }
         }
         Op::Sleep(s) => w.sleep(Span::secs(*s)),
@@ -424,7 +424,7 @@ fn does(w: &mut World, op: &Op) {
 }
 
 /// Does something critical ask for a node, while what is to be done waits?
-fn sick(w: &World, n: &Node) -> bool {
+fn unhealthy(w: &World, n: &Node) -> bool {
     let book = &w.engine.state().health;
     let elsewhere = |f: &SeenFinding, incident: Option<u64>| {
         let i = incident.and_then(|i| book.incidents.get(&i)).filter(|i| i.closed.is_none());
@@ -447,7 +447,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..120)
     ) {
         let mut w = able(24);
-        let limits = w.engine.state().policy.remedies.limits.clone();
+        let limits = w.engine.state().policy.remediations.limits.clone();
         for op in &ops {
             does(&mut w, op);
             let mut groups: BTreeMap<String, (u32, u32)> = BTreeMap::new();
@@ -477,7 +477,7 @@ proptest! {
         let room = out(&w) + stopped(&w) + behind < 6;
         let stops = state.health.automation.stopped.is_none() && room;
         for n in state.nodes.values().filter(|n| stops && n.reachable) {
-            prop_assert!(!(n.stage == Stage::Ready && sick(&w, n)), "{} takes work", n.name);
+            prop_assert!(!(n.stage == Stage::Ready && unhealthy(&w, n)), "{} takes work", n.name);
         }
         // The log alone gives the same state.
         let again = replay(&w.log);

@@ -66,7 +66,7 @@ fn a_fault_began_with_its_first_line_of_the_kernel() {
     let mut f = fault("xid-79", 3);
     f.at = line;
     tell(&mut w, &n, f);
-    assert!(matches!(stops_for(&w, job), StopReason::Sick { .. }));
+    assert!(matches!(stops_for(&w, job), StopReason::Unhealthy { .. }));
     assert_eq!(times(&recovery(&w, job)), (line, w.now, w.now));
 }
 
@@ -118,7 +118,7 @@ fn a_finding_from_metrics_began_with_its_first_bad_value() {
     let mut f = SeenFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
     f.first_seen = first;
     w.ok(Command::FindingsSeen { findings: vec![f] });
-    assert!(matches!(stops_for(&w, job), StopReason::Sick { .. }));
+    assert!(matches!(stops_for(&w, job), StopReason::Unhealthy { .. }));
     assert_eq!(times(&recovery(&w, job)), (first, w.now, w.now));
 }
 

@@ -1,32 +1,32 @@
-//! The dry run of remedies: the engine itself, on a copy of the state, fed the inputs of a log.
+//! The dry run of remediations: the engine itself, on a copy of the state, fed the inputs of a log.
 
 use super::*;
 use crate::common::node;
-use muster_engine::{Engine, Policy, RehearsedRemedies, RemedyRehearsal};
+use muster_engine::{Engine, Policy, RehearsedRemediations, RemediationRehearsal};
 use muster_health::faults::Catalogue;
-use muster_model::remedy::Remedies;
+use muster_model::remediation::Remediations;
 use muster_model::units::{Span, Time};
 
 /// A site on which nothing is done about findings.
 fn watched(nodes: usize) -> World {
     let mut w = able(nodes);
-    w.policy(|p| p.remedies = idle());
+    w.policy(|p| p.remediations = idle());
     w.sleep(Span::mins(1));
     w
 }
 
-fn idle() -> Remedies {
+fn idle() -> Remediations {
     let modes = Action::ALL.iter().map(|a| (*a, Mode::DetectOnly)).collect();
-    Remedies { modes, ..Remedies::default() }
+    Remediations { modes, ..Remediations::default() }
 }
 
-fn rehearsed(w: &World, policy: Remedies, from: Time) -> RehearsedRemedies {
+fn rehearsed(w: &World, policy: Remediations, from: Time) -> RehearsedRemediations {
     rehearsed_by(w, &Policy::default(), policy, from)
 }
 
 /// The same on a site whose engine was started with something.
-fn rehearsed_by(w: &World, site: &Policy, policy: Remedies, from: Time) -> RehearsedRemedies {
-    let mut life = RemedyRehearsal::new(w.engine.state(), site, policy, from);
+fn rehearsed_by(w: &World, site: &Policy, policy: Remediations, from: Time) -> RehearsedRemediations {
+    let mut life = RemediationRehearsal::new(w.engine.state(), site, policy, from);
     for r in w.log.iter().filter(|r| r.at >= from) {
         life.read(r);
     }
@@ -40,7 +40,7 @@ fn over(w: &mut World, kind: &str, entity: Entity) {
 }
 
 #[test]
-fn a_rung_follows_the_one_that_did_not_help() {
+fn a_step_follows_the_one_that_did_not_help() {
     let mut w = watched(20);
     let from = w.now;
     let gpu = Entity::Gpu(node(1), 3);
@@ -51,7 +51,7 @@ fn a_rung_follows_the_one_that_did_not_help() {
         w.sleep(Span::hours(3));
     }
     let digest = w.engine.state().digest();
-    let done = rehearsed(&w, Remedies::default(), from);
+    let done = rehearsed(&w, Remediations::default(), from);
     let actions: Vec<Action> = done.items.iter().map(|i| i.action).collect();
     assert_eq!(actions, [Action::Reboot, Action::PowerCycle, Action::Replace], "{done:#?}");
     assert_eq!((done.findings, done.out_at_once, done.storms), (3, 1, 0));
@@ -72,14 +72,14 @@ fn limits_and_storms_hold_back_what_they_do_in_earnest() {
         xid79(&mut w, &node(i));
         w.sleep(Span::secs(1));
     }
-    let done = rehearsed(&w, Remedies::default(), from);
+    let done = rehearsed(&w, Remediations::default(), from);
     assert_eq!((done.out_at_once, done.storms), (2, 1), "{done:#?}");
     assert_eq!(done.held.get("limit of fleet"), Some(&2), "{:?}", done.held);
     assert_eq!(done.held.get("automation is stopped"), Some(&4), "{:?}", done.held);
     assert_eq!((done.items.len(), done.by_action[&Action::Reboot]), (8, 2), "taken, not held");
     // An hour later somebody lets it go on.
     w.sleep(Span::hours(6));
-    let done = rehearsed(&w, Remedies::default(), from);
+    let done = rehearsed(&w, Remediations::default(), from);
     let (taken, held): (u64, u64) = (done.by_action.values().sum(), done.held.values().sum());
     assert_eq!(taken + held, done.items.len() as u64, "each in one of both: {done:#?}");
     assert_eq!(done.items.iter().filter(|i| i.held.is_some()).count() as u64, held);
@@ -96,7 +96,7 @@ fn a_policy_that_only_looks_takes_nothing() {
     assert_eq!((done.out_at_once, done.items.len()), (0, 1));
     assert!(done.by_action.is_empty(), "{done:#?}");
     assert_eq!(done.held.get("detect only"), Some(&1), "{:?}", done.held);
-    let off = Remedies { enabled: false, ..Remedies::default() };
+    let off = Remediations { enabled: false, ..Remediations::default() };
     let done = rehearsed(&w, off, from);
     assert_eq!((done.findings, done.items.len()), (1, 0));
 }
@@ -119,13 +119,13 @@ fn under_the_same_policy_it_says_what_the_engine_did() {
     let chosen: Vec<_> = w
         .since(first)
         .filter_map(|e| match e {
-            Event::RemedyChosen { remedy: r } => {
-                Some((r.at, r.finding, r.node.clone(), r.kind.clone(), r.action, r.rung))
+            Event::RemediationChosen { remediation: r } => {
+                Some((r.at, r.finding, r.node.clone(), r.kind.clone(), r.action, r.step_index))
             }
             _ => None,
         })
         .collect();
-    let done = rehearsed(&w, w.engine.state().policy.remedies.clone(), from);
+    let done = rehearsed(&w, w.engine.state().policy.remediations.clone(), from);
     let dry: Vec<_> = done.items.iter().map(|i| (i.at, i.finding, i.node.clone())).collect();
     let did: Vec<_> = chosen.iter().map(|c| (c.0, c.1, c.2.clone())).collect();
     assert_eq!(dry, did);
@@ -139,12 +139,12 @@ fn under_the_same_policy_it_says_what_the_engine_did() {
 #[test]
 fn a_node_that_cannot_be_tested_is_restarted_once_and_returned() {
     let mut w = World::new(8, 8);
-    w.policy(|p| p.remedies = idle());
+    w.policy(|p| p.remediations = idle());
     w.sleep(Span::mins(1));
     let from = w.now;
     xid79(&mut w, &node(1));
     w.sleep(Span::hours(12));
-    let done = rehearsed(&w, Remedies::default(), from);
+    let done = rehearsed(&w, Remediations::default(), from);
     assert_eq!((done.items.len(), done.out_at_once), (1, 1), "{done:#?}");
 }
 
@@ -166,14 +166,14 @@ fn faults_are_judged_by_the_operators_verdicts_as_they_are_in_earnest() {
     let did: Vec<Action> = told
         .since(first)
         .filter_map(|e| match e {
-            Event::RemedyChosen { remedy } => Some(remedy.action),
+            Event::RemediationChosen { remediation } => Some(remediation.action),
             _ => None,
         })
         .collect();
-    let done = rehearsed_by(&w, &site, Remedies::default(), from);
+    let done = rehearsed_by(&w, &site, Remediations::default(), from);
     let dry: Vec<Action> = done.items.iter().map(|i| i.action).collect();
     assert_eq!(dry, did, "{done:#?}");
     assert_eq!(done.out_at_once, 0, "to be watched takes no node");
-    let done = rehearsed(&w, Remedies::default(), from);
+    let done = rehearsed(&w, Remediations::default(), from);
     assert_eq!(done.by_action.get(&Action::Reboot), Some(&1), "without the file: {done:#?}");
 }

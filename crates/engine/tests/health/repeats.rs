@@ -9,7 +9,7 @@ use muster_model::units::Span;
 fn detect_only(w: &mut World) {
     w.policy(|p| {
         for a in [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch] {
-            p.remedies.modes.insert(a, Mode::DetectOnly);
+            p.remediations.modes.insert(a, Mode::DetectOnly);
         }
     });
 }

@@ -19,8 +19,8 @@ fn denied() -> (World, NodeName) {
     let n = node(1);
     xid79(&mut w, &n);
     see(&mut w, "gpu-missing", Entity::Gpu(n.clone(), 3), Severity::Critical);
-    while let Some(r) = remedy(&w, &n) {
-        w.ok(Command::DenyRemedy { id: r.id, reason: "a false alarm".into() });
+    while let Some(r) = remediation(&w, &n) {
+        w.ok(Command::DenyRemediation { id: r.id, reason: "a false alarm".into() });
     }
     assert_eq!(open_on(&w, &n).len(), 2, "{:?}", open_on(&w, &n));
     w.pass(Span::mins(1));
@@ -29,7 +29,7 @@ fn denied() -> (World, NodeName) {
 }
 
 #[test]
-fn a_test_closes_what_was_found_although_the_remedy_was_denied() {
+fn a_test_closes_what_was_found_although_the_remediation_was_denied() {
     let (mut w, n) = denied();
     w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
     w.pass(Span::secs(30));
@@ -77,12 +77,12 @@ fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
     let mut w = able(8);
     let n = node(1);
     xid79(&mut w, &n);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     w.pass(Span::mins(1));
     w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
     w.pass(Span::secs(30));
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(of(&w, &n).stage_why, "passed its test (gpu-off-bus)");
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
@@ -113,15 +113,15 @@ fn a_test_of_the_other_gpus_returns_no_node_whose_gpu_is_gone() {
     let mut left = whole();
     left.gpus.retain(|g| g.index != 3);
     tells(&mut w, 1, "boot", left, Vec::new());
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
     // Back on the bus: the old test did not test it, the next one does.
     tells(&mut w, 1, "boot", whole(), Vec::new());
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
-    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
@@ -137,10 +137,10 @@ fn what_is_found_during_a_persons_test_keeps_the_node_out() {
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 5), Severity::Critical);
     w.pass(Span::secs(20));
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(open_on(&w, &n), ["ecc-uncorrectable"]);
     passes(&mut w, &n, Level::Quick);
-    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
 }
 
@@ -148,19 +148,19 @@ fn what_is_found_during_a_persons_test_keeps_the_node_out() {
 fn a_test_that_is_lighter_than_the_policys_ends_no_repair() {
     let mut w = able(8);
     w.policy(|p| {
-        p.remedies.requalify = Level::Full;
-        p.remedies.rules.push(rule("gpu-off-bus", &[Action::Replace]));
+        p.remediations.requalify = Level::Full;
+        p.remediations.rules.push(rule("gpu-off-bus", &[Action::Replace]));
     });
     let n = node(1);
     xid79(&mut w, &n);
-    let id = remedy(&w, &n).unwrap().id;
-    w.ok(Command::ApproveRemedy { id });
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Repairing));
     passes(&mut w, &n, Level::Quick);
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Repairing));
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Repairing));
     assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
     passes(&mut w, &n, Level::Full);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
 }
 
@@ -179,12 +179,12 @@ fn a_test_says_nothing_of_a_network_card_that_is_gone() {
     let carded = Inventory { nics: vec![nic], ..whole() };
     tells(&mut w, 1, "boot", carded.clone(), Vec::new());
     tells(&mut w, 1, "boot", whole(), Vec::new());
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemedyStep::Approval));
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(open_on(&w, &n), ["nic-missing"]);
     tells(&mut w, 1, "boot", carded, Vec::new());
     passes(&mut w, &n, Level::Quick);
-    assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None));
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::common::{gang, node, replay};
-use muster_model::remedy::RemedyOutcome;
+use muster_model::remediation::RemediationOutcome;
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 
@@ -32,7 +32,7 @@ fn stragglers(w: &World) -> usize {
 fn assert_untouched(w: &World) {
     let book = &w.engine.state().health;
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
-    assert!(book.remedies.values().all(|r| r.action == Action::Watch), "{:#?}", book.remedies);
+    assert!(book.remediations.values().all(|r| r.action == Action::Watch), "{:#?}", book.remediations);
     assert!(book.automation.taken.is_empty() && book.automation.asked.is_empty());
     assert!(book.acts.is_empty(), "{:#?}", book.acts);
 }
@@ -55,10 +55,10 @@ fn a_job_without_gpus_costs_nobody_a_node() {
         assert_eq!(f.seen.attempt, Some(w.key(liar)), "it is named");
         w.pass(Span::mins(20));
     }
-    let first = w.engine.state().health.remedies.values().next().unwrap().clone();
-    assert_eq!(first.outcome, Some(RemedyOutcome::Noted));
+    let first = w.engine.state().health.remediations.values().next().unwrap().clone();
+    assert_eq!(first.outcome, Some(RemediationOutcome::Noted));
     let chosen = w.log.iter().find_map(|r| match &r.event {
-        Event::RemedyChosen { remedy } => Some(remedy.why.clone()),
+        Event::RemediationChosen { remediation } => Some(remediation.why.clone()),
         _ => None,
     });
     let why = format!("only the step times of job {liar} say so, and it holds no GPU of the node");
@@ -99,7 +99,7 @@ fn the_nodes_own_telemetry_makes_it_believed() {
     see(&mut w, "symbol-errors", Entity::Port(n.clone(), "p0".into()), Severity::Warning);
     assert_untouched(&w);
     says(&mut w, alpha, Entity::Node(n.clone()));
-    assert_eq!(stands(&w, &n), (Stage::Draining, RemedyStep::Moving));
+    assert_eq!(stands(&w, &n), (Stage::Draining, RemediationStep::Moving));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_second_project_makes_it_believed() {
     assert_untouched(&w);
     assert_eq!(stragglers(&w), 1);
     says(&mut w, beta, Entity::Node(n.clone()));
-    assert_eq!(stands(&w, &n), (Stage::Draining, RemedyStep::Moving));
+    assert_eq!(stands(&w, &n), (Stage::Draining, RemediationStep::Moving));
     assert_eq!(stragglers(&w), 2, "each has its own");
     let f = w.engine.state().health.open_on(&n).next().unwrap().clone();
     says(&mut w, alpha, Entity::Node(n.clone()));
@@ -127,16 +127,16 @@ fn a_gang_that_has_the_node_to_itself_is_believed_once() {
     let job = w.run(gang(2, 8));
     let n = w.nodes_of(job)[1].clone();
     says(&mut w, job, Entity::Gpu(n.clone(), 3));
-    assert_eq!(stands(&w, &n), (Stage::Draining, RemedyStep::Moving));
+    assert_eq!(stands(&w, &n), (Stage::Draining, RemediationStep::Moving));
     moves_on(&mut w, job);
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
 
     // The test refuted it: from now on it is the job.
     let other = w.nodes_of(job)[0].clone();
     says(&mut w, job, Entity::Node(other.clone()));
     assert_eq!(of(&w, &other).stage, Stage::Ready);
-    assert_eq!(remedy(&w, &other).unwrap().action, Action::Watch);
+    assert_eq!(remediation(&w, &other).unwrap().action, Action::Watch);
     let held = w.engine.state().health.open_of(&Entity::Job(job), "job-slow").cloned().unwrap();
     let line = &held.seen.evidence[0];
     assert!(line.starts_with(&format!("it says that node:{other} is slow; ")), "{line}");
@@ -151,7 +151,7 @@ fn a_gang_that_has_the_node_to_itself_is_believed_once() {
 
     w.sleep(Span::hours(25));
     says(&mut w, job, Entity::Node(other.clone()));
-    assert_eq!(stands(&w, &other), (Stage::Draining, RemedyStep::Moving), "a day later");
+    assert_eq!(stands(&w, &other), (Stage::Draining, RemediationStep::Moving), "a day later");
 }
 
 #[test]
@@ -161,13 +161,13 @@ fn a_project_has_one_node_tested_at_a_time() {
     let (of_a, of_b) = (w.nodes_of(a)[0].clone(), w.nodes_of(b)[0].clone());
     says(&mut w, a, Entity::Node(of_a.clone()));
     says(&mut w, b, Entity::Node(of_b.clone()));
-    assert_eq!(stands(&w, &of_a), (Stage::Draining, RemedyStep::Moving));
+    assert_eq!(stands(&w, &of_a), (Stage::Draining, RemediationStep::Moving));
     assert_eq!(of(&w, &of_b).stage, Stage::Ready);
-    assert_eq!(remedy(&w, &of_b).unwrap().action, Action::Watch);
+    assert_eq!(remediation(&w, &of_b).unwrap().action, Action::Watch);
     moves_on(&mut w, a);
     tested(&mut w, &of_a, Outcome::Failed);
     w.sleep(Span::mins(16));
-    assert_eq!(remedy(&w, &of_b).unwrap().action, Action::Drain, "what it said was true");
+    assert_eq!(remediation(&w, &of_b).unwrap().action, Action::Drain, "what it said was true");
 }
 
 #[test]
@@ -181,18 +181,18 @@ fn a_drain_that_was_held_back_asks_again_who_is_there() {
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
     says(&mut w, job, Entity::Node(n.clone()));
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Proposed));
-    assert!(remedy(&w, &n).unwrap().why.starts_with("limit of"), "{:?}", remedy(&w, &n));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Proposed));
+    assert!(remediation(&w, &n).unwrap().why.starts_with("limit of"), "{:?}", remediation(&w, &n));
     // Work of somebody else comes to every node.
     let mut spec = JobSpec::default();
     (spec.gang.nodes, spec.gang.ranks_per_node) = (Some(14), Some(1));
     let beside = w.run(of_project("beta", spec));
     assert!(w.nodes_of(beside).contains(&n));
     w.sleep(Span::hours(2));
-    let r = remedy(&w, &n).unwrap();
-    assert_eq!((of(&w, &n).stage, r.step), (Stage::Ready, RemedyStep::Proposed), "{}", r.why);
+    let r = remediation(&w, &n).unwrap();
+    assert_eq!((of(&w, &n).stage, r.step), (Stage::Ready, RemediationStep::Proposed), "{}", r.why);
     assert!(r.why.ends_with("it does not have the node to itself"), "{}", r.why);
     // An operator may.
-    w.ok(Command::ApproveRemedy { id: r.id });
-    assert_eq!(stands(&w, &n), (Stage::Draining, RemedyStep::Moving));
+    w.ok(Command::ApproveRemediation { id: r.id });
+    assert_eq!(stands(&w, &n), (Stage::Draining, RemediationStep::Moving));
 }

@@ -5,7 +5,7 @@ use crate::common::{gang, node, replay};
 use muster_model::breaker::BreakerState;
 use muster_model::command::RefusalCode;
 use muster_model::placement::GpuSet;
-use muster_model::remedy::{RemedyOutcome, Rule};
+use muster_model::remediation::{RemediationOutcome, Rule};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 
@@ -27,49 +27,49 @@ fn what_was_done_can_be_undone() {
     let n = w.nodes_of(job)[0].clone();
     see(&mut w, "straggler", Entity::Node(n.clone()), Severity::Degraded);
     assert!(w.job(job).attempt.as_ref().unwrap().notice.is_some());
-    let id = remedy(&w, &n).unwrap().id;
-    w.ok(Command::UndoRemedy { id, reason: "I know better".into() });
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::UndoRemediation { id, reason: "I know better".into() });
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert!(w.job(job).attempt.as_ref().unwrap().notice.is_none(), "it may stay");
-    let r = w.engine.state().health.remedies[&id].clone();
-    assert_eq!(r.outcome, Some(RemedyOutcome::Undone));
+    let r = w.engine.state().health.remediations[&id].clone();
+    assert_eq!(r.outcome, Some(RemediationOutcome::Undone));
     assert!(r.why.contains("I know better"));
-    refused(&mut w, Command::UndoRemedy { id, reason: "again".into() }, RefusalCode::Conflict);
-    refused(&mut w, Command::ApproveRemedy { id: 999_999 }, RefusalCode::NotFound);
+    refused(&mut w, Command::UndoRemediation { id, reason: "again".into() }, RefusalCode::Conflict);
+    refused(&mut w, Command::ApproveRemediation { id: 999_999 }, RefusalCode::NotFound);
 }
 
-/// A node whose reboot is under way, and the remedy that reboots it.
+/// A node whose reboot is under way, and the remediation that reboots it.
 fn rebooting() -> (World, NodeName, u64) {
     let mut w = able(8);
     automatic(&mut w, Action::Reboot);
     let n = node(1);
     xid79(&mut w, &n);
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
-    let id = remedy(&w, &n).unwrap().id;
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));
+    let id = remediation(&w, &n).unwrap().id;
     (w, n, id)
 }
 
 #[test]
 fn an_undo_during_a_reboot_keeps_the_node_out_until_its_test_passed() {
     let (mut w, n, id) = rebooting();
-    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting), "it is being rebooted");
-    let undone = w.engine.state().health.remedies[&id].clone();
-    assert_eq!(undone.outcome, Some(RemedyOutcome::Undone));
+    w.ok(Command::UndoRemediation { id, reason: "a false alarm".into() });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting), "it is being rebooted");
+    let undone = w.engine.state().health.remediations[&id].clone();
+    assert_eq!(undone.outcome, Some(RemediationOutcome::Undone));
     assert!(undone.why.contains("a false alarm; no further step"), "{}", undone.why);
     assert!(undone.why.contains("until that is over and its test passed"), "{}", undone.why);
-    let rest = remedy(&w, &n).unwrap();
+    let rest = remediation(&w, &n).unwrap();
     assert_eq!(rest.action, Action::Drain);
-    let again = Command::UndoRemedy { id: rest.id, reason: "now".into() };
+    let again = Command::UndoRemediation { id: rest.id, reason: "now".into() };
     refused(&mut w, again, RefusalCode::Conflict);
     // What is not testable yet is not in service either.
     w.lose(&n);
     w.pass(Span::mins(1));
     assert_eq!(of(&w, &n).stage, Stage::Repairing);
     meet(&mut w, 1, "boot-2");
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Testing));
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Testing));
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
@@ -82,9 +82,9 @@ fn a_node_is_not_returned_in_the_middle_of_a_reboot() {
     // Nor is it tested, which would return it.
     let fixed = Command::Repaired { node: n.clone(), note: "reseated".into() };
     refused(&mut w, fixed, RefusalCode::Conflict);
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));
     // The same after an undo: it is one reboot.
-    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    w.ok(Command::UndoRemediation { id, reason: "a false alarm".into() });
     refused(&mut w, back("now"), RefusalCode::Conflict);
     let job = w.run(gang(1, 8));
     assert_ne!(w.nodes_of(job), std::slice::from_ref(&n), "no work goes there");
@@ -94,29 +94,29 @@ fn a_node_is_not_returned_in_the_middle_of_a_reboot() {
     assert!(of(&w, &n).qualifying.is_some());
     w.ok(back("I looked at it"));
     assert_eq!((of(&w, &n).stage, of(&w, &n).qualifying), (Stage::Ready, None));
-    assert_eq!(remedy(&w, &n), None);
+    assert_eq!(remediation(&w, &n), None);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
-fn a_heavier_remedy_during_a_reboot_does_not_bring_the_node_back_before_its_end() {
+fn a_heavier_remediation_during_a_reboot_does_not_bring_the_node_back_before_its_end() {
     let (mut w, n, first) = rebooting();
     w.policy(|p| {
-        p.remedies.rules.push(Rule {
+        p.remediations.rules.push(Rule {
             kind: Some("ecc-*".into()),
             pool: None,
             sku: None,
-            ladder: vec![Action::Replace],
+            steps: vec![Action::Replace],
             mode: None,
             leave: None,
         });
     });
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
-    let heavier = remedy(&w, &n).unwrap();
+    let heavier = remediation(&w, &n).unwrap();
     assert_eq!(heavier.action, Action::Replace);
-    let ended = w.engine.state().health.remedies[&first].outcome;
-    assert_eq!(ended, Some(RemedyOutcome::Superseded), "but its reboot goes on");
-    let undo = Command::UndoRemedy { id: heavier.id, reason: "a false alarm".into() };
+    let ended = w.engine.state().health.remediations[&first].outcome;
+    assert_eq!(ended, Some(RemediationOutcome::Superseded), "but its reboot goes on");
+    let undo = Command::UndoRemediation { id: heavier.id, reason: "a false alarm".into() };
     let no = refused(&mut w, undo.clone(), RefusalCode::Conflict);
     assert!(no.contains("is being rebooted"), "{no}");
     w.lose(&n);
@@ -127,27 +127,27 @@ fn a_heavier_remedy_during_a_reboot_does_not_bring_the_node_back_before_its_end(
 }
 
 #[test]
-fn the_act_of_a_remedy_that_a_heavier_one_follows_is_ended_by_that_ones_act() {
+fn the_act_of_a_remediation_that_a_heavier_one_follows_is_ended_by_that_ones_act() {
     let mut w = able(8);
     automatic(&mut w, Action::Reboot);
     w.policy(|p| {
-        p.remedies.rules.push(Rule {
+        p.remediations.rules.push(Rule {
             kind: Some("ecc-*".into()),
             pool: None,
             sku: None,
-            ladder: vec![Action::ResetGpu],
+            steps: vec![Action::ResetGpu],
             mode: Some(Mode::Automatic),
             leave: None,
         });
     });
     let n = node(1);
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));
     let reset = acts(&w, &n).into_iter().find(|a| a.1 == "reset_gpu").expect("a reset").0;
     xid79(&mut w, &n);
     assert_eq!(
-        remedy(&w, &n).map(|r| (r.action, r.step)),
-        Some((Action::Reboot, RemedyStep::Acting))
+        remediation(&w, &n).map(|r| (r.action, r.step)),
+        Some((Action::Reboot, RemediationStep::Acting))
     );
     let open: Vec<&str> = acts(&w, &n).into_iter().map(|a| a.1).collect();
     assert_eq!(open, ["reboot"], "nobody resets a GPU after the reboot, in the middle of the test");
@@ -158,7 +158,7 @@ fn the_act_of_a_remedy_that_a_heavier_one_follows_is_ended_by_that_ones_act() {
     assert_eq!(w.engine.state().health.acts[&reset].ended.as_ref(), Some(&end));
     meet(&mut w, 1, "boot-2");
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
@@ -167,21 +167,21 @@ fn an_undo_during_the_test_after_a_reboot_waits_for_that_test() {
     let (mut w, n, id) = rebooting();
     meet(&mut w, 1, "boot-2");
     let test = of(&w, &n).qualifying.unwrap().id;
-    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
-    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Testing));
+    w.ok(Command::UndoRemediation { id, reason: "a false alarm".into() });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Testing));
     assert_eq!(of(&w, &n).qualifying.unwrap().id, test, "the same test counts");
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
 }
 
 #[test]
 fn a_reboot_that_was_undone_and_failed_leads_to_a_test_and_to_nothing_heavier() {
     let (mut w, n, id) = rebooting();
-    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    w.ok(Command::UndoRemediation { id, reason: "a false alarm".into() });
     let act = acts(&w, &n).into_iter().find(|a| a.1 == "reboot").unwrap().0;
     w.ok(Command::ActDone { id: act, ok: false, message: "it refused".into() });
-    let rest = remedy(&w, &n).unwrap();
-    assert_eq!((rest.action, rest.step), (Action::Drain, RemedyStep::Testing));
+    let rest = remediation(&w, &n).unwrap();
+    assert_eq!((rest.action, rest.step), (Action::Drain, RemediationStep::Testing));
     // It is not well: that is a finding of its own.
     tested(&mut w, &n, Outcome::Failed);
     assert_ne!(of(&w, &n).stage, Stage::Ready);
@@ -206,22 +206,22 @@ fn a_node_returns_untested_by_an_operators_word_only() {
 }
 
 #[test]
-fn a_denied_remedy_leaves_the_node_where_it_is() {
+fn a_denied_remediation_leaves_the_node_where_it_is() {
     let mut w = able(8);
     let n = node(1);
     xid79(&mut w, &n);
-    let id = remedy(&w, &n).unwrap().id;
-    w.ok(Command::DenyRemedy { id, reason: "vendor is coming".into() });
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::DenyRemediation { id, reason: "vendor is coming".into() });
     assert_eq!(of(&w, &n).stage, Stage::Quarantined);
-    assert_eq!(remedy(&w, &n), None);
+    assert_eq!(remediation(&w, &n), None);
     w.ok(Command::ReturnUntested { node: n.clone(), reason: "they came".into() });
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     // Who gives no reason leaves no colon behind.
     let mut w = able(8);
     xid79(&mut w, &n);
-    let id = remedy(&w, &n).unwrap().id;
-    w.ok(Command::DenyRemedy { id, reason: String::new() });
-    let why = &w.engine.state().health.remedies[&id].why;
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::DenyRemediation { id, reason: String::new() });
+    let why = &w.engine.state().health.remediations[&id].why;
     assert!(why.starts_with("by ") && !why.contains(": "), "{why}");
 }
 
@@ -229,37 +229,37 @@ fn a_denied_remedy_leaves_the_node_where_it_is() {
 fn detect_only_writes_down_and_does_nothing() {
     let mut w = able(8);
     w.policy(|p| {
-        p.remedies.modes.insert(Action::Drain, Mode::DetectOnly);
+        p.remediations.modes.insert(Action::Drain, Mode::DetectOnly);
     });
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
     xid79(&mut w, &n);
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert!(w.job(job).attempt.as_ref().unwrap().stop.is_none());
-    let r = w.engine.state().health.remedies.values().last().unwrap().clone();
-    assert_eq!(r.outcome, Some(RemedyOutcome::Noted));
+    let r = w.engine.state().health.remediations.values().last().unwrap().clone();
+    assert_eq!(r.outcome, Some(RemediationOutcome::Noted));
     assert!(r.why.contains("would reboot"), "{}", r.why);
     // The same with approval: it waits before anything is stopped.
     w.policy(|p| {
-        p.remedies.modes.insert(Action::Drain, Mode::Approve);
+        p.remediations.modes.insert(Action::Drain, Mode::Approve);
     });
     let other = node(if n == node(5) { 6 } else { 5 });
     xid79(&mut w, &other);
-    assert_eq!(stands(&w, &other), (Stage::Ready, RemedyStep::Proposed));
-    let id = remedy(&w, &other).unwrap().id;
-    w.ok(Command::ApproveRemedy { id });
-    assert_eq!(stands(&w, &other), (Stage::Repairing, RemedyStep::Acting), "one word for all");
+    assert_eq!(stands(&w, &other), (Stage::Ready, RemediationStep::Proposed));
+    let id = remediation(&w, &other).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &other), (Stage::Repairing, RemediationStep::Acting), "one word for all");
 }
 
 #[test]
 fn one_of_eight_gpus_is_isolated_where_the_policy_says_so() {
     let mut w = able(4);
     w.policy(|p| {
-        p.remedies.rules.push(Rule {
+        p.remediations.rules.push(Rule {
             kind: Some("ecc-*".into()),
             pool: None,
             sku: Some("h100-sxm".into()),
-            ladder: vec![Action::IsolateGpu, Action::Replace],
+            steps: vec![Action::IsolateGpu, Action::Replace],
             mode: None,
             leave: None,
         });
@@ -275,7 +275,7 @@ fn one_of_eight_gpus_is_isolated_where_the_policy_says_so() {
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << gpu));
     w.pass(Span::secs(2));
-    assert_eq!(remedy(&w, &n), None, "done");
+    assert_eq!(remediation(&w, &n), None, "done");
     let gpus = GpuSet(1 << 63);
     let c = Command::ExcludeGpus { node: n.clone(), gpus, reason: "x".into() };
     refused(&mut w, c, RefusalCode::Invalid);

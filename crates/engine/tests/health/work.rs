@@ -32,7 +32,7 @@ fn held(w: &World, id: JobId) -> String {
     w.job(id).held.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-/// A job cannot be run by its node, and the node is not to blame as far as anybody knows.
+/// A job cannot be run by its node, and the node is not the cause as far as anybody knows.
 fn cannot(w: &mut World, id: JobId) -> NodeName {
     let n = w.nodes_of(id)[0].clone();
     let end = SlotEnd::fault("the runtime gave up");
@@ -165,7 +165,7 @@ fn a_probe_that_is_cancelled_says_nothing() {
 }
 
 #[test]
-fn where_everything_fails_no_image_is_to_blame() {
+fn where_everything_fails_no_image_is_the_cause() {
     let mut w = able(16);
     for i in 0..4 {
         for image in ["team/x:1", "team/y:1", "team/z:1"] {
@@ -180,7 +180,7 @@ fn where_everything_fails_no_image_is_to_blame() {
 }
 
 #[test]
-fn what_sick_nodes_end_is_not_counted_against_the_work() {
+fn what_unhealthy_nodes_end_is_not_counted_against_the_work() {
     let mut w = able(16);
     for i in 0..4 {
         let j = w.run(of_image(&format!("a{i}"), Some("team/x:1")));
@@ -341,7 +341,7 @@ fn a_template_is_held_as_a_whole_and_a_job_without_a_name_is_on_its_own() {
 }
 
 #[test]
-fn an_image_under_which_nodes_fall_sick_is_one_incident() {
+fn an_image_under_which_nodes_become_unhealthy_is_one_incident() {
     let mut w = able(64);
     for i in 0..3 {
         let j = w.run(of_image(&format!("a{i}"), Some("team/x:1")));

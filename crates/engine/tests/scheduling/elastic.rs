@@ -65,7 +65,7 @@ fn it_grows_when_it_has_settled_and_nobody_waits_and_keeps_its_nodes() {
     w.sleep(settle(&w));
     assert_eq!(resizing(&w, id), Some(4));
     assert!(w.since(n).any(|e| matches!(e, Event::JobResized { job, nodes: 4 } if *job == id)));
-    assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Resize));
+    assert_eq!(w.job(id).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Resize));
     // Whoever comes now may not have what it grows into.
     let late = w.submit(gang(1, 8));
     assert_eq!(w.job(late).state, JobState::Queued);
@@ -91,10 +91,10 @@ fn another_time_limit_leaves_it_what_it_grows_into() {
     for hours in [12, 6] {
         let time_limit = Some(Span::hours(hours));
         w.ok(Command::UpdateJob { job: id, priority: None, time_limit });
-        assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Resize));
+        assert_eq!(w.job(id).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Resize));
         assert_eq!(resizing(&w, id), Some(4));
     }
-    assert!(!w.since(n).any(|e| matches!(e, Event::PromiseDropped { .. })));
+    assert!(!w.since(n).any(|e| matches!(e, Event::ReservedStartDropped { .. })));
     let late = w.submit(gang(1, 8));
     assert_eq!(w.job(late).state, JobState::Queued);
     w.checkpoint(id, 5);

@@ -93,12 +93,12 @@ fn a_dry_run_gives_the_same_range_as_the_job_it_asks_for() {
 #[test]
 fn the_late_end_counts_with_jobs_ahead_for_which_nothing_is_reserved() {
     let mut w = World::new(1, 8);
-    w.policy(|p| p.backfill.promises = 1);
+    w.policy(|p| p.backfill.reserved_starts = 1);
     w.run(limited(1, 8, 60));
     w.submit(limited(1, 8, 60));
     w.submit(limited(1, 8, 60));
     let last = w.submit(limited(1, 8, 60));
-    assert_eq!(w.job(last).promise, None);
+    assert_eq!(w.job(last).reserved_start, None);
     let said = start(&w, last);
     assert_eq!(said.at, w.now + Span::mins(180), "two go first, an hour each: {said:?}");
     assert!(said.basis.contains("jobs ahead"), "{}", said.basis);

@@ -46,7 +46,7 @@ fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
     w.policy(|p| p.defrag.enabled = true);
     w.pass(Span::mins(10));
     let big = w.submit(gang(1, 8));
-    assert_eq!(w.job(big).promise.as_ref().map(|p| p.basis), Some(Basis::Move));
+    assert_eq!(w.job(big).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Move));
     let told = |w: &World, id: JobId| {
         let notice = w.job(id).attempt.as_ref().and_then(|a| a.notice.clone());
         notice.is_some_and(|n| n.reason == StopReason::Moved { by: big })

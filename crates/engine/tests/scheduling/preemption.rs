@@ -58,7 +58,7 @@ fn work_that_writes_checkpoints_on_request_is_asked_for_one_and_stopped_when_it_
     assert!(w.since(n).any(|e| matches!(e, Event::CheckpointAsked { key } if key.job == low)));
     assert!(!w.since(n).any(|e| matches!(e, Event::StopOrdered { .. })));
     assert_eq!(w.job(low).state, JobState::Running, "it writes its checkpoint");
-    let p = w.job(high).promise.clone().unwrap();
+    let p = w.job(high).reserved_start.clone().unwrap();
     assert_eq!((p.basis, p.at), (Basis::Preemption, w.now + notice));
     w.pass(Span::secs(20));
     w.checkpoint(low, 40);
@@ -67,7 +67,7 @@ fn work_that_writes_checkpoints_on_request_is_asked_for_one_and_stopped_when_it_
     w.stopped(low);
     assert_eq!(w.job(high).state, JobState::Starting);
     assert!(p.nodes.contains(&w.nodes_of(high)[0]));
-    // It goes back with its age, and is not blamed.
+    // It goes back with its age, and is not named as the cause.
     let j = w.job(low);
     assert_eq!((j.state, j.submitted_at), (JobState::Queued, submitted));
     assert_eq!((j.preemptions, j.infrastructure_failures, j.application_failures), (1, 0, 0));
@@ -362,15 +362,15 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
         let runs = w.run(of(Priority::Low, limited(2, 8, 15)));
         rest(w);
         let waits = w.submit(of(Priority::Low, limited(2, 8, 60)));
-        assert_eq!(w.job(waits).promise.as_ref().map(|p| p.basis), Some(Basis::Limits));
+        assert_eq!(w.job(waits).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Limits));
         (runs, waits)
     };
     let mut w = World::new(2, 8);
     let (runs, waits) = low(&mut w);
-    let told = w.job(waits).promise.clone().unwrap();
+    let told = w.job(waits).reserved_start.clone().unwrap();
     let critical = w.submit(of(Priority::Critical, limited(2, 8, 30)));
     assert_eq!(stopped_for(&w, runs), Some((critical, Rank::Priority)));
-    let p = w.job(waits).promise.clone().unwrap();
+    let p = w.job(waits).reserved_start.clone().unwrap();
     assert!(p.at > told.at && p.since == told.since, "{p:?}");
     assert!(p.moved.as_deref().is_some_and(|m| m.contains("higher priority class")), "{p:?}");
     w.stopped(runs);
@@ -381,9 +381,9 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     let n = w.log.len();
     let endless = w.submit(of(Priority::Critical, gang(2, 8)));
     assert_eq!(stopped_for(&w, runs), Some((endless, Rank::Priority)));
-    assert_eq!(w.job(waits).promise, None);
+    assert_eq!(w.job(waits).reserved_start, None);
     let dropped = |e: &Event| match e {
-        Event::PromiseDropped { job, reason } => {
+        Event::ReservedStartDropped { job, reason } => {
             *job == waits && reason.contains("higher priority class")
         }
         _ => false,

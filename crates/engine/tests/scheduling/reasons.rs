@@ -4,7 +4,7 @@ use crate::common::{World, checkpoints, gang, limited, node, replay};
 use muster_model::command::{Command, Refusal, RefusalCode};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, JobState, Promise};
+use muster_model::job::{Basis, JobState, ReservedStart};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{JobSpec, Priority};
@@ -23,7 +23,7 @@ fn binding(w: &World, id: JobId) -> String {
 }
 
 #[test]
-fn a_promised_start_is_shown_with_what_it_rests_on() {
+fn a_reserved_start_is_shown_with_what_it_rests_on() {
     let mut w = World::new(2, 8);
     w.run(limited(2, 8, 60));
     let at = w.now + Span::mins(60);
@@ -51,11 +51,11 @@ fn others_are_said_to_be_stopped_only_while_they_are() {
     let mut w = World::new(1, 8);
     w.run(gang(1, 8));
     let job = w.submit(limited(1, 8, 30));
-    // It was promised when others were stopped for it; all of them are gone.
+    // It was reserved when others were stopped for it; all of them are gone.
     let (nodes, basis) = ([node(0)].into(), Basis::Preemption);
-    let promise = Promise { at: w.now + Span::mins(1), nodes, basis, since: w.now, moved: None };
+    let reserved_start = ReservedStart { at: w.now + Span::mins(1), nodes, basis, since: w.now, moved: None };
     let mut s = replay(&w.log);
-    let event = Event::JobPromised { job, promise };
+    let event = Event::StartReserved { job, reserved_start };
     let r = Record { seq: s.seq.next(), at: w.now, event, ..w.log[0].clone() };
     s.apply(&r).unwrap();
     let said = s.explain(job, w.now).unwrap().estimate.unwrap();
@@ -99,7 +99,7 @@ fn who_has_a_later_reserved_start_is_not_ahead() {
     let wide = w.submit(JobSpec { priority: Priority::High, ..limited(2, 8, 30) });
     w.pass(Span::secs(1));
     let narrow = w.submit(limited(1, 8, 45));
-    let at = |id: JobId| w.job(id).promise.as_ref().unwrap().at;
+    let at = |id: JobId| w.job(id).reserved_start.as_ref().unwrap().at;
     assert!(at(narrow) < at(wide), "it passes");
     let e = w.explain(narrow);
     assert_eq!((e.ahead_count, e.ahead.len()), (0, 0), "{e:?}");

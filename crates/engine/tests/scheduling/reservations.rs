@@ -55,7 +55,7 @@ fn maintenance_keeps_work_off_that_would_run_into_it() {
     assert_eq!(w.job(short).state, JobState::Starting, "it is over before");
     w.start(short);
     w.finish(short);
-    let p = w.job(long).promise.clone().unwrap();
+    let p = w.job(long).reserved_start.clone().unwrap();
     assert_eq!(p.at, start + Span::hours(2), "after the window");
     let e = w.explain(long);
     let binding = e.constraints.iter().find(|c| c.binding).unwrap();

@@ -94,7 +94,7 @@ fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_
     let id = w.run(limited(1, 8, 60));
     let started = w.job(id).started_at.unwrap();
     let waits = w.submit(limited(1, 8, 30));
-    let reserved = |w: &World| w.job(waits).promise.as_ref().unwrap().at;
+    let reserved = |w: &World| w.job(waits).reserved_start.as_ref().unwrap().at;
     assert_eq!(reserved(&w), started + Span::hours(1));
     let ask = |w: &mut World, role, job, mins| {
         let actor = Actor { name: "user:ann".into(), role, project: None };
@@ -175,7 +175,7 @@ fn a_quota_that_is_used_up_holds_its_project_back_and_says_so() {
     let binding = e.constraints.iter().find(|c| c.binding).unwrap();
     assert_eq!(binding.name, "quota");
     assert!(e.summary.contains("quota blue"), "{}", e.summary);
-    assert_eq!(w.job(b).promise, None, "no limit of what runs promises quota");
+    assert_eq!(w.job(b).reserved_start, None, "no limit of what runs frees quota");
     w.quotas(&json!([]));
     assert!(started(&w, b));
 }

@@ -61,7 +61,7 @@ fn two_nodes_lost_at_once_are_replaced_by_spares_of_the_same_leaf() {
         w.lose(g);
     }
     let told = w.since(n).filter_map(|e| match e {
-        Event::JobPromised { job, promise } if *job == id => Some(promise.basis),
+        Event::StartReserved { job, reserved_start } if *job == id => Some(reserved_start.basis),
         _ => None,
     });
     assert_eq!(told.last(), Some(Basis::Swap));
@@ -125,7 +125,7 @@ fn without_a_replacement_the_gang_waits_like_any_other() {
     let had = w.nodes_of(id);
     w.lose(&had[0]);
     w.report(id, &had[1], Observed::Ended(SlotEnd::Stopped));
-    assert_eq!((w.job(id).state, w.job(id).promise.clone()), (JobState::Queued, None));
+    assert_eq!((w.job(id).state, w.job(id).reserved_start.clone()), (JobState::Queued, None));
     let small = w.gang(1, 8);
     assert_eq!(w.job(small).state, JobState::Starting, "nothing is kept in vain");
     w.connect(number(&had[0]), 8, "b2", Vec::new());
@@ -141,7 +141,7 @@ fn a_replacement_that_fails_too_is_replaced_again() {
     w.start(id);
     let had = w.nodes_of(id);
     w.lose(&had[0]);
-    let first = w.job(id).promise.clone().unwrap();
+    let first = w.job(id).reserved_start.clone().unwrap();
     let spare = first.nodes.iter().find(|n| !had.contains(n)).unwrap().clone();
     w.lose(&spare);
     stop_rest(&mut w, id, &had[..1]);
@@ -172,20 +172,20 @@ fn a_spare_that_comes_back_steps_in_for_the_node_that_a_waiting_gang_lost() {
 }
 
 #[test]
-fn a_gang_and_the_job_that_was_promised_its_nodes_do_not_wait_for_each_other() {
+fn a_gang_and_the_job_that_has_its_nodes_reserved_do_not_wait_for_each_other() {
     let mut w = World::new(5, 8);
     let id = w.run(limited(4, 8, 240));
     let had = w.nodes_of(id);
     let other = w.submit(limited(3, 8, 10));
-    let promised = w.job(other).promise.clone().unwrap();
-    assert!(promised.nodes.iter().all(|n| had[1..].contains(n)), "{promised:?}");
+    let reserved = w.job(other).reserved_start.clone().unwrap();
+    assert!(reserved.nodes.iter().all(|n| had[1..].contains(n)), "{reserved:?}");
     w.pass(Span::mins(5));
     w.lose(&had[0]);
-    assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Swap));
+    assert_eq!(w.job(id).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Swap));
     stop_rest(&mut w, id, &had[..1]);
-    // A whole time limit more would not be over when the other is promised its start.
+    // A whole time limit more would not be over when the other has its reserved start.
     assert_eq!(w.job(other).state, JobState::Starting, "nothing stands in its way");
-    assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Limits));
+    assert_eq!(w.job(id).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Limits));
     w.start(other);
     w.finish(other);
     assert_eq!(w.job(id).state, JobState::Starting);
@@ -201,27 +201,27 @@ fn a_gang_that_its_fence_makes_late_goes_before_whoever_came_meanwhile() {
     stop_rest(&mut w, id, &had[..1]);
     assert_eq!(w.job(id).state, JobState::Stopping, "its fence has not passed");
     let other = w.submit(limited(3, 8, 10));
-    let promised = w.job(other).promise.clone().expect("after the gang");
+    let reserved = w.job(other).reserved_start.clone().expect("after the gang");
     w.sleep(Span::mins(10));
     assert_eq!((w.job(id).state, w.job(other).state), (JobState::Starting, JobState::Queued));
-    assert!(w.job(other).promise.as_ref().is_some_and(|p| p.at <= promised.at), "and it is kept");
+    assert!(w.job(other).reserved_start.as_ref().is_some_and(|p| p.at <= reserved.at), "and it is kept");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
-fn one_that_gives_way_is_promised_another_start_wherever_it_stands_in_the_queue() {
+fn one_that_gives_way_gets_another_reserved_start_wherever_it_stands_in_the_queue() {
     let mut w = World::new(5, 8);
-    w.policy(|p| (p.backfill.promises, p.preemption.enabled) = (1, false));
+    w.policy(|p| (p.backfill.reserved_starts, p.preemption.enabled) = (1, false));
     let id = w.run(JobSpec { priority: Priority::Low, ..limited(4, 8, 240) });
     let had = w.nodes_of(id);
     let other = w.submit(limited(3, 8, 10));
-    let promised = w.job(other).promise.clone().unwrap();
-    assert!(promised.nodes.iter().all(|n| had[1..].contains(n)), "{promised:?}");
+    let reserved = w.job(other).reserved_start.clone().unwrap();
+    assert!(reserved.nodes.iter().all(|n| had[1..].contains(n)), "{reserved:?}");
     w.pass(Span::mins(5));
     w.lose(&had[0]);
     stop_rest(&mut w, id, &had[..1]);
     assert_eq!(w.job(other).state, JobState::Starting);
-    let p = w.job(id).promise.clone().expect("it keeps no room that it cannot use");
+    let p = w.job(id).reserved_start.clone().expect("it keeps no room that it cannot use");
     assert_eq!(p.basis, Basis::Limits);
     assert!(p.moved.as_deref().is_some_and(|m| m.contains("reserved start")), "{p:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());

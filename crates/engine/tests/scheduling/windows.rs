@@ -147,7 +147,7 @@ fn an_attempt_has_run_until_its_ranks_stopped_however_long_its_fence_lasts() {
 fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
     let mut w = World::new(6, 8);
     let (id, ..) = fenced(&mut w);
-    let kept = w.job(id).promise.as_ref().unwrap().nodes.to_vec();
+    let kept = w.job(id).reserved_start.as_ref().unwrap().nodes.to_vec();
     let start = w.now + Span::secs(10);
     reserve_nodes(&mut w, &kept, start);
     w.sleep(Span::mins(30));
@@ -156,12 +156,12 @@ fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
     // Where no others are, its start is after the window.
     let mut w = World::new(3, 8);
     let (id, ..) = fenced(&mut w);
-    let kept = w.job(id).promise.as_ref().unwrap().nodes.to_vec();
+    let kept = w.job(id).reserved_start.as_ref().unwrap().nodes.to_vec();
     let start = w.now + Span::secs(10);
     reserve_nodes(&mut w, &kept, start);
     w.sleep(Span::mins(30));
     assert_eq!(w.job(id).state, JobState::Queued);
-    assert_eq!(w.job(id).promise.as_ref().unwrap().at, start + Span::hours(2));
+    assert_eq!(w.job(id).reserved_start.as_ref().unwrap().at, start + Span::hours(2));
     assert_eq!(w.explain(id).estimate.unwrap().at, start + Span::hours(2));
     w.sleep(Span::hours(2));
     assert_eq!(w.job(id).state, JobState::Starting);

@@ -7,7 +7,7 @@ use muster_model::finding::{Finding, Incident};
 use muster_model::ids::AttemptKey;
 use muster_model::node::{Gpu, Node};
 use muster_model::qualification::Qualified;
-use muster_model::remedy::{Act, AskedAct, Remedy};
+use muster_model::remediation::{Act, AskedAct, Remediation};
 use muster_model::topology::Location;
 use muster_model::units::Time;
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub(super) struct Bundle {
     /// What people do about such a thing.
     runbook: Option<&'static str>,
     pub(super) node: Machine,
-    remedy: Option<Arc<Remedy>>,
+    remediation: Option<Arc<Remediation>>,
     finding: Option<Arc<Finding>>,
     incident: Option<Arc<Incident>>,
     other_findings: Vec<Arc<Finding>>,
@@ -87,7 +87,7 @@ pub(super) struct Bundle {
     qualification: Option<Arc<Qualified>>,
     jobs_hit: Vec<Hit>,
     timeline: Vec<Moment>,
-    /// Of the remedy, which may be forgotten.
+    /// Of the remediation, which may be forgotten.
     #[serde(skip)]
     part_of: u64,
     /// The life of the log in which it was asked for.
@@ -97,9 +97,9 @@ pub(super) struct Bundle {
 
 /// Gathers it; none when the act is no ticket.
 pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
-    let Act::Ticket { node, title, remedy: part_of } = &asked.act else { return None };
-    let remedy = s.health.remedies.get(part_of).cloned();
-    let finding = remedy.as_ref().and_then(|r| s.health.findings.get(&r.finding)).cloned();
+    let Act::Ticket { node, title, remediation: part_of } = &asked.act else { return None };
+    let remediation = s.health.remediations.get(part_of).cloned();
+    let finding = remediation.as_ref().and_then(|r| s.health.findings.get(&r.finding)).cloned();
     let incident = finding.as_ref().and_then(|f| s.health.incidents.get(&f.incident?)).cloned();
     let about = finding.as_ref().map(|f| f.id);
     let others = s.health.open_on(node).filter(|f| Some(f.id) != about);
@@ -108,13 +108,13 @@ pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
     faults.reverse();
     faults.truncate(FAULTS);
     let n = s.nodes.get(node);
-    let gpu = remedy.as_ref().and_then(|r| r.gpu);
+    let gpu = remediation.as_ref().and_then(|r| r.gpu);
     let mut out = Bundle {
         act: asked.id,
         site: s.site.clone().unwrap_or_default().to_string(),
         title: title.clone(),
         at: asked.at,
-        runbook: remedy.as_ref().and_then(|r| modes::mode(&r.kind)).map(|m| m.runbook),
+        runbook: remediation.as_ref().and_then(|r| modes::mode(&r.kind)).map(|m| m.runbook),
         node: machine(node.as_str(), n.map(AsRef::as_ref), gpu),
         finding,
         incident,
@@ -123,7 +123,7 @@ pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
         qualification: n.and_then(|n| n.qualified.clone()),
         jobs_hit: Vec::new(),
         timeline: Vec::new(),
-        remedy,
+        remediation,
         part_of: *part_of,
         life: super::life(s, asked.id),
     };
@@ -174,8 +174,8 @@ impl Bundle {
         self.life
     }
 
-    /// Number of the remedy it is part of.
-    pub(super) fn remedy_id(&self) -> u64 {
+    /// Number of the remediation it is part of.
+    pub(super) fn remediation_id(&self) -> u64 {
         self.part_of
     }
 
@@ -209,7 +209,7 @@ impl Bundle {
                 add(c.at, format!("finding {id} closed: {}", c.why));
             }
         }
-        if let Some(r) = &self.remedy {
+        if let Some(r) = &self.remediation {
             for (at, step) in &r.taken {
                 add(*at, format!("remediation {} ({}): {}", r.id, r.action.word(), step.words()));
             }

@@ -15,7 +15,7 @@ use hook::Hook;
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::ids::{Epoch, Seq};
-use muster_model::remedy::{Act, AskedAct};
+use muster_model::remediation::{Act, AskedAct};
 pub use page::was_sent;
 use std::io;
 use std::mem::{Discriminant, discriminant};

@@ -3,7 +3,7 @@
 use super::hook::Hook;
 use super::{End, files};
 use crate::effect::Outcome;
-use muster_model::remedy::AskedAct;
+use muster_model::remediation::AskedAct;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -14,7 +14,7 @@ use muster_model::finding::{Finding, SeenFinding, Severity};
 use muster_model::ids::{Epoch, Seq};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyStep};
+use muster_model::remediation::{Act, Action, AskedAct, Leave, Mode, Remediation, RemediationStep};
 use muster_model::units::Time;
 use std::mem::discriminant;
 use std::path::Path;
@@ -30,11 +30,11 @@ fn asked(id: u64, act: Act) -> AskedAct {
 }
 
 fn a_ticket() -> AskedAct {
-    asked(23, Act::Ticket { node: n1(), title: "GPU 2 of n1".into(), remedy: 17 })
+    asked(23, Act::Ticket { node: n1(), title: "GPU 2 of n1".into(), remediation: 17 })
 }
 
-/// A node with a sick GPU, as the log would know it.
-fn sick() -> State {
+/// A node with an unhealthy GPU, as the log would know it.
+fn unhealthy() -> State {
     let mut s = State::default();
     let gpu = |i: u32| {
         serde_json::json!({"index": i, "sku": "h100-sxm", "uuid": format!("GPU-{i}"),
@@ -65,31 +65,31 @@ fn sick() -> State {
         opened_at: Time(1_699_999_991_000),
         inferred: true,
         incident: None,
-        remedy: Some(17),
+        remediation: Some(17),
         closed: None,
     };
     s.health.findings.insert(11, Arc::new(finding));
-    let remedy = Remedy {
+    let remediation = Remediation {
         id: 17,
         finding: 11,
         kind: "row-remap-failure".into(),
         node: n1(),
         gpu: Some(2),
         action: Action::Replace,
-        rung: 0,
+        step_index: 0,
         mode: Mode::Automatic,
         leave: Leave::Checkpoint,
-        step: RemedyStep::Repairing,
+        step: RemediationStep::Repairing,
         why: String::new(),
         at: Time(1_699_999_992_000),
         since: Time(1_699_999_993_000),
         until: None,
         approved: None,
         act: Some(23),
-        taken: vec![(Time(1_699_999_993_000), RemedyStep::Repairing)],
+        taken: vec![(Time(1_699_999_993_000), RemediationStep::Repairing)],
         outcome: None,
     };
-    s.health.remedies.insert(17, Arc::new(remedy));
+    s.health.remediations.insert(17, Arc::new(remediation));
     s
 }
 
@@ -118,7 +118,7 @@ async fn webhook(failures: usize) -> (String, Heard) {
 #[tokio::test]
 async fn a_ticket_is_written_once_with_all_that_is_known() {
     let dir = tempfile::tempdir().unwrap();
-    let mut state = sick();
+    let mut state = unhealthy();
     let first = bundle::of(&state, &a_ticket()).unwrap();
     let done = ticket::carry_out(dir.path(), None, &first).await;
     assert_eq!(done, Outcome::Over(End { ok: true, message: "tickets/17-23.json".into() }));
@@ -150,7 +150,7 @@ async fn a_webhook_is_tried_until_it_takes_a_ticket_and_then_left_alone() {
     std::fs::write(&secret, "hush\n").unwrap();
     let (url, heard) = webhook(2).await;
     let hook = Hook::new(&url, Some(secret)).unwrap();
-    let bundle = bundle::of(&sick(), &a_ticket()).unwrap();
+    let bundle = bundle::of(&unhealthy(), &a_ticket()).unwrap();
     for _ in 0..2 {
         let failed = ticket::carry_out(dir.path(), Some(&hook), &bundle).await;
         assert_eq!(failed, Outcome::Later);
@@ -304,7 +304,7 @@ fn what_is_no_address_is_said_at_the_start() {
 #[tokio::test]
 async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
     let dir = tempfile::tempdir().unwrap();
-    let mut s = sick();
+    let mut s = unhealthy();
     let ticket = async |s: &State| {
         let bundle = bundle::of(s, &a_ticket()).unwrap();
         ticket::carry_out(dir.path(), None, &bundle).await

@@ -26,8 +26,8 @@ fn keep(dir: &Path, name: &str, bundle: &Bundle) -> io::Result<Vec<u8>> {
 pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) -> Outcome<End> {
     let label = super::label(bundle.life(), bundle.act);
     let name = match bundle.life() {
-        0 => format!("{}-{}", bundle.remedy_id(), bundle.act),
-        life => format!("{life}-{}-{}", bundle.remedy_id(), bundle.act),
+        0 => format!("{}-{}", bundle.remediation_id(), bundle.act),
+        life => format!("{life}-{}-{}", bundle.remediation_id(), bundle.act),
     };
     let tickets: PathBuf = dir.join("tickets");
     let (at, own, what) = (tickets.clone(), name.clone(), bundle.clone());

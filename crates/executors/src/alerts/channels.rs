@@ -6,7 +6,7 @@ use crate::webhook::{self, PATIENCE, signature};
 use muster_model::alert::{Alert, Channel, Receiver};
 use muster_model::names::{Label, ProjectName};
 use muster_slo::Letter;
-use muster_slo::words::{self, Item, Voice};
+use muster_slo::words::{self, Item, MessageContext};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl<L: Log> Sender<L> {
         alerts: &BTreeMap<String, Alert>,
     ) -> Result<(), String> {
         let site = self.log.read(|s| s.site.clone()).unwrap_or_default().to_string();
-        let voice = Voice { site: &site, base: &self.base };
+        let context = MessageContext { site: &site, base: &self.base };
         let items: Vec<Item<'_>> =
             letter.alerts.iter().filter_map(|(id, news)| Some((alerts.get(id)?, *news))).collect();
         if items.is_empty() {
@@ -47,10 +47,10 @@ impl<L: Log> Sender<L> {
         match &to.by {
             Channel::Alertmanager { url } => {
                 let url = format!("{}/api/v2/alerts", url.trim_end_matches('/'));
-                self.post(&url, &json(&words::alertmanager(&items, &voice))?, &[]).await
+                self.post(&url, &json(&words::alertmanager(&items, &context))?, &[]).await
             }
             Channel::Webhook { url, sign } => {
-                let body = json(&words::webhook(&items, &voice))?;
+                let body = json(&words::webhook(&items, &context))?;
                 let mut headers = vec![("idempotency-key", key(&site, to, &items))];
                 if let Some(name) = sign {
                     let secret = self.secret(name).await?;
@@ -60,14 +60,14 @@ impl<L: Log> Sender<L> {
             }
             Channel::Slack { url_secret } => {
                 let url = self.secret(url_secret).await?;
-                self.post(url.trim(), &json(&words::slack(&items, &voice))?, &[]).await
+                self.post(url.trim(), &json(&words::slack(&items, &context))?, &[]).await
             }
             Channel::Smtp { server, from, to: people, user, password_secret } => {
                 let password = match password_secret {
                     Some(name) => Some(self.secret(name).await?),
                     None => None,
                 };
-                let (subject, text) = words::mail(&items, &voice);
+                let (subject, text) = words::mail(&items, &context);
                 let login = user.as_deref().zip(password.as_deref());
                 let (id, at) = (key(&site, to, &items), self.log.now());
                 let mail =

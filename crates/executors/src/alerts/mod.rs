@@ -117,7 +117,7 @@ impl<L: Log> Effect for Letters<L> {
                 let alive = matches!(parcel.receiver.by, Channel::Alertmanager { .. });
                 let news = |(_, n): &(String, News)| !(alive && *n == News::Still);
                 let alerts: Vec<_> = parcel.letter.alerts.into_iter().filter(news).collect();
-                (!alerts.is_empty()).then_some(Command::AlertsTold { receiver: to, alerts })
+                (!alerts.is_empty()).then_some(Command::AlertsNotified { receiver: to, alerts })
             }
             Err(error) => {
                 self.post.desk().failed(now, &to, &error);

@@ -1,9 +1,9 @@
 //! Drills for GPUs.
 
-use super::{NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, sick};
+use super::{NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, unhealthy};
 use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, blow};
 use muster_api::Inject;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use std::time::Duration;
 
 fn xid(s: &Scene, code: u32) -> Vec<Blow> {
@@ -15,13 +15,13 @@ fn line(s: &Scene, text: &str) -> Vec<Blow> {
 }
 
 /// A GPU of a node that nobody uses.
-fn idle(kind: &'static str, remedy: Want) -> Expect {
-    Expect { kind: Some(kind), about: gpu3, verdict: "gpu", remedy, job: After::Any }
+fn idle(kind: &'static str, remediation: Want) -> Expect {
+    Expect { kind: Some(kind), about: gpu3, verdict: "gpu", remediation, job: After::Any }
 }
 
 #[expect(clippy::too_many_lines, reason = "one entry after the other")]
 pub(super) fn drills() -> Vec<Drill> {
-    let tested = Want::Reaches(Action::Drain, RemedyStep::Testing);
+    let tested = Want::Reaches(Action::Drain, RemediationStep::Testing);
     vec![
         drill(
             "gpu-off-bus",
@@ -37,7 +37,7 @@ pub(super) fn drills() -> Vec<Drill> {
             |s| xid(s, 79),
             Expect {
                 job: After::OnSpare,
-                ..sick("gpu-off-bus", gpu3, Want::Repaired(Action::Reboot))
+                ..unhealthy("gpu-off-bus", gpu3, Want::Repaired(Action::Reboot))
             },
         ),
         drill(
@@ -45,35 +45,35 @@ pub(super) fn drills() -> Vec<Drill> {
             "a GPU is gone without an error",
             at_work(),
             |s| vec![blow(second(s), Inject::LoseGpu { gpu: 3 })],
-            sick("gpu-missing", gpu3, Want::Approved(Action::Reboot)),
+            unhealthy("gpu-missing", gpu3, Want::Approved(Action::Reboot)),
         ),
         drill(
             "driver-verdict",
             "the driver itself asks for a reset of a GPU",
             at_work(),
             |s| xid(s, 154),
-            sick("gpu-reset-needed", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("gpu-reset-needed", gpu3, Want::Approved(Action::ResetGpu)),
         ),
         drill(
             "gpu-fault",
             "a GPU fails so that only a restart of its node helps",
             at_work(),
             |s| xid(s, 151),
-            sick("gpu-fault", gpu3, Want::Approved(Action::Reboot)),
+            unhealthy("gpu-fault", gpu3, Want::Approved(Action::Reboot)),
         ),
         drill(
             "driver-hang",
             "the firmware of a GPU stops to answer",
             at_work(),
             |s| xid(s, 119),
-            sick("driver-hang", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("driver-hang", gpu3, Want::Approved(Action::ResetGpu)),
         ),
         drill(
             "ecc-storm",
             "uncorrectable errors in a GPU's memory kill the rank there",
             at_work(),
             |s| vec![blow(second(s), Inject::EccUncorrectable { gpu: 3 })],
-            sick("ecc-uncorrectable", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("ecc-uncorrectable", gpu3, Want::Approved(Action::ResetGpu)),
         ),
         drill(
             "ecc-rate",
@@ -94,7 +94,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "rows of a GPU can no longer be replaced; people replace it",
             at_work(),
             |s| vec![blow(second(s), Inject::Remap { gpu: 3, pending: false, failed: true })],
-            sick("row-remap-failure", gpu3, Want::Repaired(Action::Replace)),
+            unhealthy("row-remap-failure", gpu3, Want::Repaired(Action::Replace)),
         ),
         drill(
             "pcie-replay",
@@ -108,14 +108,14 @@ pub(super) fn drills() -> Vec<Drill> {
             "the bus of a GPU has lost lanes",
             at_work(),
             |s| vec![blow(second(s), Inject::PcieDowngrade { gpu: 3 })],
-            sick("pcie-downgrade", gpu3, tested),
+            unhealthy("pcie-downgrade", gpu3, tested),
         ),
         drill(
             "nvlink-errors",
             "links between GPUs fail",
             at_work(),
             |s| vec![blow(second(s), Inject::NvlinkErrors { gpu: 3, per_s: 300 })],
-            sick("nvlink-errors", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("nvlink-errors", gpu3, Want::Approved(Action::ResetGpu)),
         ),
         drill(
             "nvswitch-fault",
@@ -127,28 +127,28 @@ pub(super) fn drills() -> Vec<Drill> {
                     "nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, Fatal, Link 32 egress non-posted PRIV error (First)",
                 )
             },
-            sick("nvswitch-fault", node, Want::Approved(Action::Reboot)),
+            unhealthy("nvswitch-fault", node, Want::Approved(Action::Reboot)),
         ),
         drill(
             "thermal",
             "a GPU is cooled badly and slows down under load",
             long_at_work(),
             |s| vec![blow(second(s), Inject::Thermal { gpu: 3 })],
-            sick("thermal", gpu3, tested),
+            unhealthy("thermal", gpu3, tested),
         ),
         drill(
             "power-brake",
             "a power supply slows all GPUs of a node",
             long_at_work(),
             |s| vec![blow(second(s), Inject::PowerBrake)],
-            sick("power-brake", node, tested),
+            unhealthy("power-brake", node, tested),
         ),
         drill(
             "clocks-low",
             "the clocks of a GPU stay low and nothing says why",
             long_at_work(),
             |s| vec![blow(second(s), Inject::LowClocks { gpu: 3, percent: 30 })],
-            sick("clocks-low", gpu3, tested),
+            unhealthy("clocks-low", gpu3, tested),
         ),
         drill(
             "hazard",
@@ -175,7 +175,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("wrong-results"),
                 about: node,
                 verdict: "node",
-                remedy: Want::Repaired(Action::Replace),
+                remediation: Want::Repaired(Action::Replace),
                 job: After::Any,
             },
         ),
@@ -192,7 +192,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("failed-qualification"),
                 about: node,
                 verdict: "node",
-                remedy: Want::Reaches(Action::Replace, RemedyStep::Approval),
+                remediation: Want::Reaches(Action::Replace, RemediationStep::Approval),
                 job: After::Any,
             },
         ),

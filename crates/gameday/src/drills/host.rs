@@ -1,9 +1,9 @@
 //! Drills for hosts, their network ports and their agents.
 
-use super::{at_work, drill, long_at_work, node, noted, second, sick};
+use super::{at_work, drill, long_at_work, node, noted, second, unhealthy};
 use crate::scene::{Drill, Scene, Want, blow};
 use muster_api::Inject;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use muster_model::units::Span;
 
 /// Longer than any drill, on the nodes' clock.
@@ -18,28 +18,28 @@ fn mlx() -> String {
 }
 
 pub(super) fn drills() -> Vec<Drill> {
-    let tested = Want::Reaches(Action::Drain, RemedyStep::Testing);
+    let tested = Want::Reaches(Action::Drain, RemediationStep::Testing);
     vec![
         drill(
             "nic-missing",
             "a network card is gone",
             at_work(),
             |s| vec![blow(second(s), Inject::LosePort { port: mlx() })],
-            sick("nic-missing", port3, Want::Approved(Action::Reboot)),
+            unhealthy("nic-missing", port3, Want::Approved(Action::Reboot)),
         ),
         drill(
             "link-down",
             "a network port has no link",
             at_work(),
             |s| vec![blow(second(s), Inject::PortDown { port: mlx(), length: LONG })],
-            sick("link-down", port3, tested),
+            unhealthy("link-down", port3, tested),
         ),
         drill(
             "link-flap",
             "a network port loses its link again and again",
             at_work(),
             |s| vec![blow(second(s), Inject::PortFlap { port: mlx() })],
-            sick("link-flap", port3, tested),
+            unhealthy("link-flap", port3, tested),
         ),
         drill(
             "symbol-errors",
@@ -53,7 +53,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "a node is gone from one moment to the next",
             at_work(),
             |s| vec![blow(second(s), Inject::Crash { down: LONG })],
-            sick("node-lost", node, Want::Watched),
+            unhealthy("node-lost", node, Want::Watched),
         ),
         drill(
             "agent-hang",
@@ -70,14 +70,14 @@ pub(super) fn drills() -> Vec<Drill> {
                 let text = "EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x8d1 offset:0x0 grain:32)";
                 vec![blow(second(s), Inject::KernelLine { text: text.into() })]
             },
-            sick("host-fault", node, Want::Approved(Action::Reboot)),
+            unhealthy("host-fault", node, Want::Approved(Action::Reboot)),
         ),
         drill(
             "kernel-stuck",
             "processes of a host hang in the kernel",
             long_at_work(),
             |s| vec![blow(second(s), Inject::StuckProcesses { count: 12 })],
-            sick("kernel-stuck", node, Want::Approved(Action::Reboot)),
+            unhealthy("kernel-stuck", node, Want::Approved(Action::Reboot)),
         ),
         drill(
             "disk-fault",
@@ -87,7 +87,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 let text = "EXT4-fs (nvme0n1p2): Remounting filesystem read-only";
                 vec![blow(second(s), Inject::KernelLine { text: text.into() })]
             },
-            sick("disk-fault", node, tested),
+            unhealthy("disk-fault", node, tested),
         ),
         drill(
             "config-drift",

@@ -3,7 +3,7 @@
 use super::{NEVER_MISSED, at_work, drill, gang, gpu3, job, long_at_work, node, second};
 use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, Work, blow};
 use muster_api::Inject;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use std::time::Duration;
 
 fn on_all(s: &Scene, fault: impl Fn() -> Inject) -> Vec<Blow> {
@@ -16,7 +16,7 @@ fn of_job(kind: &'static str) -> Expect {
         kind: Some(kind),
         about: job,
         verdict: "job",
-        remedy: Want::Untouched,
+        remediation: Want::Untouched,
         job: After::GoesOn,
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("straggler"),
                 about: |s| format!("gpu:{}/0", second(s)),
                 verdict: "infrastructure",
-                remedy: Want::Reaches(Action::Drain, RemedyStep::Testing),
+                remediation: Want::Reaches(Action::Drain, RemediationStep::Testing),
                 job: After::Again,
             },
         ),
@@ -61,7 +61,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("hang"),
                 about: job,
                 verdict: "unknown",
-                remedy: Want::Reaches(Action::RestartJob, RemedyStep::Moving),
+                remediation: Want::Reaches(Action::RestartJob, RemediationStep::Moving),
                 job: After::Again,
             },
         ),
@@ -74,7 +74,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: None,
                 about: job,
                 verdict: "unknown",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::Again,
             },
         ),
@@ -94,7 +94,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("app-spray"),
                 about: job,
                 verdict: "application",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::Again,
             },
         ),
@@ -111,7 +111,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: None,
                 about: job,
                 verdict: "none",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::GoesOn,
             },
         ),
@@ -124,7 +124,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("app-fault"),
                 about: gpu3,
                 verdict: "gpu",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::GoesOn,
             },
         ),
@@ -140,7 +140,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("oom"),
                 about: node,
                 verdict: "node",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::GoesOn,
             },
         ),
@@ -156,7 +156,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("crash-loop"),
                 about: job,
                 verdict: "application",
-                remedy: Want::Untouched,
+                remediation: Want::Untouched,
                 job: After::Held,
             },
         ),
@@ -176,7 +176,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("node-killer"),
                 about: job,
                 verdict: "job",
-                remedy: Want::Watched,
+                remediation: Want::Watched,
                 job: After::Held,
             },
         ),

@@ -48,14 +48,14 @@ fn long_at_work() -> Setting {
     Setting { warm: Duration::from_secs(14), ..at_work() }
 }
 
-/// A sick part takes its node out of service, and the job goes on elsewhere.
-fn sick(kind: &'static str, about: fn(&Scene) -> String, remedy: Want) -> Expect {
-    Expect { kind: Some(kind), about, verdict: "infrastructure", remedy, job: After::Again }
+/// An unhealthy part takes its node out of service, and the job goes on elsewhere.
+fn unhealthy(kind: &'static str, about: fn(&Scene) -> String, remediation: Want) -> Expect {
+    Expect { kind: Some(kind), about, verdict: "infrastructure", remediation, job: After::Again }
 }
 
 /// Nothing follows but a finding.
 fn noted(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
-    Expect { kind: Some(kind), about, verdict, remedy: Want::Watched, job: After::GoesOn }
+    Expect { kind: Some(kind), about, verdict, remediation: Want::Watched, job: After::GoesOn }
 }
 
 /// The node that is struck: the second of the job.

@@ -44,7 +44,7 @@ fn apart(s: &Scene) -> Vec<&str> {
 }
 
 fn lost(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
-    Expect { kind: Some(kind), about, verdict, remedy: Want::Watched, job: After::Any }
+    Expect { kind: Some(kind), about, verdict, remediation: Want::Watched, job: After::Any }
 }
 
 fn all(s: &Scene, fault: &Inject) -> Vec<Blow> {
@@ -56,7 +56,7 @@ fn storage(kind: &'static str) -> Expect {
         kind: Some(kind),
         about: |_| "storage:/data".into(),
         verdict: "storage",
-        remedy: Want::Untouched,
+        remediation: Want::Untouched,
         job: After::GoesOn,
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("detector-storm"),
                 about: |_| "site".into(),
                 verdict: "site",
-                remedy: Want::Stopped,
+                remediation: Want::Stopped,
                 job: After::Any,
             },
         ),

@@ -32,7 +32,7 @@ pub enum ExpectError {
         sku: String,
         /// The name of the check.
         check: String,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         problem: String,
     },
 }

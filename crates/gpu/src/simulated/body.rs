@@ -64,7 +64,7 @@ pub struct Rates {
     pub double_bit: f64,
     /// Retries of the bus.
     pub replay: f64,
-    /// Errors of links that were mended by sending again.
+    /// Errors of links that were repaired by sending again.
     pub link: f64,
 }
 
@@ -286,7 +286,7 @@ impl Life {
         }
     }
 
-    /// Reset, as after a restart of the node: what only a reset mends is mended.
+    /// Reset, as after a restart of the node: what only a reset repairs is repaired.
     pub(super) fn reset(&mut self) {
         self.memory.reset();
         self.faults.remove(&SimFault::Lost);

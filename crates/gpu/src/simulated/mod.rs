@@ -168,7 +168,7 @@ impl SimDriver {
     }
 
     /// Takes a fault away; what it did stays done. `Hang` is released by this.
-    pub fn mend(&self, gpu: u32, fault: SimFault) {
+    pub fn repair(&self, gpu: u32, fault: SimFault) {
         self.change(gpu, |life| {
             life.faults.remove(&fault);
             life.set_clock();
@@ -181,7 +181,7 @@ impl SimDriver {
         self.world.lock().waiting
     }
 
-    /// Resets a GPU, as a restart of the node does: what only a reset mends is mended.
+    /// Resets a GPU, as a restart of the node does: what only a reset repairs is repaired.
     pub fn reset(&self, gpu: u32) {
         self.change(gpu, Life::reset);
     }

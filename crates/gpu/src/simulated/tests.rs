@@ -139,7 +139,7 @@ fn each_cause_lowers_the_clock_and_names_itself() {
         assert_eq!(seen & bits, bits, "{kind:?} {seen:#x}");
         assert!(least < clock * 0.95, "{kind:?}: {least} of {clock}");
         assert!(figure(&d, counter) > before, "{kind:?}");
-        d.mend(0, SimFault::Throttle(kind));
+        d.repair(0, SimFault::Throttle(kind));
         d.advance(Span::mins(20));
         assert_eq!(reasons(&d) & bits, 0, "{kind:?} is over");
         assert!(figure(&d, Field::SmClock) > clock * 0.98);
@@ -196,7 +196,7 @@ fn a_double_bit_waits_for_a_reset() {
     d.inject(0, SimFault::RemapFailed);
     assert_eq!(xids(&d), vec![48, 94, 64]);
     d.reset(0);
-    assert_eq!(figure(&d, Field::RemapFailure), 1.0, "a reset does not mend that");
+    assert_eq!(figure(&d, Field::RemapFailure), 1.0, "a reset does not repair that");
     assert_eq!(figure(&d, Field::RemapBanksNone), 1.0);
 }
 
@@ -255,7 +255,7 @@ fn a_hang_ends_when_it_is_released() {
     d.advance(Span::secs(10));
     assert!(d.devices()[1].as_ref().expect("alive").sample(&mut Sample::default()).is_ok());
     assert!(told.try_recv().is_err());
-    d.mend(0, SimFault::Hang);
+    d.repair(0, SimFault::Hang);
     assert_eq!(told.recv(), Ok(Ok(())));
     asks.join().expect("ends");
     assert_eq!(d.waiting(), 0);
@@ -346,7 +346,7 @@ fn some_fault() -> impl Strategy<Value = SimFault> {
 enum Hand {
     Wait(u64),
     Break(SimFault),
-    Mend(SimFault),
+    Repair(SimFault),
     Load(Option<Workload>),
 }
 
@@ -361,7 +361,7 @@ fn some_hand() -> impl Strategy<Value = Hand> {
     prop_oneof![
         4 => (1u64..200_000).prop_map(Hand::Wait),
         2 => some_fault().prop_map(Hand::Break),
-        1 => some_fault().prop_map(Hand::Mend),
+        1 => some_fault().prop_map(Hand::Repair),
         1 => proptest::sample::select(loads).prop_map(Hand::Load),
     ]
 }
@@ -370,7 +370,7 @@ fn lay(d: &SimDriver, hand: &Hand) {
     match hand {
         Hand::Wait(ms) => d.advance(Span(*ms)),
         Hand::Break(f) => d.inject(0, *f),
-        Hand::Mend(f) => d.mend(0, *f),
+        Hand::Repair(f) => d.repair(0, *f),
         Hand::Load(w) => d.set_load(0, w.clone()),
     }
 }

@@ -111,7 +111,7 @@ pub fn trips(kind: &Entity, failures: u32, hits_nodes: u32, of: u32) -> bool {
         Entity::Node(_) => failures >= NODE_JOBS,
         Entity::Domain(..) | Entity::Feed(_) => share(4),
         Entity::Version(..) | Entity::Sku(_) => share(20),
-        // Parts of a node are the node's remedy; jobs and projects have limits of their own; a file
+        // Parts of a node are the node's remediation; jobs and projects have limits of their own; a file
         // system that is gone holds up its users without help.
         Entity::Site
         | Entity::Gpu(..)

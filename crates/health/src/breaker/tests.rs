@@ -67,7 +67,7 @@ fn an_operators_word_holds_until_another_one() {
     let b = force(None, node(), Some(BreakerState::Open), "ann", "smoke", T0);
     assert_eq!((b.state, b.pinned.as_deref(), b.trips), (BreakerState::Open, Some("ann"), 0));
     assert!(!due(&b, T0 + Span::hours(900)));
-    let back = force(Some(&b), node(), None, "ann", "mended", T0 + Span::hours(1));
+    let back = force(Some(&b), node(), None, "ann", "repaired", T0 + Span::hours(1));
     assert_eq!((back.state, back.pinned.clone()), (BreakerState::Open, None));
     assert!(due(&back, T0 + Span::hours(1)));
     let shut = force(Some(&first()), node(), Some(BreakerState::Closed), "bob", "fine", T0);
@@ -163,7 +163,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
 
 proptest! {
     #[test]
-    fn no_step_breaks_a_promise(steps in steps()) {
+    fn no_step_breaks_an_invariant(steps in steps()) {
         let (mut b, mut now) = (first(), T0);
         for (step, ms) in steps {
             now = now + Span(ms);

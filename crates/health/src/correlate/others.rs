@@ -1,4 +1,4 @@
-//! What hardware is not to blame for: file systems, and what jobs spray over their nodes.
+//! What hardware is not the cause of: file systems, and what jobs spray over their nodes.
 
 use super::{Common, Hit, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, nodes_of, told, within};
 use muster_model::FailureMode;
@@ -35,7 +35,7 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
         // The last that begins a window: earlier ones are an incident of their own by then.
         let Some(began) = own.last().map(|h| h.at - WINDOW) else { continue };
         own.retain(|h| h.at >= began);
-        let voices: BTreeSet<NodeName> = own.iter().filter_map(|h| node(h)).collect();
+        let reporters: BTreeSet<NodeName> = own.iter().filter_map(|h| node(h)).collect();
         let whole = own.iter().any(|h| node(h).is_none());
         let follows: Vec<&Hit<'_>> = hits
             .iter()
@@ -43,10 +43,10 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
                 FailureMode::is_one_of(h.kind, &STALLED)
                     && !taken.contains(&h.id)
                     && h.at >= began
-                    && (whole || node(h).is_some_and(|n| voices.contains(&n)))
+                    && (whole || node(h).is_some_and(|n| reporters.contains(&n)))
             })
             .collect();
-        if voices.len() < NODES_MIN && (!whole || follows.len() + 1 < NODES_MIN) {
+        if reporters.len() < NODES_MIN && (!whole || follows.len() + 1 < NODES_MIN) {
             continue;
         }
         let kind = if own.iter().any(|h| h.kind == FailureMode::STORAGE_STALL) {
@@ -63,7 +63,7 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
             summary: format!(
                 "{kind} of {cause}, reported by {} nodes; {} more findings follow from it; not \
                  attributed to the nodes",
-                voices.len(),
+                reporters.len(),
                 follows.len()
             ),
             findings: ids.into_iter().collect(),

@@ -158,14 +158,14 @@ fn a_version_that_fails_is_named_and_everybodys_is_not() {
 }
 
 #[test]
-fn a_crash_over_77_nodes_in_11_racks_blames_the_job() {
+fn a_crash_over_77_nodes_in_11_racks_is_attributed_to_the_job() {
     let fleet = Fleet::new(512);
     let nodes = || (0..77).map(|i| 64 + (i / 7) * 4 * 3 + i % 7);
     for kind in ["app-fault", "oom"] {
         let notes: Vec<Note> = nodes().map(|i| Note(i, kind, s(i % 3), Some((9, 1)))).collect();
         assert_eq!(causes(&fleet, &notes), one("job:9", "app-spray", 77));
     }
-    // The same errors without a job blame nobody, and never a rack.
+    // The same errors without a job name no cause, and never a rack.
     let notes: Vec<Note> = nodes().map(|i| Note(i, "app-fault", 1, None)).collect();
     assert_eq!(causes(&fleet, &notes), vec![]);
     // Hardware kinds on all its nodes at once, over many racks: still the job.
@@ -215,7 +215,7 @@ fn nodes_that_fall_one_after_another_name_the_job() {
 }
 
 #[test]
-fn a_file_system_is_blamed_and_not_its_nodes() {
+fn a_file_system_is_the_cause_and_not_its_nodes() {
     let fleet = Fleet::new(512);
     let mount = Entity::Storage("/data".into());
     let nodes: Vec<Entity> = (0..40).map(|i| Entity::Node(fleet.nodes[i * 12].0.clone())).collect();
@@ -257,7 +257,7 @@ fn warnings_make_no_incident() {
 #[test]
 fn half_of_everything_is_not_a_place() {
     let fleet = Fleet::new(16);
-    // One leaf and one spine hold all nodes: eight of them are too few to blame it.
+    // One leaf and one spine hold all nodes: eight of them are too few to name it as the cause.
     let notes: Vec<Note> =
         (0..8).map(|i| Note(i / 2 * 4 + i % 2, "node-lost", s(i), None)).collect();
     assert_eq!(causes(&fleet, &notes), vec![]);

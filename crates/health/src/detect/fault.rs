@@ -3,14 +3,14 @@
 //! The node's reader has applied the rules that need memory (repeats, the driver's verdict); here
 //! only the failure mode, how bad it is and how sure that is are chosen.
 
-use crate::faults::{Blame, Catalogue, Code, Entry};
+use crate::faults::{FaultAttribution, Catalogue, Code, Entry};
 use crate::modes::mode;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::names::NodeName;
-use muster_model::remedy::Action;
+use muster_model::remediation::Action;
 
 /// The driver's own word on a GPU.
 const VERDICT: Code = Code::Xid(154);
@@ -170,7 +170,7 @@ fn severity(
         // To be watched is not to be acted on: a warning where the mode's own first step is to
         // watch, else a remark, from which nothing follows.
         FaultAction::None | FaultAction::Watch | FaultAction::RestartJob => {
-            let watched = mode(kind).is_some_and(|m| m.ladder.first() == Some(&Action::Watch));
+            let watched = mode(kind).is_some_and(|m| m.steps.first() == Some(&Action::Watch));
             if watched { Severity::Warning.min(usual) } else { Severity::Info }
         }
         FaultAction::ResetWhenIdle => match code {
@@ -198,15 +198,15 @@ fn confidence(code: Option<Code>, entry: Option<&Entry>, fault: &SeenFault, befo
     }
     let Some(entry) = entry else { return 400 };
     if of_application(code, fault) {
-        return if entry.blame == Blame::Unclear { 700 } else { 900 };
+        return if entry.attribution == FaultAttribution::Unclear { 700 } else { 900 };
     }
-    let base = match (entry.blame, entry.disputed) {
-        (Blame::Platform, false) => 950,
-        (Blame::Platform, true) => 850,
-        (Blame::Unclear, _) => 650,
+    let base = match (entry.attribution, entry.disputed) {
+        (FaultAttribution::Platform, false) => 950,
+        (FaultAttribution::Platform, true) => 850,
+        (FaultAttribution::Unclear, _) => 650,
         // The job's usual fault, on one GPU again and again.
-        (Blame::Job, _) => 700,
-        (Blame::Nobody, _) => 400,
+        (FaultAttribution::Job, _) => 700,
+        (FaultAttribution::Nobody, _) => 400,
     };
     let base = if fault.action <= FaultAction::Watch { base.min(600) } else { base };
     let again = match before {

@@ -85,7 +85,7 @@ impl Beside<'_> {
 /// Which ranks stand out in a window. Each is compared with its own past where it has one, so
 /// that ranks with other parts of the work are not taken for slow, and with the others.
 ///
-/// These are the ranks' own words: what they may lead to is limited where remedies are chosen.
+/// These are the ranks' own words: what they may lead to is limited where remediations are chosen.
 #[must_use]
 pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
     let mut out = Window::default();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_slow_is_uneven_and_no_rank_is_to_blame() {
+    fn a_job_that_is_slow_is_uneven_and_no_rank_is_the_cause() {
         let c = WatchConfig::default();
         // All got little of a processor, some of them less than others.
         let own = |of: [f64; 4]| -> Vec<Pace> {

@@ -12,7 +12,7 @@ pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> Say {
     if processes < 1.0 {
         return Say::good_if(processes >= 0.0);
     }
-    // Whoever waits for a file server is not sick.
+    // Whoever waits for a file server is not unhealthy.
     if storage_stalls || !lasts || processes.is_nan() {
         return Say::Unknown;
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stuck_is_who_hangs_without_storage_to_blame() {
+    fn stuck_is_who_hangs_without_storage_as_the_cause() {
         assert!(stuck(2.0, true, false).is_bad());
         assert_eq!(stuck(2.0, true, true), Say::Unknown, "the file server stalls");
         assert_eq!(stuck(2.0, false, false), Say::Unknown, "for a moment");

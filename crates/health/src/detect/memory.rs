@@ -13,7 +13,7 @@ pub fn uncorrectable(rose: f64, restarted: bool) -> Say {
     if rose > 0.0 {
         Say::bad(Severity::Critical, 950, format!("{rose} more double-bit errors"))
     } else {
-        // Only a reset makes the counter start again, and only a reset mends it.
+        // Only a reset makes the counter start again, and only a reset repairs it.
         Say::good_if(restarted)
     }
 }

@@ -6,7 +6,7 @@ use muster_model::finding::Severity;
 
 /// What a stage of a step is spent on, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
+pub enum StageKind {
     /// The rank's own work.
     Own,
     /// Waiting for others.
@@ -37,21 +37,21 @@ const SAVING: [&str; 3] = ["ckpt", "checkpoint", "save"];
 
 /// What a stage is, by its name. Names that say nothing are the rank's own work.
 #[must_use]
-pub fn spent(stage: &str) -> Spent {
+pub fn stage_kind(stage: &str) -> StageKind {
     let name = stage.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
     // A word of two letters is only meant where it stands alone.
     let alone = |w: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|p| p == w);
     if has(&SAVING) {
-        Spent::Saving
+        StageKind::Saving
     } else if has(&WAITING) {
-        Spent::Waiting
+        StageKind::Waiting
     } else if has(&EXCHANGE) {
-        Spent::Exchange
+        StageKind::Exchange
     } else if has(&READING[..6]) || alone(READING[6]) {
-        Spent::Reading
+        StageKind::Reading
     } else {
-        Spent::Own
+        StageKind::Own
     }
 }
 
@@ -94,19 +94,19 @@ mod tests {
     #[test]
     fn stages_are_known_by_their_names() {
         for (name, is) in [
-            ("compute", Spent::Own),
-            ("fwd", Spent::Own),
-            ("optimizer", Spent::Own),
-            ("comm", Spent::Exchange),
-            ("all_reduce", Spent::Exchange),
-            ("grad-sync", Spent::Waiting),
-            ("read", Spent::Reading),
-            ("dataloader", Spent::Reading),
-            ("io", Spent::Reading),
-            ("bios", Spent::Own),
-            ("checkpoint", Spent::Saving),
+            ("compute", StageKind::Own),
+            ("fwd", StageKind::Own),
+            ("optimizer", StageKind::Own),
+            ("comm", StageKind::Exchange),
+            ("all_reduce", StageKind::Exchange),
+            ("grad-sync", StageKind::Waiting),
+            ("read", StageKind::Reading),
+            ("dataloader", StageKind::Reading),
+            ("io", StageKind::Reading),
+            ("bios", StageKind::Own),
+            ("checkpoint", StageKind::Saving),
         ] {
-            assert_eq!(spent(name), is, "{name}");
+            assert_eq!(stage_kind(name), is, "{name}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Medians and median deviations: a few sick ones among the peers must not move what is usual.
+//! Medians and median deviations: a few unhealthy ones among the peers must not move what is usual.
 
 /// The median of the finite figures; none where there is none. The order of `values` changes.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Who is to blame for slow pairs. Both nodes of a slow pair are suspects; each is paired again
+//! Who is the cause of slow pairs. Both nodes of a slow pair are suspects; each is paired again
 //! with a node that is known to be good because a pair with it passed. Two rounds are enough
 //! while the slow pairs are at most half of all; with more of them the good ones take turns.
 
@@ -73,7 +73,7 @@ impl Isolate {
         }
         let mut tests = Vec::new();
         for group in suspects {
-            // Both of a pair at once or none, so that neither is blamed for the path between
+            // Both of a pair at once or none, so that neither is named as the cause for the path between
             // them only because the other had its turn first.
             if good.len() < group.len() && !tests.is_empty() {
                 break;
@@ -136,11 +136,11 @@ impl Isolate {
         if self.passed.contains(&node) {
             return Standing::Good;
         }
-        let blamed = self.results.iter().any(|((a, b), passed)| {
+        let attributed = self.results.iter().any(|((a, b), passed)| {
             let other = if *a == node { b } else { a };
             (*a == node || *b == node) && !passed && self.passed.contains(other)
         });
-        match blamed {
+        match attributed {
             true => Standing::Bad,
             false if self.away.contains(&node) => Standing::Away,
             false => Standing::Unknown,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_not_blamed_and_the_partner_is_still_tested() {
+    fn who_leaves_is_not_the_cause_and_the_partner_is_still_tested() {
         let mut i = Isolate::new(6, 1, 1);
         let round = i.next_tests();
         let (gone, left) = round[0];

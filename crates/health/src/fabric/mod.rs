@@ -1,4 +1,4 @@
-//! Tests of the network between nodes: who is paired with whom, who is to blame for a slow pair,
+//! Tests of the network between nodes: who is paired with whom, who is the cause of a slow pair,
 //! and what is slow.
 //!
 //! - [`pairs`]: rounds of disjoint pairs, so that tests of one round do not disturb each other.

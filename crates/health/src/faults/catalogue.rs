@@ -15,10 +15,10 @@ const TABLES: [&str; 3] = [
     include_str!("../../data/others.psv"),
 ];
 
-/// Whether the job is to blame.
+/// Whether the job is the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Blame {
+pub enum FaultAttribution {
     /// The job: its program or its input.
     Job,
     /// The platform: hardware, driver, cooling, network.
@@ -72,7 +72,7 @@ pub struct Entry {
     /// How it is judged unless a file says otherwise.
     pub rule: Rule,
     /// Whose fault it is.
-    pub blame: Blame,
+    pub attribution: FaultAttribution,
     /// GPU generations that show it; empty where that is not known or does not matter.
     pub generations: Vec<&'static str>,
     /// What it is, in a line.
@@ -201,7 +201,7 @@ fn entry(line: &'static str) -> Option<Entry> {
     let mut columns = line.split('|');
     let mut next = || columns.next();
     let (code, name, class, action, repeat) = (next()?, next()?, next()?, next()?, next()?);
-    let (blame, generations, text, advice) = (next()?, next()?, next()?, next()?);
+    let (attribution, generations, text, advice) = (next()?, next()?, next()?, next()?);
     let (views, disputed, special) = (next()?, next()?, next()?);
     let view = |v: &'static str| v.split_once(": ").map(|(source, says)| View { source, says });
     Some(Entry {
@@ -213,7 +213,7 @@ fn entry(line: &'static str) -> Option<Entry> {
             repeat: if repeat.is_empty() { None } else { Some(repeated(repeat)?) },
             note: None,
         },
-        blame: word(blame)?,
+        attribution: word(attribution)?,
         generations: generations.split_whitespace().collect(),
         text,
         advice,
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn the_job_is_blamed_for_what_it_does_and_for_nothing_else() {
+    fn the_job_is_the_cause_of_what_it_does_and_of_nothing_else() {
         for e in Catalogue::builtin().entries() {
-            if e.blame == Blame::Job {
+            if e.attribution == FaultAttribution::Job {
                 assert_eq!(e.rule.class, FaultClass::Application, "{}", e.code);
                 assert!(e.rule.action <= FaultAction::RestartJob, "{}", e.code);
             }
-            if e.blame == Blame::Nobody {
+            if e.attribution == FaultAttribution::Nobody {
                 assert!(e.rule.action <= FaultAction::Watch, "{}", e.code);
             }
         }

@@ -99,7 +99,7 @@ impl Catalogue {
     /// this catalogue said; a pool goes before a SKU, and both together before either.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file: line, what, and how to mend it.
+    /// The first thing that is wrong with the file: line, what, and how to fix it.
     pub fn with_overrides(&self, text: &str) -> Result<Catalogue, FaultFileError> {
         let mut next = self.clone();
         let mut changes = read(self, text)?;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_line_what_and_how_to_mend() {
+    fn errors_say_line_what_and_how_to_fix() {
         let cases: &[(&str, u32, &str, &str)] = &[
             ("[[fault]]\ncode = \"xid-x\"\naction=\"none\"", 2, "no fault `xid-x`", "xid-NUMBER"),
             ("[[fault]]\ncode=\"oom\"\naction=\"reboot_it\"", 3, "no action", "restart_job"),

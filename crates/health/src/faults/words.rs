@@ -1,6 +1,6 @@
-//! Classes, actions and blame for people.
+//! Classes, actions and attribution for people.
 
-use super::catalogue::Blame;
+use super::catalogue::FaultAttribution;
 use muster_model::fault::{FaultAction, FaultClass};
 
 /// What is at fault, for people.
@@ -40,11 +40,11 @@ pub fn action_words(action: FaultAction) -> &'static str {
 
 /// Whose fault, for people.
 #[must_use]
-pub fn blame_words(blame: Blame) -> &'static str {
-    match blame {
-        Blame::Job => "the job",
-        Blame::Platform => "the platform, not the job",
-        Blame::Unclear => "not clear from this alone",
-        Blame::Nobody => "nobody",
+pub fn attribution_words(attribution: FaultAttribution) -> &'static str {
+    match attribution {
+        FaultAttribution::Job => "the job",
+        FaultAttribution::Platform => "the platform, not the job",
+        FaultAttribution::Unclear => "not clear from this alone",
+        FaultAttribution::Nobody => "nobody",
     }
 }

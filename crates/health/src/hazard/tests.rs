@@ -10,7 +10,7 @@ fn nothing_known_is_the_base_rate() {
 }
 
 #[test]
-fn signs_of_one_sickness_count_once_and_of_two_twice() {
+fn signs_of_one_fault_count_once_and_of_two_twice() {
     let rows = Precursors { remapped_rows: Some(64), ..Precursors::default() };
     let both = Precursors { sbe_slope: Some(20_000), ..rows };
     assert_eq!(hazard(&rows), 103);

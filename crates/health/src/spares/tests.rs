@@ -44,7 +44,7 @@ fn spares_of_known_fleets() {
     // Repaired within two hours, the same fleet does with four, the number that ByteDance holds
     // for 1,024 nodes.
     assert_eq!(spares_for(1024, Rate::RSC1, Span::hours(2), 990_000), 4);
-    assert_eq!(SparePromise { share_ppm: 990_000 }.spares(1024, Rate::RSC1, Span::hours(2)), 4);
+    assert_eq!(SpareTarget { share_ppm: 990_000 }.spares(1024, Rate::RSC1, Span::hours(2)), 4);
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn edges_are_plain() {
     assert_eq!(spares_for(1000, Rate::RSC1, day, 0), 0);
     assert_eq!(spares_for(9, Rate::RSC1, day, u32::MAX), spares_for(9, Rate::RSC1, day, 999_999));
     assert_eq!(spares_for(u32::MAX, Rate::MAX, day, 990_000), MOST);
-    let promise = SparePromise { share_ppm: 990_000 };
-    assert_eq!(promise.spares_waiting(u32::MAX, Rate::MAX, day, Span(0)), MOST);
-    assert_eq!(promise.spares_waiting(1000, Rate(0), day, Span(0)), 0);
-    assert_eq!(promise.spares_waiting(1000, Rate::RSC1, Span(0), Span(1)), 0);
+    let target = SpareTarget { share_ppm: 990_000 };
+    assert_eq!(target.spares_waiting(u32::MAX, Rate::MAX, day, Span(0)), MOST);
+    assert_eq!(target.spares_waiting(1000, Rate(0), day, Span(0)), 0);
+    assert_eq!(target.spares_waiting(1000, Rate::RSC1, Span(0), Span(1)), 0);
     assert_eq!(share_with(0, 1000, Rate(0), day), 1.0);
     assert_eq!(share_with(0, 1000, Rate::RSC1, day), 0.0);
 }
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn the_number_keeps_its_promise_and_one_less_breaks_it(
+    fn the_number_meets_its_target_and_one_less_does_not(
         nodes in 1..20_000u32, rate in 1..10_000u64, hours in 1..200u64, ppm in 1..1_000_000u32,
     ) {
         let (rate, repair) = (Rate(rate), Span::hours(hours));

@@ -146,7 +146,7 @@ impl Attempt {
         let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
         let node = self.member(rank).and_then(|m| m.node);
         let alone = self.members.iter().all(|m| m.node == node);
-        // The ranks of a sick node take turns as well.
+        // The ranks of an unhealthy node take turns as well.
         let place = if alone { (None, Some(rank)) } else { (node, None) };
         let before = self.slowest.filter(|(was, _)| *was != place);
         let most = self.slowest.filter(|(was, _)| *was == place).map_or(far, |(_, m)| m.max(far));

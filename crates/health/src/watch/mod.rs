@@ -21,7 +21,7 @@ pub use crate::config::WatchConfig;
 
 use crate::config::ms;
 use crate::detect::host;
-use crate::detect::pace::{Spent, spent};
+use crate::detect::pace::{StageKind, stage_kind};
 use crate::hazard::Precursors;
 use job::Attempt;
 use layout::Layouts;
@@ -117,7 +117,7 @@ pub struct Watch {
     storage: fs::Fleet,
     attempts: BTreeMap<AttemptKey, Attempt>,
     ranks: usize,
-    stages: BTreeMap<String, Spent>,
+    stages: BTreeMap<String, StageKind>,
     news: News,
 }
 
@@ -199,7 +199,7 @@ impl Watch {
             let kind = match self.stages.get(name) {
                 Some(kind) => *kind,
                 None => {
-                    let kind = spent(name);
+                    let kind = stage_kind(name);
                     if self.stages.len() < STAGES_MAX {
                         self.stages.insert(name.clone(), kind);
                     }
@@ -242,12 +242,12 @@ impl Watch {
         self.epoch += 1;
     }
 
-    /// A node went back into service: what was seen before it was mended is not held against it.
+    /// A node went back into service: what was seen before it was repaired is not held against it.
     /// What is still so will be found anew.
-    pub fn mended(&mut self, node: &NodeName) {
+    pub fn repaired(&mut self, node: &NodeName) {
         let i = self.names.get(node).copied();
         if let Some(node) = i.and_then(|i| self.nodes.get_mut(i)).and_then(Option::as_mut) {
-            node.mended();
+            node.repaired();
         }
     }
 

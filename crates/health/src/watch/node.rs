@@ -41,7 +41,7 @@ pub(super) struct Node {
     pub(super) stuck: Streak,
     pub(super) heard: Option<Time>,
     heard_at_row: Option<Time>,
-    heard_since: u32,
+    reporting_since: u32,
     usual_gap: Fading,
     rows_before: u64,
     hazard_at: Option<Time>,
@@ -62,7 +62,7 @@ impl Node {
             stuck: Streak::default(),
             heard: None,
             heard_at_row: None,
-            heard_since: 0,
+            reporting_since: 0,
             usual_gap: Fading::default(),
             rows_before: 0,
             hazard_at: None,
@@ -97,8 +97,8 @@ impl Node {
         self.stuck = Streak::default();
     }
 
-    /// It was mended: what it was like before says nothing any more.
-    pub(super) fn mended(&mut self) {
+    /// It was repaired: what it was like before says nothing any more.
+    pub(super) fn repaired(&mut self) {
         self.forget();
         self.findings.returned();
     }
@@ -109,7 +109,7 @@ impl Node {
             self.usual_gap.add(heard.since(before).0 as f32, 1.0, 4.0);
         }
         self.heard_at_row = self.heard;
-        (self.rows_before, self.heard_since) = (rows, 0);
+        (self.rows_before, self.reporting_since) = (rows, 0);
         let at = self.heard.unwrap_or_default();
         let name = &self.name;
         let node = || Entity::Node(name.clone());
@@ -140,14 +140,14 @@ impl Node {
         // Back after a while: its silence was that of the connection, and begins anew.
         let away = last.is_none_or(|l| at < l || at.since(l).0 > c.silent_for.0 / 2);
         if away {
-            (self.heard_at_row, self.rows_before, self.heard_since) = (Some(at), rows, 0);
+            (self.heard_at_row, self.rows_before, self.reporting_since) = (Some(at), rows, 0);
             return;
         }
-        self.heard_since = self.heard_since.saturating_add(1);
+        self.reporting_since = self.reporting_since.saturating_add(1);
         let silence = Silence {
             ms: ms(at.since(before)),
             usual_ms: self.usual_gap.get().unwrap_or(0.0),
-            heard: self.heard_since,
+            heard: self.reporting_since,
             rounds: rows.saturating_sub(self.rows_before) / nodes.saturating_sub(1).max(1),
         };
         let say = host::silent(c, silence).since(before);

@@ -1,7 +1,7 @@
 //! One rank: a window of its steps, and what it was before.
 
 use crate::detect::gang::Pace;
-use crate::detect::pace::Spent;
+use crate::detect::pace::StageKind;
 use crate::detect::robust::Fading;
 use muster_model::units::Time;
 
@@ -22,23 +22,23 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn add(&mut self, spent: Spent, secs: f64) {
+    pub(super) fn add(&mut self, stage_kind: StageKind, secs: f64) {
         if !(0.0..STEP_MAX).contains(&secs) {
             return;
         }
         self.any = true;
-        match spent {
-            Spent::Own => self.own += secs,
-            Spent::Waiting => {
+        match stage_kind {
+            StageKind::Own => self.own += secs,
+            StageKind::Waiting => {
                 self.wait += secs;
                 self.waits_told = true;
             }
-            Spent::Exchange => {
+            StageKind::Exchange => {
                 self.exchange += secs;
                 self.exchange_told = true;
             }
-            Spent::Reading => self.read += secs,
-            Spent::Saving => self.save += secs,
+            StageKind::Reading => self.read += secs,
+            StageKind::Saving => self.save += secs,
         }
     }
 }

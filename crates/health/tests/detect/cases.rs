@@ -97,14 +97,14 @@ fn what_ends_is_over_and_told_once() {
 }
 
 #[test]
-fn what_was_mended_is_not_held_against_a_node() {
+fn what_was_repaired_is_not_held_against_a_node() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
     let flap = [("link-flap".to_owned(), "port:n1/p0".to_owned())];
     let trouble = |from| Trouble { what: What::Flap, node: 1, gpu: 5, from };
     f.troubles.push(trouble(12 * MIN));
     assert_eq!(kinds(&f.run(40 * MIN)), flap);
     f.troubles.clear();
-    f.watch.mended(&"n1".parse().unwrap());
+    f.watch.repaired(&"n1".parse().unwrap());
     // The hour in which it lost its link is not over.
     assert_eq!(kinds(&f.run(65 * MIN)), []);
     f.troubles.push(trouble(65 * MIN));
@@ -123,14 +123,14 @@ fn what_was_found_before_a_node_went_back_into_service_is_called_over() {
     f.troubles.push(missing(12 * MIN));
     assert!(!lost(f.run(20 * MIN)).is_empty());
     // In service again before it was well for long enough: nobody else closes it.
-    f.watch.mended(&"n1".parse().unwrap());
+    f.watch.repaired(&"n1".parse().unwrap());
     f.troubles.clear();
     let after = lost(f.run(30 * MIN));
     assert!(after.len() == 1 && after[0].over, "{after:?}");
     // What is still so is found anew, and began then.
     f.troubles.push(missing(30 * MIN));
     assert!(!lost(f.run(40 * MIN)).is_empty());
-    f.watch.mended(&"n1".parse().unwrap());
+    f.watch.repaired(&"n1".parse().unwrap());
     let anew = lost(f.run(45 * MIN));
     assert!(!anew[0].over && anew[0].first_seen > Time(40 * MIN), "{anew:?}");
 }

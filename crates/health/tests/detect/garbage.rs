@@ -1,4 +1,4 @@
-//! Whatever is told, the watch goes on, remembers a bounded amount, and blames no healthy node.
+//! Whatever is told, the watch goes on, remembers a bounded amount, and names no healthy node as the cause.
 
 use super::fleet::{COLUMNS, Fleet, Job, Rng};
 use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch, WatchConfig};

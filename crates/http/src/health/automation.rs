@@ -12,13 +12,13 @@ use muster_api::{Automation, ReasonRequest, TakenNode};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::names::NodeName;
-use muster_model::remedy::Action;
+use muster_model::remediation::Action;
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
 pub(crate) fn view(s: &Site, now: Time) -> Automation {
-    let policy = &s.policy.remedies;
+    let policy = &s.policy.remediations;
     let a = &s.health.automation;
     let held = s.held_by_automation(now);
     let (total, per_hour) = held.share.of(held.nodes);
@@ -32,7 +32,7 @@ pub(crate) fn view(s: &Site, now: Time) -> Automation {
         .into(),
         stopped_at: stopped.map(|s| s.at.into()),
         reason: stopped.map(|s| s.reason.clone()),
-        by_operator: stopped.is_some_and(|s| s.word),
+        by_operator: stopped.is_some_and(|s| s.by_operator),
         resumed_at: a.resumed_at.map(Into::into),
         modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
         nodes: held.nodes,

@@ -6,9 +6,9 @@ use crate::extract::OptionalBody;
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{DryRemedy, RemedyDryRun, RemedyDryRunReport};
-use muster_engine::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, State as Site};
-use muster_model::remedy::Remedies;
+use muster_api::{DryRemediation, RemediationDryRun, RemediationDryRunReport};
+use muster_engine::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal, State as Site};
+use muster_model::remediation::Remediations;
 use muster_model::units::{Span, Time};
 use muster_model::{Refusal, Seq};
 use muster_server::brain::BrainError;
@@ -23,16 +23,16 @@ const READ: u64 = 300_000;
 /// own), fed the faults, findings and outages of that time. It is assumed that operators approve
 /// what waits, that acts succeed and tests pass within 30 minutes each, and that a node that
 /// people repair is back after three days.
-#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/remedies/dry-run", tag = "health",
-    request_body = Option<RemedyDryRun>,
-    responses((status = 200, description = "What would have been done.", body = RemedyDryRunReport))))]
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/remediations/dry-run", tag = "health",
+    request_body = Option<RemediationDryRun>,
+    responses((status = 200, description = "What would have been done.", body = RemediationDryRunReport))))]
 pub(crate) async fn dry_run(
     State(app): State<App>,
     SiteWriter(writer): SiteWriter,
-    OptionalBody { value, .. }: OptionalBody<RemedyDryRun>,
+    OptionalBody { value, .. }: OptionalBody<RemediationDryRun>,
 ) -> Reply {
     let caller = &writer.caller;
-    let RemedyDryRun { days, policy } = value;
+    let RemediationDryRun { days, policy } = value;
     if !(1..=366).contains(&days) {
         return Err(
             Failure::senseless(format!("{days} days; it must be between 1 and 366")).field("days")
@@ -43,7 +43,7 @@ pub(crate) async fn dry_run(
             p.check().map_err(Refusal::from)?;
             p
         }
-        None => app.brain().read(|s| s.policy.remedies.clone()),
+        None => app.brain().read(|s| s.policy.remediations.clone()),
     };
     let to = app.brain().now();
     let from = to - Span::hours(24 * u64::from(days));
@@ -54,16 +54,16 @@ pub(crate) async fn dry_run(
 async fn rehearse(
     app: &App,
     token: &str,
-    policy: Remedies,
+    policy: Remediations,
     from: Time,
     to: Time,
-) -> Reply<(Seq, RemedyDryRunReport)> {
+) -> Reply<(Seq, RemediationDryRunReport)> {
     let end = app.brain().durable();
     // A copy of a large site takes a moment, and so does each stretch of the log: neither the
     // writer nor others who ask are to wait for it.
     let brain = app.brain().clone();
     let begun =
-        move || RemedyRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from);
+        move || RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from);
     let mut life = app.aside(token, begun).await?;
     let (after, mut cut) = begin(app, from, end).await?;
     let mut log = Cursor::new(app.brain(), after);
@@ -85,8 +85,8 @@ async fn rehearse(
     Ok((end, report(done, from, to, cut)))
 }
 
-fn report(done: RehearsedRemedies, from: Time, to: Time, cut: bool) -> RemedyDryRunReport {
-    let item = |r: RehearsedRemedy| DryRemedy {
+fn report(done: RehearsedRemediations, from: Time, to: Time, cut: bool) -> RemediationDryRunReport {
+    let item = |r: RehearsedRemediation| DryRemediation {
         at: r.at.into(),
         finding: r.finding.to_string(),
         kind: r.kind,
@@ -96,7 +96,7 @@ fn report(done: RehearsedRemedies, from: Time, to: Time, cut: bool) -> RemedyDry
         mode: r.mode,
         held: r.held,
     };
-    RemedyDryRunReport {
+    RemediationDryRunReport {
         from: from.into(),
         to: to.into(),
         cut,

@@ -130,7 +130,7 @@ pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader
             class: m.class,
             severity: m.severity,
             detector: m.detector.into(),
-            ladder: m.ladder.to_vec(),
+            steps: m.steps.to_vec(),
             leave: m.leave,
             drill: m.drill.into(),
             false_alarm: m.false_alarm.into(),

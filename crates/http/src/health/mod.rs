@@ -1,4 +1,4 @@
-//! Health over HTTP: findings, incidents, breakers, remedies, automation, and how the site stands.
+//! Health over HTTP: findings, incidents, breakers, remediations, automation, and how the site stands.
 
 pub(crate) mod automation;
 pub(crate) mod breakers;
@@ -6,8 +6,8 @@ pub(crate) mod dry_run;
 pub(crate) mod findings;
 pub(crate) mod incidents;
 pub(crate) mod record;
-pub(crate) mod remedies;
-mod story;
+pub(crate) mod remediations;
+mod incident_timeline;
 pub(crate) mod summary;
 pub(crate) mod timeline;
 

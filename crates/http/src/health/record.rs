@@ -1,7 +1,7 @@
 //! The record of an incident: what happened, what it cost, what people wrote; and a draft of
 //! the report that is written afterwards.
 
-use super::story::Story;
+use super::incident_timeline::IncidentTimeline;
 use super::{findings, id, incidents, missing, order, reason};
 use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
@@ -29,21 +29,21 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
         let of = i.findings.iter().filter_map(|f| s.health.findings.get(f));
         shown.findings = of.map(|f| findings::view(f)).collect();
         let books = s.runbooks.for_mode(&i.kind);
-        Some((s.seq, Story::new(s, Arc::clone(i)), shown, books))
+        Some((s.seq, IncidentTimeline::new(s, Arc::clone(i)), shown, books))
     });
-    let (seq, mut story, mut shown, runbooks) =
+    let (seq, mut incident_timeline, mut shown, runbooks) =
         found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
-    shown.changes = incidents::changes(app, &story.incident, &story.nodes()).await;
+    shown.changes = incidents::changes(app, &incident_timeline.incident, &incident_timeline.nodes()).await;
     // Findings were there before the incident was known as one.
-    let first = story.incident.findings.first().copied().unwrap_or(id).min(id);
+    let first = incident_timeline.incident.findings.first().copied().unwrap_or(id).min(id);
     let after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
     let mut log = Cursor::new(app.brain(), after);
     while let Some(records) = log.next_batch(seq).await? {
-        records.iter().for_each(|r| story.read(r));
+        records.iter().for_each(|r| incident_timeline.read(r));
     }
-    story.cut |= after.0 > first || log.is_cut();
-    let impact = story.impact(app.brain().now());
-    let (timeline, cut, wanted) = (story.entries, story.cut, story.wanted);
+    incident_timeline.cut |= after.0 > first || log.is_cut();
+    let impact = incident_timeline.impact(app.brain().now());
+    let (timeline, cut, wanted) = (incident_timeline.entries, incident_timeline.cut, incident_timeline.wanted);
     Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }, wanted))
 }
 

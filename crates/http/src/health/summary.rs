@@ -1,6 +1,6 @@
 //! How the site stands, worst first.
 
-use super::{automation, breakers, findings, incidents, remedies, sees};
+use super::{automation, breakers, findings, incidents, remediations, sees};
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
 use crate::{App, answer};
@@ -13,7 +13,7 @@ use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         findings: open,
         findings_open,
         waiting: Vec::new(),
-        remedies_open: 0,
+        remediations_open: 0,
         breakers: Vec::new(),
         automation: None,
         nodes,
@@ -65,9 +65,9 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     if whole {
         out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();
         out.incidents.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.began_at.cmp(&b.began_at)));
-        for r in s.health.live_remedies() {
-            out.remedies_open += 1;
-            let shown = remedies::view(s, r);
+        for r in s.health.live_remediations() {
+            out.remediations_open += 1;
+            let shown = remediations::view(s, r);
             if shown.waits() {
                 out.waiting.push(shown);
             }
@@ -96,20 +96,20 @@ enum Tended {
 
 /// What is under way on a node counts for all that was found there.
 fn tended(s: &Site, f: &Finding) -> Tended {
-    let own = f.remedy.as_ref().and_then(|t| t.parse::<u64>().ok());
-    let own = own.and_then(|r| s.health.remedies.get(&r)).filter(|r| r.outcome.is_none());
+    let own = f.remediation.as_ref().and_then(|t| t.parse::<u64>().ok());
+    let own = own.and_then(|r| s.health.remediations.get(&r)).filter(|r| r.outcome.is_none());
     let node: Option<NodeName> = f.node.as_ref().and_then(|n| n.parse().ok());
-    let there = node.iter().flat_map(|n| s.health.remedies_of(n));
+    let there = node.iter().flat_map(|n| s.health.remediations_of(n));
     let mut all: Vec<_> = own.into_iter().chain(there).collect();
     // A node that is watched for something else is not helped by that.
     if all.iter().any(|r| r.action.takes_node()) {
         all.retain(|r| r.action.takes_node());
     }
     let Some(first) = all.first() else { return Tended::Alone };
-    if all.iter().any(|r| !remedies::view(s, r).waits()) {
+    if all.iter().any(|r| !remediations::view(s, r).waits()) {
         return Tended::Acted;
     }
-    if all.iter().any(|r| r.step == RemedyStep::Approval) {
+    if all.iter().any(|r| r.step == RemediationStep::Approval) {
         return Tended::Approval;
     }
     Tended::Held(first.why.clone())
@@ -139,11 +139,11 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     }
     if whole {
         let late = |until: Option<Time>| until.is_some_and(|u| u < now);
-        let n = s.health.live_remedies().filter(|r| late(r.until)).count();
+        let n = s.health.live_remediations().filter(|r| late(r.until)).count();
         if n > 0 {
             bad.push(some(n, "remediation is overdue", "remediations are overdue"));
         }
-        let stuck = s.nodes.values().filter(|n| n.remedy.is_none() && late(n.stage_until)).count();
+        let stuck = s.nodes.values().filter(|n| n.remediation.is_none() && late(n.stage_until)).count();
         if stuck > 0 {
             bad.push(some(
                 stuck,
@@ -259,7 +259,7 @@ mod tests {
             findings: Vec::new(),
             findings_open: 0,
             waiting: Vec::new(),
-            remedies_open: 0,
+            remediations_open: 0,
             breakers: Vec::new(),
             automation: None,
             nodes: BTreeMap::new(),

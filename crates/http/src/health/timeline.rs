@@ -1,4 +1,4 @@
-//! What happened to a node: faults, findings, remedies, stages, tests, jobs that were hit.
+//! What happened to a node: faults, findings, remediations, stages, tests, jobs that were hit.
 
 use super::title;
 use crate::auth::Reader;
@@ -7,7 +7,7 @@ use crate::extract::{Query, Segment};
 use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::remedy::outcome_words;
+use muster_api::remediation::outcome_words;
 use muster_api::{TimelineEntry, TimelineKind, TimelineList, TimelineQuery};
 use muster_engine::State as Site;
 use muster_model::event::Event;
@@ -16,7 +16,7 @@ use muster_model::finding::{Finding, SeenFinding, Severity};
 use muster_model::ids::JobId;
 use muster_model::job::SlotEnd;
 use muster_model::names::{NameError, NodeName};
-use muster_model::remedy::{AskedAct, Remedy, RemedyStep};
+use muster_model::remediation::{AskedAct, Remediation, RemediationStep};
 use muster_model::tenant::Role;
 use muster_model::units::Time;
 use muster_model::{Record, Seq};
@@ -77,11 +77,11 @@ fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {
     TimelineEntry { at: at.into(), what, id: None, gpu: None, severity: None, text }
 }
 
-/// Records name findings, remedies and acts by number: those of one node.
+/// Records name findings, remediations and acts by number: those of one node.
 pub(super) struct About {
     node: NodeName,
     findings: BTreeMap<u64, Arc<Finding>>,
-    remedies: BTreeMap<u64, Arc<Remedy>>,
+    remediations: BTreeMap<u64, Arc<Remediation>>,
     acts: BTreeMap<u64, Arc<AskedAct>>,
 }
 
@@ -93,12 +93,12 @@ impl About {
     pub(super) fn new(s: &Site, node: &NodeName) -> About {
         let h = &s.health;
         let findings = h.findings.iter().filter(|(_, f)| f.seen.entity.node() == Some(node));
-        let remedies = h.remedies.iter().filter(|(_, r)| r.node == *node);
+        let remediations = h.remediations.iter().filter(|(_, r)| r.node == *node);
         let acts = h.acts.iter().filter(|(_, a)| a.act.node() == Some(node));
         About {
             node: node.clone(),
             findings: findings.map(|(id, f)| (*id, Arc::clone(f))).collect(),
-            remedies: remedies.map(|(id, r)| (*id, Arc::clone(r))).collect(),
+            remediations: remediations.map(|(id, r)| (*id, Arc::clone(r))).collect(),
             acts: acts.map(|(id, a)| (*id, Arc::clone(a))).collect(),
         }
     }
@@ -127,9 +127,9 @@ fn of_finding(at: Time, id: u64, f: &SeenFinding, over: Option<&str>) -> Timelin
     }
 }
 
-fn of_remedy(at: Time, r: &Remedy, text: String) -> TimelineEntry {
+fn of_remediation(at: Time, r: &Remediation, text: String) -> TimelineEntry {
     let id = Some(r.id.to_string());
-    TimelineEntry { id, gpu: r.gpu, ..entry(at, TimelineKind::Remedy, text) }
+    TimelineEntry { id, gpu: r.gpu, ..entry(at, TimelineKind::Remediation, text) }
 }
 
 fn of_act(at: Time, a: &AskedAct, text: &str) -> TimelineEntry {
@@ -138,7 +138,7 @@ fn of_act(at: Time, a: &AskedAct, text: &str) -> TimelineEntry {
     TimelineEntry { id, ..entry(at, TimelineKind::Act, text) }
 }
 
-fn chosen(r: &Remedy) -> String {
+fn chosen(r: &Remediation) -> String {
     format!("chosen for {}: {}", r.kind, r.action.words())
 }
 
@@ -156,13 +156,13 @@ fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
             out.push(of_finding(c.at, f.id, &f.seen, Some(&c.why)));
         }
     }
-    for r in about.remedies.values() {
-        out.push(of_remedy(r.at, r, chosen(r)));
-        for (at, step) in r.taken.iter().filter(|(_, s)| *s != RemedyStep::Ended) {
-            out.push(of_remedy(*at, r, step.words().to_owned()));
+    for r in about.remediations.values() {
+        out.push(of_remediation(r.at, r, chosen(r)));
+        for (at, step) in r.taken.iter().filter(|(_, s)| *s != RemediationStep::Ended) {
+            out.push(of_remediation(*at, r, step.words().to_owned()));
         }
         if let Some(o) = r.outcome {
-            out.push(of_remedy(r.since, r, because(outcome_words(o), &r.why)));
+            out.push(of_remediation(r.since, r, because(outcome_words(o), &r.why)));
         }
     }
     for a in about.acts.values() {
@@ -193,7 +193,7 @@ async fn logged(app: &App, about: &About, end: Seq) -> Reply<(Vec<TimelineEntry>
 }
 
 pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
-    let remedy = |id: &u64| about.remedies.get(id);
+    let remediation = |id: &u64| about.remediations.get(id);
     match &r.event {
         Event::FaultSeen { node, fault } if *node == about.node => Some(of_fault(r.at, fault)),
         Event::FindingOpened { finding, .. } if finding.seen.entity.node() == Some(&about.node) => {
@@ -202,17 +202,17 @@ pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
         Event::FindingClosed { id, why, .. } => {
             about.findings.get(id).map(|f| of_finding(r.at, *id, &f.seen, Some(why)))
         }
-        Event::RemedyChosen { remedy } if remedy.node == about.node => {
-            Some(of_remedy(r.at, remedy, chosen(remedy)))
+        Event::RemediationChosen { remediation } if remediation.node == about.node => {
+            Some(of_remediation(r.at, remediation, chosen(remediation)))
         }
-        Event::RemedyStepped { id, step, why, .. } => {
-            remedy(id).map(|m| of_remedy(r.at, m, because(step.words(), why)))
+        Event::RemediationStepped { id, step, why, .. } => {
+            remediation(id).map(|m| of_remediation(r.at, m, because(step.words(), why)))
         }
-        Event::RemedyApproved { id, by } => {
-            remedy(id).map(|m| of_remedy(r.at, m, format!("approved by {by}")))
+        Event::RemediationApproved { id, by } => {
+            remediation(id).map(|m| of_remediation(r.at, m, format!("approved by {by}")))
         }
-        Event::RemedyEnded { id, outcome, why, .. } => {
-            remedy(id).map(|m| of_remedy(r.at, m, because(outcome_words(*outcome), why)))
+        Event::RemediationEnded { id, outcome, why, .. } => {
+            remediation(id).map(|m| of_remediation(r.at, m, because(outcome_words(*outcome), why)))
         }
         Event::ActAsked { act } if act.act.node() == Some(&about.node) => {
             Some(of_act(r.at, act, "was requested"))

@@ -71,7 +71,7 @@ pub(crate) async fn get(
     let bins = Bins::until(now);
     let metering = app.agents().metering();
     let heard = metering.recent(job.id, q.attempt);
-    let heard_since = metering.since();
+    let reporting_since = metering.since();
     // Nobody has told anything yet: at least it is known who is where.
     let current = job.attempt.as_ref().filter(|a| q.attempt.is_none_or(|n| n == a.no));
     let newer = current.filter(|a| heard.as_ref().is_none_or(|(no, _)| *no < a.no));
@@ -96,7 +96,7 @@ pub(crate) async fn get(
         attempt: no,
         since: bins.from().into(),
         until: now.into(),
-        heard_since: heard_since.into(),
+        reporting_since: reporting_since.into(),
         width_ms: muster_metering::track::WIDTH.0,
         at: bins.starts().map(Into::into).collect(),
         ranks: l.ranks,

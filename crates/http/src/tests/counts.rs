@@ -6,7 +6,7 @@ use muster_model::event::{Event, Record};
 use muster_model::ids::Seq;
 use muster_model::slo::{Counted, Objectives, Scope, Sli};
 use muster_model::units::{Span, Time};
-use muster_server::promises::Served;
+use muster_server::slo::Served;
 use muster_slo::{Reach, Series};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// What the log was told, record by record.
 async fn told(s: &Site) -> Vec<Vec<Counted>> {
     let counts = |r: Arc<Record>| match &r.event {
-        Event::CountsTold { counts } => Some(counts.clone()),
+        Event::CountsReported { counts } => Some(counts.clone()),
         _ => None,
     };
     s.brain.records(Seq(0), 2048).await.unwrap().into_iter().filter_map(counts).collect()

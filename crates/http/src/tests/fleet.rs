@@ -96,7 +96,7 @@ async fn whole_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_week_and_a_month_are_told_with_what_was_promised() {
+async fn a_week_and_a_month_are_told_with_their_objectives() {
     whole_day().await;
     let s = site().await;
     s.held_job(&s.user).await;
@@ -117,7 +117,7 @@ async fn a_week_and_a_month_are_told_with_what_was_promised() {
         assert_eq!(r["fleet"]["jobs"]["submitted"], submitted, "{r:#}");
         assert!(!r["objectives"].as_array().unwrap().is_empty(), "{r:#}");
         for o in r["objectives"].as_array().unwrap() {
-            assert_eq!(o["kept"].is_null(), o["total"] == 0, "{o:#}");
+            assert_eq!(o["met"].is_null(), o["total"] == 0, "{o:#}");
         }
         assert_eq!(r["inventory"][0]["gpus"], 8, "{r:#}");
         assert!(r["name"].as_str().unwrap().starts_with("20"), "{r:#}");

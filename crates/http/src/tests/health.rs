@@ -1,4 +1,4 @@
-//! Findings, incidents, breakers, remedies and automation over HTTP.
+//! Findings, incidents, breakers, remediations and automation over HTTP.
 
 use super::{PATIENCE, Site, site};
 use muster_model::command::{Command, Observed};
@@ -237,20 +237,20 @@ async fn a_dry_run_says_what_another_policy_would_have_done() {
     let s = site().await;
     let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
     s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
-    let path = "/v1/remedies/dry-run";
+    let path = "/v1/remediations/dry-run";
     let got = s.post(&s.operator, path, &json!({"days": 1})).await;
     assert_eq!(got.status, 200, "{:?}", got.body);
     let got = got.json();
     assert_eq!((&got["findings"], &got["by_action"]), (&json!(1), &json!({})), "held: {got}");
     assert_eq!(got["held"].as_object().unwrap().len(), 1, "{got}");
     assert!(got["items"][0]["held"].as_str().unwrap().contains("limit"), "the only node: {got}");
-    let watch = json!({"rules": [{"kind": "gpu-*", "ladder": ["watch"]}]});
+    let watch = json!({"rules": [{"kind": "gpu-*", "steps": ["watch"]}]});
     let got = s.post(&s.operator, path, &json!({"days": 1, "policy": watch})).await.json();
     assert_eq!((&got["by_action"]["watch"], &got["held"]), (&json!(1), &json!({})), "{got}");
-    let down = json!({"rules": [{"ladder": ["reboot", "watch"]}]});
+    let down = json!({"rules": [{"steps": ["reboot", "watch"]}]});
     let no = s.post(&s.operator, path, &json!({"policy": down})).await;
     assert_eq!(no.status, 422, "{:?}", no.body);
-    assert_eq!(no.json()["error"]["field"], "remedies.rules[0].ladder");
+    assert_eq!(no.json()["error"]["field"], "remediations.rules[0].steps");
     assert_eq!(s.post(&s.operator, path, &json!({"days": 0})).await.status, 422);
 }
 
@@ -368,8 +368,8 @@ async fn a_dry_run_is_decided_by_the_engine_itself() {
     assert_eq!(s.post(&s.operator, "/v1/automation/stop", &stop).await.status, 200);
     let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
     s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
-    let done = s.get(&s.operator, "/v1/remedies").await.json()["items"][0].clone();
-    let got = s.post(&s.operator, "/v1/remedies/dry-run", &json!({"days": 1})).await.json();
+    let done = s.get(&s.operator, "/v1/remediations").await.json()["items"][0].clone();
+    let got = s.post(&s.operator, "/v1/remediations/dry-run", &json!({"days": 1})).await.json();
     let dry = &got["items"][0];
     let held = dry["held"].as_str().unwrap_or_default();
     assert!(held.contains("automation is stopped"), "an operator's word counts: {got}");
@@ -380,7 +380,7 @@ async fn a_dry_run_is_decided_by_the_engine_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
+async fn a_third_unhealthy_node_takes_no_new_work_and_is_not_called_taken() {
     let s = site().await;
     for i in 2..=17 {
         let node: muster_model::NodeName = format!("n{i}").parse().unwrap();
@@ -395,7 +395,7 @@ async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
         let findings = vec![seen("gpu-off-bus", &format!("gpu:n{i}/3"), Severity::Critical)];
         s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
     }
-    let held = s.get(&s.operator, "/v1/remedies?node=n9").await.json()["items"][0].clone();
+    let held = s.get(&s.operator, "/v1/remediations?node=n9").await.json()["items"][0].clone();
     assert_eq!(held["step"], "proposed", "{held}");
     let third = s.get(&s.operator, "/v1/nodes/n9").await.json();
     assert_eq!(third["state"], "suspect", "{third}");
@@ -405,7 +405,7 @@ async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
     assert_eq!((&automation["out"], &automation["nodes"]), (&json!(2), &json!(17)));
     // A tenant is told that it takes no work, and not what was found or is done there.
     assert!(third["stage_why"].to_string().contains("gpu-off-bus"), "{third}");
-    assert!(s.get(&s.operator, "/v1/nodes/n1").await.json()["remedy"].is_string());
+    assert!(s.get(&s.operator, "/v1/nodes/n1").await.json()["remediation"].is_string());
     let list = s.get(&s.user, "/v1/nodes").await.json();
     let mut tenants = list["items"].as_array().unwrap().clone();
     for n in ["n1", "n9"] {
@@ -413,7 +413,7 @@ async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
     }
     assert!(tenants.iter().any(|n| n["name"] == "n9" && n["state"] == "suspect"), "{list}");
     for n in tenants {
-        for key in ["stage_why", "stage_until", "probation", "remedy", "remedy_detail", "breaker"] {
+        for key in ["stage_why", "stage_until", "probation", "remediation", "remediation_detail", "breaker"] {
             assert_eq!(n[key], Value::Null, "{key} of {n}");
         }
         assert!(!n.to_string().contains("gpu-off-bus"), "{n}");

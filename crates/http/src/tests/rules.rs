@@ -61,8 +61,8 @@ async fn what_cannot_be_understood_is_answered_in_one_shape() {
         ("GET", "/v1/findings/999999", 404),
         ("GET", "/v1/incidents/999999", 404),
         ("GET", "/v1/incidents?limit=0", 400),
-        ("GET", "/v1/remedies/999999", 404),
-        ("GET", "/v1/remedies?node=%00", 400),
+        ("GET", "/v1/remediations/999999", 404),
+        ("GET", "/v1/remediations?node=%00", 400),
         ("GET", "/v1/nodes/none/timeline", 404),
         ("GET", "/v1/nodes/n1/timeline?limit=1001", 400),
         ("GET", "/v1/events?after=99999999", 400),
@@ -385,7 +385,7 @@ async fn a_secret_goes_in_and_never_comes_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_sees_what_an_earlier_answer_promised() {
+async fn a_read_sees_what_an_earlier_answer_confirmed() {
     let s = site().await;
     for token in [&s.user, &s.admin] {
         let made = s.post(token, "/v1/jobs", &held("a")).await;

@@ -45,7 +45,7 @@ async fn a_user_cannot_drain_a_node_by_answering_an_admins_run() {
     let id = run.json()["id"].as_str().unwrap().to_owned();
     let reason = json!({"reason": "x"});
     assert_eq!(s.post(&user, "/v1/nodes/n1/drain", &reason).await.status, 403);
-    let yes = json!({"step": 1, "word": "choose", "choose": "yes"});
+    let yes = json!({"step": 1, "answer": "choose", "choose": "yes"});
     let path = format!("/v1/runbook-runs/{id}/answer");
     let got = s.post(&user, &path, &yes).await;
     assert_eq!((got.status.as_u16(), got.error().as_str()), (403, "not_allowed"), "{:?}", got.body);

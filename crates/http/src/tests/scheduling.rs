@@ -24,7 +24,7 @@ async fn a_policy_is_replaced_as_a_whole_and_checked() {
     let new = json!({"policy": {"defrag": {"enabled": true}}});
     let got = s.call(&s.admin, "PUT", "/v1/policy", &new, &[("if-match", &tag)]).await;
     assert_eq!(got.status, 200, "{:?}", got.body);
-    assert_eq!(got.json()["policy"]["backfill"]["promises"], 128, "defaults are filled in");
+    assert_eq!(got.json()["policy"]["backfill"]["reserved_starts"], 128, "defaults are filled in");
     let late = s.call(&s.admin, "PUT", "/v1/policy", &new, &[("if-match", &tag)]).await;
     assert_eq!((late.status.as_u16(), late.error().as_str()), (409, "conflict"));
 
@@ -68,7 +68,7 @@ async fn a_dry_run_of_a_document_checks_it_and_sets_nothing() {
         assert_eq!(stale.status, 409, "{path}: it is seen before anything is written");
     }
     let would = put(&s, &s.admin, "/v1/policy?dry_run=true", &good[0].1).await.json();
-    assert_eq!(would["policy"]["backfill"]["promises"], 128, "defaults are filled in");
+    assert_eq!(would["policy"]["backfill"]["reserved_starts"], 128, "defaults are filled in");
     for (path, body, status, field) in [
         (
             "/v1/policy",

@@ -57,7 +57,7 @@ pub(super) fn metrics_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
     same("muster_gpus", &[], all);
     same("muster_incidents_open", &[], log.incidents.len() as u64);
     same("muster_automation_stopped", &[], u64::from(log.stopped.is_some()));
-    same("muster_remedies", &[], log.remedies.len() as u64);
+    same("muster_remediations", &[], log.remediations.len() as u64);
     let bad = |s: Severity| log.findings.values().filter(|f| f.seen.severity == s).count() as u64;
     for severity in [Severity::Info, Severity::Warning, Severity::Degraded, Severity::Critical] {
         // A mode without open findings has no line.

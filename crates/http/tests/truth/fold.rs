@@ -108,8 +108,8 @@ pub(super) struct Fold {
     pub(super) findings: BTreeMap<u64, Finding>,
     /// Incidents that are open.
     pub(super) incidents: BTreeSet<u64>,
-    /// Remedies that go on.
-    pub(super) remedies: BTreeSet<u64>,
+    /// Remediations that go on.
+    pub(super) remediations: BTreeSet<u64>,
     /// All alerts that are remembered.
     pub(super) alerts: BTreeMap<String, Alert>,
     /// Why automation is stopped.
@@ -340,11 +340,11 @@ impl Fold {
             Event::IncidentClosed { id, .. } => {
                 self.incidents.remove(id);
             }
-            Event::RemedyChosen { remedy } => {
-                self.remedies.insert(remedy.id);
+            Event::RemediationChosen { remediation } => {
+                self.remediations.insert(remediation.id);
             }
-            Event::RemedyEnded { id, .. } => {
-                self.remedies.remove(id);
+            Event::RemediationEnded { id, .. } => {
+                self.remediations.remove(id);
             }
             Event::AutomationStopped { reason, .. } => self.stopped = Some(reason.clone()),
             Event::AutomationResumed { .. } => self.stopped = None,

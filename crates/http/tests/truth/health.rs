@@ -41,7 +41,7 @@ pub(super) fn counts(log: &Fold, said: &Said, wrong: &mut Wrong) {
     let left = health["spares_left"].as_u64() <= health["spares"].as_u64();
     wrong.holds(left, "no more spares are left than there are", HEALTH, health);
     for (field, known) in
-        [("findings_open", log.findings.len()), ("remedies_open", log.remedies.len())]
+        [("findings_open", log.findings.len()), ("remediations_open", log.remediations.len())]
     {
         wrong.same(field, (HEALTH, health[field].clone()), (LOG, json!(known)));
     }

@@ -133,14 +133,14 @@ pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
         );
         // Where it goes on with other nodes, they are kept for it while its ranks still stop; a
         // gang that is resized may be told beforehand, and runs until it has a checkpoint.
-        let basis = text(&job["promise"], "basis");
+        let basis = text(&job["reserved_start"], "basis");
         let kept = match state {
             "queued" => true,
             "stopping" => ["swap", "resize"].contains(&basis),
             "running" => basis == "resize" && !job["attempt"]["notice"].is_null(),
             _ => false,
         };
-        rule(kept || job["promise"].is_null(), "a start is promised to waiting jobs");
+        rule(kept || job["reserved_start"].is_null(), "a start is reserved for waiting jobs");
         rule(state != "running" || !job["started_at"].is_null(), "what runs has started");
         rule(!active || job["attempt"]["state"] == job["state"], "its attempt stands elsewhere");
         rule(!active || job["attempt"]["no"] == job["attempts"], "it has more attempts than these");
@@ -225,7 +225,7 @@ pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
             let room = ["waits for free capacity", "waits to be tried again"]
                 .iter()
                 .any(|s| waiting.starts_with(s))
-                || !listed["promise"].is_null();
+                || !listed["reserved_start"].is_null();
             let what = format!("job {name} can never start ({})", explained["summary"]);
             wrong.holds(!room, what, LIST, &listed["waiting"]);
         }

@@ -177,7 +177,7 @@ impl Site {
         self.brain.closed().await;
     }
 
-    /// Lives know lost nodes and failed ranks; sick hardware is told here.
+    /// Lives know lost nodes and failed ranks; unhealthy hardware is told here.
     async fn trouble(&self, chance: &mut Random) {
         let nodes: Vec<(NodeName, u32)> = self.brain.read(|s| {
             let there = s.nodes.values().filter(|n| n.reachable);

@@ -50,7 +50,7 @@ pub(super) fn list_and_description(log: &Fold, said: &Said, wrong: &mut Wrong) {
         let Some(described) = said.node.get(node) else { continue };
         let (mut one, mut other) = (listed.clone(), described.clone());
         for v in [&mut one, &mut other] {
-            for left_out in ["qualified", "faults", "findings", "remedy_detail"] {
+            for left_out in ["qualified", "faults", "findings", "remediation_detail"] {
                 v[left_out].take();
             }
         }
@@ -63,14 +63,14 @@ pub(super) fn list_and_description(log: &Fold, said: &Said, wrong: &mut Wrong) {
         let open: BTreeSet<String> = open.map(|f| f.id.to_string()).collect();
         let what = format!("node {node}: its open findings");
         wrong.same(what, (&who, json!(shown)), (LOG, json!(open)));
-        let remedy = described["remedy_detail"]["id"].clone();
-        let what = format!("node {node}: the remedy that goes on");
-        wrong.same(what, (&who, described["remedy"].clone()), (&who, remedy));
+        let remediation = described["remediation_detail"]["id"].clone();
+        let what = format!("node {node}: the remediation that goes on");
+        wrong.same(what, (&who, described["remediation"].clone()), (&who, remediation));
     }
 }
 
-/// GPUs that are held: the count, the jobs that hold them, and the log.
-pub(super) fn held_gpus(log: &Fold, said: &Said, wrong: &mut Wrong) {
+/// GPUs that are allocated: the count, the jobs that hold them, and the log.
+pub(super) fn allocated_gpus(log: &Fold, said: &Said, wrong: &mut Wrong) {
     for shown in &said.nodes {
         let node = name(shown);
         let held = log.held(node);

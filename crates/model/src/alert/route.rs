@@ -186,7 +186,7 @@ impl Routing {
     /// Checks what can be judged from the file alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         for (field, many) in [("receivers", self.receivers.len()), ("routes", self.routes.len())] {
             if many > ROUTING_MAX {

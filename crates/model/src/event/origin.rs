@@ -31,8 +31,8 @@ impl Event {
             | Event::SlotLost { .. }
             | Event::NodeDrained { .. }
             | Event::NodeReady { .. }
-            | Event::JobPromised { .. }
-            | Event::PromiseDropped { .. }
+            | Event::StartReserved { .. }
+            | Event::ReservedStartDropped { .. }
             | Event::NoticeGiven { .. }
             | Event::NoticeWithdrawn { .. }
             | Event::JobResized { .. }
@@ -46,23 +46,23 @@ impl Event {
             | Event::IncidentOpened { .. }
             | Event::IncidentGrew { .. }
             | Event::IncidentClosed { .. }
-            | Event::BreakerSet { word: false, .. }
-            | Event::RemedyChosen { .. }
-            | Event::RemedyStepped { .. }
-            | Event::RemedyEnded { word: false, .. }
+            | Event::BreakerSet { by_operator: false, .. }
+            | Event::RemediationChosen { .. }
+            | Event::RemediationStepped { .. }
+            | Event::RemediationEnded { by_operator: false, .. }
             | Event::ActAsked { .. }
             | Event::ActEnded { expired: true, .. }
-            | Event::NodeStaged { word: false, .. }
-            | Event::GpusExcluded { word: false, .. }
+            | Event::NodeStaged { by_operator: false, .. }
+            | Event::GpusExcluded { by_operator: false, .. }
             | Event::ProbationSet { .. }
-            | Event::AutomationStopped { word: false, .. }
+            | Event::AutomationStopped { by_operator: false, .. }
             | Event::AttemptAttributed { .. }
             | Event::NodeMarked { decided: true, .. }
             | Event::JobHeld { decided: true, .. }
             | Event::JobReleased { decided: true, .. }
             | Event::RunbookStepDone { decided: true, .. }
             | Event::RunbookWaits { .. }
-            | Event::RunbookEnded { word: false, .. }
+            | Event::RunbookEnded { by_operator: false, .. }
             | Event::AlertOpened { .. }
             | Event::AlertChanged { .. }
             | Event::AlertClosed { .. }
@@ -108,8 +108,8 @@ impl Event {
             | Event::FindingChanged { .. }
             | Event::FindingClosed { .. }
             | Event::BreakerSet { .. }
-            | Event::RemedyApproved { .. }
-            | Event::RemedyEnded { .. }
+            | Event::RemediationApproved { .. }
+            | Event::RemediationEnded { .. }
             | Event::ActEnded { .. }
             | Event::NodeStaged { .. }
             | Event::GpusExcluded { .. }
@@ -126,13 +126,13 @@ impl Event {
             | Event::RoutingSet { .. }
             | Event::SilenceSet { .. }
             | Event::SilenceEnded { .. }
-            | Event::CountsTold { .. }
-            | Event::ConditionTold { .. }
+            | Event::CountsReported { .. }
+            | Event::ConditionReported { .. }
             | Event::ConditionOver { .. }
             | Event::CertificateSeen { .. }
             | Event::AlertAcknowledged { .. }
             | Event::AlertEscalated { .. }
-            | Event::AlertsTold { .. }
+            | Event::AlertsNotified { .. }
             | Event::ReceiverFailed { .. }
             | Event::ClockStepped(_)
             | Event::AttemptProgressed { .. } => Origin::Input,

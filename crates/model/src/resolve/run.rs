@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Checks what a job runs. `simulate` says that it runs nothing.
 ///
 /// # Errors
-/// The first thing that is wrong, with the field and how to mend it.
+/// The first thing that is wrong, with the field and how to fix it.
 pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
     if let Some(image) = &run.image {
         // It becomes a word of the runtime's command line; which image it is, the runtime knows.

@@ -12,7 +12,7 @@ impl Objectives {
     /// Checks what can be judged from the file alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         if self.defaults > DEFAULTS {
             let text = format!("there is no set {}", self.defaults);
@@ -40,7 +40,7 @@ impl Objective {
     /// Checks what can be judged from the objective alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field and how to mend it.
+    /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         for (field, text) in [("owner", &self.owner), ("description", &self.description)] {
             if text.len() > TEXT_MAX {

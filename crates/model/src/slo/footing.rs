@@ -5,7 +5,7 @@ use crate::cordon::CordonedBy;
 use crate::node::{Node, NodeRole, Stage};
 use serde::{Deserialize, Serialize};
 
-/// What of a node decides whether it is in service: one rule for the promise of availability and
+/// What of a node decides whether it is in service: one rule for the objective of availability and
 /// for the fleet's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footing {
@@ -22,7 +22,7 @@ pub struct Footing {
     pub failed_test: bool,
     /// A remediation drains it, not an operator.
     #[serde(default)]
-    pub drained_by_remedy: bool,
+    pub drained_by_remediation: bool,
     /// It is left alone until an operator reconciles it.
     pub protected: bool,
     /// It is being tested.
@@ -37,7 +37,7 @@ impl From<&Node> for Footing {
             role: n.role,
             cordoned: n.cordon.is_some(),
             failed_test: n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest),
-            drained_by_remedy: n.drained_by_remedy,
+            drained_by_remediation: n.drained_by_remediation,
             protected: n.protected,
             testing: n.qualifying.is_some(),
         }
@@ -52,18 +52,18 @@ impl Footing {
         role: NodeRole::Normal,
         cordoned: false,
         failed_test: false,
-        drained_by_remedy: false,
+        drained_by_remediation: false,
         protected: false,
         testing: false,
     };
 
     /// Is a node that enters a stage drained by a remediation? `was` is its stage, and whether it
-    /// was until now; `word`: an operator has it so.
+    /// was until now; `by_operator`: an operator has it so.
     #[must_use]
-    pub fn drained_by_remedy(was: (Stage, bool), to: Stage, word: bool) -> bool {
+    pub fn drained_by_remediation(was: (Stage, bool), to: Stage, by_operator: bool) -> bool {
         match (was.0, to) {
             (Stage::Draining | Stage::Drained, Stage::Draining | Stage::Drained) => was.1,
-            (_, Stage::Draining) => !word,
+            (_, Stage::Draining) => !by_operator,
             _ => false,
         }
     }
@@ -80,7 +80,7 @@ impl Footing {
             _ if !self.reachable => out(Cause::Unreachable),
             _ if self.protected => out(Cause::Platform),
             _ if self.testing => out(Cause::Test),
-            Stage::Draining | Stage::Drained if self.drained_by_remedy => out(Cause::Quarantine),
+            Stage::Draining | Stage::Drained if self.drained_by_remediation => out(Cause::Quarantine),
             Stage::Draining | Stage::Drained => out(Cause::Operator),
             Stage::Ready if self.cordoned && self.failed_test => out(Cause::Quarantine),
             Stage::Ready if self.cordoned => out(Cause::Operator),

@@ -1,4 +1,4 @@
-//! Indicators: what can be promised.
+//! Indicators: what an objective can be about.
 
 use crate::names::ProjectName;
 use crate::spec::{Priority, Tier};
@@ -12,7 +12,7 @@ use std::fmt;
 )]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Blame {
+pub enum Attribution {
     /// The platform's: hardware, Muster itself, and what nobody could explain.
     #[default]
     Platform,
@@ -50,7 +50,7 @@ pub enum Sli {
     JobSuccess {
         /// Whose failures count.
         #[serde(default)]
-        blame: Blame,
+        attribution: Attribution,
         /// Only first attempts are looked at, so that retries hide nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         first: bool,
@@ -62,7 +62,7 @@ pub enum Sli {
     },
     /// Time that nodes were in service.
     NodeAvailability,
-    /// GPU time that ended as progress, of all that was held (the effective training time ratio).
+    /// GPU time that ended as progress, of all that was allocated (the effective training time ratio).
     Goodput,
     /// Time gangs ran, against a cost for each time the platform interrupted one: a target `t` asks
     /// for a mean time between interruptions of at least `cost * t / (1 - t)`.
@@ -189,13 +189,13 @@ impl Sli {
 }
 
 impl fmt::Display for Sli {
-    /// As a promise is worded: `queue wait under 5m (high)`.
+    /// As an objective is worded: `queue wait under 5m (high)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.word().replace('_', " ");
         match self {
-            Sli::JobSuccess { blame, first } => {
+            Sli::JobSuccess { attribution, first } => {
                 let whose =
-                    if *blame == Blame::Platform { "platform's failures" } else { "all failures" };
+                    if *attribution == Attribution::Platform { "platform's failures" } else { "all failures" };
                 let which = if *first { ", first attempts" } else { "" };
                 text = format!("{text} ({whose}{which})");
             }

@@ -6,13 +6,13 @@ use muster_model::ids::JobId;
 use muster_model::job::{Basis, Rank};
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, HeldPart, Slot};
+use muster_model::placement::{GpuSet, AllocatedPart, Slot};
 use muster_model::policy::OverBudget;
 use muster_model::reservation::Reservation;
 use muster_model::spec::{GpuPart, Tier};
 use muster_model::topology::Level;
 use muster_model::units::Time;
-use muster_scheduler::{FAR, Placed, Plan, Promised, Running, Work, mig};
+use muster_scheduler::{FAR, Placed, Plan, StartReservation, Running, Work, mig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A plan before it is carried out.
@@ -21,7 +21,7 @@ pub fn plan(life: &Life, p: &Plan) {
     assert_eq!(again, *p, "the same question, another answer");
     let mut seen = BTreeSet::new();
     let starts = p.starts.iter().map(|s| s.job);
-    for id in starts.chain(p.promises.iter().map(|x| x.job)) {
+    for id in starts.chain(p.reserved_starts.iter().map(|x| x.job)) {
         assert!(seen.insert(id), "{id} is named twice");
         assert!(life.waits(id), "{id} does not wait");
     }
@@ -86,8 +86,8 @@ fn nominal(life: &Life, p: &ProjectName) -> Option<u64> {
     q.gpus.iter().find(|l| l.sku.is_none() && l.tier.is_none()).map(|l| u64::from(l.nominal) * 1000)
 }
 
-/// A promise before it is carried out.
-pub fn promise(life: &Life, p: &Promised) {
+/// A reserved start before it is carried out.
+pub fn reserved_start(life: &Life, p: &StartReservation) {
     let w = life.c.queue.get(p.job).unwrap();
     assert_eq!(p.nodes.len(), w.demand.nodes() as usize);
     assert!(p.at >= life.now && p.at < FAR);
@@ -103,7 +103,7 @@ pub fn promise(life: &Life, p: &Promised) {
         let broke = was.nodes.iter().any(|n| life.failed.contains(n));
         assert!(broke || outranked, "{p:?} is later than {was:?} and no node of it failed");
     }
-    // Room that was made may give way to what was promised before.
+    // Room that was made may give way to what was reserved before.
     let made = life.told.get(&p.job).is_some_and(|t| t.basis != Basis::Limits);
     if life.failed.is_empty() && !made && !outranked {
         assert_eq!(p.moved, None);
@@ -112,10 +112,10 @@ pub fn promise(life: &Life, p: &Promised) {
 
 /// A start before it is carried out: the gang is whole and where it may be.
 pub fn start(life: &Life, w: &Work, p: &Placed) {
-    if life.promises_hold
+    if life.reserved_starts_hold
         && let Some(Told { at, basis: Basis::Limits, .. }) = life.told.get(&w.job)
     {
-        assert!(life.now <= *at, "{} starts {} after its promise", w.job, life.now.since(*at));
+        assert!(life.now <= *at, "{} starts {} after its reserved start", w.job, life.now.since(*at));
     }
     let swap = life.told.get(&w.job).is_some_and(|t| t.basis == Basis::Swap);
     let nodes: BTreeSet<&NodeName> = p.slots.iter().map(|s| &s.node).collect();
@@ -129,8 +129,8 @@ pub fn start(life: &Life, w: &Work, p: &Placed) {
         assert_eq!((s.gpus.len(), s.cpus, s.memory), (g.gpus, g.cpus, g.memory));
         match (&g.part, &s.part) {
             (None, None) => {}
-            (Some(GpuPart::Milli(a)), Some(HeldPart::Milli(b))) => assert_eq!(a, b),
-            (Some(GpuPart::Mig(a)), Some(HeldPart::Mig { start, size, .. })) => {
+            (Some(GpuPart::Milli(a)), Some(AllocatedPart::Milli(b))) => assert_eq!(a, b),
+            (Some(GpuPart::Mig(a)), Some(AllocatedPart::Mig { start, size, .. })) => {
                 let p = mig::profile(&f.sku, a).expect("the SKU has this profile");
                 assert!(p.memory == *size && p.starts.contains(start), "{p:?} at {start}");
             }
@@ -209,10 +209,10 @@ pub fn state(life: &Life) {
     quotas(life);
     users(life);
     power(life);
-    if life.promises_hold {
+    if life.reserved_starts_hold {
         for (id, t) in &life.told {
             if t.basis == Basis::Limits && life.waits(*id) {
-                assert!(t.at > life.now, "{id} was promised {:?}, and now is {:?}", t, life.now);
+                assert!(t.at > life.now, "{id} has a reserved start at {:?}, and now is {:?}", t, life.now);
             }
         }
     }
@@ -243,12 +243,12 @@ fn space(life: &Life) {
                     assert!(s.gpus.and(f.mig).is_empty(), "a cut GPU of {name} is held whole");
                     whole = whole.or(s.gpus);
                 }
-                Some(HeldPart::Milli(m)) => {
+                Some(AllocatedPart::Milli(m)) => {
                     let g = s.gpus.iter().next().unwrap();
                     assert!(s.gpus.and(f.mig).is_empty());
                     *milli.entry(g).or_default() += m;
                 }
-                Some(HeldPart::Mig { start, size, .. }) => {
+                Some(AllocatedPart::Mig { start, size, .. }) => {
                     assert!(s.gpus.minus(f.mig).is_empty() && start + size <= 8);
                     let g = s.gpus.iter().next().unwrap();
                     let used = cut.entry(g).or_default();
@@ -317,8 +317,8 @@ fn power(life: &Life) {
         for s in r.slots() {
             *nodes.entry(&s.node).or_default() += match &s.part {
                 None => u64::from(s.gpus.len()) * 1000,
-                Some(HeldPart::Milli(m)) => u64::from(*m),
-                Some(HeldPart::Mig { size, .. }) => u64::from(*size) * 125,
+                Some(AllocatedPart::Milli(m)) => u64::from(*m),
+                Some(AllocatedPart::Mig { size, .. }) => u64::from(*size) * 125,
             };
         }
     }

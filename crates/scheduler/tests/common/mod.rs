@@ -21,7 +21,7 @@ use muster_scheduler::{Block, Closed, Cluster, FAR, NodeFacts, Plan, Running, Wo
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A promise as it was told.
+/// A reserved start as it was told.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub at: Time,
@@ -56,12 +56,12 @@ pub struct Life {
     pub look_again: Option<Time>,
     /// How long victims take to leave.
     pub grace: Span,
-    /// Nodes failed or came back: promises may have moved.
+    /// Nodes failed or came back: reserved starts may have moved.
     pub failed: BTreeSet<NodeName>,
     /// Check every step (slow) and that a second plan is empty.
     pub strict: bool,
-    /// Promises must be kept to the letter: no quotas, limits or budgets besides time.
-    pub promises_hold: bool,
+    /// Reserved starts must be kept to the letter: no quotas, limits or budgets besides time.
+    pub reserved_starts_hold: bool,
     pub next: u64,
     pub cycles: u64,
 }
@@ -85,7 +85,7 @@ impl Life {
             grace: Span::secs(30),
             failed: BTreeSet::new(),
             strict: true,
-            promises_hold: false,
+            reserved_starts_hold: false,
             next: 1,
             cycles: 0,
         };
@@ -150,7 +150,7 @@ impl Life {
     }
 
     /// Plans and carries out until there is nothing more to do. Whatever can start starts in the
-    /// first plan; promises, claims and growth come a few at a time, and come to an end.
+    /// first plan; reserved starts, claims and growth come a few at a time, and come to an end.
     pub fn cycle(&mut self) -> Plan {
         let mut all = Plan::default();
         let mut first = true;
@@ -166,17 +166,17 @@ impl Life {
             }
             assert!(first || p.starts.is_empty(), "it could have started at once: {p:?}");
             let idle = p.starts.is_empty()
-                && p.promises.is_empty()
+                && p.reserved_starts.is_empty()
                 && p.victims.is_empty()
                 && p.resizes.is_empty();
             self.carry_out(&p);
             if self.strict {
                 check::state(self);
             }
-            // Who is on its way out is gone before a promise that it stood against.
+            // Who is on its way out is gone before a reserved start that it stood against.
             first = p.more || !p.victims.is_empty() || !p.resizes.is_empty();
             all.starts.extend(p.starts);
-            all.promises.extend(p.promises);
+            all.reserved_starts.extend(p.reserved_starts);
             all.victims.extend(p.victims);
             all.resizes.extend(p.resizes);
             all.dropped.extend(p.dropped);
@@ -212,10 +212,10 @@ impl Life {
             self.c.fleet.unkeep(*job);
             self.told.remove(job);
         }
-        for x in &p.promises {
-            let w = self.c.queue.get(x.job).expect("only waiting jobs are promised").clone();
+        for x in &p.reserved_starts {
+            let w = self.c.queue.get(x.job).expect("only waiting jobs have a reserved start").clone();
             if self.strict {
-                check::promise(self, x);
+                check::reserved_start(self, x);
             }
             self.c.fleet.keep(&w, &x.nodes, (x.at, w.ends(x.at)), x.basis);
             let told = Told { at: x.at, nodes: x.nodes.clone(), basis: x.basis };

@@ -187,16 +187,16 @@ pub fn any_policy() -> impl Strategy<Value = Named<SitePolicy>> {
         1 => Just(BackfillMode::Aggressive),
     ];
     (mode, any::<bool>(), prop_oneof![Just(1u32), Just(2), Just(128)], any::<bool>(), 0..4u64)
-        .prop_map(|(mode, predict, promises, preempt, settle)| {
+        .prop_map(|(mode, predict, reserved_starts, preempt, settle)| {
             let mut p = SitePolicy::default();
             p.backfill.mode = mode;
             p.backfill.predict = predict;
-            p.backfill.promises = promises;
+            p.backfill.reserved_starts = reserved_starts;
             p.preemption.enabled = preempt;
             p.elastic.settle = Span::mins(settle * 5);
             p.hazard.large_gang = 3;
             let label = format!(
-                "{mode:?} predict {predict} promises {promises} preempt {preempt} settle {settle}"
+                "{mode:?} predict {predict} reserved starts {reserved_starts} preempt {preempt} settle {settle}"
             );
             named(label, p)
         })

@@ -7,7 +7,7 @@ use muster_executors::effect::{self, Effect, Outcome};
 use muster_model::command::Command;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Act, AskedAct};
+use muster_model::remediation::{Act, AskedAct};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;

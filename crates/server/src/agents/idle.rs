@@ -1,4 +1,4 @@
-//! GPUs that are held and do nothing: seen here in the telemetry, judged by the policy in the log.
+//! GPUs that are allocated and do nothing: seen here in the telemetry, judged by the policy in the log.
 
 use super::Inner;
 use crate::brain::Attach;

@@ -270,7 +270,7 @@ impl Agents {
 
     /// When a node was last heard by this server.
     #[must_use]
-    pub fn last_heard(&self, node: &NodeName) -> Option<Time> {
+    pub fn last_heartbeat(&self, node: &NodeName) -> Option<Time> {
         self.inner.seat(node)?.heard()
     }
 

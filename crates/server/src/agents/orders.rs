@@ -8,7 +8,7 @@ use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::job::{SlotEnd, SlotState};
 use muster_model::names::NodeName;
 use muster_model::qualification::Qualifying;
-use muster_model::remedy::AskedAct;
+use muster_model::remediation::AskedAct;
 use muster_model::spec::RunSpec;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};

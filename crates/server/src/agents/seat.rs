@@ -28,7 +28,7 @@ pub struct SessionInfo {
     /// When it connected.
     pub since: Time,
     /// When it was last heard.
-    pub last_heard: Time,
+    pub last_heartbeat: Time,
     /// How far its clock is ahead of the server's, in milliseconds.
     pub skew_ms: i64,
     /// Version of the agent.
@@ -208,7 +208,7 @@ impl Session {
         SessionInfo {
             node: self.node.clone(),
             since: self.since,
-            last_heard: seat.heard().unwrap_or(self.since),
+            last_heartbeat: seat.heard().unwrap_or(self.since),
             skew_ms: self.skew_ms.load(Ordering::Relaxed),
             version: self.version.clone(),
             addr: self.addr,

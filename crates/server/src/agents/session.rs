@@ -18,7 +18,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use muster_engine::State;
 use muster_link::LinkError;
 use muster_link::frame::Frame;
-use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
+use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, ProgressReport};
 use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
@@ -265,7 +265,7 @@ impl Live {
                 self.note_end(key, observed);
             }
             FromAgent::Report { key, observed, ago } => self.report(key, observed, ago),
-            FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
+            FromAgent::Progress { key, rank, report } => self.note_progress(key, rank, report, now),
             FromAgent::Faults { mut faults } => {
                 // Simulated nodes tell their faults by the wall's clock.
                 if !self.session.simulated {
@@ -537,19 +537,19 @@ impl Live {
         its
     }
 
-    fn voice(&mut self, key: AttemptKey, rank: u32, report: VoiceReport, now: Time) {
+    fn note_progress(&mut self, key: AttemptKey, rank: u32, report: ProgressReport, now: Time) {
         if !self.speaks_for(key, rank) {
             return;
         }
         match report {
-            VoiceReport::Step { step, t, ref stages, .. } => {
+            ProgressReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
                 self.inner.metering.step(key, rank, now, step, t, &stages);
                 self.tell(Told::Step { key, rank, at: self.time(now), step, t, stages });
                 let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
                 steps.note(key, rank, now, report);
             }
-            VoiceReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
+            ProgressReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
                 "done" => {
                     self.tell(Told::Checkpointing { key, going: false });
                     self.inner.metering.checkpoint(key, now, blocked_s);
@@ -562,7 +562,7 @@ impl Live {
                 "started" => self.tell(Told::Checkpointing { key, going: true }),
                 _ => {}
             },
-            VoiceReport::Garbled { lines } => {
+            ProgressReport::Garbled { lines } => {
                 tracing::debug!(attempt = %key, rank, lines, "reports that were not understood");
             }
         }

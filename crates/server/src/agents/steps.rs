@@ -1,6 +1,6 @@
 //! How far each rank has come, as it says itself. Kept in memory only.
 
-use muster_link::messages::VoiceReport;
+use muster_link::messages::ProgressReport;
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -35,8 +35,8 @@ pub(super) fn bounded(stages: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 pub(super) struct Steps(HashMap<AttemptKey, BTreeMap<u32, RankStep>>);
 
 impl Steps {
-    pub(super) fn note(&mut self, key: AttemptKey, rank: u32, at: Time, report: VoiceReport) {
-        let VoiceReport::Step { step, t, stages, loss } = report else { return };
+    pub(super) fn note(&mut self, key: AttemptKey, rank: u32, at: Time, report: ProgressReport) {
+        let ProgressReport::Step { step, t, stages, loss } = report else { return };
         let stages = bounded(&stages);
         let step = RankStep { rank, at, step, t, stages, loss };
         self.0.entry(key).or_default().insert(rank, step);

@@ -3,7 +3,7 @@
 use super::frame::kind;
 use super::order::natural;
 use muster_model::event::Event;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remediation::{Action, RemediationStep};
 use std::cmp::Ordering;
 
 #[test]
@@ -17,8 +17,8 @@ fn names_are_in_the_order_people_expect() {
 #[test]
 fn a_node_that_is_only_watched_waits_for_nobody() {
     let waits = |a: Action| {
-        let all = [RemedyStep::Proposed, RemedyStep::Moving, RemedyStep::Probation];
-        (all.map(|s| a.awaits_approval(s)), a.awaits_approval(RemedyStep::Approval))
+        let all = [RemediationStep::Proposed, RemediationStep::Moving, RemediationStep::Probation];
+        (all.map(|s| a.awaits_approval(s)), a.awaits_approval(RemediationStep::Approval))
     };
     assert_eq!(waits(Action::Watch), ([false, false, false], true));
     assert_eq!(waits(Action::RestartJob), ([false, false, false], true));

@@ -23,7 +23,7 @@ pub(super) const OTHERS_JOB: u32 = u32::MAX;
 /// Bits of `flags`. The lowest two say how bad the worst open finding is.
 pub(super) const WORST: u8 = 0b11;
 const BREAKER: u8 = 1 << 2;
-const REMEDY: u8 = 1 << 3;
+const REMEDIATION: u8 = 1 << 3;
 pub(super) const WAITS: u8 = 1 << 4;
 const SPARE: u8 = 1 << 5;
 const PROBATION: u8 = 1 << 6;
@@ -170,7 +170,7 @@ fn fill(
     let mut flags = 0;
     let marks = [
         (BREAKER, node.breaker.is_some()),
-        (REMEDY, node.remedy.is_some()),
+        (REMEDIATION, node.remediation.is_some()),
         (WAITS, seen.waits),
         (SPARE, node.role == NodeRole::Spare),
         (PROBATION, node.probation.is_some()),

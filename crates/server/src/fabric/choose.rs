@@ -152,7 +152,7 @@ pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, 
     for node in wanted {
         match unfit(s, agents, node, wish) {
             Some(why) => chosen.skipped.push((node.name.clone(), why.into())),
-            // No collective leaves its cluster, so nothing is promised between two.
+            // No collective leaves its cluster, so no target holds between two.
             None => {
                 let cluster = node.location.path(&node.name, Level::Cluster);
                 clusters.entry(cluster).or_default().push(Arc::clone(node));

@@ -1,6 +1,6 @@
 //! All nodes of a cluster at once: each sends to the next, as in a collective. Pairs one by one
 //! do not show what is too narrow for all of them together. A ring that is slow is halved until it
-//! is known who is to blame; a node by itself is in a ring with one that is known to be good.
+//! is known who is the cause; a node by itself is in a ring with one that is known to be good.
 
 use super::pair::{self, Lanes};
 use super::run::{AGAIN_LEAST, AGAIN_MOST, Found, Going, Tested, Told};
@@ -100,7 +100,7 @@ impl Going {
                         // Whose partner has left is tested again.
                         later.push(vec![one]);
                     } else {
-                        // Who left is not blamed.
+                        // Who left is not named as the cause.
                         hunt.result(&[one], passed || known.away.contains(&one));
                     }
                 }

@@ -49,7 +49,7 @@ impl Projection for Following {
                 shared.attempts.gone(node);
             }
             Event::NodeReady { node, .. } => {
-                shared.attempts.mended(node);
+                shared.attempts.repaired(node);
                 service.entry(node.clone()).or_insert(r.at);
             }
             Event::NodeStaged { node, stage, .. } => match stage {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// Failure modes that only the watch tells. Others may rest on a fault, which is told once and
-/// true until somebody mends it.
+/// true until somebody repairs it.
 const KINDS: [FailureMode; 9] = [
     FailureMode::AGENT_HANG,
     FailureMode::CLOCKS_LOW,

@@ -29,7 +29,7 @@ pub(super) struct Changes {
     /// Nodes that were lost or retired.
     pub(super) gone: Vec<NodeName>,
     /// Nodes that went back into service.
-    pub(super) mended: Vec<NodeName>,
+    pub(super) repaired: Vec<NodeName>,
 }
 
 /// What the log says of attempts, on its way to the watch.
@@ -60,8 +60,8 @@ impl Attempts {
         self.lock().gone.push(node.clone());
     }
 
-    pub(super) fn mended(&self, node: &NodeName) {
-        self.lock().mended.push(node.clone());
+    pub(super) fn repaired(&self, node: &NodeName) {
+        self.lock().repaired.push(node.clone());
     }
 
     pub(super) fn take(&self) -> Changes {

@@ -151,10 +151,10 @@ impl Watcher {
 
     /// Takes in what the log says of attempts and nodes.
     fn follow(&mut self) {
-        let Changes { anew, jobs, gone, mended } = self.shared.attempts.take();
+        let Changes { anew, jobs, gone, repaired } = self.shared.attempts.take();
         for eye in &mut self.eyes {
             gone.iter().for_each(|n| eye.watch.gone(n));
-            mended.iter().for_each(|n| eye.watch.mended(n));
+            repaired.iter().for_each(|n| eye.watch.repaired(n));
         }
         self.stale |= anew || !jobs.is_empty();
         if anew {

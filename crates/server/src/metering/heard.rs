@@ -3,7 +3,7 @@
 
 use crate::telemetry::Columns;
 use muster_engine::State;
-use muster_metering::{GpuRow, Pace, Usage, Used, Voice};
+use muster_metering::{GpuRow, Pace, Usage, Used, JobProgress};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{PastAttempt, SlotState};
 use muster_model::names::NodeName;
@@ -27,7 +27,7 @@ pub(super) fn micros(seconds: f64) -> Option<u64> {
 /// What one attempt told. Once it is over only the results are kept.
 #[derive(Debug)]
 pub(super) enum Attempt {
-    Going { voice: Box<Voice>, usage: Box<Usage> },
+    Going { progress: Box<JobProgress>, usage: Box<Usage> },
     Over(Box<Over>),
 }
 
@@ -42,20 +42,20 @@ pub(super) struct Over {
 
 impl Default for Attempt {
     fn default() -> Attempt {
-        Attempt::Going { voice: Box::default(), usage: Box::default() }
+        Attempt::Going { progress: Box::default(), usage: Box::default() }
     }
 }
 
 impl Attempt {
     pub(super) fn first(&self) -> Option<Time> {
         match self {
-            Attempt::Going { voice, .. } => voice.first(),
+            Attempt::Going { progress, .. } => progress.first(),
             Attempt::Over(o) => o.first,
         }
     }
     pub(super) fn pace(&self) -> Option<Pace> {
         match self {
-            Attempt::Going { voice, .. } => voice.pace(),
+            Attempt::Going { progress, .. } => progress.pace(),
             Attempt::Over(o) => o.pace.clone(),
         }
     }
@@ -68,7 +68,7 @@ impl Attempt {
     /// When nothing was done: by its own word, or by its GPUs when it has none.
     pub(super) fn idle(&self, now: Time) -> Vec<(Time, Time)> {
         match self {
-            Attempt::Going { voice, .. } if voice.bound().is_some() => voice.idle(now),
+            Attempt::Going { progress, .. } if progress.bound().is_some() => progress.idle(now),
             Attempt::Going { usage, .. } => usage.idle(now),
             Attempt::Over(o) => o.idle.clone(),
         }
@@ -99,14 +99,14 @@ impl Attempts {
         t: Option<f64>,
         stages: &BTreeMap<String, f64>,
     ) {
-        let Attempt::Going { voice, .. } = self.0.entry(key).or_default() else { return };
+        let Attempt::Going { progress, .. } = self.0.entry(key).or_default() else { return };
         let stages = stages.iter().filter_map(|(name, s)| Some((name.clone(), micros(*s)?)));
-        voice.step(rank, at, step, t.and_then(micros), stages);
+        progress.step(rank, at, step, t.and_then(micros), stages);
     }
 
     pub(super) fn checkpoint(&mut self, key: AttemptKey, at: Time, blocked: Span) {
-        if let Some(Attempt::Going { voice, .. }) = self.0.get_mut(&key) {
-            voice.checkpoint(at, blocked);
+        if let Some(Attempt::Going { progress, .. }) = self.0.get_mut(&key) {
+            progress.checkpoint(at, blocked);
         }
     }
 

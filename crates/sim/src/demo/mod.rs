@@ -3,7 +3,7 @@
 //! A real server then takes up its log, and real agents the lives of its nodes.
 //!
 //! Nothing is decided here that the site decides. The story says what breaks and what people do;
-//! what follows from it (findings, remedies, incidents, alerts) is the engine's.
+//! what follows from it (findings, remediations, incidents, alerts) is the engine's.
 
 mod live;
 mod people;

@@ -7,8 +7,8 @@ use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::finding::Incident;
 use muster_model::ids::JobId;
-use muster_model::remedy::RemedyStep;
-use muster_model::runbook::{Run, StepWord};
+use muster_model::remediation::RemediationStep;
+use muster_model::runbook::{Run, StepAnswer};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -39,19 +39,19 @@ fn fixed(name: &str) -> muster_model::names::Label {
 }
 
 impl Twin<'_> {
-    /// A remedy waits for somebody.
-    pub(super) fn remedy_stepped(&mut self, id: u64, step: RemedyStep) {
+    /// A remediation waits for somebody.
+    pub(super) fn remediation_stepped(&mut self, id: u64, step: RemediationStep) {
         let late = self.story.as_ref().is_some_and(|s| self.now >= s.finale);
         match step {
             // What asks at the end is for whoever opens the page.
-            RemedyStep::Approval if !late => {
+            RemediationStep::Approval if !late => {
                 let after = self.draw(Span::mins(9), Span::mins(35));
-                let says = Beat::Says(ON_CALL, Command::ApproveRemedy { id });
+                let says = Beat::Says(ON_CALL, Command::ApproveRemediation { id });
                 self.plan(self.now + after, says);
             }
-            RemedyStep::Repairing => {
-                let remedy = self.engine.state().health.remedies.get(&id);
-                let node = remedy.and_then(|r| self.fleet.by_name.get(&r.node)).copied();
+            RemediationStep::Repairing => {
+                let remediation = self.engine.state().health.remediations.get(&id);
+                let node = remediation.and_then(|r| self.fleet.by_name.get(&r.node)).copied();
                 let after = self.draw(Span::mins(150), Span::hours(9));
                 if let Some(node) = node {
                     self.plan(self.now + after, Beat::Repaired(node));
@@ -136,11 +136,11 @@ impl Twin<'_> {
         if run.auto {
             return;
         }
-        let stop = StepWord::Choose("yes, stop it".into());
-        let words = [(1, stop, 2), (2, StepWord::Go, 3), (3, StepWord::Go, 4)];
-        for (step, word, after) in words {
+        let stop = StepAnswer::Choose("yes, stop it".into());
+        let words = [(1, stop, 2), (2, StepAnswer::Go, 3), (3, StepAnswer::Go, 4)];
+        for (step, answer, after) in words {
             let note = String::new();
-            let says = Command::AnswerRunbook { run: run.id, step, word, note, seen: None };
+            let says = Command::AnswerRunbook { run: run.id, step, answer, note, seen: None };
             self.plan(self.now + Span::mins(after), Beat::Says(ON_CALL, says));
         }
     }

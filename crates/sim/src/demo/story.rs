@@ -195,7 +195,7 @@ impl Twin<'_> {
                     .because("all 8 GPUs report power brake; clocks at half of their peers'");
             let over = SeenFinding { over: true, ..seen.clone() };
             self.plan(at + Span::secs(40), Beat::Found(seen));
-            self.plan(at + Span::mins(26), Beat::Fault(node, Fault::Mend));
+            self.plan(at + Span::mins(26), Beat::Fault(node, Fault::Repair));
             self.plan(at + Span::mins(28), Beat::Found(over));
         }
         for day in 0..7u64 {
@@ -236,7 +236,7 @@ impl Twin<'_> {
                     n.reachable && n.stage == Stage::Ready && n.cordon.is_none()
                 };
                 state.nodes.get(name).is_some_and(ready)
-                    && state.health.remedies_of(name).next().is_none()
+                    && state.health.remediations_of(name).next().is_none()
                     && fits(self, *i)
             })
             .collect();

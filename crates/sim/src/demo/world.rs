@@ -10,7 +10,7 @@ use muster_model::event::{Event, Record};
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
-use muster_model::remedy::Act;
+use muster_model::remediation::Act;
 use muster_model::slo::{Cause, Counted, Scope, Sli};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
@@ -118,7 +118,7 @@ impl Twin<'_> {
                 }
             }
             Event::ActAsked { act } => self.act(act.id, &act.act),
-            Event::RemedyStepped { id, step, .. } => self.remedy_stepped(*id, *step),
+            Event::RemediationStepped { id, step, .. } => self.remediation_stepped(*id, *step),
             Event::AlertOpened { alert } => self.alerted(alert),
             Event::IncidentOpened { incident } => self.incident_opened(incident),
             Event::RunbookStarted { run } => self.follows(run),
@@ -239,7 +239,7 @@ impl Twin<'_> {
 
     fn repaired(&mut self, node: u32) {
         let newer = self.nodes[node as usize].inventory().versions.get("driver").cloned();
-        self.nodes[node as usize].apply(&Fault::Mend, self.now);
+        self.nodes[node as usize].apply(&Fault::Repair, self.now);
         if newer.as_deref() == Some(super::NEW_DRIVER) {
             self.new_driver(node);
         }

@@ -106,8 +106,8 @@ fn put_block(out: &mut String, b: &Block<'_>, by_node: &BTreeMap<u32, Vec<&Fault
     let (full, rest) = (nodes / columns, nodes % columns);
     let wide = columns.min(nodes) * pitch;
     let high = nodes.div_ceil(columns) * pitch;
-    let sick = by_node.range(b.from..b.from.saturating_add(nodes));
-    let faults: u64 = sick.clone().map(|(_, f)| f.len() as u64).sum();
+    let unhealthy = by_node.range(b.from..b.from.saturating_add(nodes));
+    let faults: u64 = unhealthy.clone().map(|(_, f)| f.len() as u64).sum();
     out.push_str(r#"<div class="leaf">"#);
     if b.named {
         put!(out, "<span>{}</span>", words::escape(b.name));
@@ -124,7 +124,7 @@ fn put_block(out: &mut String, b: &Block<'_>, by_node: &BTreeMap<u32, Vec<&Fault
         words::counted(faults, "fault")
     );
     let mut shades: [String; SHADES] = Default::default();
-    for (node, faults) in sick {
+    for (node, faults) in unhealthy {
         let place = node - b.from;
         let (x, y) = (place % columns * pitch, place / columns * pitch);
         let shade = faults.len().min(SHADES);

@@ -316,8 +316,8 @@ fn the_largest_fleet_stays_small() {
     let html = page(&[run("x", &large)], "");
     sound(&html);
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
-    let sick = invented(12_500, 100_000, 100_000, 1);
-    let html = page(&[run("x", &sick)], "");
+    let unhealthy = invented(12_500, 100_000, 100_000, 1);
+    let html = page(&[run("x", &unhealthy)], "");
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
 }
 

@@ -83,7 +83,7 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
                 format!("fewer than {}", ground.nodes().unwrap_or(1)),
             );
         }
-        Some(Spares::Promise { share }) => {
+        Some(Spares::Target { share }) => {
             found.share("fleet.spares.share", *share);
             if *share >= 1.0 {
                 found.say(

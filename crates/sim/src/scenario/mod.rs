@@ -150,8 +150,8 @@ fn eight() -> u32 {
 pub enum Spares {
     /// This many nodes.
     Count(u32),
-    /// As many as the promise needs at the rates of the scenario.
-    Promise {
+    /// As many as the target needs at the rates of the scenario.
+    Target {
         /// Share of node failures that find a spare at once, such as 0.99.
         share: f64,
     },

@@ -97,7 +97,7 @@ pub(super) static SCENARIO: Table = table(
     ],
 );
 
-static PROMISE: Table = table("spares", &[needed("share", Kind::Real)]);
+static SPARE_TARGET: Table = table("spares", &[needed("share", Kind::Real)]);
 
 static FLEETS: &[(&str, &Table)] =
     &[("hgx", &HGX), ("nvl72", &NVL72), ("topology", &TOPOLOGY), ("openb", &OPENB)];
@@ -107,14 +107,14 @@ static HGX: Table = table(
         key("sku", Kind::Text),
         needed("nodes", Kind::Count),
         key("gpus_per_node", Kind::Count),
-        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&PROMISE))),
+        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&SPARE_TARGET))),
     ],
 );
 static NVL72: Table = table(
     "a fleet of kind nvl72",
     &[
         needed("racks", Kind::Count),
-        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&PROMISE))),
+        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&SPARE_TARGET))),
     ],
 );
 static TOPOLOGY: Table = table(
@@ -123,7 +123,7 @@ static TOPOLOGY: Table = table(
         needed("file", Kind::Text),
         key("sku", Kind::Text),
         key("gpus_per_node", Kind::Count),
-        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&PROMISE))),
+        key("spares", Kind::Either(&Kind::Count, &Kind::Table(&SPARE_TARGET))),
     ],
 );
 static OPENB: Table = table("a fleet of kind openb", &[needed("file", Kind::Text)]);
@@ -343,14 +343,14 @@ static POLICY: Table = table(
         key("hazard", Kind::Table(&HAZARD)),
         key("reliability", Kind::Table(&RELIABILITY)),
         key("qualification", Kind::Table(&QUALIFICATION)),
-        key("remedies", Kind::Table(&REMEDIES)),
+        key("remediations", Kind::Table(&REMEDIATIONS)),
     ],
 );
 static BACKFILL: Table = table(
     "policy.backfill",
     &[
         key("mode", Kind::Word(&["conservative", "easy", "aggressive"])),
-        key("promises", Kind::Count),
+        key("reserved_starts", Kind::Count),
         key("predict", Kind::Truth),
         key("hasten_after", Kind::Span),
         key("patience", Kind::Span),
@@ -400,17 +400,17 @@ static HAZARD: Table =
     table("policy.hazard", &[key("lemon_max_nodes", Kind::Count), key("large_gang", Kind::Count)]);
 static QUALIFICATION: Table =
     table("policy.qualification", &[key("on_join", Kind::Word(&["none", "quick", "standard"]))]);
-static REMEDIES: Table = table(
-    "policy.remedies",
+static REMEDIATIONS: Table = table(
+    "policy.remediations",
     &[
         key("enabled", Kind::Truth),
         key("modes", Kind::Map(&Kind::Word(WHO_DECIDES))),
-        key("rules", Kind::List(&Kind::Table(&REMEDY_RULE))),
+        key("rules", Kind::List(&Kind::Table(&REMEDIATION_RULE))),
         key("escalate_within", Kind::Span),
         key("finish_within", Kind::Span),
         key("requalify", Kind::Word(&["quick", "standard", "full"])),
         key("probation", Kind::Span),
-        key("limits", Kind::Table(&REMEDY_LIMITS)),
+        key("limits", Kind::Table(&REMEDIATION_LIMITS)),
     ],
 );
 const WHO_DECIDES: &[&str] = &["detect_only", "approve", "automatic"];
@@ -424,19 +424,19 @@ const ACTIONS: &[&str] = &[
     "power_cycle",
     "replace",
 ];
-static REMEDY_RULE: Table = table(
-    "a rule of policy.remedies",
+static REMEDIATION_RULE: Table = table(
+    "a rule of policy.remediations",
     &[
         key("kind", Kind::Text),
         key("pool", Kind::Text),
         key("sku", Kind::Text),
-        needed("ladder", Kind::List(&Kind::Word(ACTIONS))),
+        needed("steps", Kind::List(&Kind::Word(ACTIONS))),
         key("mode", Kind::Word(WHO_DECIDES)),
         key("leave", Kind::Word(&["finish", "checkpoint", "now"])),
     ],
 );
-static REMEDY_LIMITS: Table = table(
-    "policy.remedies.limits",
+static REMEDIATION_LIMITS: Table = table(
+    "policy.remediations.limits",
     &[
         key("fleet", Kind::Table(&SHARE)),
         key("pool", Kind::Table(&SHARE)),
@@ -448,7 +448,7 @@ static REMEDY_LIMITS: Table = table(
     ],
 );
 static SHARE: Table = table(
-    "a share of policy.remedies.limits",
+    "a share of policy.remediations.limits",
     &[key("total", Kind::Count), key("per_hour", Kind::Count), key("at_least", Kind::Count)],
 );
 static RELIABILITY: Table = table(

@@ -4,7 +4,7 @@ use super::schema::{Kind, SCENARIO, Table};
 use super::*;
 use muster_model::policy as p;
 use muster_model::quota as q;
-use muster_model::remedy as m;
+use muster_model::remediation as m;
 use muster_model::reservation as r;
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
@@ -33,17 +33,17 @@ fn policy() -> p::SitePolicy {
             max_time: Some(Span::hours(1)),
         },
         idle: p::Idle { warn_after: Some(Span::hours(1)), end_after: Some(Span::hours(2)) },
-        remedies: m::Remedies {
+        remediations: m::Remediations {
             modes: BTreeMap::from([(m::Action::Reboot, m::Mode::Automatic)]),
             rules: vec![m::Rule {
                 kind: Some("ecc-*".into()),
                 pool: Some("train".into()),
                 sku: Some("gb200".into()),
-                ladder: vec![m::Action::IsolateGpu, m::Action::Replace],
+                steps: vec![m::Action::IsolateGpu, m::Action::Replace],
                 mode: Some(m::Mode::Approve),
                 leave: Some(m::Leave::Finish),
             }],
-            ..m::Remedies::default()
+            ..m::Remediations::default()
         },
         ..p::SitePolicy::default()
     }
@@ -188,11 +188,11 @@ fn workloads() -> Vec<Workload> {
 fn full() -> Vec<Scenario> {
     let sku = || "h100-sxm".to_owned();
     let (file, gpus_per_node) = ("f.csv".to_owned(), 8);
-    let promise = || Spares::Promise { share: 0.99 };
+    let target = || Spares::Target { share: 0.99 };
     let fleets = [
         FleetSpec::Hgx { sku: sku(), nodes: 4, gpus_per_node, spares: Spares::Count(1) },
-        FleetSpec::Nvl72 { racks: 1, spares: promise() },
-        FleetSpec::Topology { file: file.clone(), sku: sku(), gpus_per_node, spares: promise() },
+        FleetSpec::Nvl72 { racks: 1, spares: target() },
+        FleetSpec::Topology { file: file.clone(), sku: sku(), gpus_per_node, spares: target() },
         FleetSpec::Openb { file },
     ];
     let overs = [

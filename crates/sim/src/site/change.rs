@@ -222,7 +222,7 @@ mod tests {
             set("backfill.mode", "aggressive").unwrap().backfill.mode,
             BackfillMode::Aggressive
         );
-        assert_eq!(set("backfill.promises", "5").unwrap().backfill.promises, 5);
+        assert_eq!(set("backfill.reserved_starts", "5").unwrap().backfill.reserved_starts, 5);
         assert_eq!(set("limits.gpus_per_user", "64").unwrap().limits.gpus_per_user, Some(64));
         assert_eq!(set("preemption.min_run", "1h").unwrap().preemption.min_run, Span::hours(1));
         assert!(!set("defrag.enabled", "false").unwrap().defrag.enabled);

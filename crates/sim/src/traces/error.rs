@@ -44,13 +44,13 @@ impl fmt::Display for RowProblem {
 pub struct TraceError {
     /// The file's name, as given.
     pub file: String,
-    /// Row, from 1, when one is to blame.
+    /// Row, from 1, when one is the cause.
     pub row: Option<u32>,
     /// Line of the text, from 1.
     pub line: Option<u32>,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

@@ -51,7 +51,7 @@ impl FromStr for Place {
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TitanEvent {
-    /// An error of two bits in its memory, beyond what ECC mends.
+    /// An error of two bits in its memory, beyond what ECC repairs.
     DoubleBit,
     /// It was no longer seen on the bus.
     OffTheBus,

@@ -64,7 +64,7 @@ impl World {
                 let i = self.node(n);
                 self.agents[i].link = false;
                 self.hang_up(i);
-                self.at(self.now + Span::secs(secs.into()), Ev::Mended(i));
+                self.at(self.now + Span::secs(secs.into()), Ev::Repaired(i));
             }
             Act::Flap(n) => {
                 let i = self.node(n);

@@ -185,7 +185,7 @@ pub(crate) fn policy(n: u8) -> SitePolicy {
         }
         9 => {
             p.fair_share.half_life = Span::mins(30);
-            p.backfill.promises = 2;
+            p.backfill.reserved_starts = 2;
             p.backfill.patience = Span(0);
         }
         10 => p.defrag.enabled = true,

@@ -34,7 +34,7 @@ pub(crate) enum Ev {
     Sweep(usize),
     /// A machine is switched on, or reached again.
     PowerOn(usize),
-    Mended(usize),
+    Repaired(usize),
 }
 
 /// An event in the queue: its time and its place among those of the same time.
@@ -505,7 +505,7 @@ impl World {
                 self.agents[i].power = true;
                 self.poll(i);
             }
-            Ev::Mended(i) => {
+            Ev::Repaired(i) => {
                 self.agents[i].link = true;
                 self.poll(i);
             }
@@ -596,7 +596,7 @@ impl World {
         job.state == JobState::Queued && (!self.fits(job) || job.depends.iter().any(waits))
     }
 
-    /// Everything is mended and nothing is forbidden any more: then whatever was submitted ends.
+    /// Everything is repaired and nothing is forbidden any more: then whatever was submitted ends.
     fn end_well(&mut self) {
         (self.calm, self.stop_short) = (true, false);
         self.set_free();

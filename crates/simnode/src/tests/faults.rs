@@ -78,7 +78,7 @@ fn a_power_brake_slows_every_gpu_and_low_clocks_only_one() {
     has(&mut n, Fault::PowerBrake, 300);
     n.advance(at(310));
     assert!((0..8).all(|g| reasons(&n, g) & 0x88 == 0x88 && figure(&n, g, "sm_clock") < 1000.0));
-    has(&mut n, Fault::Mend, 310);
+    has(&mut n, Fault::Repair, 310);
     has(&mut n, Fault::LowClocks { gpu: 1, percent: 30 }, 310);
     n.advance(at(320));
     assert_eq!(reasons(&n, 1) & 0xf8, 0, "no reason is named");
@@ -165,7 +165,7 @@ fn rows_wait_for_a_reset_or_cannot_be_replaced() {
     assert!(figure(&n, 6, "remap_failed") > 0.5 && figure(&n, 6, "remapped_rows") > 0.5);
     n.stop(key(1), at(8));
     n.reset_gpu(6, at(8)).unwrap();
-    assert_eq!(passes(&n), ["ecc", "hbm-pattern"], "a reset does not mend that");
+    assert_eq!(passes(&n), ["ecc", "hbm-pattern"], "a reset does not repair that");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn ports_go_down_flap_err_and_vanish() {
     assert_eq!(n.inventory().nics.len(), 7);
     assert!(!n.host_figures().contains_key("port.mlx5_0.up"));
     assert!(matches!(&n.apply(&gone, at(190))[..], [Effect::Impossible(_)]));
-    assert_eq!(has(&mut n, Fault::Mend, 200), [Effect::Inventory]);
+    assert_eq!(has(&mut n, Fault::Repair, 200), [Effect::Inventory]);
     n.advance(at(900));
     let h = n.host_figures();
     assert_eq!((h["port.mlx5_4.up"], h["port.mlx5_4.downed"]), (1.0, 4.0), "counted is counted");
@@ -254,7 +254,7 @@ fn slow_work_computes_longer_and_its_peer_waits() {
 }
 
 #[test]
-fn hung_work_looks_busy_and_draws_little_until_it_is_mended() {
+fn hung_work_looks_busy_and_draws_little_until_it_is_repaired() {
     let mut n = busy(100);
     let power = figure(&n, 0, "power");
     has(&mut n, Fault::HangWork { key: key(1) }, 100);
@@ -262,7 +262,7 @@ fn hung_work_looks_busy_and_draws_little_until_it_is_mended() {
     n.advance(at(100));
     assert!(steps(&n.advance(at(400))).is_empty());
     assert!(figure(&n, 0, "util") > 90.0 && figure(&n, 0, "power") < power * 0.45);
-    has(&mut n, Fault::Mend, 400);
+    has(&mut n, Fault::Repair, 400);
     assert_eq!(steps(&n.advance(at(410))).len(), 10);
     // A peer that is told that the gang hangs does the same.
     n.set_gang(key(1), u32::MAX, at(410));
@@ -284,7 +284,7 @@ fn a_starved_loader_reads_most_of_the_time() {
 }
 
 #[test]
-fn mending_brings_everything_back() {
+fn repair_brings_everything_back() {
     let mut n = busy(10);
     for fault in [
         Fault::LoseGpu { gpu: 0 },
@@ -296,7 +296,7 @@ fn mending_brings_everything_back() {
     ] {
         has(&mut n, fault, 10);
     }
-    assert_eq!(has(&mut n, Fault::Mend, 20), [Effect::Inventory]);
+    assert_eq!(has(&mut n, Fault::Repair, 20), [Effect::Inventory]);
     assert_eq!((n.inventory().gpus.len(), passes(&n).len()), (8, 0));
 }
 
@@ -309,7 +309,7 @@ fn wrong_results_show_in_a_test_and_nowhere_else() {
     let failed: Vec<_> = test.checks.iter().filter(|c| c.outcome == Outcome::Failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!((failed[0].name.as_str(), failed[0].gpu), ("agree-bf16", Some(3)));
-    has(&mut n, Fault::Mend, 30);
+    has(&mut n, Fault::Repair, 30);
     assert_eq!(n.test(Level::Quick, 2, at(30)).outcome, Outcome::Passed);
 }
 
@@ -320,6 +320,6 @@ fn a_node_says_which_version_it_has() {
     assert_eq!(has(&mut n, version("driver"), 20), [Effect::Inventory]);
     assert_eq!(n.inventory().versions["driver"], "590.1");
     assert!(matches!(&n.apply(&version("bios"), at(20))[..], [Effect::Impossible(_)]));
-    assert_eq!(has(&mut n, Fault::Mend, 30), [Effect::Inventory]);
+    assert_eq!(has(&mut n, Fault::Repair, 30), [Effect::Inventory]);
     assert_eq!(n.inventory(), busy(10).inventory());
 }

@@ -45,13 +45,13 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 pub(super) struct Fields<'a> {
     pub(super) entries: Iter<'a, (Key, Node)>,
     pub(super) value: Option<&'a Node>,
-    /// What is blamed for what has no place of its own: the last key, in JSON the table.
+    /// What is named as the cause for what has no place of its own: the last key, in JSON the table.
     pub(super) here: Option<Place>,
     pub(super) strict: bool,
 }
 
 impl Fields<'_> {
-    pub(super) fn blame(&self, e: Error) -> Error {
+    pub(super) fn attribute(&self, e: Error) -> Error {
         match self.here {
             Some(place) => e.at(place),
             None => e,

@@ -54,7 +54,7 @@ impl Error {
     pub(super) fn told(self, root: &Node, origin: &str) -> FileError {
         let Inner { place, kind } = *self.0;
         let place = place.unwrap_or_default();
-        // A missing field is told at one of its neighbours, which is not to blame.
+        // A missing field is told at one of its neighbours, which is not the cause.
         let path = match kind {
             Kind::Missing(_) => None,
             _ if place == Place::default() => None,

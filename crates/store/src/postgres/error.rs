@@ -17,7 +17,7 @@ fn describe(e: &Error) -> String {
 }
 
 /// Why there is no TLS session, and what to do; none when that is not what failed. It fails before
-/// anything is asked of the server, and waiting alone does not mend it.
+/// anything is asked of the server, and waiting alone does not repair it.
 fn no_tls(e: &Error) -> Option<&'static str> {
     // The driver keeps the kind of its errors to itself; these are its words for this one.
     if e.to_string() != "error performing TLS handshake" {

@@ -100,7 +100,7 @@ fn totals(
         nodes.push((format!("  cordoned {}", t.cordoned), Tone::Busy));
     }
     nodes.push((format!("  leaving {}", t.leaving), bad(t.leaving, Tone::Busy)));
-    nodes.push((format!("  unhealthy {}", t.sick), bad(t.sick, Tone::Warn)));
+    nodes.push((format!("  unhealthy {}", t.unhealthy), bad(t.unhealthy, Tone::Warn)));
     nodes.push((format!("  lost {}", t.lost), bad(t.lost, Tone::Bad)));
     if t.other > 0 {
         nodes.push((format!("  other {}", t.other), Tone::Busy));

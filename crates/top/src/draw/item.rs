@@ -2,7 +2,7 @@
 
 use super::ink::{Pen, cut, fit, wrap};
 use crate::model::Model;
-use muster_api::{Alert, Breaker, Finding, Incident, Remedy};
+use muster_api::{Alert, Breaker, Finding, Incident, Remediation};
 use muster_terminal::output::colour::Style as Tone;
 use muster_terminal::output::time::{full, length, relative};
 use ratatui::text::Line;
@@ -55,9 +55,9 @@ pub(super) fn lines(model: &Model, key: &str, pen: Pen, w: usize) -> Vec<Line<'s
     let health = model.health.as_ref();
     let there = match kind {
         "alert" => model.alerts.iter().find(|a| a.id == id).map(|a| alert(&mut page, model, a)),
-        "remedy" => health
+        "remediation" => health
             .and_then(|h| h.waiting.iter().find(|r| r.id == id))
-            .map(|r| remedy(&mut page, model, r)),
+            .map(|r| remediation(&mut page, model, r)),
         "incident" => {
             // The list knows less of it than the incident itself does.
             let whole = model.incident.as_ref().filter(|i| i.id == id);
@@ -161,11 +161,11 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
     page.command(&format!("muster alerts ack {}", a.id));
 }
 
-fn remedy(page: &mut Page, model: &Model, r: &Remedy) {
+fn remediation(page: &mut Page, model: &Model, r: &Remediation) {
     let now = model.now;
     let on = r.gpu.map_or(r.node.clone(), |g| format!("{}/{g}", r.node));
     page.title(
-        &format!("Remediation {} pending approval: {} on {on}", r.id, r.action_words),
+        &format!("Remediation {} pending approval: {} on {on}", r.id, r.action_text),
         Tone::Warn,
     );
     page.fact("For", format!("{} (finding {})", r.kind, r.finding));
@@ -204,7 +204,7 @@ fn finding(page: &mut Page, model: &Model, f: &Finding) {
     page.fact("Last seen", full(now, f.last_seen));
     page.fact("Seen", format!("{} times", f.count));
     page.fact("Job", f.job.map(|j| j.to_string()).unwrap_or_default());
-    page.fact("Remediation", f.remedy.as_deref().unwrap_or_default());
+    page.fact("Remediation", f.remediation.as_deref().unwrap_or_default());
     page.section("Evidence");
     for e in &f.evidence {
         page.text(e);

@@ -64,7 +64,7 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
     } else if let Some(why) = job.waiting.as_ref().filter(|_| !job.state.is_final()) {
         say(format!("Waits: {why}"), Tone::Warn);
     }
-    if let Some(p) = &job.promise {
+    if let Some(p) = &job.reserved_start {
         let nodes = muster_specs::hostlist::compress(p.nodes.iter().map(String::as_str));
         say(format!("Starts by {} on {nodes}", clock(now, p.at, &model.zone)), Tone::Plain);
     } else if let Some(s) = d.explain.as_ref().and_then(|e| e.estimated_start.as_ref()) {

@@ -125,7 +125,7 @@ fn row(model: &Model, job: &Job, pen: Pen, w: usize) -> Line<'static> {
 
 /// Why it waits or ended; where it runs.
 fn why(model: &Model, job: &Job) -> String {
-    if job.state == JobState::Queued && job.held.is_none() && job.promise.is_none() {
+    if job.state == JobState::Queued && job.held.is_none() && job.reserved_start.is_none() {
         if let Some(known) = model.whys.get(&job.number) {
             return match known.start.filter(|t| t.0 > model.now) {
                 Some(at) => {
@@ -146,7 +146,7 @@ fn why(model: &Model, job: &Job) -> String {
 /// The chosen job's reason at full length.
 fn chosen(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> {
     let mut text = format!("{} {}: {}", job.id, job.name, why(model, job));
-    if let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) {
+    if let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued) {
         if let Some(known) = model.whys.get(&job.number) {
             text.push_str(&format!("; {}", known.text));
         }

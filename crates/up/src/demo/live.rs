@@ -1,10 +1,10 @@
 //! After the week: tenants go on submitting through the API with tokens of their own, now and then
 //! something breaks, and an operator says yes to what waits too long.
 
-use muster_api::{CreateToken, JobsQuery, RemediesQuery};
-use muster_client::{Client, ClientError, RemedyWord};
+use muster_api::{CreateToken, JobsQuery, RemediationsQuery};
+use muster_client::{Client, ClientError, RemediationDecision};
 use muster_model::inject::Inject;
-use muster_model::remedy::RemedyStep;
+use muster_model::remediation::RemediationStep;
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_sim::demo::Live;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const FIRST_FAULT: Duration = Duration::from_secs(20);
 /// And how far apart others follow, at least; up to twice that.
 const FAULTS_APART: Duration = Duration::from_secs(6 * 60);
-/// Nothing more breaks while so many remedies go on.
-const REMEDIES_MAX: usize = 6;
+/// Nothing more breaks while so many remediations go on.
+const REMEDIATIONS_MAX: usize = 6;
 /// Whoever looks has so long to say yes themselves.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Tokens are for this start only.
@@ -56,7 +56,7 @@ struct Tale {
     made: MadeTokens,
     /// Clients of tenants' people.
     tenants: BTreeMap<String, Client>,
-    /// Remedies that wait, and since when.
+    /// Remediations that wait, and since when.
     seen: BTreeMap<String, Instant>,
 }
 
@@ -164,13 +164,13 @@ impl Tale {
 
     /// Something breaks under work that runs.
     async fn break_something(&mut self) -> Result<(), ClientError> {
-        let open = RemediesQuery { open: Some(true), ..RemediesQuery::default() };
-        let open = self.admin.remedies(&open).await?.items;
-        let going = open.iter().filter(|r| r.step != RemedyStep::Probation);
-        if going.count() >= REMEDIES_MAX {
+        let open = RemediationsQuery { open: Some(true), ..RemediationsQuery::default() };
+        let open = self.admin.remediations(&open).await?.items;
+        let going = open.iter().filter(|r| r.step != RemediationStep::Probation);
+        if going.count() >= REMEDIATIONS_MAX {
             return Ok(());
         }
-        let sick: BTreeSet<&str> = open.iter().map(|r| r.node.as_str()).collect();
+        let unhealthy: BTreeSet<&str> = open.iter().map(|r| r.node.as_str()).collect();
         let running =
             JobsQuery { state: Some("running".into()), limit: Some(200), ..JobsQuery::default() };
         let jobs = self.admin.jobs(&running).await?.items;
@@ -178,7 +178,7 @@ impl Tale {
             .iter()
             .filter_map(|j| j.attempt.as_ref())
             .flat_map(|a| a.slots.iter())
-            .filter(|s| !sick.contains(s.node.as_str()))
+            .filter(|s| !unhealthy.contains(s.node.as_str()))
             .filter_map(|s| Some((s.node.to_string(), *s.gpus.first()?)))
             .collect();
         let one = self.live.one_of(slots.len());
@@ -195,15 +195,15 @@ impl Tale {
 
     /// What has waited too long for somebody's word gets it.
     async fn say_yes(&mut self, now: Instant) -> Result<(), ClientError> {
-        let open = RemediesQuery { open: Some(true), ..RemediesQuery::default() };
-        let open = self.admin.remedies(&open).await?.items;
+        let open = RemediationsQuery { open: Some(true), ..RemediationsQuery::default() };
+        let open = self.admin.remediations(&open).await?.items;
         let waiting: Vec<String> =
-            open.into_iter().filter(|r| r.step == RemedyStep::Approval).map(|r| r.id).collect();
+            open.into_iter().filter(|r| r.step == RemediationStep::Approval).map(|r| r.id).collect();
         self.seen.retain(|id, _| waiting.contains(id));
         for id in waiting {
             let since = *self.seen.entry(id.clone()).or_insert(now);
             if now.duration_since(since) >= PATIENCE {
-                self.admin.remedy_word(&id, RemedyWord::Approve, "").await?;
+                self.admin.decide_remediation(&id, RemediationDecision::Approve, "").await?;
             }
         }
         Ok(())

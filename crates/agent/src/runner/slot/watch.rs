@@ -13,8 +13,8 @@ use crate::runner::pids::{About, PidMap};
 use crate::runner::{Desk, GRACE};
 use crate::secrets;
 use crate::trash;
-use crate::voice::{self, Voice};
-use muster_link::messages::{LogChunk, Stream, VoiceReport};
+use crate::progress::{self, ProgressReader};
+use muster_link::messages::{LogChunk, Stream, ProgressReport};
 use muster_model::command::Observed;
 use muster_model::job::SlotEnd;
 use std::time::{Duration, Instant};
@@ -42,11 +42,11 @@ impl Slot {
             self.finish(desk, now);
         }
         self.save(false, now);
-        self.look = self.voices.iter().any(Voice::behind);
+        self.look = self.progress_readers.iter().any(ProgressReader::behind);
         if let Phase::Draining(end) = &self.phase
             && connected
             && matches!(self.after, After::Done)
-            && !self.voices.iter().any(Voice::owes)
+            && !self.progress_readers.iter().any(ProgressReader::owes)
             && self.tails.iter_mut().flatten().all(Tail::drained)
         {
             let end = end.clone();
@@ -60,17 +60,17 @@ impl Slot {
     /// no more than so much of it.
     fn hear(&mut self, now: Instant) {
         let last = !self.active();
-        let most = if last { voice::LOOK.min(self.hears) } else { voice::LOOK };
+        let most = if last { progress::LOOK.min(self.hears) } else { progress::LOOK };
         let mut left = most;
-        for voice in &mut self.voices {
-            if let Err(e) = voice.read(now, last, &mut left) {
+        for progress in &mut self.progress_readers {
+            if let Err(e) = progress.read(now, last, &mut left) {
                 tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
             }
         }
         if last {
             self.hears -= most - left;
             if self.hears == 0 {
-                self.voices.iter_mut().for_each(Voice::give_up);
+                self.progress_readers.iter_mut().for_each(ProgressReader::give_up);
             }
         }
     }
@@ -328,15 +328,15 @@ impl Slot {
         self.output = out.len() > before;
     }
 
-    pub(in crate::runner) fn voices(
+    pub(in crate::runner) fn progress_reports(
         &mut self,
         now: Instant,
-        mut tell: impl FnMut(u32, VoiceReport),
+        mut tell: impl FnMut(u32, ProgressReport),
     ) {
         let last = !self.active();
         let first = self.detail.slot.first_rank;
-        for (rank, voice) in (first..).zip(&mut self.voices) {
-            for report in voice.tell(now, last) {
+        for (rank, progress) in (first..).zip(&mut self.progress_readers) {
+            for report in progress.tell(now, last) {
                 self.dirty = true;
                 tell(rank, report);
             }
@@ -355,9 +355,9 @@ impl Slot {
     pub(in crate::runner) fn rewind(&mut self) {
         (self.look, self.output) = (true, true);
         self.tails.iter_mut().flatten().for_each(Tail::rewind);
-        self.voices.iter_mut().for_each(Voice::rewind);
+        self.progress_readers.iter_mut().for_each(ProgressReader::rewind);
         if let Phase::Ended(end) = &self.phase
-            && (self.voices.iter().any(Voice::owes)
+            && (self.progress_readers.iter().any(ProgressReader::owes)
                 || !self.tails.iter_mut().flatten().all(Tail::drained))
         {
             // The end may not have arrived, and output and checkpoints belong before it.

@@ -1,10 +1,10 @@
 //! A job for people.
 
-use super::{Beside, story};
+use super::{Beside, timeline};
 use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery};
 use muster_model::job::{Basis, JobState, Verdict};
-use muster_model::placement::HeldPart;
+use muster_model::placement::AllocatedPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::{Span, Time};
 use muster_terminal::jobs::{self, Fence};
@@ -60,7 +60,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.line("Hint", job.hint().unwrap_or_default());
     f.line("Waiting", job.waiting.as_deref().filter(|_| queued).unwrap_or_default());
     f.line("Held by", job.held.as_deref().filter(|_| !over).unwrap_or_default());
-    if let Some(p) = job.promise.as_ref().filter(|_| queued) {
+    if let Some(p) = job.reserved_start.as_ref().filter(|_| queued) {
         let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
         f.line(
             "Starts by",
@@ -163,14 +163,14 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 cell(format!("{}-{last}", s.first_rank)),
                 cell(match &s.part {
                     None => gpus.join(","),
-                    Some(HeldPart::Milli(m)) => {
+                    Some(AllocatedPart::Milli(m)) => {
                         format!(
                             "{} of {}",
                             muster_terminal::output::gpus(u64::from(*m)),
                             gpus.join(",")
                         )
                     }
-                    Some(HeldPart::Mig { profile, .. }) => {
+                    Some(AllocatedPart::Mig { profile, .. }) => {
                         format!("{profile} of {}", gpus.join(","))
                     }
                 }),
@@ -238,10 +238,10 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         f.section("Faults", on);
         f.table(&crate::cmd::faults::table(&beside.faults, now, true), on);
     }
-    let story = story::of(job, beside);
-    if !story.is_empty() {
-        f.section(&format!("Timeline, from {} (UTC)", story::day(&story)), on);
-        f.table(&story::table(&story), on);
+    let timeline = timeline::of(job, beside);
+    if !timeline.is_empty() {
+        f.section(&format!("Timeline, from {} (UTC)", timeline::day(&timeline)), on);
+        f.table(&timeline::table(&timeline), on);
         if beside.since.is_none_or(|since| since > job.submitted_at) {
             f.text(&format!(
                 "not everything is shown here; more: muster events --job {}",
@@ -304,7 +304,7 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
     f.line("  Finding", r.finding.as_deref().unwrap_or_default());
 }
 
-/// What a promise rests on, in words. A job does not tell whether somebody is being stopped for it
+/// What a reserved start rests on, in words. A job does not tell whether somebody is being stopped for it
 /// still: `muster explain` does.
 fn basis(b: Basis) -> &'static str {
     match b {
@@ -407,10 +407,10 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_a_notice_and_the_fabric_are_described() {
+    fn a_reserved_start_a_notice_and_the_fabric_are_described() {
         let mut job = muster_api::samples::job(42, JobState::Queued);
         job.preemptions = 2;
-        job.promise = Some(muster_api::Promise {
+        job.reserved_start = Some(muster_api::ReservedStart {
             at: Time(60_000).into(),
             nodes: vec!["hgx-01".into(), "hgx-02".into()],
             basis: Basis::Preemption,
@@ -429,7 +429,7 @@ mod tests {
         let mut running = muster_api::samples::running(43);
         if let Some(a) = &mut running.attempt {
             a.cap_watts = Some(550);
-            a.slots[0].part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
+            a.slots[0].part = Some(AllocatedPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
             a.preflight = Some(muster_api::AttemptPreflight {
                 message: "passed".into(),
                 since: Time(20_000).into(),

@@ -59,7 +59,7 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
             format!(
                 "{}, last heartbeat {}, clock {:+} ms",
                 a.version,
-                relative(now, a.last_heard),
+                relative(now, a.last_heartbeat),
                 a.skew_ms
             ),
         );
@@ -129,7 +129,7 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
         f.section("Findings", on);
         f.table(&findings::table(&node.findings, now, true), on);
     }
-    if let Some(r) = &node.remedy_detail {
+    if let Some(r) = &node.remediation_detail {
         f.section("Remediation", on);
         f.table(&remediations::table(std::slice::from_ref(r), now), on);
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sick_node_says_why_what_is_done_and_what_happened() {
+    fn an_unhealthy_node_says_why_what_is_done_and_what_happened() {
         let mut node = nodes::tests::node("hgx-01");
         (node.stage, node.state) = (Stage::Quarantined, "quarantined".into());
         node.stage_since = Some(Time(60_000).into());
@@ -231,7 +231,7 @@ mod tests {
         node.breaker = Some("leaf:a/b/c/d".parse().expect("an entity"));
         node.generation = 2;
         node.findings = vec![muster_api::samples::finding(12)];
-        node.remedy_detail = Some(muster_api::samples::remedy(31));
+        node.remediation_detail = Some(muster_api::samples::remediation(31));
         let times = [TimelineEntry {
             at: Time(60_000).into(),
             what: TimelineKind::Finding,

@@ -1,7 +1,7 @@
 //! `muster explain xid 79`: what a fault is, without a server.
 
 use muster_health::faults::{
-    Blame, Catalogue, Code, Context, Reader, Rule, Seen, View, action_words, blame_words,
+    FaultAttribution, Catalogue, Code, Context, Reader, Rule, Seen, View, action_words, attribution_words,
     class_words,
 };
 use muster_model::fault::{FaultAction, FaultClass};
@@ -30,7 +30,7 @@ pub(super) struct Shown {
     /// What the line that was given says beyond its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    blame: Blame,
+    attribution: FaultAttribution,
     generations: Vec<&'static str>,
     text: &'static str,
     advice: &'static str,
@@ -88,7 +88,7 @@ pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Show
         }),
         note,
         detail,
-        blame: entry.blame,
+        attribution: entry.attribution,
         generations: entry.generations.clone(),
         text: entry.text,
         advice: entry.advice,
@@ -155,7 +155,7 @@ fn text_for(shown: &Shown, on: bool) -> String {
     out.push_str(&format!("  {text}\n\n"));
     let mut row = |label: &str, value: &str| out.push_str(&format!("{label:<12} {value}\n"));
     row("Component", class_words(shown.class));
-    row("Attribution", blame_words(shown.blame));
+    row("Attribution", attribution_words(shown.attribution));
     let style = if shown.action >= FaultAction::ResetWhenIdle { Style::Warn } else { Style::Plain };
     row("Muster", &paint(action_words(shown.action), style, on));
     if let Some(r) = &shown.repeat {
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(json["kind"], "Fault");
         assert_eq!(json["class"], "memory");
         assert_eq!(json["action"], "restart_job");
-        assert_eq!(json["blame"], "platform");
+        assert_eq!(json["attribution"], "platform");
         assert_eq!(json["disputed"], true);
         assert_eq!(json["repeat"]["count"], 5);
         assert_eq!(json["views"][0]["source"], "NVIDIA");

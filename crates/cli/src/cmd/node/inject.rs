@@ -110,7 +110,7 @@ impl Inject {
         let client = ctx.client()?;
         let done = match client.inject(&node, &fault).await {
             Ok(done) => done,
-            Err(e) => return Err(pick::mend_node(&client, &node, e).await),
+            Err(e) => return Err(pick::with_node_hint(&client, &node, e).await),
         };
         ctx.show(&done, |d| format!("node {}: {}\n", d.node, d.message))?;
         Ok(if done.ok { 0 } else { muster_terminal::fail::FAILED })
@@ -187,7 +187,7 @@ impl Inject {
                     text.split_once('=').ok_or_else(|| lacks("--text driver=590.1"))?;
                 Fault::Version { component: component.into(), version: version.into() }
             }
-            "repair" => Fault::Mend,
+            "repair" => Fault::Repair,
             other => {
                 let kinds: Vec<&str> = KINDS.iter().map(|(k, _)| *k).collect();
                 let near = closest(other, &kinds).or_else(|| closest(&node, &kinds));
@@ -262,7 +262,6 @@ mod tests {
             let word = serde_json::to_value(&fault).expect("plain data")["fault"].clone();
             let word = word.as_str().unwrap_or_default().replace('_', "-");
             // The API's word for it is older.
-            let word = if word == "mend" { "repair".to_owned() } else { word };
             assert!(kind.starts_with(&word), "{kind} {word}");
             assert!(takes(kind).contains(kind));
         }

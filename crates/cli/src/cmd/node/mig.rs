@@ -35,7 +35,7 @@ impl Mig {
         let query = MigQuery { gpu: self.gpu, profiles: self.profiles.join(",") };
         let plan = match client.mig_plan(&self.node, &query).await {
             Ok(plan) => plan,
-            Err(e) => return Err(pick::mend_node(&client, &self.node, e).await),
+            Err(e) => return Err(pick::with_node_hint(&client, &self.node, e).await),
         };
         ctx.show(&plan, |p| text(p, now()))?;
         Ok(0)

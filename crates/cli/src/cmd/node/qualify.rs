@@ -71,7 +71,7 @@ impl Qualify {
             };
             match node {
                 Ok(node) => asked.push(node),
-                Err(e) => refusals.add(name, pick::mend_node(&client, name, e).await),
+                Err(e) => refusals.add(name, pick::with_node_hint(&client, name, e).await),
             }
         }
         if !self.wait {

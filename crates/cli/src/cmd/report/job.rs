@@ -150,8 +150,8 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
         bar(f, name, float(ms) / wall, &more, style(name), on);
     }
     f.0.push('\n');
-    if r.held_gpu_seconds > 0.0 {
-        let (good, held) = (gpu_time(r.gpu_seconds.productive), gpu_time(r.held_gpu_seconds));
+    if r.allocated_gpu_seconds > 0.0 {
+        let (good, held) = (gpu_time(r.gpu_seconds.productive), gpu_time(r.allocated_gpu_seconds));
         line(f, "GPU time", &format!("{good} productive of {held} allocated"));
     }
     if let Some(share) = r.goodput {

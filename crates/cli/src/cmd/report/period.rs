@@ -132,14 +132,14 @@ fn objectives(f: &mut Facts, r: &PeriodReport, on: bool) {
     }
     let mut t = Table::new(&["OBJECTIVE", "TARGET", "ACTUAL", "", "CAUSES"]);
     for o in &r.objectives {
-        let how = match o.kept {
+        let how = match o.met {
             None => cell("no data"),
             Some(true) => cell("met").style(Style::Good),
             Some(false) => cell("not met").style(Style::Bad),
         };
         let why: Vec<&str> = o.causes.iter().take(2).map(|c| c.cause.word()).collect();
-        let kept = o.kept_text.clone().unwrap_or_else(|| "-".into());
-        t.row(vec![cell(&o.name), number(&o.target), number(kept), how, cell(why.join(", "))]);
+        let met = o.met_text.clone().unwrap_or_else(|| "-".into());
+        t.row(vec![cell(&o.name), number(&o.target), number(met), how, cell(why.join(", "))]);
     }
     f.table(&t, on);
 }
@@ -192,10 +192,10 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
     if !nodes.is_empty() {
         f.text(&format!("most on: {nodes}"));
     }
-    let remedies = listed(r.remedies.iter().map(|(k, v)| (k.clone(), *v)));
+    let remediations = listed(r.remediations.iter().map(|(k, v)| (k.clone(), *v)));
     f.text(&format!(
         "remediations: {}",
-        if remedies.is_empty() { "none".into() } else { remedies }
+        if remediations.is_empty() { "none".into() } else { remediations }
     ));
     if r.projects.is_empty() {
         return;

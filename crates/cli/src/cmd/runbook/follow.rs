@@ -1,7 +1,7 @@
 //! Step by step on a terminal.
 
 use super::show;
-use muster_api::{AnswerRunbook, RunbookRun, RunbookStep, RunbookWord};
+use muster_api::{AnswerRunbook, RunbookRun, RunbookStep, RunbookAnswer};
 use muster_client::Client;
 use muster_terminal::ctx::now;
 use muster_terminal::fail::Fail;
@@ -12,21 +12,21 @@ use std::io::BufRead as _;
 /// What was typed, as an answer to a step; none: it means nothing.
 fn meant(typed: &str, step: &RunbookStep) -> Option<AnswerRunbook> {
     let answer =
-        |word, choose| Some(AnswerRunbook { step: step.no, word, choose, note: String::new() });
+        |answer, choose| Some(AnswerRunbook { step: step.no, answer, choose, note: String::new() });
     if !step.choices.is_empty() {
         if typed == "s" {
-            return answer(RunbookWord::Skip, None);
+            return answer(RunbookAnswer::Skip, None);
         }
         let by_number =
             typed.parse::<usize>().ok().and_then(|n| step.choices.get(n.wrapping_sub(1)));
         let chosen = by_number.or_else(|| step.choices.iter().find(|c| c.text == typed))?;
-        return answer(RunbookWord::Choose, Some(chosen.text.clone()));
+        return answer(RunbookAnswer::Choose, Some(chosen.text.clone()));
     }
     match typed {
-        "" | "g" => answer(RunbookWord::Go, None),
-        "y" => answer(RunbookWord::Yes, None),
-        "n" => answer(RunbookWord::No, None),
-        "s" => answer(RunbookWord::Skip, None),
+        "" | "g" => answer(RunbookAnswer::Go, None),
+        "y" => answer(RunbookAnswer::Yes, None),
+        "n" => answer(RunbookAnswer::No, None),
+        "s" => answer(RunbookAnswer::Skip, None),
         _ => None,
     }
 }
@@ -91,11 +91,11 @@ mod tests {
         let asks = step(&["yes", "no, it is off"]);
         let second = meant("2", &asks).expect("a choice");
         assert_eq!((second.step, second.choose.as_deref()), (3, Some("no, it is off")));
-        assert_eq!(meant("yes", &asks).expect("a choice").word, RunbookWord::Choose);
+        assert_eq!(meant("yes", &asks).expect("a choice").answer, RunbookAnswer::Choose);
         assert!(meant("3", &asks).is_none() && meant("0", &asks).is_none());
         let does = step(&[]);
-        assert_eq!(meant("", &does).expect("a word").word, RunbookWord::Go);
-        assert_eq!(meant("n", &does).expect("a word").word, RunbookWord::No);
+        assert_eq!(meant("", &does).expect("a word").answer, RunbookAnswer::Go);
+        assert_eq!(meant("n", &does).expect("a word").answer, RunbookAnswer::No);
         assert!(meant("maybe", &does).is_none());
     }
 }

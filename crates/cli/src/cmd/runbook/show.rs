@@ -121,8 +121,8 @@ pub(super) fn run(r: &RunbookRun, now: Time, on: bool) -> String {
         f.line("Sees now", r.sees.as_deref().unwrap_or_default());
         f.line("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
         f.line("Waits", r.waits.as_deref().unwrap_or_default());
-        let word = if s.choices.is_empty() { "go|yes|no|skip" } else { "--choose 'WORDS'" };
-        f.text(&format!("answer: muster runbook answer {} --step {} {word}", r.id, s.no));
+        let answer = if s.choices.is_empty() { "go|yes|no|skip" } else { "--choose 'WORDS'" };
+        f.text(&format!("answer: muster runbook answer {} --step {} {answer}", r.id, s.no));
     }
     f.0
 }

@@ -130,7 +130,7 @@ fn every_fault_of_the_catalogue_has_a_mode_or_no_consequence() {
                 }
             }
         }
-        if e.blame == Blame::Job {
+        if e.attribution == FaultAttribution::Job {
             let info = judged(&fault(&e.code.to_string())).is_none_or(|j| j.1 == Severity::Info);
             assert!(info, "{}", e.code);
         }

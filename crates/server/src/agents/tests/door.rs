@@ -138,7 +138,7 @@ async fn a_retired_node_leaves_no_seat_and_others_keep_theirs() {
     // Joined anew, it sits down like any other.
     let (_again, _line) = s.idle("n1").await;
     assert!(s.agents.session(&node("n1")).is_some());
-    assert!(s.agents.last_heard(&node("n2")).is_some(), "one that is only away is remembered");
+    assert!(s.agents.last_heartbeat(&node("n2")).is_some(), "one that is only away is remembered");
 }
 
 #[tokio::test]

@@ -1,15 +1,15 @@
-//! From what nodes tell to findings, and from remedies to what nodes do.
+//! From what nodes tell to findings, and from remediations to what nodes do.
 
 use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
 use crate::health::Told;
 use crate::telemetry::Columns;
-use muster_link::messages::{self as link, FromAgent, FromServer, Telemetry, VoiceReport};
+use muster_link::messages::{self as link, FromAgent, FromServer, Telemetry, ProgressReport};
 use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{JobState, SlotEnd};
-use muster_model::remedy::{Act, Action, RemedyStep};
+use muster_model::remediation::{Act, Action, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,17 +47,17 @@ async fn able(s: &Site, name: &str) -> (Agent, Line) {
     (agent, line)
 }
 
-/// Waits for the remedy that a fault calls for, and approves it.
+/// Waits for the remediation that a fault calls for, and approves it.
 async fn approved(s: &Site, name: &str, action: Action) -> u64 {
     let name = node(name);
     let waits = |st: &muster_engine::State| {
-        let all = st.health.remedies_of(&name);
-        let one = all.filter(|r| r.action == action && r.step == RemedyStep::Approval).last();
+        let all = st.health.remediations_of(&name);
+        let one = all.filter(|r| r.action == action && r.step == RemediationStep::Approval).last();
         one.map(|r| r.id)
     };
     s.until(|st| waits(st).is_some()).await;
     let id = s.brain.read(waits).unwrap();
-    s.brain.system(Command::ApproveRemedy { id }).await.unwrap();
+    s.brain.system(Command::ApproveRemediation { id }).await.unwrap();
     id
 }
 
@@ -148,7 +148,7 @@ async fn an_agent_that_may_not_is_not_asked() {
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
     line.say(FromAgent::Faults { faults: vec![off] }).await;
     approved(&s, "n1", Action::Reboot).await;
-    let failed = |a: &Arc<muster_model::remedy::AskedAct>| {
+    let failed = |a: &Arc<muster_model::remediation::AskedAct>| {
         a.ended.as_ref().is_some_and(|e| !e.ok && e.message.contains("--allow-reboot"))
     };
     s.until(|st| st.health.acts.values().any(&failed)).await;
@@ -167,7 +167,7 @@ async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
     let (_agent, mut line) = able(&s, "n1").await;
     let rows = fault("xid-64", FaultClass::Memory, FaultAction::Replace, 3, s.brain.now());
     line.say(FromAgent::Faults { faults: vec![rows] }).await;
-    let remedy = approved(&s, "n1", Action::Replace).await;
+    let remediation = approved(&s, "n1", Action::Replace).await;
     let asked = |st: &muster_engine::State| {
         let mut tickets = st.health.acts.values();
         tickets.rfind(|a| matches!(a.act, Act::Ticket { .. })).cloned()
@@ -178,7 +178,7 @@ async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
     run();
     run();
     s.until(|st| asked(st).is_some_and(|a| a.ended.as_ref().is_some_and(|e| e.ok))).await;
-    let name = format!("tickets/{remedy}-{id}.json");
+    let name = format!("tickets/{remediation}-{id}.json");
     let text = std::fs::read_to_string(dir.path().join(&name)).unwrap();
     assert!(text.contains("GPU-n1-3") && text.contains("xid-64"), "{text}");
     assert_eq!(s.brain.read(asked).unwrap().ended.clone().unwrap().message, name);
@@ -202,8 +202,8 @@ fn row(at: Time) -> FromAgent {
 fn step(key: AttemptKey, rank: u32, step: u64, compute: f64) -> FromAgent {
     let stages = [("compute", compute), ("comm", 1.5 - compute)];
     let stages = stages.map(|(k, v)| (k.to_owned(), v)).into_iter().collect();
-    let report = VoiceReport::Step { step, t: Some(1.5), stages, loss: None };
-    FromAgent::Voice { key, rank, report }
+    let report = ProgressReport::Step { step, t: Some(1.5), stages, loss: None };
+    FromAgent::Progress { key, rank, report }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::kit::{node, ordered, script, site, spec};
 use crate::metering::Figures;
-use muster_link::messages::{FromAgent, FromServer, Telemetry, VoiceReport};
+use muster_link::messages::{FromAgent, FromServer, Telemetry, ProgressReport};
 use muster_metering::Part;
 use muster_model::command::Observed;
 use muster_model::job::{JobState, SlotEnd};
@@ -37,18 +37,18 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
         line.say(row(90.0, 1000.0 * f32::from(n))).await;
         for rank in 0..ranks.ranks {
             let stages = [("compute".to_string(), 0.3), ("comm".to_string(), 0.1)].into();
-            let report = VoiceReport::Step { step: u64::from(n), t: Some(0.4), stages, loss: None };
-            line.say(FromAgent::Voice { key, rank, report }).await;
+            let report = ProgressReport::Step { step: u64::from(n), t: Some(0.4), stages, loss: None };
+            line.say(FromAgent::Progress { key, rank, report }).await;
         }
     }
-    let report = VoiceReport::Checkpoint {
+    let report = ProgressReport::Checkpoint {
         state: "done".into(),
         step: Some(3),
         path: None,
         bytes: None,
         blocked_s: Some(0.001),
     };
-    line.say(FromAgent::Voice { key, rank: 0, report }).await;
+    line.say(FromAgent::Progress { key, rank: 0, report }).await;
     s.until(|st| st.jobs[&job].checkpoint.is_some()).await;
     let f = s.agents.metering().figures(&s.job(job)).await;
     covers(&f);

@@ -1,7 +1,7 @@
 //! What the site's policy asks of agents: idle work that ends, work that makes room.
 
 use super::kit::{Line, Site, node, ordered, script, site, spec};
-use muster_link::messages::{Action, FromAgent, FromServer, Telemetry, VoiceReport};
+use muster_link::messages::{Action, FromAgent, FromServer, Telemetry, ProgressReport};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -144,14 +144,14 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
     })
     .await;
     assert!(s.job(low).attempt.as_ref().is_some_and(|a| a.notice.is_some() && a.stop.is_none()));
-    let report = VoiceReport::Checkpoint {
+    let report = ProgressReport::Checkpoint {
         state: "done".into(),
         step: Some(40),
         path: Some("/ckpt/40".into()),
         bytes: None,
         blocked_s: None,
     };
-    line.say(FromAgent::Voice { key, rank: 0, report }).await;
+    line.say(FromAgent::Progress { key, rank: 0, report }).await;
     line.hear_of(|m| match m {
         FromServer::Desired { runs, .. } => {
             let stopped = |r: &&muster_link::messages::RunOrder| {

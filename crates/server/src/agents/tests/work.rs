@@ -1,7 +1,7 @@
 use super::kit::{Line, node, ordered, orders, script, site, spec};
 use crate::brain::Attach;
 use muster_link::messages::{
-    Action, FromAgent, FromServer, LogChunk, Stream, Telemetry, VoiceReport,
+    Action, FromAgent, FromServer, LogChunk, Stream, Telemetry, ProgressReport,
 };
 use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::ids::{AttemptKey, Seq};
@@ -341,24 +341,24 @@ async fn checkpoints_are_asked_for_and_told_of_once() {
     line.hear_of(|m| matches!(m, FromServer::AskCheckpoint { key: k } if k == key).then_some(()))
         .await;
     for rank in 0..4 {
-        let report = VoiceReport::Checkpoint {
+        let report = ProgressReport::Checkpoint {
             state: "done".into(),
             step: Some(10),
             path: Some("/ckpt/10".into()),
             bytes: Some(1 << 30),
             blocked_s: Some(1.5),
         };
-        line.say(FromAgent::Voice { key, rank, report }).await;
+        line.say(FromAgent::Progress { key, rank, report }).await;
     }
-    let step = VoiceReport::Step {
+    let step = ProgressReport::Step {
         step: 11,
         t: Some(0.4),
         stages: [("data".to_string(), 0.1)].into(),
         loss: None,
     };
-    line.say(FromAgent::Voice { key, rank: 3, report: step.clone() }).await;
+    line.say(FromAgent::Progress { key, rank: 3, report: step.clone() }).await;
     // A rank that does not run there.
-    line.say(FromAgent::Voice { key, rank: 9, report: step }).await;
+    line.say(FromAgent::Progress { key, rank: 9, report: step }).await;
     s.until(|st| st.jobs[&job].checkpoint.is_some()).await;
     line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
     line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;

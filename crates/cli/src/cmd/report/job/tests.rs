@@ -59,7 +59,7 @@ fn estimates_and_missing_beginnings_are_said() {
 fn a_job_that_never_ran_has_a_report_too() {
     let mut r = report();
     r.time_ms = TimeParts { queued: 4_200, ..TimeParts::default() };
-    (r.wall_ms, r.goodput, r.ettr, r.held_gpu_seconds) = (4_200, None, Some(0.0), 0.0);
+    (r.wall_ms, r.goodput, r.ettr, r.allocated_gpu_seconds) = (4_200, None, Some(0.0), 0.0);
     r.attempts.truncate(1);
     (r.efficiency, r.steps, r.mtbi_ms, r.recover_ms, r.unsaved_ms) = (None, None, None, None, 0);
     let text = text(&r, false);

@@ -1,0 +1,553 @@
+//! What a rank says through `MUSTER_REPORT`: one JSON object a line. Whatever else is in the
+//! file is counted and passed over; nothing a job writes there can harm the agent, and nobody waits
+//! for the reading of more than the newest of it.
+
+use crate::theirs::Theirs;
+use muster_link::messages::ProgressReport;
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longest line that is read; a longer one is passed over.
+const LINE: usize = 64 * 1024;
+/// Most that may wait in one file, and most that is read of it in a second while its rank runs. What
+/// is older is passed over: a file can be made larger than any disk by one call.
+const WAITS: usize = 1 << 20;
+/// Most that is read of a slot's files at one look.
+pub(crate) const LOOK: usize = 1 << 20;
+/// Most that is read of a slot's files after its ranks have ended: their end waits for no more.
+pub(crate) const LAST: usize = 16 << 20;
+/// Read at a time.
+const BUFFER: usize = 64 * 1024;
+/// A line costs as much as so many bytes, however short it is.
+const LINE_COST: usize = 64;
+/// Checkpoint reports that wait while there is no server; the oldest go first.
+const WAITING: usize = 256;
+/// Steps are told at most this often.
+const PACE: Duration = Duration::from_secs(1);
+/// Checkpoint reports that are told in a second while the rank runs: each may be kept for ever.
+const TOLD: usize = 16;
+/// Longest path of a checkpoint; no file system has longer ones.
+const PATH: usize = 4096;
+
+/// One rank's reports.
+#[derive(Debug)]
+pub(crate) struct ProgressReader {
+    file: Theirs,
+    /// Next byte to read.
+    position: u64,
+    /// Bytes that were never read.
+    passed: u64,
+    /// Beginning of the second that `spent` counts in.
+    second: Option<Instant>,
+    /// What reading has cost since, in bytes.
+    spent: usize,
+    /// Start of a line whose end has not been written yet.
+    partial: Vec<u8>,
+    /// The line is too long: pass over it up to its end.
+    skipping: bool,
+    step: Option<ProgressReport>,
+    step_told: Option<Instant>,
+    checkpoints: VecDeque<ProgressReport>,
+    /// How many were told in the second that began then.
+    told: (Option<Instant>, usize),
+    /// The newest finished checkpoint that was told. A server that dies may not have written it
+    /// down, so the next one hears it again.
+    done: Option<ProgressReport>,
+    /// There is more in the file than one look may read.
+    behind: bool,
+    garbled: u64,
+    warned: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Checkpoint {
+        checkpoint: CheckpointLine,
+    },
+    Step {
+        step: u64,
+        #[serde(default)]
+        t: Option<f64>,
+        #[serde(default)]
+        stages: BTreeMap<String, f64>,
+        #[serde(default)]
+        loss: Option<f64>,
+    },
+}
+
+#[derive(Deserialize)]
+struct CheckpointLine {
+    state: String,
+    #[serde(default)]
+    step: Option<u64>,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    bytes: Option<u64>,
+    #[serde(default)]
+    blocked_s: Option<f64>,
+}
+
+fn is_done(report: &ProgressReport) -> bool {
+    matches!(report, ProgressReport::Checkpoint { state, .. } if state == "done")
+}
+
+/// Understands one line.
+fn parse(line: &[u8]) -> Option<ProgressReport> {
+    match serde_json::from_slice(line).ok()? {
+        Line::Checkpoint { checkpoint: c } => {
+            let known = matches!(c.state.as_str(), "started" | "done" | "failed");
+            let fits = c.path.as_ref().is_none_or(|p| p.len() <= PATH);
+            (known && fits).then_some(ProgressReport::Checkpoint {
+                state: c.state,
+                step: c.step,
+                path: c.path,
+                bytes: c.bytes,
+                blocked_s: c.blocked_s,
+            })
+        }
+        Line::Step { step, t, stages, loss } => {
+            // A job with a thousand stages has lost its way; the first few tell enough.
+            let stages = stages.into_iter().take(32).collect();
+            Some(ProgressReport::Step { step, t, stages, loss })
+        }
+    }
+}
+
+impl ProgressReader {
+    /// Reads on from `position`; `done` is the newest finished checkpoint before it.
+    pub(crate) fn new(path: &Path, position: u64, done: Option<ProgressReport>) -> ProgressReader {
+        ProgressReader {
+            file: Theirs::new(path, false),
+            position,
+            passed: 0,
+            second: None,
+            spent: 0,
+            partial: Vec::new(),
+            skipping: false,
+            step: None,
+            step_told: None,
+            checkpoints: done.into_iter().collect(),
+            told: (None, 0),
+            done: None,
+            behind: false,
+            garbled: 0,
+            warned: false,
+        }
+    }
+
+    /// How far it has been read, up to the last whole line.
+    pub(crate) fn position(&self) -> u64 {
+        self.position - self.partial.len() as u64
+    }
+
+    /// The newest finished checkpoint among what was read, told or not.
+    pub(crate) fn newest_done(&self) -> Option<ProgressReport> {
+        self.checkpoints.iter().rev().find(|r| is_done(r)).or(self.done.as_ref()).cloned()
+    }
+
+    /// A new connection: the newest finished checkpoint is told again.
+    pub(crate) fn rewind(&mut self) {
+        if let Some(done) = self.done.take() {
+            self.checkpoints.push_front(done);
+        }
+    }
+
+    /// Whether something is still to be told, or may still be in the file.
+    pub(crate) fn owes(&self) -> bool {
+        self.behind || !self.checkpoints.is_empty() || self.step.is_some() || self.garbled > 0
+    }
+
+    /// Whether the file holds more than was read.
+    pub(crate) fn behind(&self) -> bool {
+        self.behind
+    }
+
+    /// How long the file is; none while it is not there.
+    fn size(&mut self) -> io::Result<Option<u64>> {
+        match self.file.get() {
+            Ok(file) => file.map(|f| f.metadata().map(|m| m.len())).transpose(),
+            Err(e) => {
+                if e.kind() == io::ErrorKind::InvalidInput {
+                    self.garbled += 1;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Reads what is new while that costs no more than `left`, which it takes from. While the rank
+    /// runs, only so much is read in a second; `last` reads on whatever the pace.
+    pub(crate) fn read(&mut self, now: Instant, last: bool, left: &mut usize) -> io::Result<()> {
+        self.behind = false;
+        let Some(size) = self.size()? else { return Ok(()) };
+        if size < self.position {
+            // The rank emptied it, and begins anew.
+            self.position = 0;
+            self.partial.clear();
+            self.skipping = false;
+        }
+        if size - self.position > WAITS as u64 {
+            self.pass_over(size - WAITS as u64);
+        }
+        if self.second.is_none_or(|t| now.saturating_duration_since(t) >= PACE) {
+            self.second = Some(now);
+            self.spent = 0;
+        }
+        let mut buffer: Vec<u8> = Vec::new();
+        while self.position < size {
+            if !last && self.spent >= WAITS {
+                // Read on in the next second, by the regular look.
+                break;
+            }
+            if *left == 0 {
+                self.behind = true;
+                break;
+            }
+            let want = usize::try_from(size - self.position).unwrap_or(BUFFER).min(BUFFER);
+            buffer.resize(want, 0);
+            let got = match self.file.opened() {
+                Some(file) => file.read_at(&mut buffer, self.position)?,
+                None => 0,
+            };
+            if got == 0 {
+                break;
+            }
+            self.position += got as u64;
+            let before = self.spent;
+            self.spent += got;
+            let partial = std::mem::take(&mut self.partial);
+            self.partial = self.lines(partial, &buffer[..got]);
+            *left = left.saturating_sub(self.spent - before);
+        }
+        Ok(())
+    }
+
+    /// Leaves what was not read for lack of room: nobody waits for it.
+    pub(crate) fn give_up(&mut self) {
+        if std::mem::take(&mut self.behind)
+            && let Ok(Some(size)) = self.size()
+            && size > self.position
+        {
+            self.pass_over(size);
+        }
+    }
+
+    /// Reads on at `to`, after the end of the line that is there.
+    fn pass_over(&mut self, to: u64) {
+        self.passed = self.passed.saturating_add(to - self.position);
+        self.garbled += 1;
+        self.position = to;
+        self.partial.clear();
+        self.skipping = true;
+    }
+
+    /// Takes whole lines; returns the start of the unfinished one.
+    fn lines(&mut self, mut partial: Vec<u8>, mut data: &[u8]) -> Vec<u8> {
+        while let Some(end) = data.iter().position(|b| *b == b'\n') {
+            let (line, rest) = data.split_at(end);
+            data = &rest[1..];
+            if std::mem::take(&mut self.skipping) || partial.len() + line.len() > LINE {
+                self.garbled += 1;
+                partial.clear();
+            } else if partial.is_empty() {
+                self.take(line);
+            } else {
+                partial.extend_from_slice(line);
+                self.take(&partial);
+                partial.clear();
+            }
+        }
+        if !self.skipping {
+            partial.extend_from_slice(data);
+        }
+        if partial.len() > LINE {
+            self.skipping = true;
+            partial.clear();
+        }
+        partial
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        self.spent += LINE_COST;
+        match parse(line) {
+            Some(step @ ProgressReport::Step { .. }) => self.step = Some(step),
+            Some(other) => {
+                if self.checkpoints.len() >= WAITING {
+                    self.checkpoints.pop_front();
+                }
+                self.checkpoints.push_back(other);
+            }
+            None => self.garbled += 1,
+        }
+    }
+
+    /// What is to be told now. `last` tells everything, whatever the pace.
+    pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<ProgressReport> {
+        let (since, told) = &mut self.told;
+        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        if fresh {
+            (*since, *told) = (Some(now), 0);
+        }
+        let most = if last { usize::MAX } else { TOLD.saturating_sub(*told) };
+        let some = self.checkpoints.len().min(most);
+        *told += some;
+        let mut out: Vec<ProgressReport> = self.checkpoints.drain(..some).collect();
+        if let Some(done) = out.iter().rev().find(|r| is_done(r)) {
+            self.done = Some(done.clone());
+        }
+        let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
+        if (due || last)
+            && let Some(step) = self.step.take()
+        {
+            out.push(step);
+            self.step_told = Some(now);
+        }
+        if self.garbled > 0 && (fresh || last) {
+            if !std::mem::replace(&mut self.warned, true) {
+                tracing::warn!(file = %self.file.path().display(), lines = self.garbled,
+                    bytes_passed_over = self.passed,
+                    "lines in the report file are not understood, or too many, and were ignored");
+            }
+            out.push(ProgressReport::Garbled { lines: std::mem::take(&mut self.garbled) });
+        }
+        out
+    }
+
+    /// When a step that waits for its turn may be told.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.step.as_ref().and(self.step_told).map(|t| t + PACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs::File;
+    use std::io::Write;
+
+    /// Reads everything that is there.
+    fn hear(v: &mut ProgressReader) {
+        let mut left = usize::MAX;
+        v.read(Instant::now(), true, &mut left).unwrap();
+    }
+
+    fn heard(data: &[u8]) -> Vec<ProgressReport> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        std::fs::write(&path, data).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        hear(&mut v);
+        v.tell(Instant::now(), true)
+    }
+
+    #[test]
+    fn the_newest_finished_checkpoint_is_told_again_on_every_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let done =
+            |step: u64| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
+        let started = "{\"checkpoint\":{\"state\":\"started\",\"step\":3}}\n";
+        std::fs::write(&path, done(1) + &done(2) + started).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        hear(&mut v);
+        let now = Instant::now();
+        assert_eq!(v.tell(now, false).len(), 3);
+        assert!(v.tell(now, false).is_empty() && !v.owes());
+        let is_two = |r: &[ProgressReport]| matches!(r, [ProgressReport::Checkpoint { state, step: Some(2), .. }] if state == "done");
+        for _ in 0..3 {
+            v.rewind();
+            v.rewind();
+            assert!(v.owes());
+            assert!(is_two(&v.tell(now, false)));
+        }
+        // And by an agent that starts where this one ends.
+        let mut v = ProgressReader::new(&path, v.position(), v.newest_done());
+        hear(&mut v);
+        assert!(is_two(&v.tell(now, false)));
+    }
+
+    #[test]
+    fn steps_are_coalesced_and_checkpoints_are_not() {
+        let text = r#"{"step":1,"t":0.4}
+{"checkpoint":{"state":"started","step":1}}
+{"step":2,"t":0.412,"stages":{"read":0.02},"loss":2.1}
+{"checkpoint":{"state":"done","step":2,"path":"/c/2","bytes":5,"blocked_s":1.1}}
+"#;
+        let reports = heard(text.as_bytes());
+        assert_eq!(reports.len(), 3, "{reports:?}");
+        assert!(matches!(&reports[1], ProgressReport::Checkpoint { state, path: Some(p), .. }
+            if state == "done" && p == "/c/2"));
+        assert!(matches!(&reports[2], ProgressReport::Step { step: 2, loss: Some(_), .. }));
+    }
+
+    #[test]
+    fn only_so_many_checkpoints_are_told_in_a_second_and_the_rest_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let line =
+            |step: usize| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
+        let long = format!(
+            "{{\"checkpoint\":{{\"state\":\"done\",\"path\":\"{}\"}}}}\n",
+            "p".repeat(PATH + 1)
+        );
+        std::fs::write(&path, (0..5 * TOLD).map(line).collect::<String>() + &long).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        hear(&mut v);
+        let now = Instant::now();
+        let first = v.tell(now, false);
+        assert_eq!(first.len(), TOLD + 1, "{first:?}");
+        assert_eq!(first[TOLD], ProgressReport::Garbled { lines: 1 }, "no path is that long");
+        assert!(v.tell(now, false).is_empty() && v.owes());
+        assert_eq!(v.tell(now + PACE, false).len(), TOLD);
+        let rest = v.tell(now + PACE, true);
+        assert_eq!(rest.len(), 3 * TOLD, "at the end everything");
+        assert_eq!(v.newest_done().as_ref(), rest.last());
+    }
+
+    #[test]
+    fn the_pace_of_steps_keeps_their_stages() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        let mut say = |from: u64| {
+            for step in from..from + 50 {
+                let compute = step as f64 / 100.0;
+                writeln!(
+                    file,
+                    r#"{{"step":{step},"t":1.0,"stages":{{"compute":{compute},"comm":0.25}}}}"#
+                )
+                .unwrap();
+            }
+        };
+        let told = |v: &mut ProgressReader, now| {
+            hear(v);
+            match &v.tell(now, false)[..] {
+                [ProgressReport::Step { step, stages, .. }] => Some((*step, stages.clone())),
+                [] => None,
+                other => panic!("{other:?}"),
+            }
+        };
+        let now = Instant::now();
+        let stages =
+            |compute| BTreeMap::from([("compute".to_owned(), compute), ("comm".to_owned(), 0.25)]);
+        say(0);
+        assert_eq!(told(&mut v, now), Some((49, stages(0.49))));
+        say(50);
+        assert_eq!(told(&mut v, now + PACE / 2), None, "at most one a second");
+        say(100);
+        assert_eq!(told(&mut v, now + PACE), Some((149, stages(1.49))), "the newest, whole");
+    }
+
+    #[test]
+    fn a_line_written_in_two_halves_is_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        file.write_all(b"{\"step\":").unwrap();
+        hear(&mut v);
+        assert_eq!(v.position(), 0, "an unfinished line is read again after a restart");
+        assert!(v.tell(Instant::now(), true).is_empty());
+        file.write_all(b"7}\n").unwrap();
+        hear(&mut v);
+        assert!(matches!(v.tell(Instant::now(), true)[..], [ProgressReport::Step { step: 7, .. }]));
+    }
+
+    #[test]
+    fn garbage_and_overlong_lines_are_counted_and_passed_over() {
+        let mut data = b"hello\n\xff\xfe\x00\n{\"checkpoint\":{\"state\":\"maybe\"}}\n".to_vec();
+        data.extend(std::iter::repeat_n(b'a', 200_000));
+        data.extend(b"\n{\"step\":3}\n");
+        let reports = heard(&data);
+        assert!(matches!(reports[0], ProgressReport::Step { step: 3, .. }), "{reports:?}");
+        assert_eq!(reports[1], ProgressReport::Garbled { lines: 4 });
+    }
+
+    #[test]
+    fn of_a_file_that_was_made_huge_only_the_newest_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        file.write_all(b"{\"step\":1}\n").unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        hear(&mut v);
+        let huge = 1 << 43;
+        file.set_len(huge).unwrap();
+        let mut left = LOOK;
+        v.read(Instant::now(), true, &mut left).unwrap();
+        assert!(!v.behind(), "nothing is left to wait for");
+        assert_eq!(v.position(), huge);
+        assert_eq!(v.passed, huge - WAITS as u64 - 11);
+        file.write_all(b"\n{\"step\":2}\n").unwrap();
+        hear(&mut v);
+        let told = v.tell(Instant::now(), true);
+        assert!(matches!(told[0], ProgressReport::Step { step: 2, .. }), "{told:?}");
+        assert_eq!(told[1], ProgressReport::Garbled { lines: 2 });
+    }
+
+    #[test]
+    fn a_second_and_a_look_read_only_so_much_and_the_rest_can_be_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let junk = b"x\n".repeat(2 * BUFFER);
+        file.write_all(&junk).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        let now = Instant::now();
+        let (mut left, mut looks) = (usize::MAX, 0);
+        v.read(now, false, &mut left).unwrap();
+        let first = v.position();
+        assert!(first > 0 && first < junk.len() as u64, "short lines cost more than their bytes");
+        v.read(now, false, &mut left).unwrap();
+        assert_eq!(v.position(), first, "only so much a second");
+        assert!(!v.behind(), "and nobody looks again at once for it");
+        v.read(now + PACE, false, &mut left).unwrap();
+        assert!(v.position() > first);
+        loop {
+            let mut left = LOOK;
+            v.read(now, true, &mut left).unwrap();
+            looks += 1;
+            if !v.behind() {
+                break;
+            }
+        }
+        assert!(looks > 1);
+        assert_eq!(v.position(), junk.len() as u64);
+        file.write_all(&junk).unwrap();
+        v.read(now, true, &mut 0).unwrap();
+        assert!(v.behind());
+        v.give_up();
+        assert!(!v.behind());
+        assert_eq!(v.position(), 2 * junk.len() as u64);
+    }
+
+    #[test]
+    fn a_file_that_its_rank_empties_is_read_from_its_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        std::fs::write(&path, "{\"step\":1}\n{\"step\":").unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        hear(&mut v);
+        std::fs::write(&path, "{\"step\":2}\n").unwrap();
+        hear(&mut v);
+        assert!(matches!(v.tell(Instant::now(), true)[..], [ProgressReport::Step { step: 2, .. }]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+            heard(&data);
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! What the log tells of an incident, and what it cost: a fold over records.
+
+use super::timeline::{self, About};
+use muster_api::{IncidentEntry, IncidentImpact};
+use muster_engine::State as Site;
+use muster_model::Record;
+use muster_model::alert::{Alert, Escalated, News, Urgency};
+use muster_model::event::Event;
+use muster_model::finding::{Finding, Incident};
+use muster_model::ids::JobId;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::remediation::Act;
+use muster_model::units::{Span, Time};
+use muster_server::acts::was_sent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Entries of a record.
+const ENTRIES: usize = 1000;
+/// Nodes whose timelines are told.
+const NODES: usize = 64;
+/// What happened so shortly before the first finding belongs to it.
+const BEFORE: Span = Span::mins(10);
+
+fn said(news: News) -> &'static str {
+    match news {
+        News::Firing => "of it",
+        News::Worse => "that it is worse",
+        News::Still => "that it still is so",
+        News::Over => "that it is over",
+    }
+}
+
+/// Everything that the log tells of an incident.
+pub(super) struct IncidentTimeline {
+    pub(super) incident: Arc<Incident>,
+    findings: BTreeMap<u64, Arc<Finding>>,
+    abouts: Vec<About>,
+    gpus: BTreeMap<NodeName, u64>,
+    pub(super) entries: Vec<IncidentEntry>,
+    jobs: BTreeMap<JobId, Option<ProjectName>>,
+    down: BTreeMap<NodeName, Time>,
+    lost_ms: u64,
+    /// How often somebody was called: what reached a receiver.
+    called: u32,
+    /// How often somebody was to be called, whether anybody could be reached or not.
+    pub(super) wanted: u32,
+    runs: BTreeSet<u64>,
+    alerts: BTreeSet<String>,
+    /// Those of the alerts that are pages.
+    pages: BTreeSet<String>,
+    /// Acts that call somebody.
+    acts: BTreeSet<u64>,
+    pub(super) cut: bool,
+}
+
+impl IncidentTimeline {
+    pub(super) fn new(s: &Site, incident: Arc<Incident>) -> IncidentTimeline {
+        let of = incident.findings.iter().filter_map(|f| s.health.findings.get(f));
+        let findings: BTreeMap<u64, Arc<Finding>> = of.map(|f| (f.id, f.clone())).collect();
+        let mut nodes: BTreeSet<NodeName> =
+            findings.values().filter_map(|f| f.seen.entity.node().cloned()).collect();
+        while nodes.len() > NODES {
+            nodes.pop_last();
+        }
+        let gpus = |n: &NodeName| {
+            s.nodes.get(n).map_or(0, |n| n.inventory.gpus.len() + n.missing_gpus.len()) as u64
+        };
+        IncidentTimeline {
+            gpus: nodes.iter().map(|n| (n.clone(), gpus(n))).collect(),
+            abouts: nodes.iter().map(|n| About::new(s, n)).collect(),
+            incident,
+            findings,
+            entries: Vec::new(),
+            jobs: BTreeMap::new(),
+            down: BTreeMap::new(),
+            lost_ms: 0,
+            called: 0,
+            wanted: 0,
+            runs: BTreeSet::new(),
+            alerts: BTreeSet::new(),
+            pages: BTreeSet::new(),
+            acts: BTreeSet::new(),
+            cut: false,
+        }
+    }
+
+    /// Nodes that it is about.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeName> {
+        self.gpus.keys().cloned().collect()
+    }
+
+    fn from(&self) -> Time {
+        self.incident.began_at - BEFORE
+    }
+
+    /// What comes after its end belongs to it only where it names it.
+    fn to(&self) -> Option<Time> {
+        self.incident.closed.as_ref().map(|c| c.at)
+    }
+
+    fn add(&mut self, r: &Record, what: &str, node: Option<&NodeName>, text: String) {
+        if self.entries.len() >= ENTRIES {
+            self.cut = true;
+            return;
+        }
+        let node = node.map(ToString::to_string);
+        let (what, actor) = (what.to_owned(), r.actor.clone());
+        self.entries.push(IncidentEntry { at: r.at.into(), what, node, actor, text });
+    }
+
+    pub(super) fn read(&mut self, r: &Record) {
+        let id = self.incident.id;
+        match &r.event {
+            Event::IncidentOpened { incident } if incident.id == id => {
+                self.add(r, "incident", None, format!("opened: {}", incident.summary));
+            }
+            Event::IncidentGrew { id: i, summary, .. } if *i == id => {
+                self.add(r, "incident", None, format!("grew: {summary}"));
+            }
+            Event::IncidentClosed { id: i, why } if *i == id => {
+                self.add(r, "incident", None, format!("closed: {why}"));
+            }
+            Event::IncidentNoted { id: i, text } if *i == id => {
+                self.add(r, "note", None, text.clone());
+            }
+            Event::IncidentOwned { id: i, owner } if *i == id => {
+                let text = match owner {
+                    Some(who) => format!("taken on by {who}"),
+                    None => "let go by its owner".to_owned(),
+                };
+                self.add(r, "incident", None, text);
+            }
+            Event::RunbookStarted { run } => {
+                let node = run.vars.get("node").and_then(|n| n.parse::<NodeName>().ok());
+                let here = node.as_ref().is_some_and(|n| self.gpus.contains_key(n));
+                let named = run.vars.get("incident").is_some_and(|i| *i == id.to_string());
+                if here && self.within(r.at) || named {
+                    self.runs.insert(run.id);
+                    let text = format!("run {} of {} began", run.id, run.book);
+                    self.add(r, "runbook", node.as_ref(), text);
+                }
+            }
+            Event::RunbookStepDone { run, done, .. } if self.runs.contains(run) => {
+                let what = [done.did.as_str(), done.saw.as_str(), done.note.as_str()];
+                let what: Vec<&str> = what.into_iter().filter(|t| !t.is_empty()).collect();
+                let text = format!(
+                    "run {run}, step {}: {} {}",
+                    done.step,
+                    done.chose.as_deref().unwrap_or(done.outcome.word()),
+                    what.join("; ")
+                );
+                self.add(r, "runbook", None, text.trim().to_owned());
+            }
+            Event::RunbookEnded { run, outcome, why, .. } if self.runs.contains(run) => {
+                self.add(r, "runbook", None, format!("run {run} is {}: {why}", outcome.word()));
+            }
+            Event::AlertOpened { alert } if self.tells_of(&alert.link) => {
+                self.alerts.insert(alert.id.clone());
+                self.pages_by(alert);
+                let text = format!("{}: {}", alert.urgency.word(), alert.summary);
+                self.add(r, "alert", None, text);
+            }
+            Event::AlertChanged { alert } if self.alerts.contains(&alert.id) => {
+                self.pages_by(alert);
+            }
+            Event::AlertAcknowledged { id, acknowledgement } if self.alerts.contains(id) => {
+                let a = acknowledgement;
+                let note = if a.note.is_empty() { String::new() } else { format!(": {}", a.note) };
+                self.add(r, "alert", None, format!("acknowledged by {}{note}", a.by));
+            }
+            Event::AlertEscalated { escalation: Escalated { id, level, reason } }
+                if self.alerts.contains(id) =>
+            {
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                self.add(r, "alert", None, format!("escalated to step {level}{why}"));
+            }
+            Event::AlertsNotified { receiver, alerts } => {
+                let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
+                let told: Vec<(News, bool)> =
+                    mine.map(|(id, news)| (*news, self.pages.contains(id))).collect();
+                for (news, page) in told {
+                    self.called += u32::from(page && news != News::Over);
+                    self.add(r, "alert", None, format!("{receiver} was notified {}", said(news)));
+                }
+            }
+            Event::ActEnded { id, ok, message, .. } if self.acts.contains(id) => {
+                self.called += u32::from(*ok && was_sent(message));
+            }
+            Event::AlertClosed { alert } if self.alerts.contains(&alert.id) => {
+                self.add(r, "alert", None, "over".to_owned());
+            }
+            _ if self.within(r.at) => self.read_within(r),
+            _ => {}
+        }
+    }
+
+    /// Is this the address of the incident, or of a finding of it?
+    fn tells_of(&self, link: &str) -> bool {
+        let number = |prefix| link.strip_prefix(prefix).and_then(|n| n.parse::<u64>().ok());
+        number("/incidents/") == Some(self.incident.id)
+            || number("/findings/").is_some_and(|f| self.findings.contains_key(&f))
+    }
+
+    fn within(&self, at: Time) -> bool {
+        at >= self.from() && self.to().is_none_or(|end| at <= end)
+    }
+
+    fn read_within(&mut self, r: &Record) {
+        match &r.event {
+            Event::ActAsked { act } => {
+                if let Act::Page { title, detail } = &act.act {
+                    self.wanted += 1;
+                    self.acts.insert(act.id);
+                    self.add(r, "page", None, format!("{title}: {detail}"));
+                    return;
+                }
+            }
+            Event::BreakerSet { breaker, .. } if breaker.entity == self.incident.cause => {
+                let text = format!(
+                    "breaker {} is {}: {}",
+                    breaker.entity,
+                    breaker.state.word(),
+                    breaker.reason
+                );
+                self.add(r, "breaker", None, text);
+                return;
+            }
+            Event::FindingOpened { finding, .. }
+                if self.findings.contains_key(&finding.id)
+                    && finding.seen.entity.node().is_none() =>
+            {
+                let e = &finding.seen.entity;
+                self.add(r, "finding", None, format!("{} on {e}", finding.seen.kind));
+                return;
+            }
+            Event::AutomationStopped { reason, .. } => {
+                self.add(r, "automation", None, format!("stopped: {reason}"));
+                return;
+            }
+            Event::StopOrdered { key, reason, .. }
+                if reason.node().is_some_and(|n| self.gpus.contains_key(n)) =>
+            {
+                self.jobs.insert(key.job, r.project.clone());
+            }
+            Event::NodeLost { node, .. } => self.goes_down(node, r.at),
+            Event::NodeStaged { node, stage, .. } => {
+                if *stage == muster_model::node::Stage::Ready {
+                    self.comes_up(node, r.at);
+                } else {
+                    self.goes_down(node, r.at);
+                }
+            }
+            Event::NodeBack { node, .. } | Event::NodeReady { node, .. } => {
+                self.comes_up(node, r.at);
+            }
+            _ => {}
+        }
+        let told =
+            self.abouts.iter().find_map(|a| timeline::told(r, a).map(|e| (a.node().clone(), e)));
+        if let Some((node, e)) = told {
+            self.add(r, e.what.word(), Some(&node), e.text);
+        }
+    }
+
+    fn goes_down(&mut self, node: &NodeName, at: Time) {
+        if self.gpus.contains_key(node) {
+            self.down.entry(node.clone()).or_insert(at);
+        }
+    }
+
+    fn comes_up(&mut self, node: &NodeName, at: Time) {
+        if let Some(since) = self.down.remove(node) {
+            let gpus = self.gpus.get(node).copied().unwrap_or(0);
+            self.lost_ms = self.lost_ms.saturating_add(at.since(since).0.saturating_mul(gpus));
+        }
+    }
+
+    pub(super) fn impact(&mut self, now: Time) -> IncidentImpact {
+        let end = self.to().unwrap_or(now);
+        let still: Vec<NodeName> = self.down.keys().cloned().collect();
+        for n in still {
+            self.comes_up(&n, end);
+        }
+        let i = &self.incident;
+        let projects: BTreeSet<String> =
+            self.jobs.values().flatten().map(ToString::to_string).collect();
+        IncidentImpact {
+            seconds: end.since(i.began_at).0 / 1000,
+            seconds_to_detect: i.opened_at.since(i.began_at).0 / 1000,
+            nodes: self.gpus.keys().map(ToString::to_string).collect(),
+            gpu_milli_hours: self.lost_ms / 3600,
+            jobs: self.jobs.keys().map(|j| j.0).collect(),
+            projects: projects.into_iter().collect(),
+            pages: self.called,
+        }
+    }
+
+    /// An alert is a page, or became one.
+    fn pages_by(&mut self, alert: &Alert) {
+        if alert.urgency == Urgency::Page && self.pages.insert(alert.id.clone()) {
+            self.wanted += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::alert::{Acknowledgement, AlertState, Topic};
+    use muster_model::entity::Entity;
+    use muster_model::finding::{Closed, Severity};
+    use muster_model::ids::{AttemptKey, Seq};
+    use muster_model::job::StopReason;
+    use muster_model::node::Stage;
+    use muster_model::remediation::AskedAct;
+
+    const MIN: i64 = 60_000;
+
+    fn record(at: i64, project: Option<&str>, event: Event) -> Record {
+        let project = project.map(|p| p.parse().unwrap());
+        Record {
+            seq: Seq(1),
+            at: Time(at),
+            v: 1,
+            org: String::new(),
+            project,
+            actor: "system".into(),
+            key: None,
+            event,
+        }
+    }
+
+    fn alert(link: &str, urgency: Urgency) -> Box<Alert> {
+        Box::new(Alert {
+            id: "a1".into(),
+            group: "g".into(),
+            topic: Topic::Incident,
+            kind: "leaf-loss".into(),
+            cause: Entity::Site,
+            above: Vec::new(),
+            urgency,
+            state: AlertState::Firing,
+            summary: "leaf l1 is lost".into(),
+            owner: String::new(),
+            project: None,
+            runbook: String::new(),
+            link: link.into(),
+            members: Vec::new(),
+            count: 1,
+            jobs: 0,
+            gpus: 0,
+            since: Time(0),
+            raised_at: Time(0),
+            changed_at: Time(0),
+            loud_since: None,
+            silenced: None,
+            gone_since: None,
+            level: 0,
+            acknowledged: None,
+            resolved_at: None,
+            merged_into: None,
+        })
+    }
+
+    fn incident() -> Arc<Incident> {
+        Arc::new(Incident {
+            id: 7,
+            cause: Entity::Site,
+            kind: "leaf-loss".into(),
+            severity: Severity::Critical,
+            summary: "lost".into(),
+            began_at: Time(60 * MIN),
+            opened_at: Time(61 * MIN),
+            findings: vec![5],
+            count: 1,
+            owner: None,
+            notes: Vec::new(),
+            closed: Some(Closed { at: Time(180 * MIN), why: "it is back".into() }),
+        })
+    }
+
+    #[test]
+    fn nobody_was_called_who_was_not_reached() {
+        let opened = Event::AlertOpened { alert: alert("/incidents/7", Urgency::Page) };
+        let asked = |act| Event::ActAsked { act };
+        let act = |id| {
+            Box::new(AskedAct {
+                id,
+                act: Act::Page { title: "storm".into(), detail: String::new() },
+                at: Time(62 * MIN),
+                until: Time(72 * MIN),
+                ended: None,
+            })
+        };
+        let ended = |id, message: &str| Event::ActEnded {
+            id,
+            ok: true,
+            message: message.into(),
+            expired: false,
+        };
+        let mut s = IncidentTimeline::new(&Site::default(), incident());
+        for event in [opened, asked(act(3)), ended(3, "kept in pages.jsonl"), asked(act(4))] {
+            s.read(&record(62 * MIN, None, event));
+        }
+        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (0, 3));
+        s.read(&record(63 * MIN, None, ended(4, "kept in pages.jsonl, sent to hooks.example")));
+        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (1, 3));
+    }
+
+    #[test]
+    fn what_an_incident_cost_and_who_was_called_is_counted_once() {
+        let node: NodeName = "n1".parse().unwrap();
+        let mut s = IncidentTimeline::new(&Site::default(), incident());
+        s.gpus.insert(node.clone(), 8);
+        let lost = || Event::NodeLost { node: node.clone(), last_seen: Time(59 * MIN) };
+        let key = AttemptKey { job: JobId(3), attempt: 1 };
+        let stop = |reason| Event::StopOrdered { key, reason, grace: Span(0), fence_until: None };
+        let ack = Acknowledgement { by: "ana".into(), at: Time(63 * MIN), note: "on it".into() };
+        for r in [
+            // Long before, about others, of others.
+            record(MIN, None, lost()),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertOpened { alert: alert("/incidents/8", Urgency::Page) },
+            ),
+            record(
+                62 * MIN,
+                Some("nlp"),
+                stop(StopReason::NodeLost { node: "n9".parse().unwrap() }),
+            ),
+            // Its own.
+            record(60 * MIN, None, lost()),
+            record(61 * MIN, None, lost()),
+            record(61 * MIN, Some("nlp"), stop(StopReason::NodeLost { node: node.clone() })),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertOpened { alert: alert("/incidents/7", Urgency::Page) },
+            ),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertsNotified {
+                    receiver: "oncall".parse().unwrap(),
+                    alerts: vec![("a1".into(), News::Firing), ("other".into(), News::Firing)],
+                },
+            ),
+            record(
+                63 * MIN,
+                None,
+                Event::AlertAcknowledged { id: "a1".into(), acknowledgement: ack },
+            ),
+            record(
+                120 * MIN,
+                None,
+                Event::NodeStaged {
+                    node: node.clone(),
+                    stage: Stage::Ready,
+                    reason: "tested".into(),
+                    until: None,
+                    by_operator: false,
+                },
+            ),
+            // It goes down again until the end.
+            record(150 * MIN, None, lost()),
+        ] {
+            s.read(&r);
+        }
+        let impact = s.impact(Time(1000 * MIN));
+        assert_eq!(impact.gpu_milli_hours, 8 * (1000 + 500), "an hour and half of one");
+        assert_eq!((impact.jobs, impact.projects), (vec![3], vec!["nlp".to_owned()]));
+        assert_eq!((impact.pages, impact.seconds, impact.seconds_to_detect), (1, 7200, 60));
+        let told: Vec<&str> =
+            s.entries.iter().filter(|e| e.what == "alert").map(|e| e.text.as_str()).collect();
+        assert_eq!(
+            told,
+            ["page: leaf l1 is lost", "oncall was notified of it", "acknowledged by ana: on it"]
+        );
+    }
+}

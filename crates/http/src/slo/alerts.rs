@@ -1,0 +1,148 @@
+//! What somebody has to be told of.
+
+use crate::auth::{Caller, OperatorWriter, Reader};
+use crate::error::{Failure, Reply};
+use crate::extract::{OptionalBody, Query, Segment, shown};
+use crate::{App, answer, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{AcknowledgeRequest, Alert, AlertList, AlertsQuery, ReasonRequest, NotifiedReceiver};
+use muster_engine::State as Site;
+use muster_model::Command;
+use muster_model::alert::{self as m, Urgency};
+use muster_server::brain::Attach;
+use std::cmp::Reverse;
+
+/// Tenants see what concerns their project alone.
+pub(crate) fn sees(caller: &Caller, a: &m::Alert) -> bool {
+    match &caller.actor.project {
+        None => true,
+        Some(own) => a.project.as_ref() == Some(own),
+    }
+}
+
+pub(crate) fn view(s: &Site, caller: &Caller, a: &m::Alert) -> Alert {
+    let notifications = s.slo.desk.notified_of(&a.id).map(|(to, t)| NotifiedReceiver {
+        receiver: to.to_string(),
+        at: t.at.into(),
+        over: t.over,
+    });
+    // Who is told is the site's own business.
+    let notifications = if caller.actor.project.is_none() { notifications.collect() } else { Vec::new() };
+    Alert::of(a, notifications)
+}
+
+/// Open before over, pages before tickets, what nobody looks after first, then the newest.
+type Rank = (bool, Reverse<Urgency>, bool, bool, Reverse<i64>, String);
+
+fn rank(a: &m::Alert) -> Rank {
+    (
+        !a.is_open(),
+        Reverse(a.urgency),
+        a.silenced.is_some(),
+        a.acknowledged.is_some(),
+        Reverse(a.raised_at.0),
+        a.id.clone(),
+    )
+}
+
+/// List alerts, worst first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/alerts", tag = "slo", params(AlertsQuery),
+    responses((status = 200, description = "A page of alerts.", body = AlertList))))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<AlertsQuery>,
+) -> Reply {
+    let limit = paging::limit(q.limit)?;
+    let after: Option<String> = paging::decode("alerts", q.cursor.as_deref())?;
+    let urgency = match q.urgency.as_deref() {
+        None => None,
+        Some("page") => Some(Urgency::Page),
+        Some("ticket") => Some(Urgency::Ticket),
+        Some(other) => {
+            let text = format!("`{}` is no urgency", shown(other));
+            return Err(Failure::bad(text).field("urgency").hint("write page or ticket"));
+        }
+    };
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |a: &&m::Alert| {
+            sees(&caller, a)
+                && q.open.is_none_or(|o| o == a.is_open())
+                && urgency.is_none_or(|u| u == a.urgency)
+        };
+        let mut all: Vec<&m::Alert> = s.slo.alerts.values().filter(fits).collect();
+        all.sort_by_cached_key(|a| rank(a));
+        // Where the last page ended: after the alert that it named, wherever that stands now.
+        let from = after.as_deref().and_then(|id| all.iter().position(|a| a.id == id));
+        let rest = &all[from.map_or(0, |i| i + 1)..];
+        let page: Vec<Alert> = rest.iter().take(limit).map(|a| view(s, &caller, a)).collect();
+        let more = rest.len() > limit;
+        let cursor = page.last().filter(|_| more).map(|a| paging::encode("alerts", &a.id));
+        (s.seq, page, cursor)
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &AlertList { items, cursor }))
+}
+
+fn missing(id: &str) -> Failure {
+    Failure::not_found(format!("there is no alert {}", shown(id)))
+        .hint("`muster alerts` lists them; what was over long ago is only in the log")
+}
+
+fn find(app: &App, caller: &Caller, id: &str) -> Reply<(muster_model::Seq, Alert)> {
+    let found = app.brain().read(|s| {
+        let a = s.slo.alerts.get(id).filter(|a| sees(caller, a))?;
+        Some((s.seq, view(s, caller, a)))
+    });
+    found.ok_or_else(|| missing(id))
+}
+
+/// Get an alert.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/alerts/{id}", tag = "slo",
+    params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "The alert.", body = Alert))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+) -> Reply {
+    let (seq, a) = find(&app, &caller, &id)?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &a))
+}
+
+/// Acknowledge an alert: reminders and escalation end, until it becomes more urgent.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/alerts/{id}/acknowledge", tag = "slo",
+    request_body = Option<AcknowledgeRequest>,
+    params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "The alert as it is now.", body = Alert))))]
+pub(crate) async fn acknowledge(
+    State(app): State<App>,
+    OperatorWriter(writer): OperatorWriter,
+    Segment(id): Segment,
+    OptionalBody { value, raw }: OptionalBody<AcknowledgeRequest>,
+) -> Reply {
+    let command = Command::AcknowledgeAlert { id: id.clone(), note: value.note };
+    let request = writer.request(&app, &raw, command);
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, a) = find(&app, &writer.caller, &id)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
+}
+
+/// Pass an alert on to the next escalation step of its routes now. An acknowledgement ends.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/alerts/{id}/escalate", tag = "slo",
+    request_body = Option<ReasonRequest>,
+    params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "The alert as it is now.", body = Alert))))]
+pub(crate) async fn escalate(
+    State(app): State<App>,
+    OperatorWriter(writer): OperatorWriter,
+    Segment(id): Segment,
+    OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
+) -> Reply {
+    let reason = crate::health::reason(value.reason, false)?;
+    let command = Command::EscalateAlert { id: id.clone(), reason };
+    let request = writer.request(&app, &raw, command);
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, a) = find(&app, &writer.caller, &id)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
+}

@@ -1,0 +1,109 @@
+//! Is the site ready for its objectives?
+
+use crate::auth::Reader;
+use crate::error::Reply;
+use crate::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{Kind, Readiness, ReadinessCheck};
+use muster_engine::State as Engine;
+use muster_model::FailureMode;
+use muster_model::alert::{Seen, Topic, Urgency};
+use muster_model::entity::Entity;
+use muster_model::job::JobState;
+use muster_model::node::{NodeRole, Stage};
+use muster_model::qualification::Outcome;
+use muster_model::tenant::Role;
+use muster_slo::readiness::{Site, checks, is_ready};
+
+/// An alert's link leads to a runbook that is there, or out of Muster to the site's own.
+fn has_book(s: &Engine, link: &str) -> bool {
+    match link.strip_prefix("/runbooks/") {
+        Some(name) => s.runbooks.find(name).is_some(),
+        None => !link.is_empty(),
+    }
+}
+
+fn facts(s: &Engine) -> Site {
+    let nodes =
+        || s.nodes.values().filter(|n| !matches!(n.stage, Stage::Enrolled | Stage::Retired));
+    let seen = Seen {
+        urgency: Urgency::Page,
+        topic: Topic::Incident,
+        kind: FailureMode::LEAF_LOSS.code(),
+        entity: &Entity::Site,
+        above: &[],
+        owner: "",
+        project: None,
+    };
+    let count = |n: usize| n as u64;
+    Site {
+        stated: s.slo.is_stated(),
+        objectives: s.slo.in_force().to_vec(),
+        nodes: count(nodes().count()),
+        tested: count(
+            nodes()
+                .filter(|n| {
+                    n.qualified.as_ref().is_some_and(|q| q.report.outcome == Outcome::Passed)
+                })
+                .count(),
+        ),
+        drifted: count(
+            s.health.open().filter(|f| f.seen.kind == FailureMode::CONFIG_DRIFT).count(),
+        ),
+        unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
+        protected: count(nodes().filter(|n| n.protected).count()),
+        spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),
+        succeeded: count(s.jobs.values().filter(|j| j.state == JobState::Succeeded).count()),
+        receivers: count(s.slo.routing.receivers.len()),
+        paged: s.slo.routing.routes_of(&seen).iter().any(|r| !r.to.is_empty()),
+        alerts: count(s.slo.open().count()),
+        without_runbook: count(s.slo.open().filter(|a| !has_book(s, &a.runbook)).count()),
+        quotas: !s.quotas.tree.is_empty(),
+        limits: s.policy.limits.max_time.is_some(),
+        preemption: s.policy.preemption.enabled,
+        automation: s.policy.remediations.enabled && s.health.automation.stopped.is_none(),
+        ..Site::default()
+    }
+}
+
+/// Go through the checklists of operators: what is there, what is missing, how to fix it.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/readiness", tag = "slo",
+    responses((status = 200, description = "The checklists.", body = Readiness))))]
+pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let now = app.brain().now();
+    let (seq, mut site, names) = app.brain().read(|s| {
+        let names: Vec<_> = s
+            .nodes
+            .values()
+            .filter(|n| !matches!(n.stage, Stage::Enrolled | Stage::Retired))
+            .map(|n| n.name.clone())
+            .collect();
+        (s.seq, facts(s), names)
+    });
+    let told = names.iter().filter(|n| app.agents().figures_age(n, now).is_some());
+    site.telling = told.count() as u64;
+    let standings = app.standings().get(app.brain());
+    site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;
+    let backlog = app.post().backlog(app.brain(), now);
+    let failing = backlog.into_iter().filter(|b| b.line.failures > 0);
+    site.failing = failing.map(|b| b.receiver.to_string()).collect();
+    let all = checks(&site);
+    let body = Readiness {
+        kind: Kind::Readiness,
+        ready: is_ready(&all),
+        checks: all
+            .into_iter()
+            .map(|c| ReadinessCheck {
+                check: c.code.to_owned(),
+                list: c.list.to_owned(),
+                what: c.what.to_owned(),
+                state: c.state.word().to_owned(),
+                found: c.found,
+                fix: c.fix,
+            })
+            .collect(),
+    };
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}

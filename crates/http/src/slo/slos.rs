@@ -1,0 +1,259 @@
+//! Objectives and their status.
+
+use super::label;
+use crate::auth::{AdminWriter, Caller, Reader, Writer};
+use crate::error::{Failure, Reply};
+use crate::extract::{JsonBody, Query, Segment};
+use crate::policy::{content_version, same_version};
+use crate::{App, answer, mark};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use muster_api::{
+    BurnRate, CauseCount, ChartPoint, FiringRule, Kind, Objectives, SetObjectives, Slo, SloList,
+    SloQuery,
+};
+use muster_engine::{Standing, State as Site};
+use muster_model::slo::{Objective, Sli, Unit};
+use muster_model::tenant::Role;
+use muster_model::units::Span;
+use muster_model::{Command, Seq};
+use muster_server::brain::Attach;
+use muster_slo::budget::{ChartHour, Counts, Meter};
+use muster_slo::{Ratio, budget};
+use std::sync::Arc;
+
+/// The longest chart, in hours.
+const CHART_MAX: u32 = 2160;
+
+/// Tenants see the objectives of their project.
+fn sees(caller: &Caller, o: &Objective) -> bool {
+    match &caller.actor.project {
+        None => true,
+        Some(own) => o.scope.project.as_ref() == Some(own),
+    }
+}
+
+fn document(app: &App) -> (Seq, Objectives) {
+    let (seq, objectives, stated) =
+        app.brain().read(|s| (s.seq, Arc::clone(&s.slo.objectives), s.slo.is_stated()));
+    let version = content_version(&*objectives);
+    (seq, Objectives { kind: Kind::Objectives, version, stated, objectives })
+}
+
+/// Get the objectives of the site, as they were set.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/objectives", tag = "slo",
+    responses((status = 200, description = "The objectives.", body = Objectives))))]
+pub(crate) async fn objectives(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, o) = document(&app);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(o.version), &o))
+}
+
+/// Set the objectives of the site: all of them.
+///
+/// Counting begins when an objective is set; what was counted for one that is gone is dropped.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/objectives", tag = "slo", request_body = SetObjectives,
+    responses((status = 200, description = "As it is now.", body = Objectives))))]
+pub(crate) async fn set_objectives(
+    State(app): State<App>,
+    AdminWriter(writer): AdminWriter,
+    JsonBody { value, raw }: JsonBody<SetObjectives>,
+) -> Reply {
+    let _turn = app.turn().lock().await;
+    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    let command = Command::SetObjectives { objectives: value.objectives };
+    let mut request = writer.request(&app, &raw, command);
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, o) = document(&app);
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(o.version), &o))
+}
+
+/// Set one objective: new, or in place of the one of that name.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/objectives/{name}", tag = "slo", request_body = Objective,
+    params(("name" = String, Path, description = "The objective's name.")),
+    responses((status = 200, description = "Its status.", body = Slo))))]
+pub(crate) async fn set_objective(
+    State(app): State<App>,
+    AdminWriter(writer): AdminWriter,
+    Segment(name): Segment,
+    JsonBody { value, raw }: JsonBody<Objective>,
+) -> Reply {
+    let name = label(&name)?;
+    if value.name != name {
+        return Err(Failure::senseless("the name is not the one in the path")
+            .field("name")
+            .hint("send it to the path of that name"));
+    }
+    let _turn = app.turn().lock().await;
+    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    let command = Command::SetObjective { objective: Arc::new(value) };
+    let mut request = writer.request(&app, &raw, command);
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    app.standings().forget();
+    let slo = find(&app, &writer.caller, name.as_str(), None)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(slo.version), &slo))
+}
+
+/// Give up an objective. One that comes with Muster is left out from then on.
+#[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/objectives/{name}", tag = "slo",
+    params(("name" = String, Path, description = "The objective's name.")),
+    responses((status = 204, description = "It is gone."))))]
+pub(crate) async fn delete_objective(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+) -> Reply {
+    writer.caller.over_site(Role::Admin)?;
+    let name = label(&name)?;
+    let _turn = app.turn().lock().await;
+    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    let mut request = writer.request(&app, b"", Command::DeleteObjective { name });
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    app.standings().forget();
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    mark(response.headers_mut(), &app, &writer.caller, done.seq);
+    Ok(response)
+}
+
+/// A share for people: as many decimals as its target has, and two more.
+pub(crate) fn percent(r: Ratio, target: &str) -> String {
+    let decimals = target.trim_end_matches('%').split_once('.').map_or(0, |(_, d)| d.len());
+    r.percent(u32::try_from(decimals + 2).unwrap_or(4).min(6))
+}
+
+fn view(app: &App, caller: &Caller, site: &Site, s: &Standing) -> Slo {
+    let (o, st) = (&s.objective, &s.status);
+    let target = o.target.to_string();
+    let open = site
+        .slo
+        .open()
+        .find(|a| a.topic == muster_model::alert::Topic::Objective && a.kind == o.name.as_str());
+    Slo {
+        id: o.name.to_string(),
+        kind: Kind::Slo,
+        name: o.name.to_string(),
+        state: st.state(o.target).to_owned(),
+        version: caller.version(app, site.slo.objectives_at.0),
+        owner: o.owner.clone(),
+        description: o.description.clone(),
+        sli: o.sli,
+        scope: o.scope.clone(),
+        unit: match o.sli.unit() {
+            Unit::Events => "events",
+            Unit::Time => "time",
+        }
+        .to_owned(),
+        target_ppm: o.target.0,
+        window: o.window.to_string(),
+        counted_for: st.counted,
+        good: st.count.good,
+        total: st.count.total,
+        allowed: st.allowed,
+        good_share: st.sli.map(Ratio::to_f64),
+        good_text: st.sli.map(|r| percent(r, &target)),
+        target,
+        budget_left: st.left().map(Ratio::to_f64),
+        budget_consumed: st.consumed.map(Ratio::to_f64),
+        burn: st
+            .burn
+            .iter()
+            .map(|(window, rate)| BurnRate { window: *window, rate: rate.map(Ratio::to_f64) })
+            .collect(),
+        firing: st
+            .firing
+            .iter()
+            .map(|f| FiringRule {
+                factor: f64::from(f.rule.factor.0) / 1000.0,
+                long: f.over,
+                short: f.rule.short,
+                urgency: f.rule.urgency,
+                long_rate: f.long.to_f64(),
+                short_rate: f.short.to_f64(),
+            })
+            .collect(),
+        exhausted_in: st.exhausted_in,
+        causes: st
+            .causes
+            .iter()
+            .map(|(cause, count)| CauseCount { cause: *cause, count: *count })
+            .collect(),
+        gates: o.gates.iter().copied().collect(),
+        gating: site.slo.is_stated() && st.is_exhausted() && !o.gates.is_empty(),
+        mean_time: match o.sli {
+            Sli::Interruptions { cost } => budget::mean_time(st.count, cost),
+            _ => None,
+        },
+        alert: open.map(|a| a.id.clone()),
+        chart: Vec::new(),
+    }
+}
+
+/// Every objective that a caller may see, and its status.
+pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
+    let standings = app.standings().get(app.brain());
+    app.brain().read(|s| {
+        let mine = standings.iter().filter(|x| sees(caller, &x.objective));
+        (s.seq, mine.map(|x| view(app, caller, s, x)).collect())
+    })
+}
+
+fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
+    let now = app.brain().now();
+    let (standings, tail) = app.standings().look(app.brain());
+    let one = standings
+        .iter()
+        .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))
+        .ok_or_else(|| {
+            Failure::not_found(format!("there is no objective {name}"))
+                .hint("`muster slo` lists them")
+        })?;
+    let o = &one.objective;
+    let last = match hours {
+        Some(h) => Span::hours(u64::from(h)),
+        None => budget::reach(o.window, now).1,
+    };
+    let point = |h: ChartHour| ChartPoint {
+        at: h.at.into(),
+        good: h.count.good,
+        total: h.count.total,
+        rate: h.rate.map(Ratio::to_f64),
+    };
+    Ok(app.brain().read(|s| {
+        let ledgers = [&s.slo.book.ledger, &*tail];
+        let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
+        Slo { chart: chart.into_iter().map(point).collect(), ..view(app, caller, s, one) }
+    }))
+}
+
+/// List objectives and their status: error budgets, burn rates, what breaks.
+///
+/// A token that is bound to a project sees the objectives of that project.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/slos", tag = "slo",
+    responses((status = 200, description = "The objectives.", body = SloList))))]
+pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, items) = all(&app, &caller);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &SloList { items, cursor: None }))
+}
+
+/// Get one objective, with its counts hour by hour.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/slos/{name}", tag = "slo", params(SloQuery,
+    ("name" = String, Path, description = "The objective's name.")),
+    responses((status = 200, description = "The objective.", body = Slo))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+    Query(q): Query<SloQuery>,
+) -> Reply {
+    let name = label(&name)?;
+    if q.hours.is_some_and(|h| h == 0 || h > CHART_MAX) {
+        return Err(Failure::bad(format!("hours must be between 1 and {CHART_MAX}")).field("hours"));
+    }
+    let slo = find(&app, &caller, name.as_str(), q.hours)?;
+    let seq = app.brain().durable();
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(slo.version), &slo))
+}

@@ -1,0 +1,110 @@
+//! `slo` and `alerts`.
+
+use super::Wrong;
+use super::fold::Fold;
+use super::moment::Said;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const ALERTS: &str = "GET /v1/alerts";
+const SLOS: &str = "GET /v1/slos";
+const LOG: &str = "the log";
+
+fn id(v: &Value) -> &str {
+    v["id"].as_str().unwrap_or_default()
+}
+
+fn open(a: &Value) -> bool {
+    a["state"] != "resolved"
+}
+
+/// Which alerts there are, and how each stands.
+pub(super) fn alerts_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    let listed: BTreeSet<&str> = said.alerts.iter().map(id).collect();
+    let known: BTreeSet<&str> = log.alerts.keys().map(String::as_str).collect();
+    wrong.same("which alerts there are", (ALERTS, json!(listed)), (LOG, json!(known)));
+    for shown in &said.alerts {
+        let Some(known) = log.alerts.get(id(shown)) else { continue };
+        let parts = [
+            ("state", json!(known.state.to_string())),
+            ("urgency", json!(known.urgency)),
+            ("topic", json!(known.topic)),
+            ("kind", json!(known.kind)),
+            ("summary", json!(known.summary)),
+            ("silenced", json!(known.silenced)),
+            ("count", json!(known.count)),
+        ];
+        for (part, known) in parts {
+            let what = format!("alert {}: its {part}", id(shown));
+            wrong.same(what, (ALERTS, shown[part].clone()), (LOG, known));
+        }
+        let over = !shown["resolved_at"].is_null();
+        let what = "an alert has an end exactly when it is over";
+        wrong.holds(over != open(shown), what, ALERTS, shown);
+    }
+}
+
+/// An objective names its alert, and the alert is about an objective that there is.
+pub(super) fn objectives_and_alerts(said: &Said, wrong: &mut Wrong) {
+    let about = |a: &&Value| open(a) && a["topic"] == "objective";
+    for slo in &said.slos {
+        let name = id(slo);
+        let mut of: BTreeSet<&str> = BTreeSet::new();
+        of.extend(said.alerts.iter().filter(about).filter(|a| a["kind"] == name).map(id));
+        match slo["alert"].as_str() {
+            Some(named) => {
+                let what = format!("objective {name}: its open alerts are {of:?}");
+                wrong.holds(of.contains(named), what, SLOS, &slo["alert"]);
+            }
+            None => {
+                let what = format!("objective {name}: it has no open alert");
+                wrong.same(what, (SLOS, json!([])), (ALERTS, json!(of)));
+            }
+        }
+        let (state, firing) = (slo["state"].as_str().unwrap_or_default(), &slo["firing"]);
+        let fires = firing.as_array().is_some_and(|f| !f.is_empty());
+        let what = format!("objective {name} burns exactly when a rule says so");
+        let fits = match state {
+            "burning" => fires,
+            "met" | "below_target" | "no_data" => !fires,
+            _ => state == "exhausted",
+        };
+        wrong.holds(fits, what, SLOS, slo);
+        let share = slo["good_share"].as_f64().unwrap_or_default();
+        let target = slo["target_ppm"].as_f64().unwrap_or_default() / 1e6;
+        let what = format!("objective {name} is kept only while its share meets its target");
+        wrong.holds(state != "met" || share >= target - 1e-9, what, SLOS, slo);
+        let few = slo["good"].as_u64() <= slo["total"].as_u64();
+        wrong.holds(few, format!("objective {name}: no more good ones than all"), SLOS, slo);
+    }
+    let names: BTreeSet<&str> = said.slos.iter().map(id).collect();
+    for a in said.alerts.iter().filter(about) {
+        let known = a["kind"].as_str().is_some_and(|k| names.contains(k));
+        wrong.holds(known, format!("an alert is about an objective of {names:?}"), ALERTS, a);
+    }
+}
+
+/// What lists show is what single ones show.
+pub(super) fn lists_and_descriptions(said: &Said, wrong: &mut Wrong) {
+    for listed in &said.alerts {
+        let Some(shown) = said.alert.get(id(listed)) else { continue };
+        let who = format!("{ALERTS}/{}", id(listed));
+        let what = format!("alert {}", id(listed));
+        wrong.same(what, (ALERTS, listed.clone()), (&who, shown.clone()));
+    }
+    for listed in &said.slos {
+        let Some(shown) = said.slo.get(id(listed)) else { continue };
+        let who = format!("{SLOS}/{}", id(listed));
+        // Time goes on between the two: what is counted in milliseconds is not compared.
+        for part in ["name", "state", "target", "window", "owner", "unit", "alert", "version"] {
+            let what = format!("objective {}: its {part}", id(listed));
+            wrong.same(what, (SLOS, listed[part].clone()), (&who, shown[part].clone()));
+        }
+        if listed["unit"] == "events" {
+            for part in ["good", "total"] {
+                let what = format!("objective {}: how many {part}", id(listed));
+                wrong.same(what, (SLOS, listed[part].clone()), (&who, shown[part].clone()));
+            }
+        }
+    }
+}
