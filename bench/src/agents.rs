@@ -56,7 +56,7 @@ pub(crate) fn start_fleet(options: &Options, site: &Site, nodes: u32) -> Result<
     let mut command = Command::new(options.muster());
     command.arg("__fleet").current_dir(site.scratch());
     let log = site.scratch().join("fleet.log");
-    Daemon::spawn_told("the fleet", command, &log, &format!("{settings}\n"))
+    Daemon::spawn_with_input("the fleet", command, &log, &format!("{settings}\n"))
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report> {

@@ -4,7 +4,7 @@
 //! everybody ahead in the order of the queue, each lasting to its limit.
 
 use crate::Options;
-use crate::backfill::drive::{Seen, live_seen};
+use crate::backfill::drive::{WaitingJob, run_observed};
 use crate::backfill::{CURIE, KTH, Log, WAGAP, policy, read};
 use crate::report::Report;
 use crate::scheduler::traces;
@@ -12,13 +12,13 @@ use crate::stats::percentile;
 use anyhow::Result;
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::{Span, Time};
-use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, Range, range};
+use muster_scheduler::forecast::{Durations, ENOUGH, Range, RunLength, range};
 use muster_scheduler::{Work, explain};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What was said of one job, and what came.
-struct Asked {
+struct ForecastSample {
     now: Time,
     said: Range,
     slurm: Time,
@@ -44,11 +44,12 @@ struct Score {
 }
 
 /// When a job starts, as the product says it.
-fn forecast(s: &Seen<'_>, policy: &SitePolicy) -> Option<Range> {
+fn forecast(s: &WaitingJob<'_>, policy: &SitePolicy) -> Option<Range> {
     let durations = Durations::new(s.history, |_| ());
     let length =
         |w: &Work, ran: Span, draw: u64| durations.length((w.user.clone(), ()), w, ran, draw);
-    let lasts: Option<&Lasts<'_>> = if durations.seen() >= ENOUGH { Some(&length) } else { None };
+    let lasts: Option<&RunLength<'_>> =
+        if durations.seen() >= ENOUGH { Some(&length) } else { None };
     let bound = match s.reserved {
         Some(at) => (at, true),
         None => (explain(s.c, s.c.queue.get(s.job)?, policy, s.now).estimate?.at, false),
@@ -57,7 +58,7 @@ fn forecast(s: &Seen<'_>, policy: &SitePolicy) -> Option<Range> {
 }
 
 /// A plan by limits over counts of nodes: everybody ahead of the job first, each as early as it fits.
-fn planned(s: &Seen<'_>, machine: u32) -> Time {
+fn planned(s: &WaitingJob<'_>, machine: u32) -> Time {
     // Nodes that are free from a moment on, until the next.
     let mut free: Vec<(Time, i64)> = vec![(s.now, i64::from(machine))];
     for r in s.c.running.values() {
@@ -116,10 +117,10 @@ fn seconds(from: Time, to: Time) -> f64 {
     to.since(from).0 as f64 / 1000.0
 }
 
-fn score(all: &[Asked]) -> Score {
+fn score(all: &[ForecastSample]) -> Score {
     let mut s = Score { asked: all.len(), ..Score::default() };
     let count = all.len().max(1) as f64;
-    let ranged: Vec<&Asked> = all.iter().filter(|a| a.said.earliest.is_some()).collect();
+    let ranged: Vec<&ForecastSample> = all.iter().filter(|a| a.said.earliest.is_some()).collect();
     let many = ranged.len().max(1) as f64;
     s.ranged = ranged.len() as f64 / count;
     for a in ranged {
@@ -159,9 +160,9 @@ fn ask(dir: &Path, log: &Log, sample: Sample) -> Result<Score> {
     let nodes = log.rules.machine / log.rules.node;
     let policy = policy(BackfillMode::Conservative);
     let stretch = jobs.len().div_ceil(sample.asked.max(1)).max(1);
-    let mut asked: Vec<(usize, Asked)> = Vec::new();
+    let mut asked: Vec<(usize, ForecastSample)> = Vec::new();
     let (mut waiting, mut from, mut spent) = (0usize, 0usize, Duration::ZERO);
-    let (_, starts) = live_seen(&jobs, nodes, &policy, &mut |s: &Seen<'_>| {
+    let (_, starts) = run_observed(&jobs, nodes, &policy, &mut |s: &WaitingJob<'_>| {
         waiting += 1;
         if s.index < from || spent > LONGEST {
             return;
@@ -170,7 +171,7 @@ fn ask(dir: &Path, log: &Log, sample: Sample) -> Result<Score> {
         let began = Instant::now();
         if let Some(said) = forecast(s, &policy) {
             let slurm = planned(s, nodes);
-            asked.push((s.index, Asked { now: s.now, said, slurm, start: s.now }));
+            asked.push((s.index, ForecastSample { now: s.now, said, slurm, start: s.now }));
         }
         spent += began.elapsed();
     });
@@ -178,7 +179,7 @@ fn ask(dir: &Path, log: &Log, sample: Sample) -> Result<Score> {
         let start = starts.get(*index).copied().flatten().unwrap_or(0);
         a.start = Time(i64::try_from(start).unwrap_or(i64::MAX));
     }
-    let all: Vec<Asked> = asked.into_iter().map(|(_, a)| a).collect();
+    let all: Vec<ForecastSample> = asked.into_iter().map(|(_, a)| a).collect();
     eprintln!("  {}: {waiting} of {} jobs waited, {} asked", log.name, jobs.len(), all.len());
     if spent > LONGEST {
         eprintln!("  {}: asking took {spent:.0?}: nobody was asked after that", log.name);
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_score_counts_both_ends() {
-        let asked = |early: Option<i64>, late: i64, slurm: i64, start: i64| Asked {
+        let asked = |early: Option<i64>, late: i64, slurm: i64, start: i64| ForecastSample {
             now: Time(0),
             said: Range { earliest: early.map(Time), latest: Time(late), whole: true },
             slurm: Time(slurm),

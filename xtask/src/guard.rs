@@ -189,7 +189,7 @@ fn notices_a_slow_down(found: &mut Baselines) -> bool {
 
 /// What a case says it wrote.
 #[derive(Deserialize)]
-struct Written {
+struct WriteCounts {
     records: u64,
     bytes: u64,
 }
@@ -210,7 +210,7 @@ fn cost_of(case: &Case, program: &Path, dir: &Path) -> Result<Cost> {
     };
     // Whatever is set here moves the stack, and may make a case say more.
     let said = check(command.arg(&case.name).env_clear().current_dir(dir))?;
-    let Written { records, bytes } = serde_json::from_str(said.trim())
+    let WriteCounts { records, bytes } = serde_json::from_str(said.trim())
         .with_context(|| format!("{PROGRAM} {} said {said:?}", case.name))?;
     let mut cost = Cost { instructions: None, allocations: None, records, bytes };
     if case.instructions {

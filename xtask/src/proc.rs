@@ -178,7 +178,12 @@ impl Daemon {
     }
 
     /// Starts it, tells it `words` on its input, and keeps that open: it closes with us.
-    pub fn spawn_told(name: &str, mut command: Command, log: &Path, words: &str) -> Result<Daemon> {
+    pub fn spawn_with_input(
+        name: &str,
+        mut command: Command,
+        log: &Path,
+        words: &str,
+    ) -> Result<Daemon> {
         command.stdin(Stdio::piped());
         let mut daemon = Daemon::start(name, command, log)?;
         if let Some(input) = &mut daemon.child.stdin {
@@ -420,7 +425,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "read word; echo heard $word; read more || echo closed"]);
         let log = dir.path().join("log");
-        let mut daemon = Daemon::spawn_told("sh", command, &log, "this\n").unwrap();
+        let mut daemon = Daemon::spawn_with_input("sh", command, &log, "this\n").unwrap();
         daemon.wait_ready(LONG, |d| d.output().contains("heard this").then_some(())).unwrap();
         assert!(!daemon.output().contains("closed"));
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Options {
     /// Which test; all of them, one after the other, when none is named.
     #[arg(value_enum)]
-    which: Option<Which>,
+    which: Option<SoakKind>,
     /// Say when each last ran and passed; run nothing.
     #[arg(long, conflicts_with = "which")]
     list: bool,
@@ -34,7 +34,7 @@ pub struct Options {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
+enum SoakKind {
     /// Kill a loaded server at random moments and at failpoints, restart, compare.
     Crash,
     /// Live fresh random lives of a whole site, every invariant checked after every event.
@@ -53,23 +53,26 @@ enum Which {
     Fabric,
 }
 
-impl Which {
+impl SoakKind {
     fn name(self) -> &'static str {
         match self {
-            Which::Crash => "crash",
-            Which::Sim => "sim",
-            Which::Truth => "truth",
-            Which::Year => "year",
-            Which::Props => "props",
-            Which::Benches => "benches",
-            Which::Fuzz => "fuzz",
-            Which::Fabric => "fabric",
+            SoakKind::Crash => "crash",
+            SoakKind::Sim => "sim",
+            SoakKind::Truth => "truth",
+            SoakKind::Year => "year",
+            SoakKind::Props => "props",
+            SoakKind::Benches => "benches",
+            SoakKind::Fuzz => "fuzz",
+            SoakKind::Fabric => "fabric",
         }
     }
 
     /// Whether anything in it follows from a seed.
     fn is_random(self) -> bool {
-        matches!(self, Which::Crash | Which::Sim | Which::Truth | Which::Props | Which::Fuzz)
+        matches!(
+            self,
+            SoakKind::Crash | SoakKind::Sim | SoakKind::Truth | SoakKind::Props | SoakKind::Fuzz
+        )
     }
 }
 
@@ -87,7 +90,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(one) => vec![one],
         // The short ones first.
         None => {
-            use Which::{Benches, Crash, Fabric, Fuzz, Props, Sim, Truth, Year};
+            use SoakKind::{Benches, Crash, Fabric, Fuzz, Props, Sim, Truth, Year};
             vec![Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
         }
     };
@@ -95,14 +98,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let seed = first_seed(options)?;
         let (date, commit, began) = (machine::now(), machine::commit(), Instant::now());
         let outcome = match test {
-            Which::Crash => crash(options, seed),
-            Which::Sim => sim(options, seed),
-            Which::Truth => truth(options, seed),
-            Which::Year => year(),
-            Which::Props => hold(options, seed),
-            Which::Benches => benches(),
-            Which::Fuzz => requests(seed),
-            Which::Fabric => fabric(),
+            SoakKind::Crash => crash(options, seed),
+            SoakKind::Sim => sim(options, seed),
+            SoakKind::Truth => truth(options, seed),
+            SoakKind::Year => year(),
+            SoakKind::Props => hold(options, seed),
+            SoakKind::Benches => benches(),
+            SoakKind::Fuzz => requests(seed),
+            SoakKind::Fabric => fabric(),
         };
         // What could not be run to its end has not passed.
         let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));

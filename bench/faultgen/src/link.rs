@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 /// What a node's connection tells the world.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ConnectionEvent {
     /// Welcomed.
     Up,
     /// The connection is gone, for whatever reason.
@@ -27,7 +27,7 @@ pub(crate) enum Heard {
 
 /// What the world tells a node's connection.
 #[derive(Debug)]
-pub(crate) enum Say {
+pub(crate) enum ConnectionCommand {
     /// Connect and say hello like this.
     Open(Box<Opening>),
     /// Send this.
@@ -52,7 +52,7 @@ pub(crate) struct Caller {
     pub(crate) inventory: Inventory,
     /// How many may be shaking hands at once.
     pub(crate) turns: Arc<Semaphore>,
-    pub(crate) world: mpsc::UnboundedSender<(usize, Heard)>,
+    pub(crate) world: mpsc::UnboundedSender<(usize, ConnectionEvent)>,
 }
 
 struct Joined {
@@ -65,12 +65,12 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 impl Caller {
     /// Lives until the world lets go of it.
-    pub(crate) async fn run(self, mut orders: mpsc::UnboundedReceiver<Say>) {
+    pub(crate) async fn run(self, mut orders: mpsc::UnboundedReceiver<ConnectionCommand>) {
         let mut joined: Option<Joined> = None;
         let mut seen = (Seq(0), Epoch(0));
         let mut next = orders.recv().await;
         while let Some(say) = next.take() {
-            if let Say::Open(opening) = say {
+            if let ConnectionCommand::Open(opening) = say {
                 match self.talk(&mut joined, &mut seen, *opening, &mut orders).await {
                     Ok(()) => {}
                     Err(error) => {
@@ -78,7 +78,7 @@ impl Caller {
                         tokio::time::sleep(PAUSE).await;
                     }
                 }
-                let _ = self.world.send((self.index, Heard::Down));
+                let _ = self.world.send((self.index, ConnectionEvent::Down));
             }
             next = orders.recv().await;
         }
@@ -122,7 +122,7 @@ impl Caller {
         joined: &mut Option<Joined>,
         seen: &mut (Seq, Epoch),
         opening: Opening,
-        orders: &mut mpsc::UnboundedReceiver<Say>,
+        orders: &mut mpsc::UnboundedReceiver<ConnectionCommand>,
     ) -> Result<()> {
         let turn = self.turns.acquire().await.context("nobody takes turns any more")?;
         if joined.is_none() {
@@ -164,7 +164,7 @@ impl Caller {
                     Some(Frame::Message(FromServer::Welcome { epoch, .. })) => {
                         seen.1 = epoch;
                         turn.take();
-                        let _ = self.world.send((self.index, Heard::Up));
+                        let _ = self.world.send((self.index, ConnectionEvent::Up));
                     }
                     Some(Frame::Message(FromServer::Refused { code, message, .. })) => {
                         bail!("refused ({code}): {message}")
@@ -173,20 +173,20 @@ impl Caller {
                         if let FromServer::Desired { seq, .. } = &m {
                             seen.0 = seen.0.max(*seq);
                         }
-                        let _ = self.world.send((self.index, Heard::Said(Box::new(m))));
+                        let _ = self.world.send((self.index, ConnectionEvent::Said(Box::new(m))));
                     }
                 },
                 say = orders.recv() => match say {
-                    None | Some(Say::Close) => return Ok(()),
-                    Some(Say::Open(_)) => {}
-                    Some(Say::Tell(first)) => {
+                    None | Some(ConnectionCommand::Close) => return Ok(()),
+                    Some(ConnectionCommand::Open(_)) => {}
+                    Some(ConnectionCommand::Tell(first)) => {
                         writer.send(&*first).await?;
                         // What has come meanwhile goes along, in the same packet.
                         while let Ok(more) = orders.try_recv() {
                             match more {
-                                Say::Tell(m) => writer.send(&*m).await?,
-                                Say::Open(_) => {}
-                                Say::Close => {
+                                ConnectionCommand::Tell(m) => writer.send(&*m).await?,
+                                ConnectionCommand::Open(_) => {}
+                                ConnectionCommand::Close => {
                                     writer.flush().await?;
                                     return Ok(());
                                 }

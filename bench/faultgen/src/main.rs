@@ -14,7 +14,7 @@ mod xid;
 
 use anyhow::{Context, Result};
 use muster_model::units::Time;
-use settings::{Life, Settings};
+use settings::{RunMode, Settings};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The machine's clock.
@@ -38,8 +38,8 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
         match settings.life.clone() {
-            Life::Scored { .. } => world::live(settings).await,
-            Life::Signals { .. } => scale::live(settings).await,
+            RunMode::Scored { .. } => world::live(settings).await,
+            RunMode::Signals { .. } => scale::live(settings).await,
         }
     })
 }

@@ -1,8 +1,8 @@
 //! Many nodes that signal at random: what the server makes of it, it measures itself.
 
-use crate::link::{Caller, Heard, Opening, Say};
+use crate::link::{Caller, ConnectionCommand, ConnectionEvent, Opening};
 use crate::rng::Rng;
-use crate::settings::{Life, Settings};
+use crate::settings::{RunMode, Settings};
 use crate::world::node::{COLUMNS, inventory};
 use crate::xid;
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 
 struct Light {
-    say: mpsc::UnboundedSender<Say>,
+    say: mpsc::UnboundedSender<ConnectionCommand>,
     up: bool,
     columns_told: bool,
 }
@@ -22,7 +22,7 @@ struct Light {
 const PERIOD: Duration = Duration::from_secs(10);
 
 pub(crate) async fn live(settings: Settings) -> Result<()> {
-    let Life::Signals { rate, steady_s, burst, burst_s } = settings.life else {
+    let RunMode::Signals { rate, steady_s, burst, burst_s } = settings.life else {
         anyhow::bail!("another life was asked for");
     };
     let mut rng = Rng::new(settings.seed);
@@ -104,23 +104,23 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
     Ok(())
 }
 
-fn open() -> Say {
-    Say::Open(Box::new(Opening { boot: "boot-1".into(), observed: Vec::new() }))
+fn open() -> ConnectionCommand {
+    ConnectionCommand::Open(Box::new(Opening { boot: "boot-1".into(), observed: Vec::new() }))
 }
 
-fn take(nodes: &mut [Light], i: usize, what: Heard, up: usize) -> usize {
+fn take(nodes: &mut [Light], i: usize, what: ConnectionEvent, up: usize) -> usize {
     match what {
-        Heard::Up => {
+        ConnectionEvent::Up => {
             nodes[i].up = true;
             nodes[i].columns_told = false;
             up + 1
         }
-        Heard::Down => {
+        ConnectionEvent::Down => {
             let was = std::mem::replace(&mut nodes[i].up, false);
             let _ = nodes[i].say.send(open());
             up - usize::from(was)
         }
-        Heard::Said(m) => {
+        ConnectionEvent::Said(m) => {
             match *m {
                 FromServer::Act { id, .. } => {
                     tell(&nodes[i], FromAgent::Acted { id, ok: true, message: "done".into() });
@@ -135,7 +135,7 @@ fn take(nodes: &mut [Light], i: usize, what: Heard, up: usize) -> usize {
 
 fn tell(node: &Light, message: FromAgent) {
     if node.up {
-        let _ = node.say.send(Say::Tell(Box::new(message)));
+        let _ = node.say.send(ConnectionCommand::Tell(Box::new(message)));
     }
 }
 
@@ -148,7 +148,7 @@ fn signal(node: &Light, rng: &mut Rng) {
     };
     let gpu = rng.below(8) as u32;
     let at = crate::wall();
-    let faults = vec![xid::seen(line, at, 1, Some(gpu), None)];
+    let faults = vec![xid::fault_line(line, at, 1, Some(gpu), None)];
     tell(node, FromAgent::Faults { faults });
 }
 

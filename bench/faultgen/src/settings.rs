@@ -14,15 +14,15 @@ pub(crate) struct Settings {
     /// Everything random follows from it.
     pub(crate) seed: u64,
     /// The fleet's nodes and where each stands.
-    pub(crate) nodes: Vec<Place>,
+    pub(crate) nodes: Vec<NodeLocation>,
     /// What is done with it.
-    pub(crate) life: Life,
+    pub(crate) life: RunMode,
 }
 
 /// A node and where it stands.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Place {
+pub(crate) struct NodeLocation {
     pub(crate) name: String,
     pub(crate) leaf: String,
     pub(crate) rack: String,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Life {
+pub(crate) enum RunMode {
     /// A busy fleet in which things go wrong.
     Scored {
         /// Seconds of the fleet's clock in a second.

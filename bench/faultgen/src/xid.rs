@@ -124,7 +124,7 @@ pub(crate) const OOM: Line = (
 );
 
 /// The line as a node tells it.
-pub(crate) fn seen(
+pub(crate) fn fault_line(
     line: Line,
     at: Time,
     count: u64,

@@ -115,7 +115,7 @@ fn time(ms: u64) -> Time {
 }
 
 /// A job that waits after the cycle in which it was submitted, with all that is known then.
-pub(crate) struct Seen<'a> {
+pub(crate) struct WaitingJob<'a> {
     pub(crate) c: &'a Cluster,
     pub(crate) history: &'a History<Arc<str>>,
     pub(crate) job: JobId,
@@ -130,16 +130,16 @@ pub(crate) struct Seen<'a> {
 /// # Panics
 /// When the scheduler leaves a job waiting for ever.
 #[must_use]
-pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
-    live_seen(jobs, machine, policy, &mut |_: &Seen<'_>| {}).0
+pub(crate) fn run_log(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
+    run_observed(jobs, machine, policy, &mut |_: &WaitingJob<'_>| {}).0
 }
 
 /// The same, and shows every job that waits. Also when each started.
-pub(crate) fn live_seen(
+pub(crate) fn run_observed(
     jobs: &[Job],
     machine: u32,
     policy: &SitePolicy,
-    waits: &mut dyn FnMut(&Seen<'_>),
+    waits: &mut dyn FnMut(&WaitingJob<'_>),
 ) -> (Outcome, Vec<Option<u64>>) {
     let mut c = Cluster::default();
     for i in 0..machine {
@@ -169,15 +169,17 @@ pub(crate) fn live_seen(
             let w = work(id, &jobs[id], &project, &mut shapes);
             shares.change(policy, now, &w, false);
             history.observe(w.user.clone(), w.width(), w.limit_ms(), jobs[id].run);
-            c.queue.learnt(&project, &w.user, |w| history.belief(&w.user, w.width(), w.limit_ms()));
+            c.queue.update_estimates(&project, &w.user, |w| {
+                history.runtime_estimate(&w.user, w.width(), w.limit_ms())
+            });
         }
         let came = next;
         while jobs.get(next).is_some_and(|j| j.submit == now) {
             let w = work(next, &jobs[next], &project, &mut shapes);
-            let belief = history.belief(&w.user, w.width(), w.limit_ms());
+            let belief = history.runtime_estimate(&w.user, w.width(), w.limit_ms());
             let job = w.job;
             c.queue.insert(Arc::new(w));
-            c.queue.believe(job, belief);
+            c.queue.set_estimate(job, belief);
             next += 1;
         }
         loop {
@@ -192,7 +194,7 @@ pub(crate) fn live_seen(
                 }
                 let w = c.queue.get(s.job).cloned().expect("it waited");
                 c.queue.remove(s.job);
-                c.fleet.unkeep(s.job);
+                c.fleet.release_reservation(s.job);
                 let placement = Arc::new(Placement {
                     slots: s.placed.slots,
                     port: 0,
@@ -234,7 +236,7 @@ pub(crate) fn live_seen(
         for index in (came..next).filter(|i| starts[*i].is_none()) {
             let job = JobId(index as u64 + 1);
             let reserved = reserved_starts.get(&job).copied();
-            waits(&Seen { c: &c, history: &history, job, index, now: time(now), reserved });
+            waits(&WaitingJob { c: &c, history: &history, job, index, now: time(now), reserved });
         }
     }
     measure(jobs, &starts, &mut out);

@@ -10,7 +10,7 @@ use crate::Options;
 use crate::report::Report;
 use crate::scheduler::traces;
 use anyhow::{Context, Result, ensure};
-use drive::{Outcome, live};
+use drive::{Outcome, run_log};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use std::path::Path;
 use swf::{Job, Rules};
@@ -85,7 +85,7 @@ pub(crate) fn policy(mode: BackfillMode) -> SitePolicy {
 /// One log under one policy. A broken reserved start is a failure, whatever the mean.
 fn lived(what: &str, log: &Log, jobs: &[Job], policy: &SitePolicy) -> Result<Outcome> {
     let nodes = log.rules.machine / log.rules.node;
-    let o = live(jobs, nodes, policy);
+    let o = run_log(jobs, nodes, policy);
     eprintln!(
         "  {what}: mean {:.3}, max {:.1}, longest wait {} s, reserved starts {} made {} kept {} broken, \
          {} cycles",
@@ -118,9 +118,21 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     }
     published(&mut report);
     for ((name, _), o) in MODES.iter().zip(&found) {
-        report.quietly(&format!("reserved_starts_made_{name}_kth"), "reserved_starts", o.reserved as f64);
-        report.quietly(&format!("reserved_starts_kept_{name}_kth"), "reserved_starts", o.kept as f64);
-        report.quietly(&format!("reserved_starts_broken_{name}_kth"), "reserved_starts", o.broken as f64);
+        report.quietly(
+            &format!("reserved_starts_made_{name}_kth"),
+            "reserved_starts",
+            o.reserved as f64,
+        );
+        report.quietly(
+            &format!("reserved_starts_kept_{name}_kth"),
+            "reserved_starts",
+            o.kept as f64,
+        );
+        report.quietly(
+            &format!("reserved_starts_broken_{name}_kth"),
+            "reserved_starts",
+            o.broken as f64,
+        );
     }
     let mut fair = policy(BackfillMode::Conservative);
     fair.fair_share.enabled = true;

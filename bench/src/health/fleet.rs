@@ -13,7 +13,7 @@ use xtask::site::Site;
 
 /// A node and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct NodeLocation {
     pub(super) name: String,
     leaf: String,
     rack: String,
@@ -21,9 +21,9 @@ pub(super) struct Place {
 }
 
 /// Leaves of 16 nodes, racks of 4, feeds of 32.
-pub(super) fn places(nodes: u32) -> Vec<Place> {
+pub(super) fn places(nodes: u32) -> Vec<NodeLocation> {
     (0..nodes)
-        .map(|i| Place {
+        .map(|i| NodeLocation {
             name: format!("n{i:05}"),
             leaf: format!("l{:03}", i / 16),
             rack: format!("r{:04}", i / 4),
@@ -33,7 +33,7 @@ pub(super) fn places(nodes: u32) -> Vec<Place> {
 }
 
 /// Nodes of each leaf, rack and feed.
-pub(super) fn groups(places: &[Place]) -> BTreeMap<(String, String), Vec<String>> {
+pub(super) fn groups(places: &[NodeLocation]) -> BTreeMap<(String, String), Vec<String>> {
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for p in places {
         for (word, name) in [("leaf", &p.leaf), ("rack", &p.rack), ("feed", &p.feed)] {
@@ -73,7 +73,7 @@ impl Api {
 }
 
 /// Tells the site where the nodes stand.
-pub(super) async fn set_topology(api: &mut Api, places: &[Place]) -> Result<()> {
+pub(super) async fn set_topology(api: &mut Api, places: &[NodeLocation]) -> Result<()> {
     let nodes: serde_json::Map<String, Value> = places
         .iter()
         .map(|p| {
@@ -146,7 +146,7 @@ fn generator() -> Result<PathBuf> {
 /// Starts the generator's fleet with this life.
 pub(super) fn start(
     site: &Site,
-    places: &[Place],
+    places: &[NodeLocation],
     seed: u64,
     life: &Value,
     log: &Path,
@@ -168,5 +168,5 @@ pub(super) fn start(
     });
     let mut command = Command::new(generator()?);
     command.current_dir(site.scratch());
-    Daemon::spawn_told("the generator", command, log, &format!("{settings}\n"))
+    Daemon::spawn_with_input("the generator", command, log, &format!("{settings}\n"))
 }

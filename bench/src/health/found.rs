@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that was found.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct ReportedFinding {
     pub(super) kind: String,
     /// `gpu:n1/3` and the like.
     pub(super) entity: String,
@@ -20,7 +20,7 @@ pub(super) struct Found {
     pub(super) incident: bool,
 }
 
-impl Found {
+impl ReportedFinding {
     fn part(&self, word: &str) -> Option<&str> {
         let (w, name) = self.entity.split_once(':')?;
         (w == word).then_some(name)
@@ -61,9 +61,9 @@ impl Found {
 
 /// What was read so far.
 #[derive(Debug, Default)]
-pub(super) struct Story {
+pub(super) struct EventDigest {
     pub(super) cursor: Option<String>,
-    pub(super) found: BTreeMap<u64, Found>,
+    pub(super) found: BTreeMap<u64, ReportedFinding>,
     /// Nodes of each attempt.
     pub(super) placed: BTreeMap<(u64, u64), Vec<String>>,
     /// Where each node stands, since when.
@@ -99,7 +99,7 @@ fn number(v: &Value, pointer: &str) -> Option<u64> {
     v.pointer(pointer).and_then(Value::as_u64)
 }
 
-impl Story {
+impl EventDigest {
     /// Takes a page of the log in.
     pub(super) fn take(&mut self, page: &Value) -> Result<usize> {
         let items = page["items"].as_array().context("a page without items")?;
@@ -187,9 +187,9 @@ fn key(v: &Value, pointer: &str) -> Option<(u64, u64)> {
     Some((key["job"].as_u64()?, key["attempt"].as_u64()?))
 }
 
-fn seen(v: &Value, at: i64, incident: bool) -> Found {
+fn seen(v: &Value, at: i64, incident: bool) -> ReportedFinding {
     let lines = v["evidence"].as_array();
-    Found {
+    ReportedFinding {
         kind: text(v, "/kind"),
         entity: text(v, "/entity"),
         severity: text(v, "/severity"),
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn findings_and_departures_are_read_from_a_page() {
-        let mut story = Story::default();
+        let mut story = EventDigest::default();
         let page = json!({"cursor": null, "items": [
             {"cursor": "7", "at": "2026-01-31T12:00:00.000Z", "kind": "finding_opened", "data":
                 {"finding": {"id": 7, "kind": "thermal", "entity": "gpu:n1/3", "severity": "degraded",

@@ -19,7 +19,7 @@ use score::{Score, score};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use truth::Life;
+use truth::GroundTruth;
 use xtask::site::Site;
 
 /// What one run is made of.
@@ -110,7 +110,7 @@ fn scored(options: &Options, report: &mut Report) -> Result<()> {
     });
     let drain = options.only.is_empty().then_some(plan.drain_every);
     let operator = live(&site, &plan, options.seed, &life, drain, true)?;
-    let mut life = Life::read(&truth)?;
+    let mut life = GroundTruth::read(&truth)?;
     life.truths.extend(operator.planned.clone());
     keep(options, &truth, &operator)?;
     let mut s = score(&life, &operator.story, true);
@@ -170,7 +170,7 @@ fn group(options: &Options, n: u64) -> Result<Score> {
         "truth": truth,
     });
     let operator = live(&site, &plan, options.seed.wrapping_add(1000 + n), &life, None, true)?;
-    Ok(score(&Life::read(&truth)?, &operator.story, false))
+    Ok(score(&GroundTruth::read(&truth)?, &operator.story, false))
 }
 
 /// Lets the fleet live until its life is over.

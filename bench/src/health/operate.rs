@@ -1,7 +1,7 @@
 //! What people would do beside it: hand in work, repair what is out, drain a node now and then.
 
 use super::fleet::{Api, submit};
-use super::found::Story;
+use super::found::EventDigest;
 use super::truth::Truth;
 use anyhow::Result;
 use hyper::Method;
@@ -22,7 +22,7 @@ fn now_ms() -> i64 {
 
 pub(super) struct Operator {
     pub(super) api: Api,
-    pub(super) story: Story,
+    pub(super) story: EventDigest,
     /// Size of each job that is to go on.
     jobs: BTreeMap<u64, u32>,
     submitted: u64,
@@ -52,7 +52,7 @@ impl Operator {
     ) -> Operator {
         Operator {
             api,
-            story: Story::default(),
+            story: EventDigest::default(),
             jobs: BTreeMap::new(),
             submitted: 0,
             draw: seed | 1,

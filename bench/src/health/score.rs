@@ -1,8 +1,8 @@
 //! The truth beside what was found.
 
 use super::families::{by_line, follows, is_noise, right};
-use super::found::{Found, Story};
-use super::truth::{Life, Truth};
+use super::found::{EventDigest, ReportedFinding};
+use super::truth::{GroundTruth, Truth};
 use crate::stats::percentile;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +117,7 @@ fn within(t: &Truth, at: i64) -> bool {
 }
 
 /// Is the finding about what the truth is about?
-fn same_thing(t: &Truth, f: &Found, placed: &Story) -> bool {
+fn same_thing(t: &Truth, f: &ReportedFinding, placed: &EventDigest) -> bool {
     if let Some((word, path)) = f.group() {
         // A part of what failed, or a whole of which it is most.
         let name = path.last().copied().unwrap_or_default();
@@ -158,19 +158,19 @@ fn same_thing(t: &Truth, f: &Found, placed: &Story) -> bool {
 }
 
 /// Only the whole group is the answer to the loss of a group; a part of it is told on the way.
-fn names_group(t: &Truth, f: &Found) -> bool {
+fn names_group(t: &Truth, f: &ReportedFinding) -> bool {
     let Some((word, name)) = &t.group else { return true };
     f.group().is_some_and(|(w, path)| w == word && path.last() == Some(&name.as_str()))
 }
 
 /// What is concluded from many findings by the server's clock.
-fn is_conclusion(f: &Found) -> bool {
+fn is_conclusion(f: &ReportedFinding) -> bool {
     f.incident || matches!(f.kind.as_str(), "node-killer" | "lemon")
 }
 
 /// In a `dense` life faults come so many times faster than by the server's clock that what it
 /// concludes from many findings is counted apart.
-pub(super) fn score(life: &Life, story: &Story, dense: bool) -> Score {
+pub(super) fn score(life: &GroundTruth, story: &EventDigest, dense: bool) -> Score {
     let mut s = Score::default();
     let mut hit: BTreeMap<u64, i64> = BTreeMap::new();
     for f in story.found.values().filter(|f| !is_noise(&f.kind)) {
@@ -244,7 +244,7 @@ fn short(nodes: &[String]) -> String {
 }
 
 /// What was really going on where a wrong finding was made.
-fn story_of(life: &Life, f: &Found, story: &Story) -> (String, String) {
+fn story_of(life: &GroundTruth, f: &ReportedFinding, story: &EventDigest) -> (String, String) {
     let Some(at) = f.at.first() else { return (String::new(), String::new()) };
     let about = |t: &&Truth| {
         within(t, *at)
@@ -260,7 +260,7 @@ fn story_of(life: &Life, f: &Found, story: &Story) -> (String, String) {
 }
 
 /// Nodes that left service for something that was no fault of theirs.
-fn drained(life: &Life, story: &Story, s: &mut Score) {
+fn drained(life: &GroundTruth, story: &EventDigest, s: &mut Score) {
     let mut told = BTreeSet::new();
     for (node, at, why) in &story.left {
         let unhealthy = life
@@ -295,12 +295,17 @@ mod tests {
         }
     }
 
-    fn found(kind: &str, entity: &str, at: i64) -> Found {
-        Found { kind: kind.into(), entity: entity.into(), at: vec![at], ..Found::default() }
+    fn found(kind: &str, entity: &str, at: i64) -> ReportedFinding {
+        ReportedFinding {
+            kind: kind.into(),
+            entity: entity.into(),
+            at: vec![at],
+            ..ReportedFinding::default()
+        }
     }
 
-    fn judged(truths: Vec<Truth>, all: Vec<Found>) -> Score {
-        let mut life = Life::default();
+    fn judged(truths: Vec<Truth>, all: Vec<ReportedFinding>) -> Score {
+        let mut life = GroundTruth::default();
         life.truths = truths;
         let found = all.into_iter().enumerate().map(|(i, f)| (i as u64, f)).collect();
         let groups = [
@@ -308,7 +313,7 @@ mod tests {
             (("rack".to_string(), "r9".to_string()), vec!["n1".to_string()]),
             (("leaf".to_string(), "l4".to_string()), vec!["n7".to_string()]),
         ];
-        score(&life, &Story { found, groups: groups.into(), ..Story::default() }, false)
+        score(&life, &EventDigest { found, groups: groups.into(), ..EventDigest::default() }, false)
     }
 
     #[test]

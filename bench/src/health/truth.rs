@@ -52,16 +52,16 @@ enum Line {
 
 /// Everything of one life.
 #[derive(Debug, Default)]
-pub(super) struct Life {
+pub(super) struct GroundTruth {
     pub(super) truths: Vec<Truth>,
     ticks: Vec<Tick>,
 }
 
-impl Life {
-    pub(super) fn read(path: &Path) -> Result<Life> {
+impl GroundTruth {
+    pub(super) fn read(path: &Path) -> Result<GroundTruth> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        let mut life = Life::default();
+        let mut life = GroundTruth::default();
         for line in text.lines() {
             match serde_json::from_str(line)
                 .with_context(|| format!("a line of the truth: {line}"))?
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_fleets_clock_is_found_between_two_ticks() {
         let tick = |row, wall| Tick { row, wall };
-        let life = Life { ticks: vec![tick(1000, 10), tick(4000, 110)], truths: vec![] };
+        let life = GroundTruth { ticks: vec![tick(1000, 10), tick(4000, 110)], truths: vec![] };
         assert_eq!(life.row_time(60), Some(2500));
         assert_eq!(life.row_time(5), None);
         assert_eq!(life.row_time(500), Some(4000));

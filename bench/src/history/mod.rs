@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::stats::percentile;
 use anyhow::{Context, Result};
 use data::{GPUS, METRICS, value};
-use muster_history::{Limits, SeriesId, Store, Want};
+use muster_history::{Limits, SeriesId, SeriesQuery, Store};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xtask::proc::TempDir;
@@ -184,10 +184,10 @@ fn day(options: &Options, scratch: &TempDir, report: &mut Report) -> Result<()> 
     let ids = series(&mut store, nodes)?;
     let start = 20_000 * DAY;
     fill(&mut store, &ids, start, STEP, u64::try_from(hours * 360)?)?;
-    let wants: Vec<Want> = ids
+    let wants: Vec<SeriesQuery> = ids
         .iter()
         .flat_map(|row| row.iter().step_by(METRICS.len()))
-        .map(|id| Want::whole(*id, 0))
+        .map(|id| SeriesQuery::whole(*id, 0))
         .collect();
     let taken = median_ms(|| {
         let points = store.plan(wants.clone(), start, start + hours * HOUR, 600, u64::MAX).read();

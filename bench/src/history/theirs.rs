@@ -18,7 +18,7 @@ use xtask::proc::{Daemon, TempDir, free_port, which};
 const PROGRAM: &str = "victoria-metrics";
 
 /// What it took.
-pub(super) struct Theirs {
+pub(super) struct PrometheusCost {
     pub(super) cpu: Duration,
     pub(super) bytes: u64,
     pub(super) query_ms: f64,
@@ -57,7 +57,7 @@ pub(super) fn measure(
     nodes: u32,
     start: i64,
     steps: u64,
-) -> Result<Option<Theirs>> {
+) -> Result<Option<PrometheusCost>> {
     if which(PROGRAM).is_none() && options.install {
         xtask::install::apt(&[PROGRAM])?;
     }
@@ -101,5 +101,5 @@ pub(super) fn measure(
         let query_ms = percentile(&mut all, 50.0).context("nothing was asked")?;
         anyhow::Ok((cpu, bytes, query_ms))
     })?;
-    Ok(Some(Theirs { cpu, bytes, query_ms }))
+    Ok(Some(PrometheusCost { cpu, bytes, query_ms }))
 }

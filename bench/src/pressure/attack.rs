@@ -267,7 +267,7 @@ async fn unread(who: Target, counts: Arc<Counts>) {
     loop {
         match open_events(&who, "0").await {
             Ok(_stream) => {
-                let _standing = counts.stand();
+                let _standing = counts.register_open();
                 sleep(Duration::from_secs(60)).await;
             }
             Err(_) => {

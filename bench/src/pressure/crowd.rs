@@ -33,7 +33,7 @@ pub(super) struct Counts {
 
 /// The same at one moment, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct ConnectionCounts {
     /// Open now.
     pub(super) standing: u64,
     /// Closed by the server.
@@ -46,10 +46,10 @@ pub(super) struct Counted {
     pub(super) bytes: u64,
 }
 
-impl Counted {
+impl ConnectionCounts {
     /// What came since an earlier look; what stands, stands now.
-    pub(super) fn since(self, earlier: Counted) -> Counted {
-        Counted {
+    pub(super) fn since(self, earlier: ConnectionCounts) -> ConnectionCounts {
+        ConnectionCounts {
             standing: self.standing,
             closed: self.closed - earlier.closed,
             refused: self.refused - earlier.refused,
@@ -60,18 +60,18 @@ impl Counted {
 }
 
 /// One that stands, until dropped.
-pub(super) struct Standing<'a>(&'a Counts);
+pub(super) struct OpenConnectionGuard<'a>(&'a Counts);
 
-impl Drop for Standing<'_> {
+impl Drop for OpenConnectionGuard<'_> {
     fn drop(&mut self) {
         self.0.standing.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Counts {
-    pub(super) fn stand(&self) -> Standing<'_> {
+    pub(super) fn register_open(&self) -> OpenConnectionGuard<'_> {
         self.standing.fetch_add(1, Ordering::Relaxed);
-        Standing(self)
+        OpenConnectionGuard(self)
     }
 
     pub(super) fn refuse(&self) {
@@ -82,9 +82,9 @@ impl Counts {
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn now(&self) -> Counted {
+    pub(super) fn now(&self) -> ConnectionCounts {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        Counted {
+        ConnectionCounts {
             standing: get(&self.standing),
             closed: get(&self.closed),
             refused: get(&self.refused),
@@ -162,7 +162,7 @@ pub(super) async fn linger(port: u16, said: &[u8], counts: &Counts) {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else {
         return counts.refuse();
     };
-    let _standing = counts.stand();
+    let _standing = counts.register_open();
     if !said.is_empty() {
         // Closed meanwhile: seen below.
         let _ = stream.write_all(said).await;
@@ -190,7 +190,7 @@ async fn follow(who: &Target, scrap: &mut [u8], counts: &Counts) -> Result<()> {
     let mut stream = open_events(who, &end).await?;
     let n = stream.read(scrap).await?;
     ensure!(scrap[..n].starts_with(b"HTTP/1.1 200"), "the stream was refused");
-    let _standing = counts.stand();
+    let _standing = counts.register_open();
     loop {
         match stream.read(scrap).await {
             Ok(0) | Err(_) => return Ok(()),
@@ -262,11 +262,11 @@ mod tests {
         assert_eq!((came.as_slice(), counts.now().standing), (HALF_A_HEAD, 1));
         drop(stream);
         one.await.unwrap();
-        assert_eq!(counts.now(), Counted { closed: 1, ..Counted::default() });
+        assert_eq!(counts.now(), ConnectionCounts { closed: 1, ..ConnectionCounts::default() });
         drop(listener);
         let before = counts.now();
         linger(port, b"", &counts).await;
         let after = counts.now().since(before);
-        assert_eq!(after, Counted { refused: 1, ..Counted::default() });
+        assert_eq!(after, ConnectionCounts { refused: 1, ..ConnectionCounts::default() });
     }
 }

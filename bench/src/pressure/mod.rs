@@ -19,7 +19,7 @@ use crate::stats::percentile;
 use anyhow::{Context, Result, ensure};
 use attack::Attack;
 use bytes::Bytes;
-use crowd::{Counted, Crowd, CrowdPlan, SCRAPERS};
+use crowd::{ConnectionCounts, Crowd, CrowdPlan, SCRAPERS};
 use hyper::Method;
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
 use parts::Parts;
@@ -120,10 +120,10 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let admin = bearer(site.port(), site.token())?;
     let metrics = || runtime()?.block_on(pages::page(&admin));
     let page_before = metrics()?;
-    let before = (Seen::of(&crowd, &attack), attack.now());
+    let before = (ClientCounts::of(&crowd, &attack), attack.now());
     let mut looks = Vec::new();
-    let loaded = measure(plan.load, &mut || looks.push(Seen::of(&crowd, &attack)))?;
-    let after = (Seen::of(&crowd, &attack), attack.now());
+    let loaded = measure(plan.load, &mut || looks.push(ClientCounts::of(&crowd, &attack)))?;
+    let after = (ClientCounts::of(&crowd, &attack), attack.now());
     let page_after = metrics()?;
     // The load ends with its runtime, before the server does.
     load.shutdown_timeout(Duration::from_secs(10));
@@ -230,18 +230,18 @@ impl Callers {
 }
 
 /// How many of each there are.
-struct Seen {
-    idle: Counted,
-    watchers: Counted,
-    scrapers: Counted,
-    anonymous: Counted,
-    bodies: Counted,
-    unread: Counted,
+struct ClientCounts {
+    idle: ConnectionCounts,
+    watchers: ConnectionCounts,
+    scrapers: ConnectionCounts,
+    anonymous: ConnectionCounts,
+    bodies: ConnectionCounts,
+    unread: ConnectionCounts,
 }
 
-impl Seen {
-    fn of(crowd: &Crowd, attack: &Attack) -> Seen {
-        Seen {
+impl ClientCounts {
+    fn of(crowd: &Crowd, attack: &Attack) -> ClientCounts {
+        ClientCounts {
             idle: crowd.idle.now(),
             watchers: crowd.watchers.now(),
             scrapers: crowd.scrapers.now(),
@@ -317,15 +317,16 @@ type AttackAnswers = BTreeMap<(&'static str, u16), u64>;
 /// What load there was.
 fn show_load(
     report: &mut Report,
-    looks: &[Seen],
-    before: &(Seen, AttackAnswers),
-    after: &(Seen, AttackAnswers),
+    looks: &[ClientCounts],
+    before: &(ClientCounts, AttackAnswers),
+    after: &(ClientCounts, AttackAnswers),
     length: Duration,
 ) {
-    let mean =
-        |of: fn(&Seen) -> u64| looks.iter().map(of).sum::<u64>() as f64 / looks.len().max(1) as f64;
+    let mean = |of: fn(&ClientCounts) -> u64| {
+        looks.iter().map(of).sum::<u64>() as f64 / looks.len().max(1) as f64
+    };
     let seconds = length.as_secs_f64();
-    let counted = |of: fn(&Seen) -> Counted| of(&after.0).since(of(&before.0));
+    let counted = |of: fn(&ClientCounts) -> ConnectionCounts| of(&after.0).since(of(&before.0));
     let (idle, watchers) = (counted(|s| s.idle), counted(|s| s.watchers));
     report.ours("idle_standing", "connections", mean(|s| s.idle.standing));
     report.ours("idle_closed", "connections", idle.closed as f64);
@@ -368,14 +369,15 @@ mod tests {
 
     #[test]
     fn the_load_is_told_beside_what_came_before_it() {
-        let nothing = || Seen::of(&Crowd::default(), &Attack::default());
+        let nothing = || ClientCounts::of(&Crowd::default(), &Attack::default());
         let (crowd, attack) = (Crowd::default(), Attack::default());
-        let standing = crowd.idle.stand();
+        let standing = crowd.idle.register_open();
         crowd.watchers.refuse();
-        let after = (Seen::of(&crowd, &attack), BTreeMap::from([(("x", 422), 30), (("x", 0), 2)]));
+        let after =
+            (ClientCounts::of(&crowd, &attack), BTreeMap::from([(("x", 422), 30), (("x", 0), 2)]));
         let before = (nothing(), BTreeMap::from([(("x", 422), 10)]));
         let mut report = Report::new("pressure");
-        let looks = [nothing(), Seen::of(&crowd, &attack)];
+        let looks = [nothing(), ClientCounts::of(&crowd, &attack)];
         show_load(&mut report, &looks, &before, &after, Duration::from_secs(2));
         drop(standing);
         assert_eq!(report.value("idle_standing"), Some(0.5));

@@ -1,6 +1,6 @@
 //! The measures of one size.
 
-use super::mix::{Draw, Drawn, Mix, SKU, name};
+use super::mix::{CandidateJob, Draw, Mix, SKU, name};
 use super::site::{CLAIMANT, GPUS, Site};
 use super::traces;
 use crate::report::Report;
@@ -60,7 +60,11 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let plan = site.plan();
     let first = timed.elapsed();
     eprintln!("  cpu {:.1} ms", ms(cpu.elapsed()));
-    eprintln!("  first plan: {} starts, {} reserved starts", plan.starts.len(), plan.reserved_starts.len());
+    eprintln!(
+        "  first plan: {} starts, {} reserved starts",
+        plan.starts.len(),
+        plan.reserved_starts.len()
+    );
     report.ours(&format!("first_plan_ms_{nodes}"), "ms", ms(first));
     drop((site, plan));
 
@@ -92,7 +96,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
             reserved_starts += plan.reserved_starts.len();
             victims += plan.victims.len();
             let more = plan.more;
-            site.carry_out(plan);
+            site.execute(plan);
             took.push(ms(end + timed.elapsed()));
             worked.push(ms(cpu.elapsed()));
             if !more {
@@ -140,7 +144,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let gang = (nodes * 2 / 25).min(1000);
     let work = claim(mix, &site, gang);
     let by = work.job;
-    site.submit(Drawn { work: Arc::new(work), run: Span::hours(1) });
+    site.submit(CandidateJob { work: Arc::new(work), run: Span::hours(1) });
     let claimed = whole(&mut site);
     let took = claimed.wall_ms;
     let stopped = claimed.victims.iter().filter(|v| v.by == by).count();
@@ -152,7 +156,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
 
 /// Cycles until one has nothing more to do, without what carrying them out costs.
 #[derive(Default)]
-struct Whole {
+struct CycleMeasurement {
     wall_ms: f64,
     cpu_ms: f64,
     starts: usize,
@@ -160,8 +164,8 @@ struct Whole {
     victims: Vec<muster_scheduler::Victim>,
 }
 
-fn whole(site: &mut Site) -> Whole {
-    let mut out = Whole::default();
+fn whole(site: &mut Site) -> CycleMeasurement {
+    let mut out = CycleMeasurement::default();
     loop {
         let (timed, cpu) = (Instant::now(), Cpu::now());
         let plan = site.plan();
@@ -171,7 +175,7 @@ fn whole(site: &mut Site) -> Whole {
         out.reserved_starts += plan.reserved_starts.len();
         out.victims.extend(plan.victims.iter().copied());
         let more = plan.more;
-        site.carry_out(plan);
+        site.execute(plan);
         if !more {
             return out;
         }
@@ -222,7 +226,7 @@ fn settle(site: &mut Site, mix: &mut Mix) {
             && plan.reserved_starts.is_empty()
             && plan.victims.is_empty()
             && !plan.more;
-        site.carry_out(plan);
+        site.execute(plan);
         if quiet {
             break;
         }
@@ -233,7 +237,7 @@ fn settle(site: &mut Site, mix: &mut Mix) {
 fn forget(site: &mut Site) {
     let waiting: Vec<_> = site.cluster.queue.jobs().collect();
     for job in waiting {
-        site.cluster.fleet.unkeep(job);
+        site.cluster.fleet.release_reservation(job);
     }
     site.cluster.queue.forget_failures();
     site.cluster.fleet.forget_failures();
@@ -264,7 +268,7 @@ fn rate(mut site: Site, mix: &mut Mix, draw: Draw, jobs: usize) -> f64 {
     loop {
         let plan = site.plan();
         let over = plan.starts.is_empty();
-        site.carry_out(plan);
+        site.execute(plan);
         if over || site.cluster.queue.is_empty() {
             break;
         }

@@ -40,7 +40,7 @@ impl Dice {
 
 /// A job that may be submitted, and how long it would run.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawn {
+pub(crate) struct CandidateJob {
     pub(crate) work: Arc<Work>,
     pub(crate) run: Span,
 }
@@ -134,7 +134,7 @@ impl Mix {
         }
     }
 
-    pub(crate) fn draw(&mut self, draw: Draw, since: Time) -> Drawn {
+    pub(crate) fn draw(&mut self, draw: Draw, since: Time) -> CandidateJob {
         let j = self.pick(draw);
         let job = JobId(self.next);
         self.next += 1;
@@ -177,7 +177,7 @@ impl Mix {
             checkpoints: many,
             elastic: None,
         };
-        Drawn { work: Arc::new(work), run: Span((run * 1000.0) as u64) }
+        CandidateJob { work: Arc::new(work), run: Span((run * 1000.0) as u64) }
     }
 
     /// A number for a job that is not drawn.

@@ -1,8 +1,8 @@
 //! A site in memory: a fleet, what runs on it, and the part of the engine that carries plans out.
 
-use super::mix::{Draw, Drawn, Mix, SKU, name};
+use super::mix::{CandidateJob, Draw, Mix, SKU, name};
 use muster_model::ids::JobId;
-use muster_model::placement::{Fabric, GpuSet, AllocatedPart, Placement, Slot};
+use muster_model::placement::{AllocatedPart, Fabric, GpuSet, Placement, Slot};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::GpuPart;
@@ -92,7 +92,7 @@ impl Site {
     }
 
     /// A job waits.
-    pub(crate) fn submit(&mut self, d: Drawn) {
+    pub(crate) fn submit(&mut self, d: CandidateJob) {
         self.runs.insert(d.work.job, d.run);
         self.cluster.fleet.arrived(&d.work.demand);
         self.cluster.queue.insert(d.work);
@@ -103,11 +103,11 @@ impl Site {
     }
 
     /// What the engine does with a plan.
-    pub(crate) fn carry_out(&mut self, plan: Plan) {
+    pub(crate) fn execute(&mut self, plan: Plan) {
         for s in plan.starts {
             let Some(work) = self.cluster.queue.get(s.job).cloned() else { continue };
             self.cluster.queue.remove(s.job);
-            self.cluster.fleet.unkeep(s.job);
+            self.cluster.fleet.release_reservation(s.job);
             let placement = Placement {
                 slots: s.placed.slots,
                 port: 0,

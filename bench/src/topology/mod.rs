@@ -9,7 +9,7 @@ use crate::Options;
 use crate::report::Report;
 use crate::scheduler::traces::{self, TraceJob};
 use anyhow::{Context, Result};
-use peers::{BestFit, Ours, Placer, Tree};
+use peers::{BestFit, MusterPlacer, Placer, Tree};
 use replay::{Outcome, replay};
 use std::fs;
 use std::path::Path;
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
         all.push((name.to_string(), o.clone()));
         Ok(o)
     };
-    let ours = measure("muster", &mut Ours::new(&hosts))?;
+    let ours = measure("muster", &mut MusterPlacer::new(&hosts))?;
     let peers = [
         ("best fit, no topology", measure("best fit", &mut BestFit::new(&hosts))?),
         ("Slurm's tree rule", measure("tree rule", &mut Tree::new(&hosts))?),
@@ -166,7 +166,7 @@ mod tests {
         let (jobs, _) = arrivals(&traces::philly_table(), hosts.len());
         let jobs = &jobs[..jobs.len() / 20];
         let placers: [&mut dyn Placer; 3] =
-            [&mut Ours::new(&hosts), &mut BestFit::new(&hosts), &mut Tree::new(&hosts)];
+            [&mut MusterPlacer::new(&hosts), &mut BestFit::new(&hosts), &mut Tree::new(&hosts)];
         for p in placers {
             assert!(replay(jobs, hosts.len(), p).is_ok());
         }

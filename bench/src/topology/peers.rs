@@ -174,15 +174,15 @@ impl Placer for Tree {
 }
 
 /// Our scheduler, asked for one job at a time, so that the queue is the same for all.
-pub(crate) struct Ours {
+pub(crate) struct MusterPlacer {
     cluster: Cluster,
     policy: SitePolicy,
     numbers: BTreeMap<String, usize>,
     book: Book,
 }
 
-impl Ours {
-    pub(crate) fn new(hosts: &[Host]) -> Ours {
+impl MusterPlacer {
+    pub(crate) fn new(hosts: &[Host]) -> MusterPlacer {
         let mut cluster = Cluster::default();
         for h in hosts {
             let location = Location {
@@ -202,7 +202,7 @@ impl Ours {
         policy.backfill.reserved_starts = 0;
         policy.preemption.enabled = false;
         let numbers = hosts.iter().enumerate().map(|(i, h)| (h.name.clone(), i)).collect();
-        Ours { cluster, policy, numbers, book: Book::new(hosts) }
+        MusterPlacer { cluster, policy, numbers, book: Book::new(hosts) }
     }
 
     fn work(id: usize, job: &TraceJob) -> Arc<Work> {
@@ -237,10 +237,10 @@ impl Ours {
     }
 }
 
-impl Placer for Ours {
+impl Placer for MusterPlacer {
     fn place(&mut self, id: usize, job: &TraceJob) -> Option<Vec<usize>> {
         let now = Time((job.at * 1000.0) as i64);
-        let work = Ours::work(id, job);
+        let work = MusterPlacer::work(id, job);
         self.cluster.fleet.arrived(&work.demand);
         self.cluster.queue.insert(work.clone());
         let planned = plan(&mut self.cluster, &self.policy, now);

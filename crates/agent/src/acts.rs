@@ -40,7 +40,7 @@ impl Acts {
     pub(crate) fn open(dir: Option<PathBuf>, boot: &str) -> Acts {
         let known = dir.as_ref().and_then(|d| RunDir(d.clone()).read(FILE));
         let mut acts = Acts { dir, known: known.unwrap_or_default() };
-        acts.came_back(boot);
+        acts.complete_restarts(boot);
         let cut: Vec<u64> = acts
             .known
             .iter()
@@ -88,7 +88,7 @@ impl Acts {
     }
 
     /// The machine is up in this boot: restarts that were begun in another are done.
-    pub(crate) fn came_back(&mut self, boot: &str) {
+    pub(crate) fn complete_restarts(&mut self, boot: &str) {
         let back = |e: &Entry| e.end.is_none() && restarts(&e.act) && e.boot != boot;
         let done: Vec<u64> = self.known.iter().filter(|(_, e)| back(e)).map(|(i, _)| *i).collect();
         for id in done {
@@ -207,7 +207,7 @@ mod tests {
         // One that was asked for before the machine came up by itself needs no restart.
         assert!(!acts3.begin(2, &reboot("a"), "b"));
         assert_eq!(told(&mut acts3), [(1, true), (2, true)]);
-        acts.came_back("c");
+        acts.complete_restarts("c");
         assert_eq!(told(&mut acts), [(1, true)]);
     }
 

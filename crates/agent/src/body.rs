@@ -32,13 +32,13 @@ pub(crate) struct Body {
     idle: Arc<Notify>,
     /// Notified when the devices have something to tell.
     news: Arc<Notify>,
-    faults: Told,
+    faults: UnconfirmedFaults,
     acts: Acts,
 }
 
 /// Faults that were told and may not have arrived.
 #[derive(Default)]
-struct Told {
+struct UnconfirmedFaults {
     faults: Vec<SeenFault>,
     /// How many of them were told before the last heartbeat.
     before_beat: usize,
@@ -66,7 +66,7 @@ impl Body {
             watcher,
             idle: Arc::default(),
             news,
-            faults: Told::default(),
+            faults: UnconfirmedFaults::default(),
             acts,
         };
         if !lazy {
@@ -104,7 +104,7 @@ impl Body {
         self.faults.faults.drain(..n);
     }
 
-    fn tell_faults(&mut self, out: &mut Vec<FromAgent>) {
+    fn report_faults(&mut self, out: &mut Vec<FromAgent>) {
         let new = self.devices.take_faults();
         let told = &mut self.faults;
         let mut faults =
@@ -241,7 +241,7 @@ impl Body {
         let mut out = Vec::new();
         self.devices.turn(now, connected, &mut out);
         if connected {
-            self.tell_faults(&mut out);
+            self.report_faults(&mut out);
         }
         self.acts_turn(now, connected, &mut out);
         if let Some(runner) = &mut self.runner {
@@ -274,7 +274,7 @@ impl Body {
     pub(crate) fn rewind(&mut self) {
         self.faults.again = true;
         self.faults.before_beat = 0;
-        self.acts.came_back(&self.boot());
+        self.acts.complete_restarts(&self.boot());
         self.acts.rewind();
         self.devices.rewind();
         if let Some(runner) = &mut self.runner {
@@ -326,7 +326,7 @@ impl Body {
     pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
         let runner = self.runner.as_ref();
         let acts = self.acts.waits().then(Instant::now);
-        let unheard = runner.and_then(|r| r.unheard_due(heard));
+        let unheard = runner.and_then(|r| r.next_unheard_deadline(heard));
         let due = [runner.and_then(Runner::due), unheard, self.devices.due(heard), acts];
         due.into_iter().flatten().min()
     }

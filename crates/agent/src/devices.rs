@@ -2,7 +2,7 @@
 //! them without knowing which.
 
 use crate::cgroup::Cgroups;
-use crate::runner::Hands;
+use crate::runner::RunnerTools;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
 use muster_model::command::Observed;
 use muster_model::fault::SeenFault;
@@ -23,7 +23,7 @@ pub(crate) struct Away {
 }
 
 /// An act and what came of it.
-pub(crate) type Ended = (u64, Result<String, String>);
+pub(crate) type ActResult = (u64, Result<String, String>);
 
 /// How devices take an attempt that is to start.
 pub(crate) enum Start {
@@ -66,7 +66,7 @@ pub(crate) trait Devices: Send + Sync {
     fn news(&self) -> Arc<Notify>;
 
     /// What ranks on them are run with.
-    fn hands(&self) -> Hands;
+    fn hands(&self) -> RunnerTools;
 
     /// What is in the node, whose ranks these control groups hold.
     fn inventory(&self, cgroups: &Cgroups) -> Inventory;
@@ -89,7 +89,7 @@ pub(crate) trait Devices: Send + Sync {
     fn act(&mut self, id: u64, act: &Act, now: Instant) -> Result<Option<Away>, String>;
 
     /// Acts that ended since the last call.
-    fn acts_over(&mut self, now: Instant) -> Vec<Ended>;
+    fn acts_over(&mut self, now: Instant) -> Vec<ActResult>;
 
     /// Has a fault, if they can.
     fn inject(&mut self, fault: &Inject, now: Instant) -> Injected;

@@ -3,7 +3,7 @@
 use crate::hostlist;
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{Fabric, AllocatedPart};
+use muster_model::placement::{AllocatedPart, Fabric};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,13 +37,13 @@ pub(crate) fn inherited() -> Env {
 }
 
 /// Where things of a slot are.
-pub(crate) struct Places<'a> {
+pub(crate) struct SlotDirs<'a> {
     pub(crate) run_dir: &'a Path,
     pub(crate) secrets_dir: &'a Path,
 }
 
 /// The part that all ranks of a slot share.
-pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env) -> Env {
+pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &SlotDirs<'_>, base: &Env) -> Env {
     let mut env = base.clone();
     env.extend(d.run.env.iter().map(|(k, v)| (k.clone(), v.clone())));
     let mut names: Vec<&str> = d.nodes.iter().map(|n| n.as_str()).collect();
@@ -154,7 +154,7 @@ const PER_RANK: [&str; 5] =
     ["RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "MUSTER_REPORT"];
 
 /// What differs from rank to rank.
-pub(crate) fn of_rank(d: &RunDetail, local: u32, at: &Places<'_>) -> Env {
+pub(crate) fn of_rank(d: &RunDetail, local: u32, at: &SlotDirs<'_>) -> Env {
     let rank = d.slot.first_rank + local;
     let report = at.run_dir.join(format!("{rank}.report")).display().to_string();
     let values = [rank.to_string(), local.to_string(), rank.to_string(), local.to_string(), report];
@@ -170,7 +170,7 @@ mod tests {
     use muster_model::placement::GpuSet;
 
     fn env_of(d: &RunDetail) -> Env {
-        let places = Places {
+        let places = SlotDirs {
             run_dir: Path::new("/s/runs/7.3"),
             secrets_dir: Path::new("/s/runs/7.3/secrets"),
         };

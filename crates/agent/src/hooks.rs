@@ -1,7 +1,7 @@
 //! What others plug into the agent of a real machine: who tests it, who watches its devices, and
 //! who reads their figures. A machine without them runs work all the same.
 
-use crate::runner::Hands;
+use crate::runner::RunnerTools;
 use muster_model::fault::SeenFault;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::units::Span;
@@ -79,7 +79,7 @@ pub struct Hooks {
     /// Who reads figures.
     pub telemetry: Option<Arc<dyn TelemetrySource>>,
     /// What ranks are run with.
-    pub hands: Hands,
+    pub hands: RunnerTools,
     /// Who resets and restarts; without one the machine refuses.
     pub actor: Option<Arc<dyn Actor>>,
     /// The pool this machine belongs to; empty stands for the default one.

@@ -10,12 +10,12 @@ use crate::real::RealDevices;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
-use crate::simulated::{Gangs, Life, SIM_CAN, SimClock, Simulated};
+use crate::simulated::{Gangs, NodeStateFile, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::limits::raise_open_files;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
-use muster_simnode::{Past, SimConfig};
+use muster_simnode::{NodeHistory, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub struct FleetConfig {
     pub cgroups: Option<Arc<Cgroups>>,
     /// What nodes have behind them when they are switched on; when absent, what the process that
     /// hosted them before kept.
-    pub past: BTreeMap<NodeName, Past>,
+    pub past: BTreeMap<NodeName, NodeHistory>,
 }
 
 /// What the simulated nodes of a fleet say about where they are.
@@ -261,7 +261,10 @@ pub async fn run_sim_fleet(
         // What ran before is found again even in a light fleet.
         let lazy = config.light && !runner.state.join("runs").exists();
         let mut simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
-        simulated.live_on(Life::of(&config.state, &node), config.past.get(&node).cloned());
+        simulated.restore_state(
+            NodeStateFile::of(&config.state, &node),
+            config.past.get(&node).cloned(),
+        );
         let body = Body::new(Box::new(simulated), runner, watcher.clone(), lazy)
             .map_err(AgentError::file("open", &config.state))?;
         let session = SessionConfig {

@@ -18,6 +18,8 @@ pub mod isolation;
 mod lease;
 mod logs;
 mod process;
+mod progress;
+mod rank_file;
 mod real;
 mod run_dir;
 pub mod runner;
@@ -29,9 +31,7 @@ mod simulated;
 mod tester;
 #[doc(hidden)]
 pub mod testing;
-mod theirs;
 mod trash;
-mod progress;
 mod watch;
 
 pub use error::AgentError;

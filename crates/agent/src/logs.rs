@@ -1,7 +1,7 @@
 //! Following one stream of a rank's output. The file grows by the rank's own hand; what the
 //! server keeps is cut out of it from the front, so that offsets stay what they were.
 
-use crate::theirs::Theirs;
+use crate::rank_file::RankFile;
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, SeekFrom, seek};
 use std::fs::Metadata;
@@ -19,7 +19,7 @@ const HOLE: u64 = 1 << 20;
 /// One stream.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    file: Theirs,
+    file: RankFile,
     /// Next byte to ship.
     next: u64,
     /// Everything before it is kept by the server.
@@ -40,7 +40,7 @@ pub(crate) struct Tail {
 impl Tail {
     pub(crate) fn new(path: &Path, kept: u64, cap: u64) -> Tail {
         Tail {
-            file: Theirs::new(path, true),
+            file: RankFile::new(path, true),
             next: kept,
             kept,
             freed: 0,

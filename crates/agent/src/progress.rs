@@ -2,7 +2,7 @@
 //! file is counted and passed over; nothing a job writes there can harm the agent, and nobody waits
 //! for the reading of more than the newest of it.
 
-use crate::theirs::Theirs;
+use crate::rank_file::RankFile;
 use muster_link::messages::ProgressReport;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +36,7 @@ const PATH: usize = 4096;
 /// One rank's reports.
 #[derive(Debug)]
 pub(crate) struct ProgressReader {
-    file: Theirs,
+    file: RankFile,
     /// Next byte to read.
     position: u64,
     /// Bytes that were never read.
@@ -123,7 +123,7 @@ impl ProgressReader {
     /// Reads on from `position`; `done` is the newest finished checkpoint before it.
     pub(crate) fn new(path: &Path, position: u64, done: Option<ProgressReport>) -> ProgressReader {
         ProgressReader {
-            file: Theirs::new(path, false),
+            file: RankFile::new(path, false),
             position,
             passed: 0,
             second: None,

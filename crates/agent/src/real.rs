@@ -2,11 +2,11 @@
 
 use crate::cgroup::Cgroups;
 use crate::clock::wall;
-use crate::devices::{Away, Devices, Ended, Injected, Start, no_act_of_agents};
+use crate::devices::{ActResult, Away, Devices, Injected, Start, no_act_of_agents};
 use crate::hooks::{Actor, Hooks};
 use crate::inventory::{self, GpuSource};
 use crate::process;
-use crate::runner::Hands;
+use crate::runner::RunnerTools;
 use crate::tester::Tester;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
 use muster_model::fault::SeenFault;
@@ -27,7 +27,7 @@ pub(crate) struct RealDevices {
     /// Notified when a hook has something to tell.
     news: Arc<Notify>,
     /// How acts that were carried out on other threads ended.
-    ended: Arc<Mutex<Vec<Ended>>>,
+    ended: Arc<Mutex<Vec<ActResult>>>,
     /// Held while an act is carried out: they are done one after another.
     acting: Arc<Mutex<()>>,
 }
@@ -77,7 +77,7 @@ impl Devices for RealDevices {
         self.news.clone()
     }
 
-    fn hands(&self) -> Hands {
+    fn hands(&self) -> RunnerTools {
         self.hooks.hands.clone()
     }
 
@@ -123,7 +123,7 @@ impl Devices for RealDevices {
         Ok(None)
     }
 
-    fn acts_over(&mut self, _now: Instant) -> Vec<Ended> {
+    fn acts_over(&mut self, _now: Instant) -> Vec<ActResult> {
         std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -4,9 +4,9 @@
 use crate::cgroup::Group;
 use crate::lease::BootTime;
 use crate::process::ProcessId;
-use crate::theirs;
+use crate::rank_file;
 use crate::trash;
-use muster_link::messages::{RunDetail, ProgressReport};
+use muster_link::messages::{ProgressReport, RunDetail};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::spec::RunSpec;
@@ -197,35 +197,35 @@ pub(crate) struct MetaFile {
     pub(crate) lease: bool,
     /// Which directory the supervisor works in.
     #[serde(default)]
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<DirIdentity>,
 }
 
 /// Which directory it is. One that was only renamed, or is at its path again, is the same; a copy
 /// is another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct DirIdentity {
     path: String,
     dev: u64,
     ino: u64,
 }
 
-impl Place {
-    pub(crate) fn of(dir: &Path) -> Option<Place> {
+impl DirIdentity {
+    pub(crate) fn of(dir: &Path) -> Option<DirIdentity> {
         let (real, meta) = (dir.canonicalize().ok()?, dir.metadata().ok()?);
         let path = real.to_string_lossy().into_owned();
-        Some(Place { path, dev: meta.dev(), ino: meta.ino() })
+        Some(DirIdentity { path, dev: meta.dev(), ino: meta.ino() })
     }
 
     pub(crate) fn is(&self, dir: &Path) -> bool {
-        let same = |p: Place| p.path == self.path || (p.dev, p.ino) == (self.dev, self.ino);
-        Place::of(dir).is_none_or(same)
+        let same = |p: DirIdentity| p.path == self.path || (p.dev, p.ino) == (self.dev, self.ino);
+        DirIdentity::of(dir).is_none_or(same)
     }
 }
 
 /// Why ranks are being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Why {
+pub(crate) enum RankStopCause {
     /// The server said so.
     Asked,
     /// A rank of this slot failed; the rest goes with it.
@@ -268,7 +268,7 @@ pub(crate) struct StateFile {
     #[serde(default)]
     pub(crate) done: Vec<Option<ProgressReport>>,
     #[serde(default)]
-    pub(crate) stop: Option<Why>,
+    pub(crate) stop: Option<RankStopCause>,
     /// When that began; of no use after the machine started anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stopped: Option<BootTime>,
@@ -325,14 +325,14 @@ impl RunDir {
 
     fn text(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let path = self.path(name);
-        let text = theirs::read(&path, LONGEST).or_else(|e| {
+        let text = rank_file::read(&path, LONGEST).or_else(|e| {
             if e.kind() != io::ErrorKind::PermissionDenied {
                 return Err(e);
             }
             // A rank that runs as this agent does may have taken the right to read away.
             let _ = fs::set_permissions(&self.0, fs::Permissions::from_mode(0o700));
             let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o600));
-            theirs::read(&path, LONGEST)
+            rank_file::read(&path, LONGEST)
         });
         match text {
             Ok(text) => Ok(Some(text)),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Where the processes of a slot can be found.
-pub(crate) struct Reach<'a> {
+pub(crate) struct SignalTargets<'a> {
     pub(crate) group: Option<&'a Group>,
     pub(crate) shim: Option<&'a ProcessId>,
     /// The ranks, each the leader of its process group.
@@ -17,8 +17,8 @@ pub(crate) struct Reach<'a> {
     pub(crate) contained: bool,
 }
 
-impl Reach<'_> {
-    pub(crate) fn everybody(&self) -> Vec<i32> {
+impl SignalTargets<'_> {
+    pub(crate) fn all_pids(&self) -> Vec<i32> {
         let mut pids = match (self.group, self.shim) {
             (Some(group), _) => group.pids(),
             (None, Some(shim)) if shim.alive() => process::descendants(shim.pid),
@@ -34,7 +34,7 @@ impl Reach<'_> {
     /// unless it has a handler; alone, it is killed, which is what SIGTERM would do outside.
     fn terminate_contained(&self) {
         let mut containers: BTreeMap<PathBuf, Vec<i32>> = BTreeMap::new();
-        for pid in self.everybody() {
+        for pid in self.all_pids() {
             let namespace = std::fs::read_link(format!("/proc/{pid}/ns/pid"));
             containers.entry(namespace.unwrap_or_default()).or_default().push(pid);
         }
@@ -53,7 +53,7 @@ impl Reach<'_> {
         for rank in self.ranks {
             process::signal_group(*rank, Signal::TERM);
         }
-        for pid in self.everybody() {
+        for pid in self.all_pids() {
             let group = Pid::from_raw(pid).and_then(|p| rustix::process::getpgid(Some(p)).ok());
             if group.is_some_and(|g| !self.ranks.contains(&g.as_raw_nonzero().get())) {
                 process::signal(pid, Signal::TERM);
@@ -67,7 +67,7 @@ impl Reach<'_> {
             group.kill();
             return;
         }
-        let everybody = self.everybody();
+        let everybody = self.all_pids();
         if self.shim.is_some_and(ProcessId::alive) {
             for rank in self.ranks {
                 process::signal_group(*rank, Signal::KILL);
@@ -82,7 +82,7 @@ impl Reach<'_> {
     /// shell around a training script has none and would die of it.
     pub(crate) fn signal_handlers(&self, signal: Signal) -> usize {
         let mut sent = 0;
-        for pid in self.everybody() {
+        for pid in self.all_pids() {
             if handles(pid, signal) {
                 process::signal(pid, signal);
                 sent += 1;

@@ -39,12 +39,12 @@ pub(crate) struct Bell(Arc<BellInner>);
 #[derive(Debug, Default)]
 struct BellInner {
     wake: Arc<Notify>,
-    rung: Mutex<Rung>,
+    rung: Mutex<ChangedAttempts>,
 }
 
 /// What changed since the last time somebody asked.
 #[derive(Debug, Default)]
-pub(crate) struct Rung {
+pub(crate) struct ChangedAttempts {
     /// Changes were missed: anything may have changed.
     pub(crate) all: bool,
     pub(crate) keys: BTreeSet<AttemptKey>,
@@ -61,7 +61,7 @@ impl Bell {
         self.0.wake.notify_one();
     }
 
-    pub(crate) fn take(&self) -> Rung {
+    pub(crate) fn take(&self) -> ChangedAttempts {
         std::mem::take(&mut *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

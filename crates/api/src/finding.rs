@@ -67,7 +67,8 @@ impl Finding {
     /// The finding as the API shows it; `title` is what the map of failure modes calls it.
     #[must_use]
     pub fn of(finding: &m::Finding, title: &str) -> Finding {
-        let m::Finding { id, seen, opened_at, inferred: _, incident, remediation, closed } = finding;
+        let m::Finding { id, seen, opened_at, inferred: _, incident, remediation, closed } =
+            finding;
         let m::SeenFinding {
             kind,
             entity,

@@ -3,7 +3,7 @@
 use crate::{Kind, Recovery, Timestamp};
 use muster_model::job as m;
 use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
-use muster_model::placement::{Fabric, AllocatedPart};
+use muster_model::placement::{AllocatedPart, Fabric};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
 use serde::{Deserialize, Serialize};
@@ -463,7 +463,7 @@ impl Job {
     /// its own doing. Nothing starts it again by itself.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        let last = self.past.last().filter(|p| p.verdict.excuses());
+        let last = self.past.last().filter(|p| p.verdict.exonerates_job());
         last.filter(|_| self.state == JobState::Failed).map(|p| {
             let why = p.verdict.word();
             format!("attributed to {why}: `muster requeue {}` runs it again", self.id)

@@ -49,8 +49,8 @@ pub use admin::{
     TokenCreated, TokenList, WhoAmI,
 };
 pub use alert::{
-    AcknowledgeRequest, Acknowledged, Alert, AlertList, Receiver, ReceiverList, Routing,
-    SetRouting, SetSilence, Silence, SilenceList, NotifiedReceiver,
+    AcknowledgeRequest, Acknowledged, Alert, AlertList, NotifiedReceiver, Receiver, ReceiverList,
+    Routing, SetRouting, SetSilence, Silence, SilenceList,
 };
 pub use brand::{Brand, BrandColours, BrandLink};
 pub use cause::{CauseJob, CauseList, CauseRunbook, OpenCause};
@@ -66,15 +66,16 @@ pub use finding::{
     Incident, IncidentList, IncidentNote, ReasonRequest,
 };
 pub use fleet::{
-    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
-    FleetRow, FleetSku, FleetStep,
+    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery,
+    FleetReport, FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
 pub use history::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
 pub use inject::{Inject, Injected};
 pub use job::{
-    Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, ReservedStart, Slot, Submitted,
+    Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, ReservedStart, Slot,
+    Submitted,
 };
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
@@ -95,8 +96,8 @@ pub use readiness::{Readiness, ReadinessCheck};
 pub use record::{IncidentEntry, IncidentImpact, IncidentRecord, NoteRequest, OwnRequest};
 pub use recovery::Recovery;
 pub use remediation::{
-    Act, Automation, DryRemediation, ExcludeRequest, Remediation, RemediationDryRun, RemediationDryRunReport,
-    RemediationList, RepairedRequest, TakenNode, TakenStep,
+    Act, Automation, DryRemediation, ExcludeRequest, Remediation, RemediationDryRun,
+    RemediationDryRunReport, RemediationList, RepairedRequest, TakenNode, TakenStep,
 };
 pub use report::{
     AdviceLine, AttemptReport, Efficiency, GpuParts, JobReport, StageReport, StepsReport, TimeParts,
@@ -106,8 +107,9 @@ pub use reservation::{
     SetReservation, Window,
 };
 pub use runbook::{
-    AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
-    RunbookRunList, RunbookStep, RunbookStepDone, RunbookAnswer, SetRunbook, StartRunbook,
+    AnswerRunbook, Runbook, RunbookAnswer, RunbookChoice, RunbookDryRun, RunbookDryStep,
+    RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, SetRunbook,
+    StartRunbook,
 };
 pub use search::{
     OutputHit, OutputHitList, OutputSearchQuery, SearchHit, SearchHitList, SearchKind, SearchQuery,

@@ -2,7 +2,9 @@
 
 use crate::Timestamp;
 use muster_model::remediation as m;
-use muster_model::remediation::{Action, Leave, Mode, Remediations, RemediationOutcome, RemediationStep};
+use muster_model::remediation::{
+    Action, Leave, Mode, RemediationOutcome, RemediationStep, Remediations,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! `muster up --demo` with the real binary: a week is there, an incident goes on, work that ran
 //! runs on, and nothing is raised by the start itself.
 
-use crate::minutes::cluster::{Cluster, Said, until};
+use crate::minutes::cluster::{Cluster, CommandOutput, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn items(said: &Said) -> Vec<Value> {
+fn items(said: &CommandOutput) -> Vec<Value> {
     said.code(0);
     let all: Value = serde_json::from_str(&said.stdout).expect("JSON");
     let list = all.get("items").cloned().unwrap_or(all);

@@ -95,7 +95,9 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     c.restart();
     let again = report(&c);
     covers(&again);
-    for same in ["wall_ms", "complete", "interruptions", "ended_by", "allocated_gpu_seconds", "since"] {
+    for same in
+        ["wall_ms", "complete", "interruptions", "ended_by", "allocated_gpu_seconds", "since"]
+    {
         assert_eq!(again[same], r[same], "{same}: {again:#}");
     }
     for part in ["queued", "checkpointing", "lost"] {

@@ -40,20 +40,20 @@ run = { median = "30m", p95 = "3h" }
 /// prints, after a look at why.
 const DIGEST: &str = "2bf298b749c4e51b0faadc0b15143323635b8cea8c6a53af504490190b0e29ac";
 
-struct Place {
+struct SimDir {
     dir: tempfile::TempDir,
 }
 
-struct Said {
+struct CommandOutput {
     stdout: String,
     stderr: String,
     code: Option<i32>,
 }
 
-impl Place {
-    fn new() -> Place {
+impl SimDir {
+    fn new() -> SimDir {
         let dir = tempfile::Builder::new().prefix("muster-sim-").tempdir().expect("a directory");
-        let place = Place { dir };
+        let place = SimDir { dir };
         place.write("tiny.toml", TINY);
         place
     }
@@ -83,10 +83,14 @@ impl Place {
         command
     }
 
-    fn muster(&self, args: &[&str]) -> Said {
+    fn muster(&self, args: &[&str]) -> CommandOutput {
         let out = self.command(args).output().expect("the muster binary starts");
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        Said { stdout: text(&out.stdout), stderr: text(&out.stderr), code: out.status.code() }
+        CommandOutput {
+            stdout: text(&out.stdout),
+            stderr: text(&out.stderr),
+            code: out.status.code(),
+        }
     }
 
     #[track_caller]
@@ -130,7 +134,7 @@ fn timeless(mut v: Value) -> Value {
 
 #[test]
 fn the_same_seed_gives_the_same_log_in_every_build() {
-    let p = Place::new();
+    let p = SimDir::new();
     let first = p.json(&["sim", "run", "tiny.toml"]);
     assert!(first["interruptions"].as_u64() > Some(0), "something must happen: {first:#}");
     assert!(first["wall_s"].as_f64() > Some(0.0));
@@ -144,7 +148,7 @@ fn the_same_seed_gives_the_same_log_in_every_build() {
 
 #[test]
 fn a_run_is_told_to_people_and_written_as_a_page() {
-    let p = Place::new();
+    let p = SimDir::new();
     let said = p.muster(&["sim", "run", "tiny.toml", "--report", "tiny.html"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for part in ["tiny: 12 nodes, 96 GPUs, 1 spare", "ETTR", "productive", "CAUSE", "log "] {
@@ -158,7 +162,7 @@ fn a_run_is_told_to_people_and_written_as_a_page() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let p = Place::new();
+    let p = SimDir::new();
     let on = |threads: &str| {
         let args = ["sim", "sweep", "tiny.toml", "--set", "fleet.spares=0,2"];
         p.json(&[&args[..], &["--seeds", "2", "--threads", threads]].concat())
@@ -174,7 +178,7 @@ fn the_number_of_threads_changes_nothing() {
 
 #[test]
 fn a_sweep_is_a_table_and_a_page() {
-    let p = Place::new();
+    let p = SimDir::new();
     p.write("points.txt", "# two\nfailures.scale=1\nfailures.scale=300 operations.detect=60s\n");
     let args = ["sim", "sweep", "tiny.toml", "--list", "points.txt", "--seeds", "2"];
     let text = p.good(&[&args[..], &["--report", "sweep.html"]].concat());
@@ -187,7 +191,7 @@ fn a_sweep_is_a_table_and_a_page() {
 
 #[test]
 fn two_scenarios_are_compared_seed_by_seed() {
-    let p = Place::new();
+    let p = SimDir::new();
     p.write("calm.toml", &TINY.replace("scale = 150", "scale = 0"));
     let c = p.json(&["sim", "compare", "tiny.toml", "calm.toml", "--seeds", "3"]);
     assert_eq!(c["runs"].as_array().map(Vec::len), Some(6));
@@ -207,7 +211,7 @@ fn two_scenarios_are_compared_seed_by_seed() {
 
 #[test]
 fn what_is_wrong_is_told_before_anything_runs() {
-    let p = Place::new();
+    let p = SimDir::new();
     let said = p.bad(&["sim", "run", "nowhere.toml"]);
     assert!(said.contains("nowhere.toml") && said.contains("hint: "), "{said}");
     p.write("typo.toml", &TINY.replace("spares = 1", "spars = 1"));
@@ -237,7 +241,7 @@ impl Drop for Server {
 
 #[test]
 fn a_simulated_site_opens_like_a_real_one() {
-    let p = Place::new();
+    let p = SimDir::new();
     let lived = p.json(&["sim", "run", "tiny.toml", "--log", "site.jsonl"]);
     let mut left: Vec<_> = std::fs::read_dir(p.dir.path())
         .expect("the directory")

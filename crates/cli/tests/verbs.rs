@@ -9,7 +9,7 @@ pub(crate) mod standby;
 mod table;
 mod work;
 
-use crate::minutes::cluster::{Cluster, Said};
+use crate::minutes::cluster::{Cluster, CommandOutput};
 use serde_json::Value;
 
 /// A file of the test's own.
@@ -21,7 +21,7 @@ fn write(c: &Cluster, name: &str, text: &str) -> String {
 
 /// The command did what it should and said this.
 #[track_caller]
-fn says(said: &Said, words: &[&str]) {
+fn says(said: &CommandOutput, words: &[&str]) {
     said.code(0);
     for w in words {
         assert!(said.stdout.contains(w), "`{w}` in {said:#?}");
@@ -30,7 +30,7 @@ fn says(said: &Said, words: &[&str]) {
 
 /// The command ended so and said this on stderr.
 #[track_caller]
-fn refuses(said: &Said, code: i32, words: &[&str]) {
+fn refuses(said: &CommandOutput, code: i32, words: &[&str]) {
     said.code(code);
     for w in words {
         assert!(said.stderr.contains(w), "`{w}` in {said:#?}");

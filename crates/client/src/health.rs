@@ -4,8 +4,8 @@ use crate::{Client, ClientError};
 use muster_api::{
     Automation, Breaker, BreakerList, ExcludeRequest, FailureModeList, Finding, FindingList,
     FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList, IncidentsQuery, Node,
-    ReasonRequest, RemediationsQuery, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
-    RepairedRequest, TimelineList,
+    ReasonRequest, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
+    RemediationsQuery, RepairedRequest, TimelineList,
 };
 
 /// What an operator says of a remediation.
@@ -110,7 +110,10 @@ impl Client {
     }
 
     /// One page of remediations, newest first.
-    pub async fn remediations(&self, query: &RemediationsQuery) -> Result<RemediationList, ClientError> {
+    pub async fn remediations(
+        &self,
+        query: &RemediationsQuery,
+    ) -> Result<RemediationList, ClientError> {
         let RemediationsQuery { open, node, limit, cursor } = query.clone();
         let call = self.get(&["v1", "remediations"]).query(&[
             ("open", open.map(|o| o.to_string())),

@@ -12,10 +12,10 @@ mod health;
 mod http;
 mod jobs;
 mod logs;
-mod slo;
 mod runbooks;
 mod scheduling;
 mod search;
+mod slo;
 mod sse;
 
 pub use console::{

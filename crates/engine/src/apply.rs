@@ -4,7 +4,7 @@ mod nodes;
 
 use crate::state::index::Index;
 use crate::state::waits::Depends;
-use crate::state::{ApplyError, Booked, Life, PAST_NODES, State};
+use crate::state::{ApplyError, Booked, LogGeneration, PAST_NODES, State};
 use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -88,7 +88,7 @@ impl State {
                 self.epoch = *epoch;
                 if let Some(first) = first_job {
                     self.next_job = self.next_job.max(first.0);
-                    self.lives.push(Life { seq: r.seq, at: r.at, epoch: *epoch });
+                    self.lives.push(LogGeneration { seq: r.seq, at: r.at, epoch: *epoch });
                 }
                 self.leads.push((r.seq, *epoch));
                 if self.leads.len() > LEADS_MAX {
@@ -337,7 +337,9 @@ impl State {
             Event::StartReserved { job, reserved_start } => {
                 self.job(r.seq, *job, |j| j.reserved_start = Some(reserved_start.clone()))?;
             }
-            Event::ReservedStartDropped { job, .. } => self.job(r.seq, *job, |j| j.reserved_start = None)?,
+            Event::ReservedStartDropped { job, .. } => {
+                self.job(r.seq, *job, |j| j.reserved_start = None)?
+            }
             Event::NoticeGiven { key, reason, until } => self.job(r.seq, key.job, |j| {
                 if let Some(a) = &mut j.attempt {
                     a.notice = Some(Notice { reason: reason.clone(), at: r.at, until: *until });
@@ -708,7 +710,7 @@ impl State {
         let user = (j.project.clone(), j.user.clone());
         self.history.observe(user, w.width(), w.limit_ms(), at.since(started).0);
         self.with_index(|ix, s| {
-            ix.cluster.queue.learnt(&j.project, &j.user, |w| s.belief(w));
+            ix.cluster.queue.update_estimates(&j.project, &j.user, |w| s.runtime_estimate(w));
         });
     }
 

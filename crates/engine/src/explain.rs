@@ -7,12 +7,14 @@ use crate::state::{Booked, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, ReservedStart, Rank, StopReason};
+use muster_model::job::{Basis, Job, JobState, Rank, ReservedStart, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
-use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, RoomMade, made_room, range};
+use muster_scheduler::forecast::{
+    Durations, ENOUGH, PlannedPreemption, RunLength, made_room, range,
+};
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
     Ahead, Cluster, Constraint, Estimate, Explanation, FAR, Reasons, Work, explain, window_words,
@@ -50,7 +52,7 @@ fn note_window(out: &mut Explanation, detail: String) {
 }
 
 /// Says that others make room for a job, why they have to, and by when it starts.
-fn tell_made_room(out: &mut Explanation, room: &RoomMade, now: Time) {
+fn tell_made_room(out: &mut Explanation, room: &PlannedPreemption, now: Time) {
     for c in &mut out.constraints {
         c.binding = false;
     }
@@ -140,7 +142,7 @@ impl State {
             let user = (w.project.clone(), w.user.to_string());
             durations.length((user, w.project.clone()), w, ran, draw)
         };
-        let lasts: Option<&Lasts<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
+        let lasts: Option<&RunLength<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
         // A reserved start is the late end: without durations there is nothing to look for.
         if !reserved || lasts.is_some() {
             let job = w.job;
@@ -172,9 +174,9 @@ impl State {
         c.queue.set_ranks(self.ranks(now));
         let job = w.job;
         if c.queue.get(job).is_none() {
-            let belief = self.belief(&w);
+            let belief = self.runtime_estimate(&w);
             c.queue.insert(Arc::new(w));
-            c.queue.believe(job, belief);
+            c.queue.set_estimate(job, belief);
         }
         c
     }
@@ -208,7 +210,7 @@ impl State {
             {
                 summary += &format!(": {r}");
             }
-            if let Some(p) = job.excused() {
+            if let Some(p) = job.excused_attempt() {
                 let (why, id) = (p.verdict.word(), job.display_id());
                 summary += &format!("; attributed to {why}: `muster requeue {id}` runs it again");
             }
@@ -401,7 +403,7 @@ impl State {
             let a = j.attempt.as_ref();
             let stop = a.and_then(|a| a.stop.as_ref()).map(|s| &s.reason);
             let notice = a.and_then(|a| a.notice.as_ref()).map(|n| &n.reason);
-            stop.or(notice).and_then(StopReason::makes_room_for) == Some(id)
+            stop.or(notice).and_then(StopReason::preempted_for) == Some(id)
         })
     }
 

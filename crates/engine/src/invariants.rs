@@ -41,7 +41,11 @@ pub const INVARIANTS: &[Invariant] = &[
     cheap("gpu_held_once", "no GPU or slice of one is allocated twice", gpu_held_once),
     cheap("gang_whole", "an attempt has all that its job asks for, on known nodes", gang_whole),
     cheap("none_on_retired", "nothing runs on a retired node", none_on_retired),
-    cheap("reserved_start_on_nodes", "reserved starts rest on nodes that exist", reserved_start_on_nodes),
+    cheap(
+        "reserved_start_on_nodes",
+        "reserved starts rest on nodes that exist",
+        reserved_start_on_nodes,
+    ),
     cheap("queue_is_who_waits", "the queue holds those who wait, and nobody else", queue),
     cheap("ledger_adds_up", "quotas are charged with the sum of what runs", ledger),
     cheap("ended_is_over", "a job that ended holds nothing", ended_is_over),

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod carry;
 mod decide;
 mod explain;
 mod hardware;
@@ -18,8 +17,8 @@ pub mod invariants;
 mod keys;
 mod lookup;
 mod permissions;
+mod plan_execution;
 mod preflight;
-mod slo;
 mod qualify;
 mod reliability;
 pub mod report;
@@ -28,22 +27,25 @@ mod restored;
 mod runbooks;
 mod settle;
 mod shares;
+mod slo;
 mod snapshot;
 mod stage;
 mod state;
 mod tick;
 
-pub use health::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal, StaysAway};
+pub use health::{
+    AllocationBlocker, RehearsedRemediation, RehearsedRemediations, RemediationRehearsal,
+};
 pub use lookup::task;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use reservations::ReservationEffect;
-pub use runbooks::{DryStep, Rehearsed, current_step, rehearse, sees};
+pub use runbooks::{DryStep, Rehearsed, current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, Booked, HealthBook, KeptFault, KeyEntry, Life, Outside, ReservedStartStats,
-    SloState, RunbookShelf, Standing, State, Stopped,
+    ApplyError, Automation, AutomationStop, Booked, HealthBook, KeptFault, KeyEntry, LogGeneration,
+    ObjectiveStatus, Outside, ReservedStartStats, RunbookShelf, SloState, State,
 };
 
 use muster_model::command::{Answer, Refusal, Request};
@@ -101,7 +103,7 @@ pub struct Engine {
     /// Nodes whose orders may have changed since the caller last asked.
     touched: BTreeSet<muster_model::names::NodeName>,
     /// Nodes that are to be heard before limits of what runs there count.
-    unheard: Option<tick::Unheard>,
+    unheard: Option<tick::AwaitedNodes>,
     /// Something may be schedulable.
     dirty: bool,
     /// When the last cycle was, and when time alone may change its answer.

@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Its time is up: the ranks start. Returns whether it was.
-    pub(crate) fn pass_preflight(&mut self, job: &Job, a: &Attempt) -> bool {
+    pub(crate) fn expire_preflight(&mut self, job: &Job, a: &Attempt) -> bool {
         let Some(p) = a.in_preflight().filter(|p| p.until <= self.state.now) else { return false };
         let outcome = match p.slow.is_empty() {
             true => PreflightOutcome::TimedOut,

@@ -33,7 +33,7 @@ pub(crate) fn ask(
     let n = find_versioned(e, req, name)?;
     let name = &n.name;
     if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
-        let word = muster_lifecycle::word(n.stage);
+        let word = muster_lifecycle::stage_label(n.stage);
         return Err(conflict(
             format!("node {name} is {word}"),
             "only nodes that joined are tested",
@@ -168,7 +168,7 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
 
 impl Engine {
     /// Tests that took too long have failed.
-    pub(crate) fn pass_tests(&mut self) {
+    pub(crate) fn fail_overdue_tests(&mut self) {
         while let Some((until, name)) = self.state.index.tests.first().cloned()
             && until <= self.state.now
         {

@@ -88,7 +88,7 @@ impl Engine {
     /// A gang that lost nodes to hardware or a drain waits although there are spares by now: they
     /// step in for ordinary nodes that are out of service, which are the spares once they are back.
     /// Returns whether any did.
-    pub(crate) fn spares_step_in(&mut self) -> bool {
+    pub(crate) fn replace_nodes_with_spares(&mut self) -> bool {
         let s = &self.state;
         let waits = |id: &JobId| {
             let job = s.jobs.get(id)?;
@@ -145,7 +145,7 @@ impl Engine {
 
     /// A spare that takes the place of a failed node is a spare no more; the failed one is the
     /// next spare, once it is back.
-    pub(crate) fn trade_roles(&mut self, had: &[Slot], gets: &[NodeName]) {
+    pub(crate) fn swap_spare_role(&mut self, had: &[Slot], gets: &[NodeName]) {
         let of = |e: &Engine, n: &NodeName, role: NodeRole| {
             e.state.nodes.get(n).filter(|n| n.role == role).map(|n| (n.name.clone(), n.hazard))
         };

@@ -21,7 +21,7 @@ impl Engine {
         let waits = |j: &&Arc<Job>| j.state == JobState::Queued && j.spec.fenced();
         let jobs: Vec<Arc<Job>> = self.state.jobs.values().filter(waits).cloned().collect();
         for job in jobs {
-            let not_before = self.lost_life_until(&job);
+            let not_before = self.lost_generation_until(&job);
             if not_before <= job.not_before {
                 continue;
             }
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// Until then ranks of the lost life may run on nodes that are not heard; 0 when there are none.
-    pub(crate) fn lost_life_until(&self, job: &Job) -> Time {
+    pub(crate) fn lost_generation_until(&self, job: &Job) -> Time {
         let life = self.state.lives.last().filter(|l| job.submitted_at < l.at && job.spec.fenced());
         let Some(life) = life else { return Time(0) };
         let until = life.at + self.lost_life(job);

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 impl Engine {
     /// Draws every conclusion that is due for a job.
-    pub(crate) fn settle_job(&mut self, id: JobId) {
+    pub(crate) fn conclude_job(&mut self, id: JobId) {
         self.settle(id, true);
     }
 
     /// The same for a job whose end is held back while its cause is looked for, without looking any
     /// longer: somebody has something to say about it, and what happened stays as it is.
-    pub(crate) fn settle_now(&mut self, id: JobId) {
+    pub(crate) fn conclude_job_now(&mut self, id: JobId) {
         self.settle(id, false);
     }
 
@@ -42,7 +42,7 @@ impl Engine {
         });
         if let Some((node, end)) = bad {
             self.order_stop(job, StopReason::SlotFailed { node, end }, None);
-            self.settle_job(job.id);
+            self.conclude_job(job.id);
             return;
         }
         let up = |s: &SlotState| matches!(s, SlotState::Running | SlotState::Ended { .. });
@@ -132,7 +132,7 @@ impl Engine {
             self.emit(project, Event::AttemptAttributed { key, verdict, findings, reason });
         }
         self.work_ended(job, verdict, &reason);
-        let lost_life_until = self.lost_life_until(job);
+        let lost_life_until = self.lost_generation_until(job);
         let job = job.id;
         match again {
             Next::Cancelled => self.emit(project, Event::JobCancelled { job, reason }),
@@ -204,9 +204,9 @@ impl Engine {
             StopReason::Cancelled { .. } => Next::Cancelled,
             StopReason::Requeued { .. } | StopReason::Drain { .. } => Next::Again(Time(0)),
             StopReason::TimeLimit { .. } => Next::Failed(Exit::TIME_IS_UP),
-            StopReason::NodeLost { .. } | StopReason::Unhealthy { .. } | StopReason::Hung { .. } => {
-                infrastructure(1)
-            }
+            StopReason::NodeLost { .. }
+            | StopReason::Unhealthy { .. }
+            | StopReason::Hung { .. } => infrastructure(1),
             StopReason::Preempted { .. }
             | StopReason::Resized { .. }
             | StopReason::Moved { .. }
@@ -271,7 +271,8 @@ impl Engine {
         let old = a.stop.as_ref().and_then(|s| s.fence_until).filter(|_| !goes_on);
         let key = AttemptKey { job: job.id, attempt: a.no };
         let fence_until = fence.max(old);
-        let unhealthy = matches!(reason, StopReason::Unhealthy { .. } | StopReason::NodeLost { .. });
+        let unhealthy =
+            matches!(reason, StopReason::Unhealthy { .. } | StopReason::NodeLost { .. });
         let moves = matches!(reason, StopReason::Unhealthy { .. });
         self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
         if moves {
@@ -311,7 +312,7 @@ impl Engine {
     /// Nodes that were only waiting for this attempt to leave.
     fn after_end(&mut self, a: &Attempt) {
         for slot in &a.placement.slots {
-            self.settle_node(&slot.node);
+            self.finish_drain(&slot.node);
             if self.state.health.remediations_of(&slot.node).next().is_some() {
                 self.work.due.insert(slot.node.clone());
             }
@@ -319,7 +320,7 @@ impl Engine {
     }
 
     /// A draining node on which nothing runs is drained.
-    pub(crate) fn settle_node(&mut self, node: &NodeName) {
+    pub(crate) fn finish_drain(&mut self, node: &NodeName) {
         let Some(n) = self.state.nodes.get(node) else { return };
         if n.stage == muster_model::node::Stage::Draining
             && self.state.attempts_on(node).next().is_none()
@@ -330,7 +331,7 @@ impl Engine {
 
     /// Jobs that wait for one that can never end as they need are over too, and so are those that
     /// wait for these.
-    pub(crate) fn settle_dependents(&mut self, mut due: Vec<JobId>) {
+    pub(crate) fn end_blocked_dependents(&mut self, mut due: Vec<JobId>) {
         due.reverse();
         while let Some(id) = due.pop() {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };

@@ -5,7 +5,7 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::units::Time;
 use muster_scheduler::Work;
 use muster_scheduler::fairshare::{ShareNode, ranks};
-use muster_scheduler::history::Belief;
+use muster_scheduler::history::RuntimeEstimate;
 use std::collections::BTreeMap;
 
 impl State {
@@ -88,9 +88,9 @@ impl State {
     }
 
     /// What is believed of a job's run time.
-    pub(crate) fn belief(&self, w: &Work) -> Belief {
+    pub(crate) fn runtime_estimate(&self, w: &Work) -> RuntimeEstimate {
         let user = (w.project.clone(), w.user.to_string());
-        self.history.belief(&user, w.width(), w.limit_ms())
+        self.history.runtime_estimate(&user, w.width(), w.limit_ms())
     }
 }
 

@@ -8,7 +8,7 @@
 mod parts;
 
 use crate::state::index::Index;
-use crate::state::{Booked, KeptFault, KeyEntry, Life, ReservedStartStats, State};
+use crate::state::{Booked, KeptFault, KeyEntry, LogGeneration, ReservedStartStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::{Job, PastAttempt};
@@ -21,7 +21,7 @@ use muster_model::topology::Topology;
 use muster_model::units::Time;
 use muster_scheduler::fairshare::Usage;
 use muster_scheduler::history::History;
-use parts::{FoldedJob, Found, Parts};
+use parts::{FoldedJob, Parts, SharedPart};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -61,7 +61,7 @@ enum Line {
     /// Everything but the jobs; comes first, once.
     State(Box<Stored>),
     /// Something that the jobs below share.
-    Part(Found),
+    Part(SharedPart),
     /// A job, in the order of ids.
     Job(FoldedJob),
     /// Comes last: a snapshot that was cut short lacks it.
@@ -80,7 +80,7 @@ struct Stored {
     #[serde(default)]
     leads: Vec<(Seq, Epoch)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    lives: Vec<Life>,
+    lives: Vec<LogGeneration>,
     next_job: u64,
     /// None in format 2, where each has a line of its own.
     #[serde(deserialize_with = "unfolded_jobs")]

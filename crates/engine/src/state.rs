@@ -6,15 +6,15 @@ mod ended;
 mod error;
 pub(crate) mod health_book;
 pub(crate) mod index;
-mod slo_state;
 mod runbook_shelf;
 pub(crate) mod saves;
+mod slo_state;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
-pub use health_book::{Automation, HealthBook, Stopped};
-pub use slo_state::{Outside, SloState, Standing};
+pub use health_book::{Automation, AutomationStop, HealthBook};
 pub use runbook_shelf::RunbookShelf;
+pub use slo_state::{ObjectiveStatus, Outside, SloState};
 
 use index::{Index, Left};
 use muster_model::command::Answer;
@@ -95,7 +95,7 @@ pub struct ReservedStartStats {
 /// store are named after returns in the next life (numbers of records and attempts), so that they
 /// are kept apart by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Life {
+pub struct LogGeneration {
     /// Its first record.
     pub seq: Seq,
     /// The time of that record.
@@ -116,7 +116,7 @@ pub struct State {
     /// life of this site from one that has not.
     pub leads: Vec<(Seq, Epoch)>,
     /// Where the log went on after a restore, oldest first; none in its first life.
-    pub lives: Vec<Life>,
+    pub lives: Vec<LogGeneration>,
     /// Newest record.
     pub seq: Seq,
     /// The time of the newest record.

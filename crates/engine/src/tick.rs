@@ -20,7 +20,7 @@ const TOLD_WITHIN: Span = Span::secs(5);
 /// Nodes that a server has not heard since it took the lead, or that may not have told everything,
 /// and until when they are waited for.
 #[derive(Debug, Clone)]
-pub(crate) struct Unheard {
+pub(crate) struct AwaitedNodes {
     nodes: BTreeMap<NodeName, Time>,
     /// Those of them that were heard since.
     heard: BTreeSet<NodeName>,
@@ -38,12 +38,12 @@ impl Engine {
             u.nodes.retain(|_, until| *until > now);
         }
         self.unheard.take_if(|u| u.nodes.is_empty());
-        self.pass_deadlines();
-        self.pass_tests();
-        self.pass_health();
+        self.expire_deadlines();
+        self.fail_overdue_tests();
+        self.process_due_health();
         let now = self.state.now;
         let mut index = std::mem::take(&mut self.state.index);
-        index.ripen(&self.state, now);
+        index.queue_due_retries(&self.state, now);
         self.state.index = index;
         if self.due_by(now).is_some() {
             self.dirty = true;
@@ -52,8 +52,8 @@ impl Engine {
         self.dirty = more;
         self.forget();
         // Work that just left may be what a remediation waits for.
-        self.pass_due();
-        self.pass_runs();
+        self.advance_remediations();
+        self.advance_runbook_runs();
         self.judge_due_objectives();
         self.dirty
     }
@@ -110,7 +110,7 @@ impl Engine {
         reserved.into_iter().chain(again).min()
     }
 
-    fn pass_deadlines(&mut self) {
+    fn expire_deadlines(&mut self) {
         let now = self.state.now;
         let due: Vec<(Time, JobId)> =
             self.state.index.wakes.range(..=(now, JobId(u64::MAX))).copied().collect();
@@ -121,26 +121,26 @@ impl Engine {
         for (_, id) in &due {
             let Some(job) = self.state.jobs.get(id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };
-            if self.pass_preflight(&job, a) {
+            if self.expire_preflight(&job, a) {
                 continue;
             }
             match (&a.stop, a.deadline, job.spec.time_limit) {
                 (None, Some(d), Some(limit)) if d <= now && !self.awaits_nodes(a) => {
                     self.order_stop(&job, StopReason::TimeLimit { limit }, None);
-                    self.settle_job(*id);
+                    self.conclude_job(*id);
                 }
-                (Some(_), ..) => self.settle_job(*id),
+                (Some(_), ..) => self.conclude_job(*id),
                 _ => {
                     if let Some(n) = a.notice.as_ref().filter(|n| n.until <= now) {
                         self.order_stop(&job, n.reason.clone(), None);
-                        self.settle_job(*id);
+                        self.conclude_job(*id);
                     }
                 }
             }
         }
         // What ended just now may leave others that wait for it with nothing to wait for.
         let due = self.state.index.wakes.range(..=(now, JobId(u64::MAX))).map(|(_, id)| *id);
-        self.settle_dependents(due.collect());
+        self.end_blocked_dependents(due.collect());
     }
 
     /// When the first deadline falls due that can be acted upon.
@@ -165,17 +165,17 @@ impl Engine {
         let until = self.state.now + HEARD_WITHIN;
         let nodes: BTreeMap<NodeName, Time> = reachable.map(|n| (n.name.clone(), until)).collect();
         self.unheard =
-            (!nodes.is_empty()).then_some(Unheard { nodes, heard: BTreeSet::new(), since });
+            (!nodes.is_empty()).then_some(AwaitedNodes { nodes, heard: BTreeSet::new(), since });
     }
 
     /// Since when no server heard a node, where this one hears it for the first time.
     pub(crate) fn away_since(&self, node: &NodeName) -> Option<Time> {
-        let first = |u: &&Unheard| u.nodes.contains_key(node) && !u.heard.contains(node);
+        let first = |u: &&AwaitedNodes| u.nodes.contains_key(node) && !u.heard.contains(node);
         self.unheard.as_ref().filter(first).map(|u| u.since)
     }
 
     /// A node was heard for the first time, and ranks with a time limit run there as far as it says.
-    pub(crate) fn await_the_rest(&mut self, node: &NodeName) {
+    pub(crate) fn start_awaiting_node(&mut self, node: &NodeName) {
         let until = self.state.now + TOLD_WITHIN;
         let Some(u) = &mut self.unheard else { return };
         if let Some(t) = u.nodes.get_mut(node) {
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     /// A node was heard, or is lost.
-    pub(crate) fn awaited_no_longer(&mut self, node: &NodeName) {
+    pub(crate) fn stop_awaiting_node(&mut self, node: &NodeName) {
         let Some(u) = &mut self.unheard else { return };
         u.nodes.remove(node);
         if u.nodes.is_empty() {

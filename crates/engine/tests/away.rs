@@ -6,7 +6,7 @@ mod late;
 
 use crate::common::{World, crash, gang, limited, node, number, replay};
 use muster_engine::{Engine, Policy};
-use muster_metering::{Fleet, Lives, Part, Step, deaf, goodput};
+use muster_metering::{Fleet, JobHistories, Part, Step, goodput, no_observation};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::{Epoch, JobId};
@@ -159,17 +159,17 @@ fn what_ran_is_counted_until_it_ended_and_not_until_that_was_heard() {
     let j = w.job(id);
     assert_eq!((j.state, j.past[0].freed()), (JobState::Succeeded, from + Span::secs(5)));
     // Reports of the job and of the fleet, fair share.
-    let (mut lives, mut fleet) = (Lives::default(), Fleet::default());
+    let (mut lives, mut fleet) = (JobHistories::default(), Fleet::default());
     for r in &w.log {
         lives.apply(r);
-        fleet.apply(r, &deaf);
+        fleet.apply(r, &no_observation);
     }
     let had = 8000 * 5000u128;
     for read in [lives.get(id), None] {
         let g = goodput(j, read, &BTreeMap::new(), w.now);
         assert_eq!((g.allocated_gpu, g.gpu.get(Part::Productive)), (had, had), "{g:#?}");
     }
-    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
+    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &no_observation);
     assert_eq!(report.rows.iter().map(|r| r.work.held.total()).sum::<u128>(), had);
     let (s, half) = (w.engine.state(), Span::hours(7 * 24));
     let used: u128 = s.usage.values().map(|u| u.at(w.now, half)).sum();
@@ -204,7 +204,7 @@ fn a_gang_ends_with_its_last_rank_in_whatever_order_that_is_heard() {
     w.pass(Span::secs(10));
     ended(&mut w, id, 1, Observed::Ended(SlotEnd::Ok), Some(Span::secs(25)));
     assert_eq!(w.job(id).past[0].freed(), from + Span::secs(20));
-    let mut lives = Lives::default();
+    let mut lives = JobHistories::default();
     w.log.iter().for_each(|r| lives.apply(r));
     let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
     assert_eq!(g.allocated_gpu, 8000 * (20_000 + 5000), "{g:#?}");
@@ -232,15 +232,15 @@ fn what_goes_with_its_agent_while_no_server_is_there_is_no_failure_of_hardware()
     assert_eq!((r.fault_at, r.found_at), (killed, heard), "with the time without a server");
     w.pass(Span::secs(2));
     w.start(id);
-    let (mut lives, mut fleet) = (Lives::default(), Fleet::default());
+    let (mut lives, mut fleet) = (JobHistories::default(), Fleet::default());
     for r in &w.log {
         lives.apply(r);
-        fleet.apply(r, &deaf);
+        fleet.apply(r, &no_observation);
     }
     let g = goodput(w.job(id), lives.get(id), &BTreeMap::new(), w.now);
     // The first took a minute.
     assert_eq!(g.recover, Some(Span((60_000 + 35_000) / 2)));
-    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
+    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &no_observation);
     let all = report.rows.iter().fold((0, 0), |(i, p), r| {
         let n = &r.work.interrupted;
         (i + n.infrastructure, p + n.platform)

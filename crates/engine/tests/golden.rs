@@ -303,7 +303,8 @@ fn the_golden_logs_hold_every_kind_of_event() {
     assert!(missing.is_empty(), "the golden log lacks {missing:?}");
     // Every reason to stop an attempt is in one of them too.
     let text: String = newest.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
-    for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "unhealthy", "hung"] {
+    for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "unhealthy", "hung"]
+    {
         assert!(text.contains(&format!("\"why\":\"{why}\"")), "the golden log lacks {why}");
     }
 }

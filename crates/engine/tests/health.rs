@@ -19,10 +19,10 @@ mod recovery;
 mod rehearse;
 #[path = "health/repeats.rs"]
 mod repeats;
-#[path = "health/timeline.rs"]
-mod timeline;
 #[path = "health/tested.rs"]
 mod tested;
+#[path = "health/timeline.rs"]
+mod timeline;
 #[path = "health/witness.rs"]
 mod witness;
 #[path = "health/words.rs"]

@@ -7,7 +7,7 @@ mod ops;
 use common::{World, limited, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
-use muster_metering::Lives;
+use muster_metering::JobHistories;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, Rank, StopReason};
@@ -23,7 +23,9 @@ fn reserved_starts_hold(w: &World) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
-            Event::StartReserved { job, reserved_start } if reserved_start.basis == Basis::Limits => {
+            Event::StartReserved { job, reserved_start }
+                if reserved_start.basis == Basis::Limits =>
+            {
                 let before = standing.insert(*job, reserved_start.at);
                 let later = before.is_some_and(|t| reserved_start.at > t);
                 prop_assert!(!later || reserved_start.moved.is_some(), "{before:?} {:?}", r);
@@ -71,7 +73,7 @@ fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
 /// Metering counts no GPU for two attempts at one moment: so the GPU time of all of them on a node
 /// never exceeds its GPUs times the time.
 fn metered_once(w: &World) -> Result<(), TestCaseError> {
-    let mut meter = Lives::default();
+    let mut meter = JobHistories::default();
     for r in &w.log {
         meter.apply(r);
         // Only here it can become more.
@@ -124,7 +126,9 @@ fn reserved_starts_on_time(w: &World) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
-            Event::StartReserved { job, reserved_start } if reserved_start.basis == Basis::Limits => {
+            Event::StartReserved { job, reserved_start }
+                if reserved_start.basis == Basis::Limits =>
+            {
                 standing.insert(*job, reserved_start.at);
             }
             Event::StartReserved { job, .. } | Event::ReservedStartDropped { job, .. } => {

@@ -8,7 +8,7 @@ use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Reques
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
-use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepAnswer};
+use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
@@ -205,7 +205,13 @@ fn the_machine_may_no_more_than_whoever_started_it() {
     assert!(w.engine.state().nodes[&node(at)].cordon.is_some());
 }
 
-fn answer(w: &mut World, who: &str, role: Role, id: u64, answer: StepAnswer) -> Result<(), Refusal> {
+fn answer(
+    w: &mut World,
+    who: &str,
+    role: Role,
+    id: u64,
+    answer: StepAnswer,
+) -> Result<(), Refusal> {
     let step = run(w, id).step;
     let command = Command::AnswerRunbook { run: id, step, answer, note: String::new(), seen: None };
     let actor = Actor { name: format!("user:{who}"), role, project: None };
@@ -219,7 +225,9 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
     // The machine asks; after `no` it would uncordon the node in ann's name.
     let id = begin(&mut w, Role::Operator, 1, true);
     let before = w.log.len();
-    for given in [StepAnswer::Choose("no".into()), StepAnswer::Choose("yes".into()), StepAnswer::Skip] {
+    for given in
+        [StepAnswer::Choose("no".into()), StepAnswer::Choose("yes".into()), StepAnswer::Skip]
+    {
         let no = answer(&mut w, "bob", Role::User, id, given).unwrap_err();
         assert_eq!(no.code, RefusalCode::NotAllowed);
         assert!(no.message.contains("uncordon node=n001") && no.hint.is_some(), "{no:?}");
@@ -303,7 +311,7 @@ fn a_server_that_starts_anew_goes_on_and_does_nothing_twice() {
 fn a_dry_run_says_what_would_be_and_changes_nothing() {
     let w = world(Role::Operator);
     let before = w.engine.state().digest();
-    let none = |_: &muster_runbook::Look| None;
+    let none = |_: &muster_runbook::Observable| None;
     let state = w.engine.state().clone();
     let plan = rehearse(state, "empty-it", &vars(1), &ann(Role::Operator), w.now, &none).unwrap();
     assert_eq!(plan.steps.iter().map(|s| s.step).collect::<Vec<_>>(), [1, 2, 3, 4]);
@@ -322,7 +330,7 @@ fn what_depends_on_a_wait_is_not_judged_by_the_present() {
     let job = w.gang(1, 8);
     let vars = BTreeMap::from([("node".to_owned(), w.nodes_of(job)[0].to_string())]);
     let state = w.engine.state().clone();
-    let none = |_: &muster_runbook::Look| None;
+    let none = |_: &muster_runbook::Observable| None;
     let plan = rehearse(state, "empty-it", &vars, &ann(Role::Operator), w.now, &none).unwrap();
     assert_eq!(plan.steps[0].outcome.word(), "pass");
     assert_eq!(plan.steps[2].outcome.word(), "cannot know yet", "{plan:?}");
@@ -333,7 +341,7 @@ fn what_depends_on_a_wait_is_not_judged_by_the_present() {
 fn approvals_are_not_over_because_automation_runs() {
     let w = World::new(2, 8);
     let state = w.engine.state().clone();
-    let none = |_: &muster_runbook::Look| None;
+    let none = |_: &muster_runbook::Observable| None;
     let vars = BTreeMap::new();
     let plan = rehearse(state, "approvals-wait", &vars, &Actor::system(), w.now, &none).unwrap();
     assert_eq!(plan.steps[0].saw, "automation.approvals is 0; expected: is 1 or more");
@@ -356,7 +364,7 @@ fn every_book_on_the_shelf_can_be_rehearsed() {
         };
         let vars: BTreeMap<String, String> = b.needs.iter().map(given).collect();
         let state = w.engine.state().clone();
-        let none = |_: &muster_runbook::Look| None;
+        let none = |_: &muster_runbook::Observable| None;
         let plan = rehearse(state, &b.name, &vars, &Actor::system(), w.now, &none).unwrap();
         assert!(!plan.steps.is_empty(), "{}", b.name);
     }

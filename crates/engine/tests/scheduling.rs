@@ -11,12 +11,12 @@ mod idle;
 mod moves;
 #[path = "scheduling/preemption.rs"]
 mod preemption;
-#[path = "scheduling/reserved_starts.rs"]
-mod reserved_starts;
 #[path = "scheduling/reasons.rs"]
 mod reasons;
 #[path = "scheduling/reservations.rs"]
 mod reservations;
+#[path = "scheduling/reserved_starts.rs"]
+mod reserved_starts;
 #[path = "scheduling/rights.rs"]
 mod rights;
 #[path = "scheduling/swaps.rs"]

@@ -471,7 +471,7 @@ fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
     assert_eq!(all[0].link, "/slos/api-availability");
     let raised = told(&w);
     let now = w.now;
-    let standings = w.engine.state().standings(now);
+    let standings = w.engine.state().objective_statuses(now);
     let api = standings.iter().find(|s| s.objective.name.as_str() == "api-availability").unwrap();
     assert!(!api.status.firing.is_empty());
     // Ten bad minutes are not the budget of four weeks, however young the site is.
@@ -576,7 +576,7 @@ fn an_exhausted_budget_stops_automation_only_where_the_site_set_it() {
         }
         w.ok(Command::Cordon { node: node(0), reason: "x".into() });
         w.sleep(Span::mins(30));
-        let early = w.engine.state().standings(w.now);
+        let early = w.engine.state().objective_statuses(w.now);
         assert!(early.iter().all(|s| !s.status.is_exhausted()), "half an hour is no window");
         w.sleep(Span::hours(6));
         let mut f = common::fault("xid-79", 0);

@@ -68,28 +68,28 @@ pub(crate) fn alive(id: u32) -> bool {
 /// Processes with control groups of their own, that come before whatever else this machine does: how
 /// fast they usually are is then their own doing. There are none where groups cannot be made.
 #[derive(Debug)]
-pub(crate) struct Seats(Vec<Seat>);
+pub(crate) struct ProcessGroups(Vec<ProcessGroup>);
 
-impl Seats {
-    pub(crate) fn new(ids: &[u32]) -> Seats {
-        Seats(ids.iter().map_while(|id| seat(*id)).collect())
+impl ProcessGroups {
+    pub(crate) fn new(ids: &[u32]) -> ProcessGroups {
+        ProcessGroups(ids.iter().map_while(|id| seat(*id)).collect())
     }
 
-    fn of(&self, id: u32) -> Option<&Seat> {
+    fn of(&self, id: u32) -> Option<&ProcessGroup> {
         self.0.iter().find(|s| s.id == id)
     }
 }
 
 /// A process's own control group, and where it goes afterwards.
 #[derive(Debug)]
-struct Seat {
+struct ProcessGroup {
     id: u32,
     dir: PathBuf,
     back: PathBuf,
     files: &'static Files,
 }
 
-impl Drop for Seat {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let all = std::fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
         for line in all.lines() {
@@ -125,13 +125,13 @@ static V2: Files = Files {
 /// Processes that get little of a processor, until this value goes.
 #[derive(Debug)]
 pub(crate) struct Slowed<'a> {
-    how: How<'a>,
+    how: SlowdownMethod<'a>,
 }
 
 #[derive(Debug)]
-enum How<'a> {
+enum SlowdownMethod<'a> {
     /// The limit of each one's group: the same for all.
-    Groups(Vec<&'a Seat>),
+    Groups(Vec<&'a ProcessGroup>),
     /// They are stopped and let go on, many times a second.
     Stopped { over: Arc<AtomicBool>, thread: Option<std::thread::JoinHandle<()>> },
 }
@@ -141,28 +141,29 @@ const SHARE: u64 = 6;
 
 impl<'a> Slowed<'a> {
     /// Slows them down, by their control groups where they have them.
-    pub(crate) fn new(ids: &[u32], seats: &'a Seats) -> Slowed<'a> {
+    pub(crate) fn new(ids: &[u32], seats: &'a ProcessGroups) -> Slowed<'a> {
         let limited = |id: &u32| {
             let seat = seats.of(*id)?;
             std::fs::write(seat.dir.join(seat.files.limit), seat.files.little).ok()?;
             Some(seat)
         };
-        let groups: Option<Vec<&Seat>> = ids.iter().map(limited).collect();
-        let how = groups.filter(|g| !g.is_empty()).map(How::Groups).unwrap_or_else(|| {
-            let over = Arc::new(AtomicBool::new(false));
-            let stop = over.clone();
-            let pids: Vec<Pid> = ids.iter().filter_map(|i| pid(*i)).collect();
-            let thread = std::thread::spawn(move || duty(&pids, &stop));
-            How::Stopped { over, thread: Some(thread) }
-        });
+        let groups: Option<Vec<&ProcessGroup>> = ids.iter().map(limited).collect();
+        let how =
+            groups.filter(|g| !g.is_empty()).map(SlowdownMethod::Groups).unwrap_or_else(|| {
+                let over = Arc::new(AtomicBool::new(false));
+                let stop = over.clone();
+                let pids: Vec<Pid> = ids.iter().filter_map(|i| pid(*i)).collect();
+                let thread = std::thread::spawn(move || duty(&pids, &stop));
+                SlowdownMethod::Stopped { over, thread: Some(thread) }
+            });
         Slowed { how }
     }
 
     /// How it is done, for people.
     pub(crate) fn words(&self) -> &'static str {
         match self.how {
-            How::Groups(_) => "a control group's limit for each",
-            How::Stopped { .. } => "SIGSTOP and SIGCONT in turn",
+            SlowdownMethod::Groups(_) => "a control group's limit for each",
+            SlowdownMethod::Stopped { .. } => "SIGSTOP and SIGCONT in turn",
         }
     }
 }
@@ -170,12 +171,12 @@ impl<'a> Slowed<'a> {
 impl Drop for Slowed<'_> {
     fn drop(&mut self) {
         match &mut self.how {
-            How::Groups(all) => {
+            SlowdownMethod::Groups(all) => {
                 for seat in all {
                     let _ = std::fs::write(seat.dir.join(seat.files.limit), seat.files.all);
                 }
             }
-            How::Stopped { over, thread } => {
+            SlowdownMethod::Stopped { over, thread } => {
                 over.store(true, Ordering::Relaxed);
                 if let Some(t) = thread.take() {
                     let _ = t.join();
@@ -200,11 +201,11 @@ fn duty(pids: &[Pid], over: &AtomicBool) {
 }
 
 /// Puts a process into a control group of its own. What it starts from now on is in it too.
-fn seat(id: u32) -> Option<Seat> {
+fn seat(id: u32) -> Option<ProcessGroup> {
     let (back, files) = place(id)?;
     let dir = back.join(format!("muster-gameday-{id}"));
     std::fs::create_dir(&dir).ok()?;
-    let seat = Seat { id, dir, back, files };
+    let seat = ProcessGroup { id, dir, back, files };
     std::fs::write(seat.dir.join(files.weight.0), files.weight.1).ok()?;
     std::fs::write(seat.dir.join("cgroup.procs"), id.to_string()).ok()?;
     Some(seat)

@@ -1,8 +1,8 @@
 //! The drill for slow links: real agents, each in a network namespace of its own, joined by a
 //! bridge; the link of one of them is made slow. It takes root, `ip` and `tc`.
 
-use super::result::{Outcome, Sight};
-use super::scene::{After, Expect, Want};
+use super::result::{DrillObservation, Outcome};
+use super::scene::{Expect, ExpectedJobOutcome, ExpectedRemediation};
 use super::site::Site;
 use muster_terminal::ctx::now;
 use muster_terminal::fail::Fail;
@@ -66,7 +66,7 @@ impl Net {
         self.rate(SLOW, RATES[1]).await?;
         self.test(&["--seconds", "2"]).await?;
         let detected = now().since(began).0;
-        let mut sight = Sight::default();
+        let mut sight = DrillObservation::default();
         let open = self.json(&["findings", "--kind", "link-slow"]).await?;
         for f in open["items"].as_array().into_iter().flatten() {
             let about = f["entity"].as_str().unwrap_or_default();
@@ -96,11 +96,11 @@ impl Net {
             kind: Some("link-slow"),
             about: |_| String::new(),
             verdict,
-            remediation: Want::Reaches(
+            remediation: ExpectedRemediation::Reaches(
                 muster_model::remediation::Action::Drain,
                 muster_model::remediation::RemediationStep::Moving,
             ),
-            job: After::Any,
+            job: ExpectedJobOutcome::Any,
         };
         Ok(sight.outcome(name, &expect))
     }

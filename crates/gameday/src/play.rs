@@ -1,11 +1,14 @@
 //! Plays a drill with faults of simulated nodes: sets the scene, strikes, and watches what
 //! follows.
 
-use super::result::{Outcome, Sight};
-use super::scene::{Actor, After, Blow, Drill, Expect, Scene, Setting, Want, What, Work};
+use super::result::{DrillObservation, Outcome};
+use super::scene::{
+    Actor, Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, SceneEvent,
+    ScheduledEvent, Setting, Work,
+};
 use muster_api::{
     Finding, FindingsQuery, IncidentsQuery, Inject, Job, MarkRequest, Node, QualifyRequest,
-    RemediationsQuery, Remediation,
+    Remediation, RemediationsQuery,
 };
 use muster_client::{Client, JobAction, RemediationDecision};
 use muster_model::job::JobState;
@@ -33,7 +36,7 @@ const AFTERWARDS: Duration = Duration::from_millis(2500);
 pub(crate) async fn faults(
     client: &Client,
     drill: &Drill,
-    inject: fn(&Scene) -> Vec<Blow>,
+    inject: fn(&Scene) -> Vec<ScheduledEvent>,
     expect: &Expect,
     live: bool,
 ) -> Result<(Outcome, Scene), Fail> {
@@ -54,7 +57,7 @@ pub(crate) async fn faults(
         about: (expect.about)(&scene),
         before,
         began,
-        sight: Sight::default(),
+        sight: DrillObservation::default(),
     };
     let started = Instant::now();
     for b in &blows {
@@ -122,23 +125,23 @@ pub(crate) async fn clean(client: &Client, scene: &Scene) -> Result<(), Fail> {
 /// Strikes, and says whom.
 async fn strike(
     client: &Client,
-    b: &Blow,
+    b: &ScheduledEvent,
     scene: &Scene,
     struck: &BTreeSet<String>,
 ) -> Result<String, Fail> {
     match &b.what {
-        What::Qualify => {
+        SceneEvent::Qualify => {
             client.qualify(&b.node, &QualifyRequest::default()).await?;
             Ok(b.node.clone())
         }
-        What::Fault(fault) => {
+        SceneEvent::Fault(fault) => {
             let struck = inject_into(client, &b.node, fault).await?;
             if let Inject::Version { component, version } = fault {
                 says(client, &b.node, component, version).await?;
             }
             Ok(struck)
         }
-        What::CrashUnderJob => {
+        SceneEvent::CrashUnderJob => {
             let id = scene.jobs.first().map_or("", |j| j.id.as_str());
             let started = Instant::now();
             loop {
@@ -299,7 +302,7 @@ struct Watch<'a> {
     about: String,
     before: BTreeSet<String>,
     began: Time,
-    sight: Sight,
+    sight: DrillObservation,
 }
 
 impl Watch<'_> {
@@ -347,7 +350,10 @@ impl Watch<'_> {
 
     /// Healthy nodes that are taken out of service.
     async fn nodes(&mut self) -> Result<(), Fail> {
-        let spared = matches!(self.expect.remediation, Want::Untouched | Want::Stopped);
+        let spared = matches!(
+            self.expect.remediation,
+            ExpectedRemediation::Untouched | ExpectedRemediation::Stopped
+        );
         let taken = ["cordoned", "draining", "drained", "suspect", "quarantined", "repairing"];
         let nodes = self.client.all_nodes(None).await?;
         for n in &nodes {
@@ -356,7 +362,7 @@ impl Watch<'_> {
                 self.sight.drained.insert(n.name.clone());
             }
         }
-        if self.expect.remediation == Want::Stopped {
+        if self.expect.remediation == ExpectedRemediation::Stopped {
             let a = self.client.automation().await?;
             self.sight.stopped |= a.state == "stopped" && !a.by_operator;
         }
@@ -375,7 +381,9 @@ impl Watch<'_> {
             self.sight.acted_for = format!("{} on {}", r.kind, r.node);
         }
         let wanted = match self.expect.remediation {
-            Want::Reaches(a, _) | Want::Approved(a) | Want::Repaired(a) => a,
+            ExpectedRemediation::Reaches(a, _)
+            | ExpectedRemediation::Approved(a)
+            | ExpectedRemediation::Repaired(a) => a,
             _ => return Ok(()),
         };
         // A job that is restarted is not the node's business.
@@ -389,21 +397,25 @@ impl Watch<'_> {
         let reached = |s: RemediationStep| r.step == s || r.taken.iter().any(|t| t.step == s);
         let waits = r.step == RemediationStep::Approval;
         match self.expect.remediation {
-            Want::Reaches(_, s) => self.sight.remediated |= reached(s),
-            Want::Approved(_) => {
+            ExpectedRemediation::Reaches(_, s) => self.sight.remediated |= reached(s),
+            ExpectedRemediation::Approved(_) => {
                 if waits {
-                    self.client.decide_remediation(&r.id, RemediationDecision::Approve, "a drill").await?;
+                    self.client
+                        .decide_remediation(&r.id, RemediationDecision::Approve, "a drill")
+                        .await?;
                 }
                 self.sight.remediated |= reached(RemediationStep::Probation);
             }
-            Want::Repaired(_) => {
+            ExpectedRemediation::Repaired(_) => {
                 if waits || r.step == RemediationStep::Repairing {
                     inject_into(self.client, &r.node, &Inject::Repair).await?;
                     self.client.repaired(&r.node, "a drill: new part").await?;
                 }
                 self.sight.remediated |= reached(RemediationStep::Probation);
             }
-            Want::Untouched | Want::Watched | Want::Stopped => {}
+            ExpectedRemediation::Untouched
+            | ExpectedRemediation::Watched
+            | ExpectedRemediation::Stopped => {}
         }
         Ok(())
     }
@@ -452,15 +464,15 @@ fn told(r: &Remediation) -> String {
     format!("{}: {}", r.action.word(), r.step.words())
 }
 
-impl After {
+impl ExpectedJobOutcome {
     /// Is the job as it should be?
-    pub(crate) fn is_so(self, s: &Sight) -> bool {
+    pub(crate) fn is_so(self, s: &DrillObservation) -> bool {
         match self {
-            After::Any => true,
-            After::GoesOn => s.same && !s.ended,
-            After::Again => s.recovered_ms.is_some(),
-            After::OnSpare => s.recovered_ms.is_some() && s.on_spare,
-            After::Held => s.held,
+            ExpectedJobOutcome::Any => true,
+            ExpectedJobOutcome::GoesOn => s.same && !s.ended,
+            ExpectedJobOutcome::Again => s.recovered_ms.is_some(),
+            ExpectedJobOutcome::OnSpare => s.recovered_ms.is_some() && s.on_spare,
+            ExpectedJobOutcome::Held => s.held,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Drills with real processes: nothing in them is simulated but the machines they are said to be
 //! on.
 
-use super::hands::{self, Seats, Slowed};
-use super::result::{Outcome, Sight};
-use super::scene::{Actor, After, Drill, Expect, Play, RealDrill, Setting, Want};
+use super::hands::{self, ProcessGroups, Slowed};
+use super::result::{DrillObservation, Outcome};
+use super::scene::{
+    Actor, Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Play, RealDrill, Setting,
+};
 use super::site::Site;
 use muster_api::{CreateToken, FindingsQuery, Job};
 use muster_client::{Client, JobAction};
@@ -254,15 +256,15 @@ pub(crate) async fn rank_killed(client: &Client, name: &str, mark: &str) -> Resu
         kind: None,
         about: |_| String::new(),
         verdict: "unknown",
-        remediation: Want::Untouched,
-        job: After::Again,
+        remediation: ExpectedRemediation::Untouched,
+        job: ExpectedJobOutcome::Again,
     };
-    let sight = Sight {
+    let sight = DrillObservation {
         verdict: said,
         drained: drained.into_iter().collect(),
         recovered_ms: Some(recovered),
         lost_gpu_ms: recovered * u64::from(actor.gpus),
-        ..Sight::default()
+        ..DrillObservation::default()
     };
     Ok(Outcome { detected_ms: Some(detected), ..sight.outcome(name, &expect) })
 }
@@ -341,16 +343,16 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
         kind: Some("node-lost"),
         about: |_| String::new(),
         verdict: "infrastructure",
-        remediation: Want::Watched,
-        job: After::Again,
+        remediation: ExpectedRemediation::Watched,
+        job: ExpectedJobOutcome::Again,
     };
-    let sight = Sight {
+    let sight = DrillObservation {
         detected_ms: Some(since(began, at)),
         attributed_to: about.split(':').next().map(str::to_owned),
         verdict: verdict(&job, actor.key.attempt),
         drained: drained.into_iter().collect(),
         recovered_ms: (alone && ended).then_some(recovered),
-        ..Sight::default()
+        ..DrillObservation::default()
     };
     Ok(sight.outcome(name, &expect))
 }
@@ -369,7 +371,7 @@ pub(crate) async fn slow(
         let ranks = hands::ranks(mark).into_iter().filter(move |(r, _)| all || *r == 1);
         ranks.map(|(_, id)| id).collect::<Vec<u32>>()
     };
-    let seats = Seats::new(&ids(true));
+    let seats = ProcessGroups::new(&ids(true));
     // The watch has to know how fast it usually is: of a rank after three windows, of a whole job
     // after six. A window is four seconds and up to one more, as steps are told twice a second.
     // There are a few steps in each: on a slow machine they take longer.
@@ -387,7 +389,7 @@ pub(crate) async fn slow(
     let kind = if all { "job-slow" } else { "straggler" };
     let unhealthy = actor.at.iter().find(|(_, first)| *first == 1).map(|(n, _)| n.clone());
     let seen = until(kind, || found(client, kind, began)).await;
-    let mut sight = Sight::default();
+    let mut sight = DrillObservation::default();
     if let Ok((about, at)) = &seen {
         let right = if all {
             *about == format!("job:{}", actor.number)
@@ -414,7 +416,8 @@ pub(crate) async fn slow(
     sight.same = job.attempts == actor.key.attempt;
     sight.verdict = verdict(&job, actor.key.attempt);
     let remediations = client.remediations(&muster_api::RemediationsQuery::default()).await?.items;
-    let acting = remediations.iter().find(|r| r.action.takes_node() && r.step > RemediationStep::Proposed);
+    let acting =
+        remediations.iter().find(|r| r.action.takes_node() && r.step > RemediationStep::Proposed);
     if let Some(r) = acting {
         let words = format!("{}: {}", r.action.word(), r.step.words());
         sight.remediated = Some(&r.node) == unhealthy.as_ref() && r.kind == "straggler";
@@ -428,11 +431,11 @@ pub(crate) async fn slow(
         about: |_| String::new(),
         verdict: if all { "job" } else { "infrastructure" },
         remediation: if all {
-            Want::Untouched
+            ExpectedRemediation::Untouched
         } else {
-            Want::Reaches(Action::Drain, RemediationStep::Moving)
+            ExpectedRemediation::Reaches(Action::Drain, RemediationStep::Moving)
         },
-        job: if all { After::GoesOn } else { After::Again },
+        job: if all { ExpectedJobOutcome::GoesOn } else { ExpectedJobOutcome::Again },
     };
     let mut outcome = sight.outcome(name, &expect);
     if seen.is_err() {

@@ -1,6 +1,6 @@
 //! What a drill showed, and whether that was right.
 
-use super::scene::{Expect, Want};
+use super::scene::{Expect, ExpectedRemediation};
 use muster_model::units::Time;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ impl Outcome {
 /// What was seen so far.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that was seen or not")]
-pub(crate) struct Sight {
+pub(crate) struct DrillObservation {
     pub(crate) detected_ms: Option<u64>,
     /// The kind of thing that the finding is attributed to.
     pub(crate) attributed_to: Option<String>,
@@ -90,7 +90,7 @@ const ON_ATTEMPTS: [&str; 7] =
 /// Nodes that automation may take within an hour however small the fleet is.
 const LIMIT: usize = 2;
 
-impl Sight {
+impl DrillObservation {
     fn verdict(&self, expect: &Expect) -> Option<&String> {
         let on_attempt = ON_ATTEMPTS.contains(&expect.verdict);
         if on_attempt { self.verdict.as_ref() } else { self.attributed_to.as_ref() }
@@ -105,9 +105,11 @@ impl Sight {
 
     fn remediation_right(&self, expect: &Expect) -> bool {
         match expect.remediation {
-            Want::Untouched | Want::Watched => self.acted.is_none(),
-            Want::Reaches(..) | Want::Approved(_) | Want::Repaired(_) => self.remediated,
-            Want::Stopped => self.stopped,
+            ExpectedRemediation::Untouched | ExpectedRemediation::Watched => self.acted.is_none(),
+            ExpectedRemediation::Reaches(..)
+            | ExpectedRemediation::Approved(_)
+            | ExpectedRemediation::Repaired(_) => self.remediated,
+            ExpectedRemediation::Stopped => self.stopped,
         }
     }
 
@@ -120,9 +122,12 @@ impl Sight {
     }
 
     pub(crate) fn outcome(&self, name: &str, expect: &Expect) -> Outcome {
-        let (verdict_right, remediation_right) = (self.verdict_right(expect), self.remediation_right(expect));
+        let (verdict_right, remediation_right) =
+            (self.verdict_right(expect), self.remediation_right(expect));
         let remediation = match expect.remediation {
-            Want::Stopped if self.stopped => Some("held: automation stopped itself".to_owned()),
+            ExpectedRemediation::Stopped if self.stopped => {
+                Some("held: automation stopped itself".to_owned())
+            }
             _ => self.remediation.clone().or_else(|| self.acted.clone()),
         };
         let mut why: Vec<String> = Vec::new();
@@ -151,7 +156,7 @@ impl Sight {
             why.push(format!("the job: wanted {:?}", expect.job));
         }
         // Until automation sees that it is fooled, its limits hold: two nodes of a small fleet.
-        let allowed = if expect.remediation == Want::Stopped { LIMIT } else { 0 };
+        let allowed = if expect.remediation == ExpectedRemediation::Stopped { LIMIT } else { 0 };
         if self.drained.len() > allowed {
             let names: Vec<&str> = self.drained.iter().map(String::as_str).collect();
             why.push(format!("healthy nodes taken: {}", names.join(", ")));
@@ -177,7 +182,7 @@ impl Sight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::After;
+    use crate::scene::ExpectedJobOutcome;
     use muster_model::remediation::{Action, RemediationStep};
 
     fn wanted() -> Expect {
@@ -185,13 +190,13 @@ mod tests {
             kind: Some("thermal"),
             about: |_| "gpu:n1/3".into(),
             verdict: "infrastructure",
-            remediation: Want::Reaches(Action::Drain, RemediationStep::Testing),
-            job: After::Again,
+            remediation: ExpectedRemediation::Reaches(Action::Drain, RemediationStep::Testing),
+            job: ExpectedJobOutcome::Again,
         }
     }
 
-    fn good() -> Sight {
-        Sight {
+    fn good() -> DrillObservation {
+        DrillObservation {
             detected_ms: Some(1200),
             attributed_to: Some("gpu".into()),
             verdict: Some("infrastructure".into()),
@@ -199,7 +204,7 @@ mod tests {
             remediated: true,
             recovered_ms: Some(1500),
             lost_gpu_ms: 48_000,
-            ..Sight::default()
+            ..DrillObservation::default()
         }
     }
 
@@ -208,18 +213,18 @@ mod tests {
         let o = good().outcome("thermal", &wanted());
         assert!(o.passed && good().complete(&wanted()), "{o:?}");
         assert_eq!((o.lost_gpu_seconds, o.healthy_drained), (48.0, 0));
-        let fails = |sight: Sight, word: &str| {
+        let fails = |sight: DrillObservation, word: &str| {
             let o = sight.outcome("thermal", &wanted());
             assert!(!o.passed && o.why.contains(word), "{word}: {o:?}");
         };
-        fails(Sight { detected_ms: None, ..good() }, "was not found");
+        fails(DrillObservation { detected_ms: None, ..good() }, "was not found");
         let elsewhere = Some("gpu:n2/3".into());
-        fails(Sight { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
-        fails(Sight { verdict: Some("application".into()), ..good() }, "application");
-        fails(Sight { remediated: false, ..good() }, "wanted Reaches");
-        fails(Sight { recovered_ms: None, ..good() }, "the job");
-        fails(Sight { anew: true, ..good() }, "checkpoint");
-        fails(Sight { drained: ["n9".to_owned()].into(), ..good() }, "n9");
+        fails(DrillObservation { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
+        fails(DrillObservation { verdict: Some("application".into()), ..good() }, "application");
+        fails(DrillObservation { remediated: false, ..good() }, "wanted Reaches");
+        fails(DrillObservation { recovered_ms: None, ..good() }, "the job");
+        fails(DrillObservation { anew: true, ..good() }, "checkpoint");
+        fails(DrillObservation { drained: ["n9".to_owned()].into(), ..good() }, "n9");
     }
 
     #[test]
@@ -227,15 +232,15 @@ mod tests {
         let quiet = Expect {
             kind: None,
             verdict: "none",
-            remediation: Want::Untouched,
-            job: After::GoesOn,
+            remediation: ExpectedRemediation::Untouched,
+            job: ExpectedJobOutcome::GoesOn,
             ..wanted()
         };
-        let calm = Sight { same: true, ..Sight::default() };
+        let calm = DrillObservation { same: true, ..DrillObservation::default() };
         assert!(calm.outcome("xid45-flood", &quiet).passed);
-        let acted = Sight { acted: Some("drain: being tested".into()), ..calm.clone() };
+        let acted = DrillObservation { acted: Some("drain: being tested".into()), ..calm.clone() };
         assert!(!acted.outcome("xid45-flood", &quiet).remediation_right);
-        let attributed_to = Sight { attributed_to: Some("gpu".into()), ..calm };
+        let attributed_to = DrillObservation { attributed_to: Some("gpu".into()), ..calm };
         assert!(!attributed_to.outcome("xid45-flood", &quiet).verdict_right);
     }
 
@@ -244,16 +249,16 @@ mod tests {
         let storm = Expect {
             kind: Some("detector-storm"),
             verdict: "site",
-            remediation: Want::Stopped,
-            job: After::Any,
+            remediation: ExpectedRemediation::Stopped,
+            job: ExpectedJobOutcome::Any,
             ..wanted()
         };
-        let taken = |n: usize| Sight {
+        let taken = |n: usize| DrillObservation {
             detected_ms: Some(20),
             attributed_to: Some("site".into()),
             stopped: true,
             drained: (0..n).map(|i| format!("n{i}")).collect(),
-            ..Sight::default()
+            ..DrillObservation::default()
         };
         assert!(taken(LIMIT).outcome("poisoned-detector", &storm).passed);
         assert!(!taken(LIMIT + 1).outcome("poisoned-detector", &storm).passed);

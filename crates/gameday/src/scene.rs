@@ -78,23 +78,23 @@ pub(crate) struct Work {
 #[derive(Debug, Clone)]
 pub(crate) enum Play {
     /// Faults are injected into simulated nodes.
-    Faults { inject: fn(&Scene) -> Vec<Blow>, expect: Expect },
+    Faults { inject: fn(&Scene) -> Vec<ScheduledEvent>, expect: Expect },
     /// With real processes.
     Real(RealDrill),
 }
 
 /// One thing that befalls a node.
 #[derive(Debug, Clone)]
-pub(crate) struct Blow {
+pub(crate) struct ScheduledEvent {
     pub(crate) node: String,
-    pub(crate) what: What,
+    pub(crate) what: SceneEvent,
     /// So long after the one before.
     pub(crate) wait: Duration,
 }
 
 /// What befalls it.
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub(crate) enum SceneEvent {
     Fault(Inject),
     /// An operator has it tested.
     Qualify,
@@ -103,8 +103,8 @@ pub(crate) enum What {
 }
 
 /// A fault at once.
-pub(crate) fn blow(node: &str, fault: Inject) -> Blow {
-    Blow { node: node.to_owned(), what: What::Fault(fault), wait: Duration::ZERO }
+pub(crate) fn immediate_fault(node: &str, fault: Inject) -> ScheduledEvent {
+    ScheduledEvent { node: node.to_owned(), what: SceneEvent::Fault(fault), wait: Duration::ZERO }
 }
 
 /// What must follow.
@@ -117,13 +117,13 @@ pub(crate) struct Expect {
     /// The verdict on the attempt that was hit (`infrastructure`, `application`, ...), or the kind
     /// of thing that is named as the cause (`gpu`, `job`, `leaf`, ...); `none` where nothing is.
     pub(crate) verdict: &'static str,
-    pub(crate) remediation: Want,
-    pub(crate) job: After,
+    pub(crate) remediation: ExpectedRemediation,
+    pub(crate) job: ExpectedJobOutcome,
 }
 
 /// What must be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum ExpectedRemediation {
     /// Nothing: every node stays in service.
     Untouched,
     /// Nothing is done to a node; those that were hit may be away.
@@ -140,7 +140,7 @@ pub(crate) enum Want {
 
 /// What becomes of the first job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum ExpectedJobOutcome {
     /// There is none, or what becomes of it does not matter.
     Any,
     /// It goes on as if nothing had happened.

@@ -1,8 +1,8 @@
 //! Drills with a real GPU: a program of ours makes the driver log a fault.
 
 use super::real::{agent, end_agent, out_of_service, ready, since, until, verdict};
-use super::result::{Outcome, Sight};
-use super::scene::{Actor, After, Expect, Want};
+use super::result::{DrillObservation, Outcome};
+use super::scene::{Actor, Expect, ExpectedJobOutcome, ExpectedRemediation};
 use super::site::Site;
 use muster_api::FaultsQuery;
 use muster_client::Client;
@@ -74,21 +74,21 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
     .await?;
     let remediations = client.remediations(&muster_api::RemediationsQuery::default()).await?.items;
     let acting = remediations.iter().find(|r| r.action.takes_node());
-    let sight = Sight {
+    let sight = DrillObservation {
         detected_ms: Some(since(began, fault.at.0)),
         verdict: verdict(&ended, ended.attempts),
         acted: acting.map(|r| format!("{}: {}", r.action.word(), r.step.words())),
         drained: out_of_service(client).await?.into_iter().collect(),
         ended: next.state == JobState::Succeeded,
         lost_gpu_ms: actor.map_or(0, |_| since(began, now())),
-        ..Sight::default()
+        ..DrillObservation::default()
     };
     let expect = Expect {
         kind: None,
         about: |_| String::new(),
         verdict: "application",
-        remediation: Want::Untouched,
-        job: After::Any,
+        remediation: ExpectedRemediation::Untouched,
+        job: ExpectedJobOutcome::Any,
     };
     let mut outcome = sight.outcome(name, &expect);
     if !sight.ended {

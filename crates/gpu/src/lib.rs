@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 /// What the driver knows: its devices, and the versions that belong to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct GpuInventory {
     /// GPUs in index order, as `CUDA_VISIBLE_DEVICES` counts them with `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
     pub gpus: Vec<Gpu>,
     /// `driver`, `cuda` and `nvml`.
@@ -40,25 +40,25 @@ pub fn open() -> Result<Box<dyn Driver>, DeviceError> {
 /// Asks the NVIDIA driver of this machine. A machine without one has no GPUs; a driver that does
 /// not answer is told in the log.
 #[must_use]
-pub fn nvidia() -> Found {
+pub fn nvidia() -> GpuInventory {
     match open() {
         Ok(driver) => found(driver.as_ref()),
         Err(e @ DeviceError::NoDriver(_)) => {
             // Most machines that run the control plane have none.
             tracing::debug!(error = %e, "no NVIDIA driver answers");
-            Found::default()
+            GpuInventory::default()
         }
         Err(e) => {
             tracing::warn!(error = %e, "the NVIDIA driver does not answer");
-            Found::default()
+            GpuInventory::default()
         }
     }
 }
 
 /// Everything a driver knows about its devices.
 #[must_use]
-pub fn found(driver: &dyn Driver) -> Found {
-    let mut found = Found { gpus: Vec::new(), versions: driver.versions() };
+pub fn found(driver: &dyn Driver) -> GpuInventory {
+    let mut found = GpuInventory { gpus: Vec::new(), versions: driver.versions() };
     for (index, device) in driver.devices().into_iter().enumerate() {
         match device.and_then(|d| d.describe()) {
             Ok(gpu) => found.gpus.push(gpu),

@@ -1,7 +1,7 @@
 //! Submissions through HTTP to their commit, in a whole server. Its threads take turns as they
 //! come, so only what is written is the same every time; `site::submit` counts the work.
 
-use crate::Written;
+use crate::WriteCounts;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use muster_http::{App, HttpConfig, router};
@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 
 const SUBMISSIONS: usize = 20;
 
-pub(crate) fn submit() -> Written {
+pub(crate) fn submit() -> WriteCounts {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let written = runtime.block_on(Box::pin(submissions(dir.path())));
@@ -30,7 +30,7 @@ pub(crate) fn submit() -> Written {
     written
 }
 
-async fn submissions(dir: &Path) -> Written {
+async fn submissions(dir: &Path) -> WriteCounts {
     let brain = lead(dir).await;
     let project: ProjectName = "alpha".parse().expect("a good name");
     let authority = Arc::new(Authority::create_or_load(&dir.join("pki")).expect("an authority"));
@@ -61,7 +61,7 @@ async fn submissions(dir: &Path) -> Written {
         assert_eq!(response.status(), StatusCode::CREATED, "a submission was refused");
     }
     let records = brain.records(before, 100 * SUBMISSIONS).await.expect("they are in memory");
-    let mut written = Written::default();
+    let mut written = WriteCounts::default();
     for record in records.iter().filter(|r| r.project.as_ref() == Some(&project)) {
         written.records += 1;
         written.bytes += record.to_json().expect("it was written before").len() as u64;

@@ -1,6 +1,6 @@
 //! Cycles of the scheduler: a fleet that is full, a standing queue, and one gang ends at a time.
 
-use crate::{Written, measured};
+use crate::{WriteCounts, measured};
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::placement::{Fabric, GpuSet, Placement, Slot};
@@ -32,7 +32,7 @@ struct Site {
     started: usize,
 }
 
-pub(crate) fn cycles(nodes: u32) -> Written {
+pub(crate) fn cycles(nodes: u32) -> WriteCounts {
     let mut site = Site::full(nodes);
     for i in 0..WAITING {
         let w = work(1_000_000 + i, SIZES[i as usize % SIZES.len()], 1 + i % 24, site.now);
@@ -48,7 +48,7 @@ pub(crate) fn cycles(nodes: u32) -> Written {
         }
     });
     assert!(site.started > 0, "nothing started in the cycles that are counted");
-    Written::default()
+    WriteCounts::default()
 }
 
 impl Site {
@@ -117,7 +117,7 @@ impl Site {
             for s in plan.starts {
                 let Some(work) = self.cluster.queue.get(s.job).cloned() else { continue };
                 self.cluster.queue.remove(s.job);
-                self.cluster.fleet.unkeep(s.job);
+                self.cluster.fleet.release_reservation(s.job);
                 self.started += 1;
                 let placement = Placement {
                     slots: s.placed.slots,

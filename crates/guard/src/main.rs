@@ -7,14 +7,14 @@
 mod api;
 mod cluster;
 mod life;
+mod node_reports;
 mod site;
-mod told;
 
 use std::process::ExitCode;
 
 /// What a case wrote, where it writes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-struct Written {
+struct WriteCounts {
     records: u64,
     bytes: u64,
 }
@@ -31,7 +31,7 @@ enum Counted {
 struct Case {
     name: &'static str,
     counted: Counted,
-    work: fn() -> Written,
+    work: fn() -> WriteCounts,
 }
 
 /// What takes longest comes first: cases run beside each other.
@@ -42,14 +42,14 @@ static CASES: &[Case] = &[
     Case { name: "console-frame", counted: Counted::All, work: site::console_frame },
     Case { name: "cycle-1000", counted: Counted::All, work: || cluster::cycles(1000) },
     Case { name: "submit", counted: Counted::All, work: site::submit },
-    Case { name: "telemetry-row", counted: Counted::All, work: told::telemetry_rows },
-    Case { name: "heartbeat", counted: Counted::All, work: || told::heartbeats(false) },
+    Case { name: "telemetry-row", counted: Counted::All, work: node_reports::telemetry_rows },
+    Case { name: "heartbeat", counted: Counted::All, work: || node_reports::heartbeats(false) },
     Case { name: "submit-http", counted: Counted::Written, work: api::submit },
 ];
 
 /// Not listed: a heartbeat that costs more on purpose, which the guard must notice.
 static SLOW: Case =
-    Case { name: "heartbeat-slow", counted: Counted::All, work: || told::heartbeats(true) };
+    Case { name: "heartbeat-slow", counted: Counted::All, work: || node_reports::heartbeats(true) };
 
 /// Callgrind begins to count when this is entered, and stops when it is left. It is found by its
 /// name, which no other function may contain.

@@ -1,6 +1,6 @@
 //! The engine with a fleet: records, a submission into the store, a frame of the console.
 
-use crate::{Written, measured};
+use crate::{WriteCounts, measured};
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Request};
 use muster_model::event::Record;
@@ -27,11 +27,11 @@ struct Site {
 
 /// About 10,000 records: jobs of one node are submitted, placed, run and succeed, 64 at a time.
 /// How many jobs is fixed, so that a record more for each is seen as well.
-pub(crate) fn records() -> Written {
+pub(crate) fn records() -> WriteCounts {
     const AT_ONCE: usize = 64;
     const ROUNDS: usize = 27;
     let mut site = Site::new(AT_ONCE);
-    let mut written = Written::default();
+    let mut written = WriteCounts::default();
     measured(|| {
         for _ in 0..ROUNDS {
             let jobs: Vec<JobId> = (0..AT_ONCE).map(|_| site.submit(whole_node())).collect();
@@ -45,7 +45,7 @@ pub(crate) fn records() -> Written {
 }
 
 /// The frame of the second in which fifty jobs ended and fifty others began, on 1,000 nodes.
-pub(crate) fn console_frame() -> Written {
+pub(crate) fn console_frame() -> WriteCounts {
     let mut site = Site::new(1000);
     let before: Vec<JobId> = (0..500).map(|_| site.submit(whole_node())).collect();
     site.settle();
@@ -58,12 +58,12 @@ pub(crate) fn console_frame() -> Written {
     site.settle();
     site.report(&more, &Observed::Running);
     let frame = measured(|| picture.frame(site.engine.state(), site.now));
-    Written { records: 0, bytes: frame.len() as u64 }
+    WriteCounts { records: 0, bytes: frame.len() as u64 }
 }
 
 /// A hundred submissions one after the other, each from the body of its request to its commit in
 /// SQLite: all that a server does for it but for HTTP and for handing it from thread to thread.
-pub(crate) fn submit() -> Written {
+pub(crate) fn submit() -> WriteCounts {
     const SUBMISSIONS: usize = 100;
     let body = br#"{"name": "train", "gang": {"gpus": 1}, "time_limit": "4h",
         "run": {"command": ["python", "train.py", "--config", "a.yaml"], "env": {"A": "1"}}}"#;
@@ -78,7 +78,7 @@ pub(crate) fn submit() -> Written {
     found.extend(site.join(16));
     let first = Batch { epoch, entries: entries(&found), ..Batch::default() };
     store.append(&first).expect("written");
-    let mut written = Written::default();
+    let mut written = WriteCounts::default();
     measured(|| {
         for _ in 0..SUBMISSIONS {
             let mut spec: JobSpec = serde_json::from_slice(body).expect("a good spec");
@@ -200,7 +200,7 @@ impl Site {
     }
 }
 
-impl Written {
+impl WriteCounts {
     /// As the log keeps them.
     fn count(&mut self, records: &[Record]) {
         self.records += records.len() as u64;

@@ -28,7 +28,7 @@ pub const FINDINGS_MAX: usize = 8;
 
 /// An attempt that ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended<'a> {
+pub struct EndedAttempt<'a> {
     /// When it ended.
     pub at: Time,
     /// When every rank was up, if ever.
@@ -45,7 +45,7 @@ pub struct Ended<'a> {
 
 /// A finding and its number.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct NumberedFinding<'a> {
     /// The finding's number.
     pub id: u64,
     /// What was found. Those about a file system or a domain count for every attempt that is asked
@@ -147,14 +147,18 @@ fn concerns(seen: &SeenFinding, component: Component, key: AttemptKey, nodes: &[
 }
 
 /// The worst first, then what began first, then the surest.
-fn order(k: &Known<'_>) -> (Reverse<Severity>, Time, Reverse<u16>, u64) {
+fn order(k: &NumberedFinding<'_>) -> (Reverse<Severity>, Time, Reverse<u16>, u64) {
     (Reverse(k.seen.severity), k.seen.first_seen, Reverse(k.seen.confidence), k.id)
 }
 
 /// Whose doing the end was. The first guess stays where a person, the scheduler or success ended
 /// it, and where nothing is known; only a killed rank that nothing explains is nobody's.
 #[must_use]
-pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Attribution {
+pub fn attribute(
+    ended: &EndedAttempt<'_>,
+    key: AttemptKey,
+    known: &[NumberedFinding<'_>],
+) -> Attribution {
     if matches!(ended.verdict, Verdict::Success | Verdict::Operator | Verdict::Scheduler) {
         let reason = match ended.verdict {
             Verdict::Success => "it did what it should",
@@ -166,7 +170,7 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
     // What was over before it began cannot have ended it.
     let from =
         ended.started_at.map_or(ended.at - BEFORE, |s| s.min(ended.at)).max(ended.at - BEFORE);
-    let mut near: Vec<(Component, Known<'_>)> = known
+    let mut near: Vec<(Component, NumberedFinding<'_>)> = known
         .iter()
         .filter(|k| {
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
@@ -182,7 +186,7 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))
         .collect();
     near.sort_by_key(|(b, k)| (*b, order(k)));
-    let of = |which: Component| -> Vec<Known<'_>> {
+    let of = |which: Component| -> Vec<NumberedFinding<'_>> {
         near.iter().filter(|(b, _)| *b == which).map(|(_, k)| *k).collect()
     };
     for (which, verdict) in

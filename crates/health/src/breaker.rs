@@ -18,7 +18,7 @@ mod count;
 #[cfg(test)]
 mod tests;
 
-pub use count::{Count, trips};
+pub use count::{Count, should_trip};
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::units::{Span, Time};
@@ -114,7 +114,7 @@ pub fn probed(b: &Breaker, now: Time, ok: bool, why: String) -> Breaker {
 /// The probe came to nothing: it was preempted, cancelled or lost. Open again, no trip counted; the
 /// next probe may come after the shortest wait.
 #[must_use]
-pub fn lapsed(b: &Breaker, now: Time, why: String) -> Breaker {
+pub fn reopen_after_probe(b: &Breaker, now: Time, why: String) -> Breaker {
     if b.state != BreakerState::HalfOpen || b.pinned.is_some() {
         return b.clone();
     }

@@ -45,7 +45,7 @@ pub const NODES_MIN: usize = 3;
 
 /// What a node shares with others.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct NodeTraits<'a> {
     /// The node's name.
     pub node: &'a NodeName,
     /// Where it is.
@@ -60,7 +60,7 @@ pub struct Place<'a> {
 
 /// A finding, with what is needed to see what it has in common with others.
 #[derive(Debug, Clone)]
-pub struct Hit<'a> {
+pub struct CorrelationInput<'a> {
     /// The finding's number.
     pub id: u64,
     /// Its failure mode.
@@ -72,7 +72,7 @@ pub struct Hit<'a> {
     /// When it was first seen.
     pub at: Time,
     /// The node it was seen on, if it is known.
-    pub place: Option<Place<'a>>,
+    pub place: Option<NodeTraits<'a>>,
     /// The attempt that ran there.
     pub attempt: Option<AttemptKey>,
     /// The template of its job.
@@ -98,8 +98,8 @@ pub struct Common {
 
 /// A hit whose node and class are known.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    hit: &'a Hit<'a>,
+struct LocatedFinding<'a> {
+    hit: &'a CorrelationInput<'a>,
     node: &'a NodeName,
     /// The node's number among those hit: quicker to compare than its name.
     no: u32,
@@ -115,13 +115,17 @@ const DERIVED: [FailureMode; 2] = [FailureMode::LEMON, FailureMode::HAZARD];
 /// Asking again with the same and later hits gives the same or wider causes: a leaf that dies rack
 /// by rack is a rack first.
 #[must_use]
-pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> Vec<Common> {
-    let mut seen: Vec<Seen<'_>> = hits
+pub fn correlate(
+    hits: &[CorrelationInput<'_>],
+    size: &dyn Fn(&Entity) -> u32,
+    now: Time,
+) -> Vec<Common> {
+    let mut seen: Vec<LocatedFinding<'_>> = hits
         .iter()
         .filter(|h| h.at >= now - LONG && !FailureMode::is_one_of(h.kind, &DERIVED))
         .filter_map(|hit| {
             let node = hit.place.map(|p| p.node).or_else(|| hit.entity.node())?;
-            Some(Seen { hit, node, no: 0, class: mode(hit.kind)?.class })
+            Some(LocatedFinding { hit, node, no: 0, class: mode(hit.kind)?.class })
         })
         .collect();
     seen.sort_by_key(|s| (s.hit.at, s.hit.id));
@@ -132,7 +136,7 @@ pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> 
     }
     let mut taken = BTreeSet::new();
     let mut out = others::storage(hits, now, &mut taken);
-    let hardware: Vec<Seen<'_>> = seen
+    let hardware: Vec<LocatedFinding<'_>> = seen
         .iter()
         .filter(|s| {
             is_hardware(s.class)
@@ -143,7 +147,7 @@ pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> 
         .copied()
         .collect();
     out.extend(groups::explain(&hardware, size));
-    others::sprays(&seen, &hardware, &mut out);
+    others::attribute_application_errors(&seen, &hardware, &mut out);
     out
 }
 
@@ -154,7 +158,7 @@ pub(crate) fn is_hardware(class: FaultClass) -> bool {
 
 /// The widest stretch of `hits`, which are in order of time, that lies within `span`: the one with
 /// the most nodes, the earliest of several.
-fn densest<'a>(hits: &[Seen<'a>], span: Span) -> Vec<Seen<'a>> {
+fn densest<'a>(hits: &[LocatedFinding<'a>], span: Span) -> Vec<LocatedFinding<'a>> {
     let mut nodes: BTreeMap<u32, usize> = BTreeMap::new();
     let (mut from, mut best, mut most) = (0, 0..0, 0);
     for (to, s) in hits.iter().enumerate() {
@@ -176,21 +180,21 @@ fn densest<'a>(hits: &[Seen<'a>], span: Span) -> Vec<Seen<'a>> {
     hits[best].to_vec()
 }
 
-fn nodes_of(hits: &[Seen<'_>]) -> BTreeSet<u32> {
+fn nodes_of(hits: &[LocatedFinding<'_>]) -> BTreeSet<u32> {
     hits.iter().map(|s| s.no).collect()
 }
 
-fn ids_of(hits: &[Seen<'_>]) -> Vec<u64> {
+fn ids_of(hits: &[LocatedFinding<'_>]) -> Vec<u64> {
     let ids: BTreeSet<u64> = hits.iter().map(|s| s.hit.id).collect();
     ids.into_iter().collect()
 }
 
-fn worst(hits: &[Seen<'_>]) -> Severity {
+fn worst(hits: &[LocatedFinding<'_>]) -> Severity {
     hits.iter().map(|s| s.hit.severity).max().unwrap_or(Severity::Info)
 }
 
 /// Kinds by how many nodes they were found on, the most frequent first.
-fn kinds_of<'a>(hits: &[Seen<'a>]) -> Vec<(&'a str, usize)> {
+fn kinds_of<'a>(hits: &[LocatedFinding<'a>]) -> Vec<(&'a str, usize)> {
     let pairs: BTreeSet<(&str, u32)> = hits.iter().map(|s| (s.hit.kind, s.no)).collect();
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, _) in pairs {
@@ -202,7 +206,7 @@ fn kinds_of<'a>(hits: &[Seen<'a>]) -> Vec<(&'a str, usize)> {
 }
 
 /// `link-down on 12 nodes, node-lost on 1`, at most three.
-fn told(hits: &[Seen<'_>]) -> String {
+fn told(hits: &[LocatedFinding<'_>]) -> String {
     let parts: Vec<String> = kinds_of(hits)
         .into_iter()
         .take(3)
@@ -212,7 +216,7 @@ fn told(hits: &[Seen<'_>]) -> String {
 }
 
 /// How long from the first to the last, in words.
-fn within(hits: &[Seen<'_>]) -> String {
+fn within(hits: &[LocatedFinding<'_>]) -> String {
     let ends = hits.first().zip(hits.last());
     let span = ends.map_or(Span(0), |(a, b)| b.hit.at.since(a.hit.at));
     if span.0 == 0 {

@@ -153,7 +153,7 @@ pub fn together(hazards: impl IntoIterator<Item = u32>) -> u32 {
 
 /// What raises a hazard, the strongest first, in words: at most three.
 #[must_use]
-pub fn why(p: &Precursors) -> Vec<String> {
+pub fn hazard_reasons(p: &Precursors) -> Vec<String> {
     let m = &FLEET;
     let mut parts: Vec<(u32, String)> = Vec::new();
     let mut note = |factor: u32, text: String| {

@@ -98,17 +98,17 @@ impl Record {
     }
 
     /// What was counted of a job at that moment was not the node's doing.
-    pub fn forgive(&mut self, at: Time, job: JobId) {
+    pub fn discount_failure(&mut self, at: Time, job: JobId) {
         self.fails.retain(|f| (f.at, f.job) != (at, job));
     }
 
     /// What was counted since then was not the node's doing.
-    pub fn forgive_since(&mut self, since: Time) {
+    pub fn discount_failures_since(&mut self, since: Time) {
         self.fails.retain(|f| f.at < since);
     }
 
     /// It begins anew: it was repaired, or somebody knows better.
-    pub fn acquit(&mut self) {
+    pub fn reset_history(&mut self) {
         self.fails.clear();
     }
 

@@ -4,7 +4,7 @@
 //! in them are made up. Each line is read as it stands and with what loggers put before it, and
 //! some are written many times over with other processes, addresses and links.
 
-use muster_health::faults::{Catalogue, Code, Context, Line, Reader, Seen, parse};
+use muster_health::faults::{Catalogue, Code, Context, FaultReport, Line, Reader, parse};
 use muster_model::units::Time;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn reader() -> Reader {
 }
 
 /// What a reader that has read nothing else makes of a line.
-fn verdict(catalogue: &Arc<Catalogue>, line: &[u8]) -> Vec<Seen> {
+fn verdict(catalogue: &Arc<Catalogue>, line: &[u8]) -> Vec<FaultReport> {
     let context = Context { driver_major: None, sku: "h100-sxm".into(), pool: "train".into() };
     let mut reader = Reader::new(Arc::clone(catalogue), context);
     reader.line(Time(1_000), line);
@@ -77,7 +77,7 @@ fn word(value: impl serde::Serialize) -> String {
         .unwrap_or_default()
 }
 
-fn says(seen: &[Seen]) -> String {
+fn says(seen: &[FaultReport]) -> String {
     match seen {
         [] => "none".into(),
         [s] => format!("{} {} {}", s.code, word(s.class), word(s.action)),

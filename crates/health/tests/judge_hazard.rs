@@ -29,7 +29,7 @@ struct Cell {
 type Key = (usize, usize, usize);
 type Cells = BTreeMap<Key, Cell>;
 /// Time in one slot: from, to, cage.
-type Life = (f64, f64, usize);
+type SlotSpan = (f64, f64, usize);
 
 #[derive(Default)]
 struct Data {
@@ -79,7 +79,7 @@ fn read(file: &Path) -> Data {
     let raw = std::fs::File::open(file).expect("the file opens");
     MultiGzDecoder::new(raw).read_to_string(&mut text).expect("gzip");
     // Lives and failures of each serial number.
-    let mut gpus: BTreeMap<&str, (Vec<Life>, Vec<f64>)> = BTreeMap::new();
+    let mut gpus: BTreeMap<&str, (Vec<SlotSpan>, Vec<f64>)> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let f: Vec<&str> = line.split(',').map(|f| f.trim_matches('"')).collect();
         let [serial, location, insert, remove, .., event] = f[..] else { continue };

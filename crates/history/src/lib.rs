@@ -18,7 +18,7 @@ mod tier;
 
 pub use cell::Cell;
 pub use names::{SeriesId, SeriesKey};
-pub use store::{Plan, Points, Stats, Store, Want};
+pub use store::{Plan, Points, SeriesQuery, Stats, Store};
 pub use tier::{Limits, Tier};
 
 use std::io;

@@ -33,7 +33,7 @@ enum Cells {
 
 /// What became of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum SampleFit {
     /// It is in.
     In,
     /// It is of a step before the first of this block.
@@ -77,19 +77,19 @@ impl Open {
     }
 
     /// Takes a finite value in.
-    pub(crate) fn add(&mut self, index: u32, slot: i64, value: f32) -> Fit {
+    pub(crate) fn add(&mut self, index: u32, slot: i64, value: f32) -> SampleFit {
         if slot < self.start {
-            return Fit::Before;
+            return SampleFit::Before;
         }
         let step = match usize::try_from(slot - self.start) {
             Ok(step) if step < usize::from(self.steps) => step,
-            _ => return Fit::After,
+            _ => return SampleFit::After,
         };
         self.any = true;
         let at = index as usize * usize::from(self.steps) + step;
         match &mut self.cells {
             Cells::Single { values, more } => {
-                let Some(first) = values.get_mut(at) else { return Fit::After };
+                let Some(first) = values.get_mut(at) else { return SampleFit::After };
                 if first.is_nan() {
                     *first = value;
                 } else {
@@ -98,14 +98,14 @@ impl Open {
                 }
             }
             Cells::Several(all) => {
-                let Some(c) = all.get_mut(at) else { return Fit::After };
+                let Some(c) = all.get_mut(at) else { return SampleFit::After };
                 c.min = c.min.min(value);
                 c.max = c.max.max(value);
                 c.sum += value;
                 c.count = c.count.saturating_add(1);
             }
         }
-        Fit::In
+        SampleFit::In
     }
 
     fn cell(&self, at: usize) -> Cell {
@@ -150,13 +150,13 @@ mod tests {
         for several in [false, true] {
             let mut open = Open::new(&tier, 3, 40, several);
             assert_eq!((open.start(), open.end()), (40, 63), "blocks of shard 3 end so");
-            assert_eq!(open.add(5, 39, 1.0), Fit::Before);
-            assert_eq!(open.add(5, 63, 1.0), Fit::After);
+            assert_eq!(open.add(5, 39, 1.0), SampleFit::Before);
+            assert_eq!(open.add(5, 63, 1.0), SampleFit::After);
             assert!(open.encode(63).is_empty(), "nothing was sampled");
             for v in [1.0, 4.0, 1.0] {
-                assert_eq!(open.add(5, 41, v), Fit::In);
+                assert_eq!(open.add(5, 41, v), SampleFit::In);
             }
-            assert_eq!(open.add(5, 43, 7.0), Fit::In);
+            assert_eq!(open.add(5, 43, 7.0), SampleFit::In);
             let cells: Vec<_> = open.series(5).filter(|(_, c)| !c.is_gap()).collect();
             assert_eq!(cells.len(), 2);
             assert_eq!((cells[0].0, cells[0].1.mean(), cells[0].1.max), (41, Some(2.0), 4.0));

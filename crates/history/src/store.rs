@@ -2,12 +2,12 @@
 
 mod query;
 
-pub use query::{Plan, Points, Want};
+pub use query::{Plan, Points, SeriesQuery};
 
 use crate::HistoryError;
 use crate::block::SHARD;
 use crate::names::{Names, SeriesId, SeriesKey};
-use crate::open::{Fit, Open};
+use crate::open::{Open, SampleFit};
 use crate::segment::Segment;
 use crate::tier::{Limits, Tier};
 use std::collections::BTreeMap;
@@ -186,10 +186,10 @@ impl Store {
         let (tier, several) = (files.tier, files.several);
         let open = files.open[at].get_or_insert_with(|| Open::new(&tier, shard, slot, several));
         match open.add(index, slot, value) {
-            Fit::In => return Ok(true),
+            SampleFit::In => return Ok(true),
             // A clock that was set back for good begins anew.
-            Fit::Before if open.start() - slot <= i64::from(tier.block) => return Ok(false),
-            Fit::Before | Fit::After => {}
+            SampleFit::Before if open.start() - slot <= i64::from(tier.block) => return Ok(false),
+            SampleFit::Before | SampleFit::After => {}
         }
         let full = std::mem::replace(open, Open::new(&tier, shard, slot, several));
         open.add(index, slot, value);
@@ -338,14 +338,21 @@ impl Store {
     /// What to read for an answer: the tier, its blocks, and what is in memory. Reading them needs no
     /// lock on the store. One that needs more than `most` bytes is not whole, and not to be read.
     #[must_use]
-    pub fn plan(&self, wants: Vec<Want>, from: i64, to: i64, max_points: usize, most: u64) -> Plan {
+    pub fn plan(
+        &self,
+        wants: Vec<SeriesQuery>,
+        from: i64,
+        to: i64,
+        max_points: usize,
+        most: u64,
+    ) -> Plan {
         query::plan(self, wants, from, to, max_points, most)
     }
 
     /// The points of some series from `from` to `to`, at most so many of each.
     #[must_use]
     pub fn query(&self, series: &[SeriesId], from: i64, to: i64, max_points: usize) -> Points {
-        let whole = |(line, id): (usize, &SeriesId)| Want::whole(*id, line);
+        let whole = |(line, id): (usize, &SeriesId)| SeriesQuery::whole(*id, line);
         let wants = series.iter().enumerate().map(whole).collect();
         self.plan(wants, from, to, max_points, u64::MAX).read()
     }

@@ -1,6 +1,6 @@
 //! What is written is read back by the rules of each tier, within the bound, after any end.
 
-use muster_history::{Cell, Limits, SeriesId, Store, Want};
+use muster_history::{Cell, Limits, SeriesId, SeriesQuery, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -204,7 +204,7 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_told_and_lines_are_put_toget
         let all: Vec<_> = ids.iter().map(|id| (*id, id.0 as f32 * 10.0)).collect();
         store.append(START + i * 10_000, &all).unwrap();
     }
-    let want = |id: &SeriesId, line: usize| Want {
+    let want = |id: &SeriesId, line: usize| SeriesQuery {
         series: *id,
         line,
         since: START + 5_000,

@@ -75,7 +75,7 @@ enum Denied {
 /// What a request shows to say who asks.
 enum Credential<'a> {
     Token(ApiToken),
-    Session(cookie::Shown<'a>),
+    Session(cookie::SessionCookie<'a>),
 }
 
 fn credential<'a>(parts: &'a Parts, app: &App) -> Result<Credential<'a>, Denied> {

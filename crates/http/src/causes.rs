@@ -137,7 +137,12 @@ fn cause(
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
         findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
         findings_open: g.findings.len() as u64,
-        pending: g.remediations.iter().filter(|r| is_pending(r)).map(|r| r.id.to_string()).collect(),
+        pending: g
+            .remediations
+            .iter()
+            .filter(|r| is_pending(r))
+            .map(|r| r.id.to_string())
+            .collect(),
         remediations,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
         projects: projects.into_iter().cloned().collect(),

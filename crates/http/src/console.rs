@@ -104,7 +104,7 @@ async fn past(State(app): State<App>, Reader(caller): Reader, Query(q): Query<Pa
 async fn produce(
     app: App,
     caller: Caller,
-    mut seat: muster_server::console::Seat,
+    mut seat: muster_server::console::ConsoleSubscription,
     tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
     _permit: StreamPermit,
 ) {
@@ -176,12 +176,12 @@ fn told(figures: &[f32]) -> Vec<Option<f32>> {
 }
 
 /// GPUs of a node that a caller's project holds, and since when.
-pub(crate) type Own = Vec<(GpuSet, Time)>;
+pub(crate) type OwnGpus = Vec<(GpuSet, Time)>;
 
 /// What a caller's project holds of a node; none for those who see the whole site.
-pub(crate) fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<Own> {
+pub(crate) fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<OwnGpus> {
     caller.actor.project.as_ref()?;
-    let mut own = Own::new();
+    let mut own = OwnGpus::new();
     for job in site.attempts_on(node).filter(|j| caller.sees(&j.project)) {
         let Some(attempt) = &job.attempt else { continue };
         let slots = site.slots_on(job.id, node).iter();
@@ -274,7 +274,7 @@ mod tests {
         let held = own(Some("alpha")).unwrap();
         let [(gpus, since)] = held[..] else { panic!("{held:?}") };
         assert_eq!(gpus.len(), 2);
-        assert_eq!((own(Some("beta")), own(None)), (Some(Own::new()), None));
+        assert_eq!((own(Some("beta")), own(None)), (Some(OwnGpus::new()), None));
         let figures = |heard: Time, own: Option<&[(GpuSet, Time)]>| {
             let gpus = vec![50.0f32; 8].into();
             let told = row(&Row { at: heard, heard, gpus, host: vec![1.0f32].into() }, 1, own);

@@ -14,19 +14,19 @@ const CONSOLE: HeaderName = HeaderName::from_static("muster-console");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a cookie says.
-pub(crate) struct Shown<'a> {
+pub(crate) struct SessionCookie<'a> {
     /// Public part of the token that it stands for.
     pub(crate) token: &'a str,
     pub(crate) until: Time,
     proof: &'a str,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> SessionCookie<'a> {
     /// `TOKEN.UNTIL.PROOF`.
-    fn parse(value: &'a str) -> Option<Shown<'a>> {
+    fn parse(value: &'a str) -> Option<SessionCookie<'a>> {
         let (token, rest) = value.split_once('.')?;
         let (until, proof) = rest.split_once('.')?;
-        Some(Shown { token, until: Time(until.parse().ok()?), proof })
+        Some(SessionCookie { token, until: Time(until.parse().ok()?), proof })
     }
 
     /// Was it made here for the token of this hash, and is it not over?
@@ -37,11 +37,11 @@ impl<'a> Shown<'a> {
 }
 
 /// The session that a request shows.
-pub(crate) fn shown<'a>(app: &App, headers: &'a HeaderMap) -> Option<Shown<'a>> {
+pub(crate) fn shown<'a>(app: &App, headers: &'a HeaderMap) -> Option<SessionCookie<'a>> {
     if !headers.contains_key(header::COOKIE) {
         return None;
     }
-    cookie(headers, &session_name(app)).and_then(Shown::parse)
+    cookie(headers, &session_name(app)).and_then(SessionCookie::parse)
 }
 
 /// What the cookie of this site is called.
@@ -98,10 +98,10 @@ mod tests {
         assert_eq!(cookie(&h, "muster_x"), Some("t.5.p=q"));
         assert_eq!(cookie(&h, "b"), Some("2"));
         assert_eq!(cookie(&h, "muster"), None);
-        let shown = Shown::parse("t.5.p").unwrap();
+        let shown = SessionCookie::parse("t.5.p").unwrap();
         assert_eq!((shown.token, shown.until, shown.proof), ("t", Time(5), "p"));
         for bad in ["", "t", "t.5", "t.x.p"] {
-            assert!(Shown::parse(bad).is_none(), "{bad}");
+            assert!(SessionCookie::parse(bad).is_none(), "{bad}");
         }
     }
 

@@ -3,8 +3,7 @@
 use super::App;
 use super::{
     admin, brand, causes, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes,
-    period, policy, power, slo, report, reservations, runbooks, search, session, site,
-    telemetry,
+    period, policy, power, report, reservations, runbooks, search, session, site, slo, telemetry,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// An answer that is not what was asked for. Says what, where and how to fix it.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure(Box<Inside>);
+pub(crate) struct Failure(Box<ErrorParts>);
 
 #[derive(Debug, Clone)]
-struct Inside {
+struct ErrorParts {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -31,7 +31,7 @@ impl Failure {
         code: &'static str,
         message: impl Into<String>,
     ) -> Failure {
-        Failure(Box::new(Inside {
+        Failure(Box::new(ErrorParts {
             status,
             code,
             message: message.into(),
@@ -134,7 +134,7 @@ impl From<Refusal> for Failure {
         let status = StatusCode::from_u16(code_status(r.code)).unwrap_or(StatusCode::CONFLICT);
         let Refusal { code, message, field, hint } = r;
         let code = code_word(code);
-        Failure(Box::new(Inside { status, code, message, field, hint, header: None }))
+        Failure(Box::new(ErrorParts { status, code, message, field, hint, header: None }))
     }
 }
 
@@ -153,7 +153,7 @@ impl From<BrainError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let Inside { status, code, message, field, hint, header } = *self.0;
+        let ErrorParts { status, code, message, field, hint, header } = *self.0;
         let body = ErrorBody { error: ErrorInfo { code: code.into(), message, field, hint } };
         let mut response = (status, axum::Json(body)).into_response();
         if let Some((name, value)) = header {

@@ -6,7 +6,7 @@ use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::event_filter::EventFilter;
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, shown, stream_body, text_header};
-use super::feed::{Batch, Feed, NextText, Outlet, Unsent};
+use super::feed::{Batch, Feed, NextText, Outlet, SendFailure};
 use super::limits::StreamPermit;
 use super::{App, auth, mark, paging};
 use axum::extract::State;
@@ -100,7 +100,7 @@ pub(super) fn view(
 }
 
 /// Where a reader goes on.
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     pub(super) after: Seq,
     /// They named the place themselves, so what is missing behind it must be told.
     pub(super) named: bool,
@@ -119,19 +119,28 @@ fn position(app: &App, caller: &Caller, text: &str, field: &str) -> Reply<Seq> {
     Ok(seq)
 }
 
-fn start(app: &App, caller: &Caller, headers: &HeaderMap, q: &EventsQuery) -> Reply<Place> {
+fn start(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    q: &EventsQuery,
+) -> Reply<StreamPosition> {
     let last = text_header(headers, &LAST_EVENT_ID)?;
     let (text, field) = match (last, q.after.as_deref()) {
         (Some(id), _) => (id, "last-event-id"),
         (None, Some(after)) => (after, "after"),
-        (None, None) => return Ok(Place { after: Seq(0), named: false }),
+        (None, None) => return Ok(StreamPosition { after: Seq(0), named: false }),
     };
-    Ok(Place { after: position(app, caller, text, field)?, named: true })
+    Ok(StreamPosition { after: position(app, caller, text, field)?, named: true })
 }
 
 /// Records behind a place. When the place is archived, those who named it are told; the others
 /// get the oldest that are kept.
-pub(super) async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>>> {
+pub(super) async fn read(
+    app: &App,
+    caller: &Caller,
+    from: &StreamPosition,
+) -> Reply<Vec<Arc<Record>>> {
     match app.brain().records(from.after, BATCH).await {
         Ok(records) => Ok(records),
         Err(BrainError::Archived { behind }) if !from.named => {
@@ -196,7 +205,7 @@ pub(crate) async fn events(
     pages::oldest_first(&app, &caller, &filter, from, limit).await
 }
 
-async fn follow(app: App, caller: Caller, filter: EventFilter, from: Place) -> Reply {
+async fn follow(app: App, caller: Caller, filter: EventFilter, from: StreamPosition) -> Reply {
     let permit = app.stream_permit(&caller.token)?;
     // A place that is archived is told with its status, before the stream begins.
     read(&app, &caller, &from).await?;
@@ -233,7 +242,7 @@ async fn batch(
     app: &App,
     caller: &Caller,
     filter: &EventFilter,
-    from: &Place,
+    from: &StreamPosition,
     end: Seq,
 ) -> Reply<Arc<Batch>> {
     let bound = &caller.actor.project;
@@ -269,7 +278,13 @@ async fn batch(
     Ok(made)
 }
 
-async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place, outlet: Outlet) {
+async fn produce(
+    app: App,
+    caller: Caller,
+    filter: EventFilter,
+    mut from: StreamPosition,
+    outlet: Outlet,
+) {
     let (mut told, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
     let keep_alive = app.config().keep_alive;
@@ -278,8 +293,8 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
     loop {
         match sent {
             Ok(()) => {}
-            Err(Unsent::Gone) => return,
-            Err(Unsent::Slow) => {
+            Err(SendFailure::Gone) => return,
+            Err(SendFailure::Slow) => {
                 let seconds = app.config().slow_reader.as_secs();
                 return outlet.end(format!(
                     ": this reader was cut off: it did not take what was sent for {seconds} s; \
@@ -295,7 +310,7 @@ async fn produce(app: App, caller: Caller, filter: EventFilter, mut from: Place,
             // A failure ends the stream; the reader comes back with its last id and is told why.
             let Ok(batch) = batch(&app, &caller, &filter, &from, end).await else { return };
             let moved = batch.upto > from.after;
-            from = Place { after: batch.upto, named: true };
+            from = StreamPosition { after: batch.upto, named: true };
             if !batch.text.is_empty() {
                 sent = outlet.send(batch.text.clone()).await;
                 last_sent = Instant::now();

@@ -11,7 +11,7 @@ use muster_model::Command;
 use muster_model::entity::EntityError;
 use muster_model::names::{NameError, NodeName};
 use muster_model::tenant::Role;
-use muster_server::fabric::{Refused, Wish};
+use muster_server::fabric::{FabricTestRequest, Refused};
 
 /// Longest test of a pair, in seconds.
 const SECONDS_MAX: u32 = 60;
@@ -35,8 +35,8 @@ pub(crate) async fn test(
     Ok(answer(&app, &writer.caller, StatusCode::ACCEPTED, seq, None, &test))
 }
 
-fn wish(r: FabricRequest) -> Reply<Wish> {
-    let usual = Wish::default();
+fn wish(r: FabricRequest) -> Reply<FabricTestRequest> {
+    let usual = FabricTestRequest::default();
     let between = |given: Option<u32>, usual: u32, least: u32, most: u32, field: &str| {
         let v = given.unwrap_or(usual);
         if (least..=most).contains(&v) {
@@ -49,7 +49,7 @@ fn wish(r: FabricRequest) -> Reply<Wish> {
         n.parse::<NodeName>().map_err(|e: NameError| Failure::bad(e.to_string()).field("nodes"))
     };
     let domain = r.domain.as_deref().map(str::parse).transpose();
-    Ok(Wish {
+    Ok(FabricTestRequest {
         nodes: r.nodes.iter().map(name).collect::<Reply<_>>()?,
         domain: domain.map_err(|e: EntityError| Failure::bad(e.to_string()).field("domain"))?,
         rounds: between(r.rounds, usual.rounds, 0, 4096, "rounds")?,

@@ -55,19 +55,19 @@ pub(crate) enum NextText<'a> {
     /// Another one has made it.
     Made(Arc<Batch>),
     /// It makes the text itself.
-    Make(Making<'a>),
+    Make(PendingBatch<'a>),
     /// Another one makes it: look again after this.
     Wait(Notified<'a>),
 }
 
 /// A text that is being made; over when dropped.
-pub(crate) struct Making<'a> {
+pub(crate) struct PendingBatch<'a> {
     feed: &'a Feed,
     audience: Audience,
     after: Seq,
 }
 
-impl Making<'_> {
+impl PendingBatch<'_> {
     /// Keeps the text for the other followers.
     pub(crate) fn share(self, batch: &Arc<Batch>) {
         let mut batches = self.feed.batches();
@@ -80,7 +80,7 @@ impl Making<'_> {
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for PendingBatch<'_> {
     fn drop(&mut self) {
         let is_this = |(a, seq): &(Audience, Seq)| *seq == self.after && *a == self.audience;
         self.feed.batches().making.retain(|other| !is_this(other));
@@ -168,7 +168,7 @@ impl Feed {
             return NextText::Wait(self.made.notified());
         }
         batches.making.push((audience.clone(), after));
-        NextText::Make(Making { feed: self, audience: audience.clone(), after })
+        NextText::Make(PendingBatch { feed: self, audience: audience.clone(), after })
     }
 
     /// Tells a group of followers where the log ends now.
@@ -210,7 +210,7 @@ struct Piece {
 
 /// Why nothing more can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unsent {
+pub(crate) enum SendFailure {
     /// The reader is gone.
     Gone,
     /// It takes nothing.
@@ -249,7 +249,7 @@ impl Outlet {
     }
 
     /// Sends as soon as there is a place for it.
-    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), Unsent> {
+    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), SendFailure> {
         let need = u32::try_from(bytes.len()).unwrap_or(u32::MAX).min(self.most);
         let places = async {
             let own = self.own.clone().acquire_many_owned(need).await;
@@ -258,10 +258,10 @@ impl Outlet {
         };
         let places = tokio::select! {
             places = tokio::time::timeout(self.patience, places) => places,
-            () = self.tx.closed() => return Err(Unsent::Gone),
+            () = self.tx.closed() => return Err(SendFailure::Gone),
         };
-        let Ok(places) = places else { return Err(Unsent::Slow) };
-        self.tx.send(Piece { bytes, _places: places }).map_err(|_| Unsent::Gone)
+        let Ok(places) = places else { return Err(SendFailure::Slow) };
+        self.tx.send(Piece { bytes, _places: places }).map_err(|_| SendFailure::Gone)
     }
 
     /// The last words, which need no place: there is nothing behind them.

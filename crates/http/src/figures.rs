@@ -9,7 +9,7 @@ use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::{Job, JobState};
 use muster_model::node::{Node, Stage};
-use muster_model::slo::Footing;
+use muster_model::slo::NodeServiceFacts;
 use muster_model::spec::Priority;
 use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
@@ -29,7 +29,7 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
 
 /// Can it take work now?
 pub(super) fn offered(n: &Node) -> bool {
-    matches!(Footing::from(n).service(), Some(Ok(())))
+    matches!(NodeServiceFacts::from(n).service(), Some(Ok(())))
 }
 
 /// Jobs that wait.
@@ -40,7 +40,7 @@ struct Waiting {
 }
 
 #[derive(Default)]
-struct Look {
+struct FleetSnapshot {
     /// By kind of GPU: used, free, out.
     gpus: BTreeMap<String, [u64; 3]>,
     /// By priority class; held ones apart.
@@ -51,15 +51,15 @@ struct Look {
     projects: BTreeMap<String, [u64; 4]>,
 }
 
-fn look(brain: &Brain, now: muster_model::Time) -> Look {
-    let mut out = Look::default();
+fn count_fleet(brain: &Brain, now: muster_model::Time) -> FleetSnapshot {
+    let mut out = FleetSnapshot::default();
     brain.read(|s| look_at_nodes(s, &mut out));
     super::jobs::each(brain, |j| look_at_job(j, now, &mut out));
     out.waits.values_mut().for_each(|w| w.sort_unstable());
     out
 }
 
-fn look_at_nodes(s: &State, out: &mut Look) {
+fn look_at_nodes(s: &State, out: &mut FleetSnapshot) {
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         let all = u64::from(n.gpu_set().len());
         if all == 0 {
@@ -73,7 +73,7 @@ fn look_at_nodes(s: &State, out: &mut Look) {
     }
 }
 
-fn look_at_job(j: &Job, now: muster_model::Time, out: &mut Look) {
+fn look_at_job(j: &Job, now: muster_model::Time, out: &mut FleetSnapshot) {
     if j.state.is_final() {
         return;
     }
@@ -110,7 +110,7 @@ fn gpu_seconds(v: u128) -> f64 {
 /// Writes them; those by project only where they may be seen.
 pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     let now = app.brain().now();
-    let l = look(app.brain(), now);
+    let l = count_fleet(app.brain(), now);
     fleet(&l, out);
     queue(&l, out);
     let metering = app.agents().metering();
@@ -126,7 +126,7 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     }
 }
 
-fn fleet(l: &Look, out: &mut Registry) {
+fn fleet(l: &FleetSnapshot, out: &mut Registry) {
     let help = "GPUs by kind and use; out are those that take no work.";
     let mut m = out.gauge("muster_sku_gpus", help);
     for (sku, counts) in &l.gpus {
@@ -136,7 +136,7 @@ fn fleet(l: &Look, out: &mut Registry) {
     }
 }
 
-fn queue(l: &Look, out: &mut Registry) {
+fn queue(l: &FleetSnapshot, out: &mut Registry) {
     let m = out.gauge("muster_queue_jobs", "Jobs that wait, by priority; held ones apart.");
     put_queue(l, m, |w| w.jobs.to_string());
     let m = out.gauge("muster_queue_gpus", "GPUs that are waited for.");
@@ -153,7 +153,7 @@ fn queue(l: &Look, out: &mut Registry) {
     }
 }
 
-fn put_queue(l: &Look, mut m: Family<'_>, f: impl Fn(&Waiting) -> String) {
+fn put_queue(l: &FleetSnapshot, mut m: Family<'_>, f: impl Fn(&Waiting) -> String) {
     let none = Waiting::default();
     for (class, word) in CLASSES {
         for (held, is) in [(false, "false"), (true, "true")] {
@@ -249,7 +249,7 @@ fn shown(v: f64) -> String {
 }
 
 fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
-    let t = metering.telling();
+    let t = metering.telemetry_status();
     let help = "Nodes that report their GPUs, and that did and do not any more.";
     let mut m = out.gauge("muster_telemetry_nodes", help);
     for (state, n) in [("fresh", t.nodes), ("silent", t.silent)] {
@@ -261,7 +261,7 @@ fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let busy = t.seen.busy().map_or(f64::NAN, gpus);
     let help = "How busy GPUs are, as they report (0 to 1).";
     out.gauge("muster_gpu_utilisation", help).set(shown(busy));
-    let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
+    let drew = t.seen.total_power_mw().map_or(0, |mw| mw / 1000);
     out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they report.").set(drew);
 }
 
@@ -290,7 +290,7 @@ fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
     }
 }
 
-fn by_project(l: &Look, g: &Gauges, out: &mut Registry) {
+fn by_project(l: &FleetSnapshot, g: &Gauges, out: &mut Registry) {
     for (name, help, n) in [
         ("muster_project_gpus_allocated", "GPUs allocated to a project.", 0),
         ("muster_project_gpus_queued", "GPUs that a project waits for.", 1),

@@ -7,10 +7,12 @@ use super::{App, admin, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
-    FleetRow, FleetSku, FleetStep, Kind, Timestamp,
+    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery,
+    FleetReport, FleetRow, FleetSku, FleetStep, Kind, Timestamp,
 };
-use muster_metering::{AttributionCounts, Forecast, Meets, Row, Seen, Step, Supply, Work};
+use muster_metering::{
+    AttributionCounts, CapacityReached, Forecast, Row, Step, Supply, TelemetryTotals, Work,
+};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_server::metering::FleetFigures as Figures;
@@ -48,7 +50,7 @@ pub(crate) async fn report(
     };
     let name = project.as_ref().map(ToString::to_string);
     let figures = app.agents().metering().fleet(span, step, name.as_deref()).await;
-    let report = told(&figures, q.step, name, whole);
+    let report = fleet_report_body(&figures, q.step, name, whole);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 
@@ -79,7 +81,7 @@ fn attribution(b: &AttributionCounts) -> FleetAttribution {
     }
 }
 
-fn figures(w: &Work, supply: Option<&Supply>, seen: &Seen) -> FleetFigures {
+fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFigures {
     let held = w.held.total();
     let out = |s: &Supply| {
         s.out
@@ -112,7 +114,7 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &Seen) -> FleetFigures {
         mtbi_ms: w.mtbi().map(|s| s.0),
         recover_ms: w.recover().map(|s| s.0),
         utilisation: seen.busy().map(|v| float(v.into()) / 1e3),
-        power_watts: seen.drew().map(|v| float(v) / 1e3),
+        power_watts: seen.total_power_mw().map(|v| float(v) / 1e3),
     }
 }
 
@@ -123,21 +125,22 @@ fn all(row: &Row) -> Supply {
     sum
 }
 
-pub(super) fn told(
+pub(super) fn fleet_report_body(
     f: &Figures,
     step: FleetStep,
     project: Option<String>,
     whole: bool,
 ) -> FleetReport {
     let rows = &f.report.rows;
-    let (mut work, mut supply, mut seen) = (Work::default(), Supply::default(), Seen::default());
+    let (mut work, mut supply, mut seen) =
+        (Work::default(), Supply::default(), TelemetryTotals::default());
     for r in rows {
         work.add(&r.work);
         supply.add(&all(r));
         seen.add(&r.seen);
     }
     // A tenant is not told how much there is, nor what others do with it.
-    let none = Seen::default();
+    let none = TelemetryTotals::default();
     let row = |r: &Row| FleetRow {
         from: r.from.into(),
         to: r.to.into(),
@@ -187,10 +190,10 @@ fn inventory(f: &Figures) -> Vec<FleetSku> {
     f.supply.iter().map(sku).collect()
 }
 
-fn at(m: Meets) -> Option<Timestamp> {
+fn at(m: CapacityReached) -> Option<Timestamp> {
     match m {
-        Meets::At(t) => Some(t.into()),
-        Meets::Already | Meets::NotWithinAYear => None,
+        CapacityReached::At(t) => Some(t.into()),
+        CapacityReached::Already | CapacityReached::NotWithinAYear => None,
     }
 }
 
@@ -209,17 +212,19 @@ fn words(f: &Forecast) -> String {
     };
     let capacity = gpus(f.capacity);
     match t.meets {
-        Meets::Already => format!("demand has met the {capacity:.0} GPUs in service already"),
-        Meets::NotWithinAYear => {
+        CapacityReached::Already => {
+            format!("demand has met the {capacity:.0} GPUs in service already")
+        }
+        CapacityReached::NotWithinAYear => {
             format!("demand does not meet the {capacity:.0} GPUs in service within a year")
         }
-        Meets::At(when) => {
+        CapacityReached::At(when) => {
             let early = match t.earliest {
-                Meets::At(e) => day(e),
+                CapacityReached::At(e) => day(e),
                 _ => "now".into(),
             };
             let late = match t.latest {
-                Meets::At(l) => day(l),
+                CapacityReached::At(l) => day(l),
                 _ => "later than a year".into(),
             };
             let when = day(when);
@@ -238,7 +243,7 @@ fn forecast(f: &Forecast) -> CapacityForecast {
         demand_gpus: t.map(|t| signed(t.level)),
         growth_gpus_per_day: t.map(|t| signed(t.slope)),
         spread_gpus: t.map(|t| gpus(t.spread)),
-        met: t.map(|t| t.meets == Meets::Already),
+        met: t.map(|t| t.meets == CapacityReached::Already),
         meets_at: t.and_then(|t| at(t.meets)),
         meets_earliest: t.and_then(|t| at(t.earliest)),
         meets_latest: t.and_then(|t| at(t.latest)),

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use muster_server::brain::CannotWrite;
-use muster_server::slo::Served;
+use muster_server::slo::ServedRequest;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 use tracing::Instrument as _;
@@ -40,7 +40,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     app.http_metrics().record(&method, route, status.as_u16(), took);
     if route.starts_with("/v1/") {
         let submits = method == Method::POST && route == "/v1/jobs";
-        app.counter().served(Served { submits, status: status.as_u16(), took });
+        app.counter().served(ServedRequest { submits, status: status.as_u16(), took });
     }
     // Nothing is held meanwhile but the caller's own connection.
     if let Some(pause) = app.pause_of_refusal(status, from) {
@@ -113,7 +113,7 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
 
 /// Is this an answer that is all there, and no stream?
 fn is_whole(response: &Response) -> bool {
-    response.extensions().get::<super::Whole>().is_some()
+    response.extensions().get::<super::CompleteResponse>().is_some()
         || response.body().size_hint().exact().is_some()
 }
 

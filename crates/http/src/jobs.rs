@@ -73,7 +73,7 @@ pub(crate) async fn list(
             && states.fits(j.state, j.held.is_some())
     };
     let now = app.brain().now();
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<JobAndBlocker> = Vec::new();
     loop {
         let (seq, at_end) = app.brain().read(|s| {
             let mut reasons = None;
@@ -137,10 +137,10 @@ fn is_of_sku(site: &Site, job: &ModelJob, sku: &str) -> bool {
 }
 
 /// A job, and what keeps it from starting whatever is free.
-type Found = (Arc<ModelJob>, Option<String>);
+type JobAndBlocker = (Arc<ModelJob>, Option<String>);
 
 /// Jobs as a page; fewer than were found when they are too large for one.
-fn page(app: &App, caller: &Caller, found: &[Found], more: bool) -> Reply<Vec<u8>> {
+fn page(app: &App, caller: &Caller, found: &[JobAndBlocker], more: bool) -> Reply<Vec<u8>> {
     let mut page = paging::Page::new();
     let mut last = None;
     for (job, barred) in found {

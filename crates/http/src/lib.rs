@@ -31,7 +31,6 @@ mod period;
 mod place;
 mod policy;
 mod power;
-mod slo;
 mod registry;
 pub mod remote;
 mod report;
@@ -41,6 +40,7 @@ mod seal;
 mod search;
 mod session;
 mod site;
+mod slo;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -58,7 +58,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
-use limits::{BodyPermit, Buckets, Heavy, StreamPermit, UnderWay};
+use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, StreamPermit};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
@@ -69,7 +69,7 @@ use muster_server::delay::RuntimeDelay;
 use muster_server::fabric::Fabric;
 use muster_server::logs::LogKeeper;
 use muster_server::output_search::OutputSearch;
-use muster_server::slo::{Counter, Post, Standings};
+use muster_server::slo::{Counter, ObjectiveStatuses, Post};
 use muster_server::trace::Traces;
 use seal::Sealer;
 use serde::Serialize;
@@ -204,18 +204,18 @@ struct Inner {
     metrics: HttpMetrics,
     remote: RemoteStats,
     room: Semaphore,
-    requests_by_token: Arc<UnderWay<String>>,
+    requests_by_token: Arc<InFlightCounts<String>>,
     bodies: Arc<Semaphore>,
-    bodies_by_token: Arc<UnderWay<String>>,
-    bodies_by_address: Arc<UnderWay<IpAddr>>,
+    bodies_by_token: Arc<InFlightCounts<String>>,
+    bodies_by_address: Arc<InFlightCounts<IpAddr>>,
     heavy: Heavy,
     streams: Arc<Semaphore>,
-    streams_by_token: Arc<UnderWay<String>>,
+    streams_by_token: Arc<InFlightCounts<String>>,
     feed: Feed,
     pages: Pages,
     delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
-    standings: Standings,
+    standings: ObjectiveStatuses,
     post: Post,
     counter: Counter,
 }
@@ -238,21 +238,21 @@ impl App {
             metrics: HttpMetrics::default(),
             remote: RemoteStats::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
-            requests_by_token: UnderWay::new(config.requests_per_token),
+            requests_by_token: InFlightCounts::new(config.requests_per_token),
             // Whoever only waits for a body leaves half of everything to the others.
             bodies: Arc::new(Semaphore::new(
                 (config.concurrency / 2).clamp(1, Semaphore::MAX_PERMITS),
             )),
-            bodies_by_token: UnderWay::new(config.bodies_per_token),
-            bodies_by_address: UnderWay::new(config.bodies_per_address),
+            bodies_by_token: InFlightCounts::new(config.bodies_per_token),
+            bodies_by_address: InFlightCounts::new(config.bodies_per_address),
             heavy: Heavy::new(std::thread::available_parallelism().map_or(2, usize::from)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
-            streams_by_token: UnderWay::new(config.streams_per_token),
+            streams_by_token: InFlightCounts::new(config.streams_per_token),
             feed: Feed::new(),
             pages: Pages::default(),
             delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
-            standings: Standings::default(),
+            standings: ObjectiveStatuses::default(),
             post: Post::default(),
             counter: Counter::default(),
             config,
@@ -324,7 +324,7 @@ impl App {
     }
 
     /// The status of objectives.
-    fn standings(&self) -> &Standings {
+    fn objective_statuses(&self) -> &ObjectiveStatuses {
         &self.0.standings
     }
 
@@ -382,7 +382,7 @@ impl App {
     }
 
     /// A place for one more request of this token.
-    fn request_permit(&self, token: &str) -> error::Reply<limits::Held<String>> {
+    fn request_permit(&self, token: &str) -> error::Reply<limits::InFlightGuard<String>> {
         self.0.requests_by_token.begin(&token.to_owned()).ok_or_else(|| {
             let most = self.config().requests_per_token;
             error::Failure::too_many(format!("this token has {most} requests under way at once"))
@@ -442,7 +442,8 @@ fn answer_bytes(
     bytes: Vec<u8>,
 ) -> Response {
     let length = bytes.len();
-    let mut response = (status, Extension(Whole), extract::in_pieces(bytes.into())).into_response();
+    let mut response =
+        (status, Extension(CompleteResponse), extract::in_pieces(bytes.into())).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -486,7 +487,7 @@ pub fn is_probe(path: &str) -> bool {
 
 /// Marks an answer that is all there, also where it is given in pieces or packed.
 #[derive(Clone, Copy)]
-struct Whole;
+struct CompleteResponse;
 
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {

@@ -91,31 +91,31 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 }
 
 /// How many things of each caller are under way at once.
-pub(crate) struct UnderWay<K> {
+pub(crate) struct InFlightCounts<K> {
     most: usize,
     held: Mutex<HashMap<K, usize>>,
 }
 
 /// One thing under way; over when dropped.
-pub(crate) struct Held<K: Hash + Eq> {
-    of: Arc<UnderWay<K>>,
+pub(crate) struct InFlightGuard<K: Hash + Eq> {
+    of: Arc<InFlightCounts<K>>,
     who: K,
 }
 
-impl<K: Hash + Eq + Clone> UnderWay<K> {
+impl<K: Hash + Eq + Clone> InFlightCounts<K> {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(UnderWay { most, held: Mutex::default() })
+        Arc::new(InFlightCounts { most, held: Mutex::default() })
     }
 
     /// One more of this caller's; none when that is too many.
-    pub(crate) fn begin(self: &Arc<Self>, who: &K) -> Option<Held<K>> {
+    pub(crate) fn begin(self: &Arc<Self>, who: &K) -> Option<InFlightGuard<K>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.get(who).copied().unwrap_or(0);
         if count >= self.most {
             return None;
         }
         held.insert(who.clone(), count + 1);
-        Some(Held { of: Arc::clone(self), who: who.clone() })
+        Some(InFlightGuard { of: Arc::clone(self), who: who.clone() })
     }
 
     /// How many of this caller's there are.
@@ -126,7 +126,7 @@ impl<K: Hash + Eq + Clone> UnderWay<K> {
     }
 }
 
-impl<K: Hash + Eq> Drop for Held<K> {
+impl<K: Hash + Eq> Drop for InFlightGuard<K> {
     fn drop(&mut self) {
         let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = held.get_mut(&self.who) {
@@ -170,7 +170,7 @@ pub(crate) struct Heavy {
 }
 
 /// A turn at heavy work; over when dropped.
-pub(crate) struct Turn {
+pub(crate) struct HeavyWorkPermit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
@@ -183,11 +183,11 @@ impl Heavy {
     }
 
     /// Waits for a turn; none if the semaphores were closed, which nothing does.
-    pub(crate) async fn turn(&self, who: &str) -> Option<Turn> {
+    pub(crate) async fn turn(&self, who: &str) -> Option<HeavyWorkPermit> {
         // The caller's own first: whoever waits for that is in nobody's way.
         let own = self.own.of(who, self.each).acquire_owned().await.ok()?;
         let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Turn { _own: own, _all: all })
+        Some(HeavyWorkPermit { _own: own, _all: all })
     }
 }
 
@@ -195,19 +195,19 @@ impl Heavy {
 /// head of the answer is known; of an answer that is no stream, by whoever sends it until it is sent:
 /// they find it among its extensions.
 #[derive(Clone, Default)]
-pub struct TokenPlace(pub(crate) Arc<OnceLock<Held<String>>>);
+pub struct TokenPlace(pub(crate) Arc<OnceLock<InFlightGuard<String>>>);
 
 /// A place for one stream, of all and of its token's.
 pub(crate) struct StreamPermit {
     pub(crate) _all: OwnedSemaphorePermit,
-    pub(crate) _own: Held<String>,
+    pub(crate) _own: InFlightGuard<String>,
 }
 
 /// A place for one body that has not come whole yet.
 pub(crate) struct BodyPermit {
     pub(crate) _all: OwnedSemaphorePermit,
-    pub(crate) _token: Option<Held<String>>,
-    pub(crate) _address: Held<IpAddr>,
+    pub(crate) _token: Option<InFlightGuard<String>>,
+    pub(crate) _address: InFlightGuard<IpAddr>,
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_counted_for_each_caller_until_it_is_over() {
-        let all = UnderWay::new(2);
+        let all = InFlightCounts::new(2);
         let first = all.begin(&"a").unwrap();
         let _second = all.begin(&"a").unwrap();
         assert!(all.begin(&"a").is_none());

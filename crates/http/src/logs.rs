@@ -106,7 +106,7 @@ fn most_ranks(job: &Job) -> u64 {
 }
 
 /// Where an attempt, and its job, stand.
-struct Standing {
+struct AttemptProgress {
     /// Newest attempt; 0 before the first.
     newest: u32,
     /// The one asked about goes on.
@@ -115,7 +115,7 @@ struct Standing {
     ended: bool,
 }
 
-fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<Standing> {
+fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<AttemptProgress> {
     let now = app.brain().now();
     if caller.session_ended(now) {
         return None;
@@ -126,7 +126,7 @@ fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<Stan
         let valid = token.expires_at.is_none_or(|at| at > now);
         let job = s.jobs.get(&job).filter(|_| valid)?;
         let going_on = job.attempt.as_ref().is_some_and(|a| a.no == attempt);
-        Some(Standing { newest: job.attempts, going_on, ended: job.state.is_final() })
+        Some(AttemptProgress { newest: job.attempts, going_on, ended: job.state.is_final() })
     })
 }
 

@@ -181,7 +181,7 @@ const STEPS: [(RemediationStep, &str); 7] = [
 
 /// How health stands, as far as the log says.
 #[derive(Default)]
-struct Standing {
+struct HealthCounts {
     /// Open findings by failure mode and severity: never more than the map has.
     findings: BTreeMap<(&'static str, Severity), u64>,
     incidents: u64,
@@ -192,10 +192,10 @@ struct Standing {
     stopped: bool,
 }
 
-impl Standing {
-    fn of(s: &State) -> Standing {
+impl HealthCounts {
+    fn of(s: &State) -> HealthCounts {
         let mut out =
-            Standing { stopped: s.health.automation.stopped.is_some(), ..Self::default() };
+            HealthCounts { stopped: s.health.automation.stopped.is_some(), ..Self::default() };
         for f in s.health.open() {
             let kind = modes::mode(&f.seen.kind).map_or("other", |m| m.code);
             *out.findings.entry((kind, f.seen.severity)).or_default() += 1;
@@ -239,7 +239,7 @@ impl Standing {
 
 /// Figures about what is wrong, what is done about it, and how long that takes.
 pub(crate) fn health_figures(app: &App, out: &mut Registry) {
-    app.brain().read(Standing::of).write(out);
+    app.brain().read(HealthCounts::of).write(out);
     let help = "Time from a report of faults to its events in the log.";
     let mut m = out.histogram("muster_signal_commit_seconds", help);
     m.times(&[], &app.agents().signal_commit());

@@ -15,7 +15,7 @@ use muster_api::{
     Node, NodeJob, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
     RepairedRequest, Topology,
 };
-use muster_engine::{State as Site, StaysAway};
+use muster_engine::{AllocationBlocker, State as Site};
 use muster_model::names::{NameError, NodeName};
 use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
@@ -123,9 +123,9 @@ pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
 /// know of them.
 fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
     let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
-    match site.stays_away(node) {
-        Some(StaysAway::Always(why)) => out.no_new_work = Some(why),
-        Some(StaysAway::IfOthersFit(why)) => out.avoided = Some(why),
+    match site.allocation_blocker(node) {
+        Some(AllocationBlocker::Always(why)) => out.no_new_work = Some(why),
+        Some(AllocationBlocker::IfOthersFit(why)) => out.avoided = Some(why),
         None => {}
     }
     for job in site.attempts_on(&node.name) {

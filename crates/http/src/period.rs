@@ -4,7 +4,7 @@
 use super::auth::Reader;
 use super::error::{Failure, Reply};
 use super::extract::Query;
-use super::fleet::told;
+use super::fleet::fleet_report_body;
 use super::slo::percent;
 use super::{App, answer};
 use axum::extract::State;
@@ -23,7 +23,7 @@ use muster_model::slo::Objective;
 use muster_model::tenant::Role;
 use muster_model::units::Time;
 use muster_slo::budget::{self, Counts};
-use muster_slo::{Ledger, Reach, Series};
+use muster_slo::{Ledger, Series, TimeRange};
 use std::collections::BTreeMap;
 
 /// The furthest back.
@@ -54,8 +54,8 @@ pub(crate) async fn report(
     let figures = metering.fleet(|_| (from, end), Step::Day, None).await;
     let before = period.back(now, back + 1);
     let before = metering.fleet(|_| before, Step::Day, None).await;
-    let fleet = told(&figures, FleetStep::Day, None, true);
-    let before = told(&before, FleetStep::Day, None, true);
+    let fleet = fleet_report_body(&figures, FleetStep::Day, None, true);
+    let before = fleet_report_body(&before, FleetStep::Day, None, true);
     let to = end.min(now);
     let (seq, report) = app.brain().read(|s| {
         let tail = s.slo_tail(now);
@@ -76,7 +76,7 @@ pub(crate) async fn report(
             projects: fleet.projects,
             objectives: objectives.collect(),
             incidents: incidents(s, from, to),
-            cut: s.health.forgot_since(from),
+            cut: s.health.has_forgotten_since(from),
             findings,
             nodes,
             alerts: alerts(s, from, to),
@@ -90,14 +90,9 @@ pub(crate) async fn report(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 
-fn met(
-    o: &Objective,
-    ledgers: &[&Ledger],
-    (from, to): (Time, Time),
-    now: Time,
-) -> PeriodObjective {
+fn met(o: &Objective, ledgers: &[&Ledger], (from, to): (Time, Time), now: Time) -> PeriodObjective {
     let series = Series { sli: o.sli, scope: o.scope.clone() };
-    let (counts, reach) = (Counts(ledgers), Reach::Between(from, to));
+    let (counts, reach) = (Counts(ledgers), TimeRange::Between(from, to));
     let count = counts.count(&series, reach, now);
     let target = o.target.to_string();
     let mut causes: Vec<CauseCount> = counts

@@ -11,9 +11,11 @@ use muster_api::{
     TimeParts,
 };
 use muster_engine::State as Site;
-use muster_metering::{Asked, AttemptParts, Pace, Part, Parts, Stage, Used, advice, wanted_milli};
+use muster_metering::{
+    AttemptParts, GivenResources, GpuUsage, Pace, Part, Parts, Stage, advice, wanted_milli,
+};
 use muster_model::job::{Job, Verdict};
-use muster_server::metering::{Figures, Told};
+use muster_server::metering::{AttemptMetric, Figures};
 
 /// Attempts that are told one by one.
 const ATTEMPTS: usize = 256;
@@ -36,7 +38,7 @@ pub(crate) async fn report(
 }
 
 /// What the job was given, for advice.
-fn asked(s: &Site, job: &Job) -> Asked {
+fn asked(s: &Site, job: &Job) -> GivenResources {
     let now = job.attempt.iter().flat_map(|a| a.placement.slots.iter().map(|s| &s.node));
     let last = job.past.last().filter(|_| job.attempt.is_none());
     let nodes = now.chain(last.iter().flat_map(|p| &p.nodes));
@@ -45,7 +47,7 @@ fn asked(s: &Site, job: &Job) -> Asked {
         Some(a) => a.placement.slots.iter().map(|s| s.gpus.len()).sum(),
         None => job.groups.iter().map(|g| g.nodes.saturating_mul(g.gpus)).sum(),
     };
-    Asked {
+    GivenResources {
         gpus: total,
         shared: job.groups.iter().any(|g| g.part.is_some()),
         single: job.groups.iter().all(|g| g.gpus <= 1),
@@ -121,7 +123,7 @@ fn attempt(job: &Job, a: &AttemptParts) -> AttemptReport {
     }
 }
 
-fn of(job: &Job, figures: &Figures, asked: &Asked) -> JobReport {
+fn of(job: &Job, figures: &Figures, asked: &GivenResources) -> JobReport {
     let g = &figures.goodput;
     let steps = figures.pace.as_ref().map(steps);
     let mut lines: Vec<AdviceLine> = figures
@@ -169,7 +171,7 @@ fn of(job: &Job, figures: &Figures, asked: &Asked) -> JobReport {
     }
 }
 
-fn efficiency(told: &Told<Used>, asked: &Asked) -> Efficiency {
+fn efficiency(told: &AttemptMetric<GpuUsage>, asked: &GivenResources) -> Efficiency {
     let u = &told.what;
     Efficiency {
         attempt: told.attempt,
@@ -193,7 +195,7 @@ fn efficiency(told: &Told<Used>, asked: &Asked) -> Efficiency {
     }
 }
 
-fn steps(told: &Told<Pace>) -> StepsReport {
+fn steps(told: &AttemptMetric<Pace>) -> StepsReport {
     let p = &told.what;
     let all: u64 = p.stages.iter().map(|(_, us)| us).sum();
     let stage = |(name, us): &(String, u64)| StageReport {

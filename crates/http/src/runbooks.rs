@@ -8,15 +8,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use muster_api::{
-    AnswerRunbook, ReasonRequest, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep,
-    RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, RunbookAnswer, RunsQuery,
-    SetRunbook, StartRunbook,
+    AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookDryRun,
+    RunbookDryStep, RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone,
+    RunsQuery, SetRunbook, StartRunbook,
 };
 use muster_engine::State as Site;
 use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
-use muster_runbook::{Book, Step, Target, What, fill};
+use muster_runbook::{Book, Step, StepKind, Target, fill};
 use muster_server::brain::{Attach, Committed};
 use muster_server::runbooks::figure;
 use std::collections::BTreeMap;
@@ -35,17 +35,17 @@ fn step(s: &Step, vars: &BTreeMap<String, String>) -> RunbookStep {
     // Without a run the names of the variables say more than nothing.
     let full = |t: &str| if vars.is_empty() { t.to_owned() } else { fill(t, vars) };
     let says = match &s.what {
-        What::Check(t) => t.words(),
-        What::Wait(t, span) => format!("{}, for {span} at most", t.words()),
-        What::Act(a) if vars.is_empty() => {
+        StepKind::Check(t) => t.words(),
+        StepKind::Wait(t, span) => format!("{}, for {span} at most", t.words()),
+        StepKind::Act(a) if vars.is_empty() => {
             let fields: Vec<String> = a.fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
             format!("{} {}", a.kind.word(), fields.join(" ")).trim().to_owned()
         }
-        What::Act(a) => a.words(vars),
-        What::Ask(a) => full(&a.question),
+        StepKind::Act(a) => a.words(vars),
+        StepKind::Ask(a) => full(&a.question),
     };
     let choices = match &s.what {
-        What::Ask(a) => a
+        StepKind::Ask(a) => a
             .choices
             .iter()
             .map(|c| RunbookChoice { text: c.text.clone(), goto: target(c.goto) })
@@ -131,7 +131,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
         started_at: r.started_at.into(),
         step: r.step,
         now: here.map(|x| step(x, &r.vars)),
-        sees: if open { muster_engine::sees(s, r) } else { None },
+        sees: if open { muster_engine::current_observation(s, r) } else { None },
         waits: r.waits.clone(),
         until: r.until.map(Into::into),
         done: if full { done.collect() } else { Vec::new() },
@@ -241,7 +241,7 @@ pub(crate) async fn dry_run(
     let rehearsed = move || {
         let state = brain.read(Site::clone);
         let (seq, now) = (state.seq, brain.now());
-        let outside = |look: &muster_runbook::Look| figure(&agents, look, &vars);
+        let outside = |look: &muster_runbook::Observable| figure(&agents, look, &vars);
         (seq, muster_engine::rehearse(state, &name, &vars, &actor, now, &outside))
     };
     let (seq, found) = app.aside(&caller.token, rehearsed).await?;

@@ -190,7 +190,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     out.gauge("muster_log_seq", "Durable end of the log.").set(app.brain().durable());
     let help = "Records that a reader of the log has still to read.";
     let mut m = out.gauge("muster_follower_lag_records", help);
-    for (follower, lag) in app.brain().lags() {
+    for (follower, lag) in app.brain().follower_lags() {
         m.put(&[("follower", follower)], lag);
     }
     let help = "How much later than it was due the runtime ran a task.";

@@ -19,7 +19,7 @@ mod slo;
 mod system;
 
 use fold::Fold;
-use moment::Said;
+use moment::MomentAnswers;
 use muster_model::event::Record;
 use muster_model::units::Span;
 use muster_server::brain::clock;
@@ -48,9 +48,9 @@ const WRONG_ONCE: [u64; 7] = [
 
 /// Contradictions of one moment.
 #[derive(Default)]
-struct Wrong(Vec<String>);
+struct Contradictions(Vec<String>);
 
-impl Wrong {
+impl Contradictions {
     /// Both say the same about `what`: who says it, and what they say.
     fn same(&mut self, what: impl Display, one: (&str, Value), other: (&str, Value)) {
         if one.1 != other.1 {
@@ -69,7 +69,7 @@ impl Wrong {
 }
 
 /// Every family of comparisons.
-fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
+fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     jobs::list_and_log(log, said, wrong);
     jobs::list_and_description(said, wrong);
     jobs::parts_of_the_list(said, wrong);
@@ -100,7 +100,7 @@ fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
 /// stand before its log, and never goes back.
 fn lived(seed: u64) -> Vec<Record> {
     let mut world =
-        system::world::World::begun(system::acts::Life::of(seed), clock() + Span::hours(1));
+        system::world::World::begun(system::acts::SiteScript::of(seed), clock() + Span::hours(1));
     if let Some(why) = world.run() {
         panic!("life {seed} itself ends badly: {why}\nlook at it with MUSTER_SIM_SEED={seed}");
     }
@@ -124,7 +124,7 @@ fn check(seed: u64) -> u64 {
     for end in ends {
         let (records, said, server) = moment::at(seed, &log[..end]);
         stopped.push(server);
-        let mut wrong = Wrong::default();
+        let mut wrong = Contradictions::default();
         compare(&Fold::of(&records), &said, &mut wrong);
         asked += said.answers;
         let many = wrong.0.len();

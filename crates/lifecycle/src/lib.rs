@@ -12,9 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod groups;
-pub mod steps;
 pub mod limits;
 pub mod remediation;
+pub mod steps;
 
 use muster_model::node::{Node, Stage};
 use muster_model::units::Span;
@@ -54,7 +54,7 @@ pub struct StepError {
 
 /// The word for a stage.
 #[must_use]
-pub fn word(stage: Stage) -> &'static str {
+pub fn stage_label(stage: Stage) -> &'static str {
     match stage {
         Stage::Enrolled => "enrolled",
         Stage::Ready => "ready",
@@ -72,7 +72,8 @@ pub fn word(stage: Stage) -> &'static str {
 /// # Errors
 /// [`StepError`] when the step is not allowed from the node's stage.
 pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
-    let fail = |why| Err(StepError { node: node.name.to_string(), stage: word(node.stage), why });
+    let fail =
+        |why| Err(StepError { node: node.name.to_string(), stage: stage_label(node.stage), why });
     match (step, node.stage) {
         (_, Stage::Retired) => fail("a retired node takes no further step; enrol it anew"),
         (Step::Serve, Stage::Ready) => Ok(None),
@@ -116,7 +117,7 @@ pub fn state(node: &Node) -> &'static str {
         (Stage::Ready | Stage::Drained | Stage::Quarantined | Stage::Repairing, Some(q)) => {
             if full(q) { "burn-in" } else { "qualifying" }
         }
-        (stage, _) => word(stage),
+        (stage, _) => stage_label(stage),
     }
 }
 

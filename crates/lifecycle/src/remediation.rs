@@ -88,7 +88,9 @@ pub fn next(v: &View<'_>) -> Next {
         },
         RemediationStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
         // A person had it tested since this remediation waits, and the test disproved what was found.
-        RemediationStep::Approval | RemediationStep::Repairing if v.test == Some(Outcome::Passed) => {
+        RemediationStep::Approval | RemediationStep::Repairing
+            if v.test == Some(Outcome::Passed) =>
+        {
             Next::Return
         }
         // What was done already, where it cannot be tested, is not done again.
@@ -180,8 +182,12 @@ mod tests {
         assert_eq!(next(&undone), Next::Test, "nothing heavier follows what was taken back");
         let untestable = View { act: Some(&ok), testable: false, ..at(RemediationStep::Acting) };
         assert_eq!(next(&untestable), Next::Ask, "an operator's word");
-        let again =
-            View { act: Some(&ok), approved: true, testable: false, ..at(RemediationStep::Approval) };
+        let again = View {
+            act: Some(&ok),
+            approved: true,
+            testable: false,
+            ..at(RemediationStep::Approval)
+        };
         assert_eq!(next(&again), Next::Wait, "one approval is one reboot");
         assert_eq!(next(&View { testing: true, ..at(RemediationStep::Testing) }), Next::Wait);
         let passed = View { test: Some(Outcome::Passed), ..at(RemediationStep::Testing) };
@@ -205,8 +211,10 @@ mod tests {
 
     #[test]
     fn a_job_is_restarted_whatever_the_limits_say() {
-        let v =
-            View { held: Some("limit".into()), ..view(Action::RestartJob, RemediationStep::Proposed) };
+        let v = View {
+            held: Some("limit".into()),
+            ..view(Action::RestartJob, RemediationStep::Proposed)
+        };
         assert_eq!(next(&v), Next::Take);
     }
 }

@@ -8,7 +8,7 @@ use muster_model::units::{Span, Time};
 
 /// A finding that asks for something to be done to a node.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct ActionableFinding<'a> {
     /// The failure mode.
     pub kind: &'a str,
     /// How bad it is.
@@ -27,7 +27,7 @@ pub struct Asked<'a> {
 
 /// A remediation that was chosen before for the same node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Before<'a> {
+pub struct PastAction<'a> {
     /// For which failure mode.
     pub kind: &'a str,
     /// On which GPU.
@@ -64,7 +64,12 @@ pub const SURE: u16 = 600;
 
 /// What a finding calls for under a policy, after what was done before.
 #[must_use]
-pub fn choose(policy: &Remediations, asked: &Asked<'_>, before: &[Before<'_>], now: Time) -> Choice {
+pub fn choose(
+    policy: &Remediations,
+    asked: &ActionableFinding<'_>,
+    before: &[PastAction<'_>],
+    now: Time,
+) -> Choice {
     let mode = modes::mode(asked.kind);
     let rule = policy.rules.iter().find(|r| r.fits(asked.kind, asked.pool, asked.sku));
     let steps: &[Action] = match (rule, mode) {
@@ -73,7 +78,7 @@ pub fn choose(policy: &Remediations, asked: &Asked<'_>, before: &[Before<'_>], n
         (None, None) => &[Action::Watch],
     };
     let (mut step_index, mut why) = climb(steps, asked, before, policy.escalate_within, now);
-    let week = |b: &&Before<'_>| b.done && now.since(b.at) < Span::hours(7 * 24);
+    let week = |b: &&PastAction<'_>| b.done && now.since(b.at) < Span::hours(7 * 24);
     let often = before.iter().filter(week).filter(|b| b.action.takes_node()).count();
     if often >= TOO_MANY && steps.last() == Some(&Action::Replace) {
         step_index = steps.len() - 1;
@@ -107,12 +112,12 @@ pub fn choose(policy: &Remediations, asked: &Asked<'_>, before: &[Before<'_>], n
 /// The first step that was not tried lately without lasting success.
 fn climb(
     steps: &[Action],
-    asked: &Asked<'_>,
-    before: &[Before<'_>],
+    asked: &ActionableFinding<'_>,
+    before: &[PastAction<'_>],
     within: Span,
     now: Time,
 ) -> (usize, String) {
-    let same = |b: &&Before<'_>| {
+    let same = |b: &&PastAction<'_>| {
         b.kind == asked.kind && b.gpu == asked.gpu && b.done && now.since(b.at) < within
     };
     let tried = before.iter().filter(same);
@@ -142,13 +147,13 @@ mod tests {
     use super::*;
     use muster_model::remediation::Rule;
 
-    fn asked(kind: &str, severity: Severity) -> Asked<'_> {
+    fn asked(kind: &str, severity: Severity) -> ActionableFinding<'_> {
         let (pool, sku) = ("default", "h100-sxm");
-        Asked { kind, severity, confidence: 1000, pool, sku, gpu: Some(3), most: None }
+        ActionableFinding { kind, severity, confidence: 1000, pool, sku, gpu: Some(3), most: None }
     }
 
-    fn done(kind: &str, action: Action, at: u64) -> Before<'_> {
-        Before { kind, gpu: Some(3), action, at: Time(0) + Span::hours(at), done: true }
+    fn done(kind: &str, action: Action, at: u64) -> PastAction<'_> {
+        PastAction { kind, gpu: Some(3), action, at: Time(0) + Span::hours(at), done: true }
     }
 
     fn at(h: u64) -> Time {
@@ -169,7 +174,7 @@ mod tests {
         let two = [one[0], done("gpu-off-bus", Action::PowerCycle, 1)];
         assert_eq!(choose(&p, &a, &two, at(3)).action, Action::Replace);
         assert_eq!(choose(&p, &a, &two, at(24 * 30)).action, Action::Reboot, "long ago");
-        let other = [Before { gpu: Some(4), ..one[0] }];
+        let other = [PastAction { gpu: Some(4), ..one[0] }];
         assert_eq!(choose(&p, &a, &other, at(2)).action, Action::Reboot, "another GPU");
     }
 
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn no_more_is_done_than_the_evidence_carries() {
         let p = Remediations::default();
-        let of = |most| Asked {
+        let of = |most| ActionableFinding {
             most: Some((most, "only a job says so")),
             ..asked("straggler", Severity::Degraded)
         };
@@ -266,7 +271,7 @@ mod tests {
             (c.action, c.mode, c.leave),
             (Action::IsolateGpu, Mode::DetectOnly, Leave::Finish)
         );
-        let lab = Asked { pool: "lab", ..asked("gpu-off-bus", Severity::Critical) };
+        let lab = ActionableFinding { pool: "lab", ..asked("gpu-off-bus", Severity::Critical) };
         assert_eq!(choose(&p, &lab, &[], at(1)).action, Action::Watch);
         assert_eq!(
             choose(&p, &asked("gpu-off-bus", Severity::Critical), &[], at(1)).action,

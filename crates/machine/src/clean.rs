@@ -49,7 +49,7 @@ pub(crate) fn clean(driver: &Arc<dyn Driver>, scrub: Scrub, slot: &SlotGpus) -> 
     }
     let child = Spawned::here(TestOrder::of(Level::Quick)).map_err(|e| e.to_string())?;
     let mut bytes = 0;
-    let done = child.carry_out(
+    let done = child.execute(
         &Order::Scrub { gpus: gpus.clone() },
         SCRUB,
         &AtomicBool::new(false),

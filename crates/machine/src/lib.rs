@@ -16,5 +16,5 @@ pub use act::Allowed;
 pub use clean::Scrub;
 pub use order::{Answer, Order, Simulated, TestOrder, WantOrder};
 pub use qualify::{Spawned, TestError};
-pub use start::{Machine, MachineError, More, Options, start, start_with};
+pub use start::{Machine, MachineError, OptionalDuties, Options, start, start_with};
 pub use watch::Watch;

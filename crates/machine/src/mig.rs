@@ -18,22 +18,22 @@ pub(crate) fn slices(driver: Arc<dyn Driver>, may_cut: bool) -> Slices {
         let AllocatedPart::Mig { profile, start, size } = part else {
             return Err("the slot holds no slice".into());
         };
-        let wanted = Wanted { gpu, profile, start: u32::from(*start), size: u32::from(*size) };
+        let wanted = WantedSlice { gpu, profile, start: u32::from(*start), size: u32::from(*size) };
         let slice = wanted.find_or_cut(driver.as_ref(), may_cut)?;
         Ok(Slice { nodes: nodes(gpu, &slice), uuid: slice.uuid })
     })
 }
 
-struct Wanted<'a> {
+struct WantedSlice<'a> {
     gpu: u32,
     profile: &'a str,
     start: u32,
     size: u32,
 }
 
-impl Wanted<'_> {
+impl WantedSlice<'_> {
     fn find_or_cut(&self, driver: &dyn Driver, may_cut: bool) -> Result<MigSlice, String> {
-        let Wanted { gpu, profile, start, .. } = self;
+        let WantedSlice { gpu, profile, start, .. } = self;
         let facts = facts(driver, *gpu)?;
         if let Some(there) = self.among(&facts.mig_slices) {
             return Ok(there.clone());

@@ -1,6 +1,6 @@
 //! What a child that works on GPUs is told, and what it says.
 
-use muster_gpu::qualify::{Expectations, Options, Want};
+use muster_gpu::qualify::{Expectations, ExpectedGpus, Options};
 use muster_model::qualification::{Level, Qualification};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ impl TestOrder {
             gpus: self.gpus.clone(),
             length: Duration::from_secs(self.length_s),
             expect,
-            want: Want { gpus: self.want.gpus, sku: self.want.sku.clone() },
+            want: ExpectedGpus { gpus: self.want.gpus, sku: self.want.sku.clone() },
             dir: self.dir.clone(),
             host: self.simulated.is_none(),
         })

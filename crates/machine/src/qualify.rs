@@ -68,7 +68,7 @@ impl Spawned {
     ///
     /// # Errors
     /// When the child could not be started, died, hung, was stopped or refused.
-    pub fn carry_out(
+    pub fn execute(
         &self,
         order: &Order,
         most: Duration,
@@ -110,7 +110,7 @@ impl Spawned {
         };
         let most = level.time_limit().to_std().max(length);
         let mut report = None;
-        let done = self.carry_out(&Order::Test(order), most, stop, &mut |answer| match answer {
+        let done = self.execute(&Order::Test(order), most, stop, &mut |answer| match answer {
             Answer::Progress { done, of, doing } => tell(done, of, &doing),
             Answer::Report(r) => report = Some(*r),
             Answer::Scrubbed(_) | Answer::Failed(_) => {}
@@ -214,7 +214,7 @@ mod tests {
         let order = Order::Scrub { gpus: vec![0] };
         let done =
             script(dir.path(), text)
-                .carry_out(&order, most, &AtomicBool::new(stop), &mut |a| heard.push(a));
+                .execute(&order, most, &AtomicBool::new(stop), &mut |a| heard.push(a));
         (done, heard)
     }
 

@@ -7,7 +7,7 @@ use crate::order::TestOrder;
 use crate::qualify::Spawned;
 use crate::watch::Watch;
 use muster_agent::hooks::Hooks;
-use muster_agent::runner::{Hands, PidMap};
+use muster_agent::runner::{PidMap, RunnerTools};
 use muster_gpu::device::{DeviceError, Driver};
 use muster_health::faults::{Catalogue, Context, FaultFileError};
 use muster_monitor::exporter::{Exporter, ExporterError, JobLabels, PageConfig};
@@ -37,12 +37,12 @@ pub struct Options {
     /// How a test is done.
     pub test: TestOrder,
     /// What ranks are run with.
-    pub hands: Hands,
+    pub hands: RunnerTools,
 }
 
 /// What a machine does only when it is told to.
 #[derive(Debug, Clone, Default)]
-pub struct More {
+pub struct OptionalDuties {
     /// File systems that are read, written and looked up every half minute.
     pub watch_fs: Vec<PathBuf>,
     /// What the server may have done to this machine.
@@ -78,14 +78,14 @@ pub struct Machine {
 /// # Errors
 /// When a file is wrong, or the machine gives no threads.
 pub fn start(o: Options) -> Result<Machine, MachineError> {
-    start_with(o, More::default())
+    start_with(o, OptionalDuties::default())
 }
 
 /// The same, with what is done only on demand.
 ///
 /// # Errors
 /// When a file is wrong, or the machine gives no threads.
-pub fn start_with(o: Options, more: More) -> Result<Machine, MachineError> {
+pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineError> {
     let catalogue = match &o.faults {
         Some(text) => Arc::new(Catalogue::builtin().with_overrides(text)?),
         None => Arc::new(Catalogue::builtin().clone()),

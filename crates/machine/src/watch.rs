@@ -16,11 +16,11 @@ const REMEMBERED: usize = 256;
 pub struct Watch {
     monitor: Monitor,
     bell: Arc<Notify>,
-    kept: Mutex<Kept>,
+    kept: Mutex<BufferedFaults>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct BufferedFaults {
     /// Not told to the agent yet.
     untold: Vec<SeenFault>,
     /// The newest ones that name a process, so that its end can be explained.
@@ -41,7 +41,7 @@ impl Watch {
     }
 
     /// Takes over what the monitor has; the agent and whoever explains an end both come here.
-    fn collect(&self) -> MutexGuard<'_, Kept> {
+    fn collect(&self) -> MutexGuard<'_, BufferedFaults> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for fault in self.monitor.take_faults() {
             if fault.pid.is_some() {

@@ -1,7 +1,7 @@
 //! What would have been enough: from what was used, with the figure that it rests on. Silent where
 //! too little is known.
 
-use crate::usage::Used;
+use crate::usage::GpuUsage;
 use muster_model::units::Span;
 
 /// Rows of a GPU before anything is said: two minutes at the usual pace.
@@ -19,7 +19,7 @@ const LOW: u32 = 400;
 
 /// What an attempt was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct GivenResources {
     /// Whole GPUs.
     pub gpus: u32,
     /// It has parts of GPUs, which others use too: figures of the GPU are not its own.
@@ -81,7 +81,7 @@ fn gib(mib: u64) -> String {
 
 /// What would have been enough.
 #[must_use]
-pub fn advice(asked: &Asked, used: &Used) -> Vec<Advice> {
+pub fn advice(asked: &GivenResources, used: &GpuUsage) -> Vec<Advice> {
     let each = used.rows / u64::from(used.gpus.max(1));
     let watched = used.last.since(used.first);
     let all_told = used.gpus >= asked.gpus;
@@ -120,7 +120,7 @@ pub fn advice(asked: &Asked, used: &Used) -> Vec<Advice> {
 }
 
 /// The smallest part of a GPU that its peaks fit into.
-fn slice(asked: &Asked, used: &Used, util_peak: u32, looked: &str) -> Option<Advice> {
+fn slice(asked: &GivenResources, used: &GpuUsage, util_peak: u32, looked: &str) -> Option<Advice> {
     if !asked.single || used.unused > 0 {
         return None;
     }
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use muster_model::units::Time;
 
-    fn used(util: u32, peak: u32) -> Used {
-        Used {
+    fn used(util: u32, peak: u32) -> GpuUsage {
+        GpuUsage {
             first: Time(0),
             last: Time(600_000),
             rows: 8 * 60,
@@ -178,7 +178,8 @@ mod tests {
             energy_j: None,
         }
     }
-    const NODE: Asked = Asked { gpus: 8, shared: false, single: false, memory: Some(81_920) };
+    const NODE: GivenResources =
+        GivenResources { gpus: 8, shared: false, single: false, memory: Some(81_920) };
 
     #[test]
     fn work_that_uses_what_it_has_hears_nothing() {
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn gpus_that_were_never_used_are_counted() {
-        let got = advice(&NODE, &Used { unused: 7, ..used(120, 1000) });
+        let got = advice(&NODE, &GpuUsage { unused: 7, ..used(120, 1000) });
         assert_eq!(got[0].text, "1 GPU would do instead of 8");
         assert_eq!(got[0].because, "nothing ever ran on 7 of them, in 10m00s");
         assert_eq!(got[1].kind, AdviceKind::Waits);
@@ -202,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_part_of_a_gpu_is_proposed_when_its_peaks_fit() {
-        let one = Asked { gpus: 1, single: true, ..NODE };
-        let used = Used {
+        let one = GivenResources { gpus: 1, single: true, ..NODE };
+        let used = GpuUsage {
             gpus: 1,
             rows: 60,
             sm_peak: Some(150),
@@ -217,21 +218,24 @@ mod tests {
             got[0].because,
             "processors active 15% at most and 9.0 GiB of 80.0 GiB in use, in 10m00s"
         );
-        let full = Used { memory_peak: Some(70_000), ..used.clone() };
+        let full = GpuUsage { memory_peak: Some(70_000), ..used.clone() };
         assert_eq!(advice(&one, &full)[0].kind, AdviceKind::Waits, "its memory does not fit");
-        assert_eq!(advice(&NODE, &Used { gpus: 8, rows: 480, ..used })[0].kind, AdviceKind::Waits);
+        assert_eq!(
+            advice(&NODE, &GpuUsage { gpus: 8, rows: 480, ..used })[0].kind,
+            AdviceKind::Waits
+        );
     }
 
     #[test]
     fn nothing_is_said_when_too_little_is_known() {
         let idle = used(0, 0);
         for (asked, used) in [
-            (NODE, Used { rows: 8 * 11, ..idle.clone() }),
-            (NODE, Used { last: Time(59_000), ..idle.clone() }),
-            (NODE, Used { gpus: 7, ..idle.clone() }),
-            (NODE, Used { util: None, util_peak: None, ..idle.clone() }),
-            (Asked { shared: true, ..NODE }, idle.clone()),
-            (Asked { gpus: 0, ..NODE }, idle),
+            (NODE, GpuUsage { rows: 8 * 11, ..idle.clone() }),
+            (NODE, GpuUsage { last: Time(59_000), ..idle.clone() }),
+            (NODE, GpuUsage { gpus: 7, ..idle.clone() }),
+            (NODE, GpuUsage { util: None, util_peak: None, ..idle.clone() }),
+            (GivenResources { shared: true, ..NODE }, idle.clone()),
+            (GivenResources { gpus: 0, ..NODE }, idle),
         ] {
             assert_eq!(advice(&asked, &used), [], "{asked:?} {used:?}");
         }

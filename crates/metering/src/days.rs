@@ -199,7 +199,7 @@ impl Supply {
 
 /// What GPUs told of themselves, in looks at all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Seen {
+pub struct TelemetryTotals {
     /// How many looks.
     pub looks: u64,
     /// GPUs that told how busy they are, of all looks together.
@@ -212,7 +212,7 @@ pub struct Seen {
     pub power: u128,
 }
 
-impl Seen {
+impl TelemetryTotals {
     /// How busy GPUs were, in thousandths.
     #[must_use]
     pub fn busy(&self) -> Option<u64> {
@@ -221,13 +221,13 @@ impl Seen {
 
     /// What all drew together, in milliwatts.
     #[must_use]
-    pub fn drew(&self) -> Option<u128> {
+    pub fn total_power_mw(&self) -> Option<u128> {
         let looks = Some(u128::from(self.looks)).filter(|_| self.power_gpus > 0)?;
         self.power.checked_div(looks)
     }
 
     /// Adds another's.
-    pub fn add(&mut self, o: &Seen) {
+    pub fn add(&mut self, o: &TelemetryTotals) {
         self.looks += o.looks;
         self.util_gpus += o.util_gpus;
         self.util += o.util;
@@ -244,7 +244,7 @@ pub struct Bucket {
     /// By kind of GPU.
     pub supply: BTreeMap<String, Supply>,
     /// What GPUs told.
-    pub seen: Seen,
+    pub seen: TelemetryTotals,
 }
 
 /// The entry of a name, or of all others once there are too many.
@@ -371,7 +371,11 @@ mod tests {
             }
             assert_eq!(b.interruptions(), u64::from(v.is_interruption()), "{v:?}");
         }
-        let interrupted = AttributionCounts { application: 283, infrastructure: 43, ..AttributionCounts::default() };
+        let interrupted = AttributionCounts {
+            application: 283,
+            infrastructure: 43,
+            ..AttributionCounts::default()
+        };
         let work = Work { up: 43 * 60_000, interrupted, ..Work::default() };
         assert_eq!(work.mtbi(), Some(Span::mins(1)));
         let interrupted = AttributionCounts { infrastructure: 0, ..interrupted };
@@ -418,10 +422,22 @@ mod tests {
 
     #[test]
     fn means_of_what_was_seen() {
-        let mut s = Seen::default();
-        assert_eq!((s.busy(), s.drew()), (None, None));
-        s.add(&Seen { looks: 1, util_gpus: 4, util: 2000, power_gpus: 4, power: 1_200_000 });
-        s.add(&Seen { looks: 1, util_gpus: 4, util: 4000, power_gpus: 4, power: 2_800_000 });
-        assert_eq!((s.busy(), s.drew()), (Some(750), Some(2_000_000)));
+        let mut s = TelemetryTotals::default();
+        assert_eq!((s.busy(), s.total_power_mw()), (None, None));
+        s.add(&TelemetryTotals {
+            looks: 1,
+            util_gpus: 4,
+            util: 2000,
+            power_gpus: 4,
+            power: 1_200_000,
+        });
+        s.add(&TelemetryTotals {
+            looks: 1,
+            util_gpus: 4,
+            util: 4000,
+            power_gpus: 4,
+            power: 2_800_000,
+        });
+        assert_eq!((s.busy(), s.total_power_mw()), (Some(750), Some(2_000_000)));
     }
 }

@@ -2,11 +2,11 @@
 //! can be written down and taken up again.
 
 use crate::allocated::Allocated;
-use crate::days::{Bucket, Calendar, Seen, Step, Supply, Work};
-use crate::going::Going;
-use crate::goodput::Heard;
+use crate::days::{Bucket, Calendar, Step, Supply, TelemetryTotals, Work};
+use crate::going::ActiveJob;
+use crate::goodput::AttemptObservation;
 use crate::life::{ends_job, gang_milli, node_milli};
-use crate::signs::Signs;
+use crate::signs::FailureSigns;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 const OVER_KEPT: usize = 20_000;
 
 /// What is known of attempts beside the log.
-pub type Ear<'a> = &'a dyn Fn(AttemptKey) -> Option<Heard>;
+pub type ObservationLookup<'a> = &'a dyn Fn(AttemptKey) -> Option<AttemptObservation>;
 
 /// Nothing is.
 #[must_use]
-pub fn deaf(_: AttemptKey) -> Option<Heard> {
+pub fn no_observation(_: AttemptKey) -> Option<AttemptObservation> {
     None
 }
 
 /// A job that is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Over {
-    going: Going,
+struct EndedJob {
+    going: ActiveJob,
     at: Time,
     /// It failed, and whose doing that was.
     failed: Option<Verdict>,
@@ -50,11 +50,11 @@ pub struct Fleet {
     /// What GPUs told before this is not known.
     seen_since: Option<Time>,
     calendar: Calendar,
-    jobs: BTreeMap<JobId, Going>,
-    over: BTreeMap<JobId, Over>,
+    jobs: BTreeMap<JobId, ActiveJob>,
+    over: BTreeMap<JobId, EndedJob>,
     nodes: Nodes,
     #[serde(default)]
-    signs: Signs,
+    signs: FailureSigns,
 }
 
 /// One hour or day of a report.
@@ -69,7 +69,7 @@ pub struct Row {
     /// By kind of GPU.
     pub supply: BTreeMap<String, Supply>,
     /// What GPUs told.
-    pub seen: Seen,
+    pub seen: TelemetryTotals,
 }
 
 /// What became of all GPUs in some time.
@@ -94,7 +94,7 @@ impl Fleet {
             seq,
             at,
             since: at,
-            jobs: open.map(|j| (j.id, Going::of(j, at))).collect(),
+            jobs: open.map(|j| (j.id, ActiveJob::of(j, at))).collect(),
             nodes: Nodes::begin(at, nodes),
             ..Fleet::default()
         }
@@ -131,13 +131,13 @@ impl Fleet {
     }
 
     /// GPUs told of themselves.
-    pub fn saw(&mut self, at: Time, seen: &Seen) {
+    pub fn saw(&mut self, at: Time, seen: &TelemetryTotals) {
         self.seen_since.get_or_insert(at);
         self.calendar.at(at, |b| b.seen.add(seen));
     }
 
     /// Folds one record in. One that was read already is left out.
-    pub fn apply(&mut self, r: &Record, heard: Ear<'_>) {
+    pub fn apply(&mut self, r: &Record, heard: ObservationLookup<'_>) {
         if r.seq <= self.seq {
             return;
         }
@@ -152,7 +152,7 @@ impl Fleet {
     }
 
     /// Tells open jobs' time in days that become final, before anything can change it.
-    fn finish_days(&mut self, now: Time, heard: Ear<'_>) {
+    fn finish_days(&mut self, now: Time, heard: ObservationLookup<'_>) {
         let before = final_before(now);
         if before <= final_before(self.at) {
             return;
@@ -163,7 +163,7 @@ impl Fleet {
         }
     }
 
-    fn apply_job(&mut self, r: &Record, heard: Ear<'_>) {
+    fn apply_job(&mut self, r: &Record, heard: ObservationLookup<'_>) {
         let (at, c) = (r.at, &mut self.calendar);
         match &r.event {
             Event::JobSubmitted { id, project, spec, groups, depends, array, held, .. } => {
@@ -172,7 +172,7 @@ impl Fleet {
                     [g] => Some(node_milli(g)),
                     _ => None,
                 };
-                let one = Going::new(project.to_string(), gang_milli(groups), unit, at)
+                let one = ActiveJob::new(project.to_string(), gang_milli(groups), unit, at)
                     .barred(*held, !depends.is_empty())
                     .serving(spec.is_service());
                 c.at(at, |b| b.work(&one.project).submitted += tasks);
@@ -230,13 +230,13 @@ impl Fleet {
         }
     }
 
-    fn on(&mut self, job: JobId, f: impl FnOnce(&mut Going, &mut Calendar)) {
+    fn on(&mut self, job: JobId, f: impl FnOnce(&mut ActiveJob, &mut Calendar)) {
         if let Some(g) = self.jobs.get_mut(&job) {
             f(g, &mut self.calendar);
         }
     }
 
-    fn on_attempt(&mut self, key: AttemptKey, f: impl FnOnce(&mut Going, &mut Calendar)) {
+    fn on_attempt(&mut self, key: AttemptKey, f: impl FnOnce(&mut ActiveJob, &mut Calendar)) {
         self.on(key.job, |g, c| {
             if g.attempt.as_ref().is_some_and(|a| a.no == key.attempt) {
                 f(g, c);
@@ -265,7 +265,7 @@ impl Fleet {
         if self.over.len() >= OVER_KEPT {
             self.over.pop_first();
         }
-        self.over.insert(job, Over { going: g, at, failed });
+        self.over.insert(job, EndedJob { going: g, at, failed });
     }
 
     /// A job goes on: after an attempt, or after it had ended. An end that was counted stays so.
@@ -315,7 +315,7 @@ impl Fleet {
         (from, to): (Time, Time),
         step: Step,
         project: Option<&str>,
-        heard: Ear<'_>,
+        heard: ObservationLookup<'_>,
     ) -> Report {
         let now = now.max(self.at);
         // What is not told yet is told as it looks now.

@@ -33,16 +33,16 @@ pub struct Trend {
     /// How far days lie off the line: their standard deviation.
     pub spread: u64,
     /// When the line meets the capacity.
-    pub meets: Meets,
+    pub meets: CapacityReached,
     /// The same when days lie above the line by their spread: as soon as that.
-    pub earliest: Meets,
+    pub earliest: CapacityReached,
     /// And below it: as late as that.
-    pub latest: Meets,
+    pub latest: CapacityReached,
 }
 
 /// When demand meets capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meets {
+pub enum CapacityReached {
     /// It does already.
     Already,
     /// At this time.
@@ -54,17 +54,17 @@ pub enum Meets {
 /// One whole day: when it ended, and the mean of GPUs that were wanted, in thousandths.
 pub type DayWanted = (Time, u64);
 
-fn meets(level: i64, slope: i64, capacity: i64, end: Time) -> Meets {
+fn meets(level: i64, slope: i64, capacity: i64, end: Time) -> CapacityReached {
     if level >= capacity {
-        return Meets::Already;
+        return CapacityReached::Already;
     }
     if slope <= 0 {
-        return Meets::NotWithinAYear;
+        return CapacityReached::NotWithinAYear;
     }
     let ms = i128::from(capacity - level) * i128::from(DAY) / i128::from(slope);
     match i64::try_from(ms) {
-        Ok(ms) if ms <= AHEAD * DAY => Meets::At(Time(end.0.saturating_add(ms))),
-        _ => Meets::NotWithinAYear,
+        Ok(ms) if ms <= AHEAD * DAY => CapacityReached::At(Time(end.0.saturating_add(ms))),
+        _ => CapacityReached::NotWithinAYear,
     }
 }
 
@@ -126,7 +126,7 @@ impl Fleet {
     #[must_use]
     pub fn forecast(&self, now: Time) -> Forecast {
         let from = Time(now.0.saturating_sub((DAYS_MOST as i64 + 1) * DAY));
-        let report = self.report(now, (from, now), Step::Day, None, &crate::fleet::deaf);
+        let report = self.report(now, (from, now), Step::Day, None, &crate::fleet::no_observation);
         let (days, capacity) = wanted_by_day(&report.rows, self.since());
         forecast(&days, capacity)
     }
@@ -147,14 +147,15 @@ mod tests {
         let t = f.trend.unwrap();
         assert_eq!((t.level, t.slope, t.spread), (140_000, 10_000, 0));
         // 60 GPUs are left at 10 a day.
-        assert_eq!(t.meets, Meets::At(Time(11 * DAY)));
+        assert_eq!(t.meets, CapacityReached::At(Time(11 * DAY)));
         assert_eq!((t.earliest, t.latest), (t.meets, t.meets));
     }
 
     #[test]
     fn days_off_the_line_make_the_day_uncertain() {
         let t = forecast(&days(&[100, 120, 110, 130, 140, 130]), 200_000).trend.unwrap();
-        let (Meets::At(first), Meets::At(mid), Meets::At(last)) = (t.earliest, t.meets, t.latest)
+        let (CapacityReached::At(first), CapacityReached::At(mid), CapacityReached::At(last)) =
+            (t.earliest, t.meets, t.latest)
         else {
             panic!("{t:?}");
         };
@@ -167,10 +168,10 @@ mod tests {
         assert_eq!(forecast(&days(&[1, 2]), 10).trend, None);
         assert_eq!(forecast(&[], 0).trend, None);
         let of = |wanted: &[u64], capacity| forecast(&days(wanted), capacity).trend.unwrap().meets;
-        assert_eq!(of(&[50, 50, 50], 100_000), Meets::NotWithinAYear);
-        assert_eq!(of(&[50, 40, 30], 100_000), Meets::NotWithinAYear);
-        assert_eq!(of(&[10, 11, 12], 100_000_000), Meets::NotWithinAYear);
-        assert_eq!(of(&[100, 120, 140], 130_000), Meets::Already);
+        assert_eq!(of(&[50, 50, 50], 100_000), CapacityReached::NotWithinAYear);
+        assert_eq!(of(&[50, 40, 30], 100_000), CapacityReached::NotWithinAYear);
+        assert_eq!(of(&[10, 11, 12], 100_000_000), CapacityReached::NotWithinAYear);
+        assert_eq!(of(&[100, 120, 140], 130_000), CapacityReached::Already);
     }
 
     #[test]

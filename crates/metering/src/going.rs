@@ -4,18 +4,18 @@
 
 use crate::allocated::Allocated;
 use crate::days::Calendar;
-use crate::goodput::{Heard, failed};
+use crate::goodput::{AttemptObservation, failed};
 use crate::life::wanted_milli;
 use crate::parts::Part;
 use muster_model::job::{Checkpoint, Job, Verdict};
 use muster_model::names::NodeName;
-use muster_model::slo::keeps_all_work;
+use muster_model::slo::all_work_counts;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// What a stretch of time without GPUs is given to.
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum WaitKind {
     Waits { barred: bool },
     Back,
 }
@@ -55,7 +55,7 @@ struct Leaving {
 
 /// A job that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Going {
+pub(crate) struct ActiveJob {
     pub(crate) project: String,
     /// GPUs it waits for, in thousandths.
     pub(crate) wanted: u64,
@@ -84,9 +84,9 @@ pub(crate) struct Going {
     serves: bool,
 }
 
-impl Going {
-    pub(crate) fn new(project: String, wanted: u64, unit: Option<u64>, at: Time) -> Going {
-        Going {
+impl ActiveJob {
+    pub(crate) fn new(project: String, wanted: u64, unit: Option<u64>, at: Time) -> ActiveJob {
+        ActiveJob {
             project,
             wanted,
             unit,
@@ -104,23 +104,23 @@ impl Going {
         }
     }
 
-    pub(crate) fn serving(mut self, serves: bool) -> Going {
+    pub(crate) fn serving(mut self, serves: bool) -> ActiveJob {
         self.serves = serves;
         self
     }
 
-    pub(crate) fn barred(mut self, held: bool, depends: bool) -> Going {
+    pub(crate) fn barred(mut self, held: bool, depends: bool) -> ActiveJob {
         (self.held, self.depends) = (held, depends);
         self
     }
 
     /// A job as it stands when the telling begins.
-    pub(crate) fn of(job: &Job, at: Time) -> Going {
+    pub(crate) fn of(job: &Job, at: Time) -> ActiveJob {
         let unit = match &*job.groups {
             [g] => Some(crate::life::node_milli(g)),
             _ => None,
         };
-        let mut out = Going::new(job.project.to_string(), wanted_milli(job), unit, at)
+        let mut out = ActiveJob::new(job.project.to_string(), wanted_milli(job), unit, at)
             .barred(job.held.is_some(), !job.depends.is_empty())
             .serving(job.spec.is_service());
         out.attempts = job.attempts;
@@ -162,14 +162,14 @@ impl Going {
     }
 
     /// Everything up to a moment is this, without GPUs.
-    fn give_wait(&mut self, c: &mut Calendar, to: Time, milli: u64, what: What) {
+    fn give_wait(&mut self, c: &mut Calendar, to: Time, milli: u64, what: WaitKind) {
         let (from, to) = (self.at, to.max(self.at));
         c.spread(from, to, |b, ms| {
             let w = b.work(&self.project);
             let amount = u128::from(ms) * u128::from(milli);
             match what {
-                What::Back => w.back += amount,
-                What::Waits { barred } => {
+                WaitKind::Back => w.back += amount,
+                WaitKind::Waits { barred } => {
                     w.queued += amount;
                     w.barred += if barred { amount } else { 0 };
                 }
@@ -185,7 +185,7 @@ impl Going {
         to: Time,
         held: &Allocated,
         part: Part,
-        heard: Option<&Heard>,
+        heard: Option<&AttemptObservation>,
     ) {
         for (from, until) in heard.map_or(&[][..], |h| &h.idle) {
             if *until > self.at && *from < to {
@@ -198,8 +198,8 @@ impl Going {
 
     fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
         let what = match self.hit {
-            Some(_) => What::Back,
-            None => What::Waits { barred: self.held || self.depends },
+            Some(_) => WaitKind::Back,
+            None => WaitKind::Waits { barred: self.held || self.depends },
         };
         self.give_wait(c, to, milli, what);
     }
@@ -279,7 +279,12 @@ impl Going {
         }
     }
 
-    pub(crate) fn save(&mut self, c: &mut Calendar, k: &Checkpoint, heard: Option<&Heard>) {
+    pub(crate) fn save(
+        &mut self,
+        c: &mut Calendar,
+        k: &Checkpoint,
+        heard: Option<&AttemptObservation>,
+    ) {
         let Some(a) = self.attempt.as_ref().filter(|a| a.no == k.attempt) else { return };
         let Some(started) = a.started_at else { return };
         let work = heard.and_then(|h| h.working_at).filter(|w| *w <= k.at);
@@ -315,7 +320,7 @@ impl Going {
         c: &mut Calendar,
         at: Time,
         verdict: Option<Verdict>,
-        heard: Option<&Heard>,
+        heard: Option<&AttemptObservation>,
     ) {
         let starts = self.starts();
         let Some(a) = self.attempt.clone() else { return };
@@ -328,7 +333,7 @@ impl Going {
             self.begin_work(c, work.max(started).min(stop));
             worked = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
-            let kept = runs || keeps_all_work(verdict, self.serves);
+            let kept = runs || all_work_counts(verdict, self.serves);
             let part = if kept { Part::Productive } else { Part::Lost };
             self.work(c, stop, &a.held, part, heard);
             if !kept && a.settled > 0 {
@@ -381,7 +386,12 @@ impl Going {
     }
 
     /// Days before a moment are final: what was told of them as it looked stays so.
-    pub(crate) fn finish(&mut self, c: &mut Calendar, before: Time, heard: Option<&Heard>) {
+    pub(crate) fn finish(
+        &mut self,
+        c: &mut Calendar,
+        before: Time,
+        heard: Option<&AttemptObservation>,
+    ) {
         if before <= self.at || self.leaving.is_some() {
             return;
         }
@@ -411,7 +421,12 @@ impl Going {
     }
 
     /// The same as far as it is now, with what may still change told as it looks now.
-    pub(crate) fn until_now(&self, c: &mut Calendar, now: Time, heard: Option<&Heard>) {
+    pub(crate) fn until_now(
+        &self,
+        c: &mut Calendar,
+        now: Time,
+        heard: Option<&AttemptObservation>,
+    ) {
         let mut g = self.clone();
         if g.attempt.is_some() {
             g.end(c, now, None, heard);

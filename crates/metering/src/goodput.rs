@@ -4,10 +4,10 @@
 //! rank, however long its end takes to be settled.
 
 use crate::allocated::Allocated;
-use crate::life::{Life, Lived, wanted_milli};
+use crate::life::{AttemptHistory, JobHistory, wanted_milli};
 use crate::parts::{Part, Parts, millionths};
 use muster_model::job::{Job, Verdict};
-use muster_model::slo::keeps_all_work;
+use muster_model::slo::all_work_counts;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub struct Goodput {
 
 /// What was heard of an attempt beside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Heard {
+pub struct AttemptObservation {
     /// When its first step began, where that is known.
     pub working_at: Option<Time>,
     /// Stretches in which all its ranks were up and did nothing: in order, and none within
@@ -92,7 +92,7 @@ pub(crate) fn failed(v: Option<Verdict>) -> bool {
 }
 
 /// Hands out the time from a moment on, each millisecond once.
-struct Purse {
+struct TimeLedger {
     at: Time,
     end: Time,
     now: AttemptParts,
@@ -102,9 +102,9 @@ struct Purse {
     skipped: u64,
 }
 
-impl Purse {
-    fn new(at: Time, end: Time) -> Purse {
-        Purse { at, end, now: blank(0, at, 0), held: None, allocated_gpu: 0, skipped: 0 }
+impl TimeLedger {
+    fn new(at: Time, end: Time) -> TimeLedger {
+        TimeLedger { at, end, now: blank(0, at, 0), held: None, allocated_gpu: 0, skipped: 0 }
     }
 
     /// Everything up to a moment is no part at all.
@@ -188,7 +188,12 @@ fn overlap(idle: &[(Time, Time)], from: Time, to: Time) -> Span {
 /// Where the time of a job went until now. `life` is what was read of it in the log; what the
 /// state knows beside it is added. `heard` is what is known of attempts beside the log.
 #[must_use]
-pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now: Time) -> Goodput {
+pub fn goodput(
+    job: &Job,
+    life: Option<&JobHistory>,
+    heard: &BTreeMap<u32, AttemptObservation>,
+    now: Time,
+) -> Goodput {
     let life = life.cloned().unwrap_or_default().with(job);
     let all = &life.attempts;
     let complete = all.first().is_none_or(|a| a.no <= 1);
@@ -199,7 +204,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
     let last = all.last().filter(|a| a.ended_at == settled).and_then(|a| a.freed_at);
     let end = last.map_or(end, |t| t.min(end)).max(since);
     let mut gaps = &life.gaps[..];
-    let mut purse = Purse::new(since, end);
+    let mut purse = TimeLedger::new(since, end);
     let mut out = Vec::new();
     let mut recovered = (0, 0u128);
     let (mut up, mut unsaved) = (Span(0), Span(0));
@@ -215,7 +220,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         let (passed, left) = gaps.split_at(before);
         gaps = left;
         purse.gaps(passed, &mut hit);
-        let fate = Fate {
+        let fate = AttemptContext {
             back: hit.is_some(),
             over: last && (job.state.is_final() || a.stops_job) || ends_before_gap(a, &life),
             serves,
@@ -255,30 +260,30 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
 }
 
 /// Was the job over with this attempt, and run again later?
-fn ends_before_gap(a: &Lived, life: &Life) -> bool {
+fn ends_before_gap(a: &AttemptHistory, life: &JobHistory) -> bool {
     a.ended_at.is_some_and(|at| life.gaps.iter().any(|(from, _)| *from == at))
 }
 
 /// What stands around an attempt.
-struct Fate<'a> {
+struct AttemptContext<'a> {
     /// It is the way back from a failure.
     back: bool,
     /// The job is over with it.
     over: bool,
     /// What it did counts, however it ended.
     serves: bool,
-    heard: Option<&'a Heard>,
+    heard: Option<&'a AttemptObservation>,
 }
 
 /// What an attempt adds to the sums.
-struct Ran {
+struct AttemptSums {
     up: Span,
     /// When its work went on, if it did.
     works: Option<Time>,
     unsaved: Span,
 }
 
-fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
+fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) -> AttemptSums {
     let until = a.ended_at.unwrap_or(purse.end);
     let freed = a.freed_at.map_or(until, |t| t.min(until));
     let starts = if fate.back { Part::Restarting } else { Part::Starting };
@@ -288,7 +293,7 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);
         leave(purse, (freed, until), fate.over);
-        return Ran { up: Span(0), works: None, unsaved: Span(0) };
+        return AttemptSums { up: Span(0), works: None, unsaved: Span(0) };
     };
     purse.cut(started.min(freed), starts);
     let up = purse.at;
@@ -307,17 +312,17 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
         );
     }
     let runs = a.ended_at.is_none() && a.stop_at.is_none();
-    let kept = runs || keeps_all_work(a.verdict, fate.serves);
+    let kept = runs || all_work_counts(a.verdict, fate.serves);
     let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
     let up = stop.min(purse.end).max(up).since(up);
     leave(purse, (freed, until), fate.over);
-    Ran { up, works, unsaved: if runs && !fate.serves { tail } else { Span(0) } }
+    AttemptSums { up, works, unsaved: if runs && !fate.serves { tail } else { Span(0) } }
 }
 
 /// The ranks leave; then the end is settled, which is part of the way back where there is one.
-fn leave(purse: &mut Purse, (freed, settled): (Time, Time), over: bool) {
+fn leave(purse: &mut TimeLedger, (freed, settled): (Time, Time), over: bool) {
     let (until, part) = if over { (freed, Part::Lost) } else { (settled, Part::Restarting) };
     purse.cut(until, part);
     purse.now.until = purse.at;

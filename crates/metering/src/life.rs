@@ -2,7 +2,7 @@
 //! need, and what the state knows where the log was not read from the beginning.
 
 use crate::allocated::{Allocated, mig_milli};
-use crate::signs::Signs;
+use crate::signs::FailureSigns;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
@@ -16,7 +16,7 @@ const KEPT: usize = 4096;
 
 /// One attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lived {
+pub struct AttemptHistory {
     /// Counts from 1.
     pub no: u32,
     /// GPUs it held, until its ranks ended.
@@ -50,7 +50,7 @@ pub struct Lived {
     pub partial: bool,
 }
 
-impl Lived {
+impl AttemptHistory {
     /// When what ended it began: the way back from it is counted from there on.
     pub(crate) fn hit_at(&self) -> Option<Time> {
         // Ranks may have ended before a server heard of it and ordered the rest to stop.
@@ -74,8 +74,8 @@ impl Lived {
         self.checkpoints = self.checkpoints.saturating_add(1);
     }
 
-    fn of_past(p: &PastAttempt, milli: u64) -> Lived {
-        Lived {
+    fn of_past(p: &PastAttempt, milli: u64) -> AttemptHistory {
+        AttemptHistory {
             no: p.no,
             held: Allocated::until(milli, p.freed()),
             placed_at: p.placed_at,
@@ -84,12 +84,12 @@ impl Lived {
             ended_at: Some(p.ended_at),
             verdict: Some(p.verdict),
             partial: true,
-            ..Lived::default()
+            ..AttemptHistory::default()
         }
     }
 
-    fn of_current(a: &Attempt) -> Lived {
-        Lived {
+    fn of_current(a: &Attempt) -> AttemptHistory {
+        AttemptHistory {
             no: a.no,
             held: Allocated::left(a),
             placed_at: a.placed_at,
@@ -98,7 +98,7 @@ impl Lived {
             stops_job: a.stop.as_ref().is_some_and(|s| ends_job(&s.reason)),
             freed_at: a.freed_at,
             partial: true,
-            ..Lived::default()
+            ..AttemptHistory::default()
         }
     }
 }
@@ -110,28 +110,29 @@ pub(crate) fn ends_job(reason: &StopReason) -> bool {
 
 /// One job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Life {
+pub struct JobHistory {
     /// Its attempts that were read, oldest first.
-    pub attempts: Vec<Lived>,
+    pub attempts: Vec<AttemptHistory>,
     /// Stretches in which it had ended, each up to the order to run it again.
     pub gaps: Vec<(Time, Time)>,
     /// When it ended, while it has.
     pub over_at: Option<Time>,
 }
 
-impl Life {
-    fn attempt(&mut self, no: u32) -> Option<&mut Lived> {
+impl JobHistory {
+    fn attempt(&mut self, no: u32) -> Option<&mut AttemptHistory> {
         self.attempts.iter_mut().rev().find(|a| a.no == no)
     }
 
     /// What was read of a job together with what the state knows of it: attempts from before the
     /// reading began, and what happened since it last went on.
     #[must_use]
-    pub fn with(mut self, job: &Job) -> Life {
+    pub fn with(mut self, job: &Job) -> JobHistory {
         let first = self.attempts.first().map_or(u32::MAX, |a| a.no);
         let wanted = wanted_milli(job);
         let earlier = job.past.iter().filter(|p| p.no < first);
-        let mut all: Vec<Lived> = earlier.map(|p| Lived::of_past(p, wanted)).collect();
+        let mut all: Vec<AttemptHistory> =
+            earlier.map(|p| AttemptHistory::of_past(p, wanted)).collect();
         let before = all.len();
         all.append(&mut self.attempts);
         for p in job.past.iter().filter(|p| p.no >= first) {
@@ -142,13 +143,13 @@ impl Life {
                     // It may have been judged again.
                     a.verdict = Some(p.verdict);
                 }
-                None => all.push(Lived::of_past(p, wanted)),
+                None => all.push(AttemptHistory::of_past(p, wanted)),
             }
         }
         if let Some(a) = &job.attempt
             && all.last().is_none_or(|l| l.no < a.no)
         {
-            all.push(Lived::of_current(a));
+            all.push(AttemptHistory::of_current(a));
         }
         if let Some(r) = &job.recovery
             && let Some(a) = all.iter_mut().find(|a| a.no == r.attempt)
@@ -167,18 +168,18 @@ impl Life {
         {
             a.saved(c);
         }
-        Life { attempts: all, ..self }
+        JobHistory { attempts: all, ..self }
     }
 }
 
 /// The lives of all jobs that had an attempt, or an end.
 #[derive(Debug, Clone, Default)]
-pub struct Lives {
-    jobs: BTreeMap<JobId, Life>,
-    signs: Signs,
+pub struct JobHistories {
+    jobs: BTreeMap<JobId, JobHistory>,
+    signs: FailureSigns,
 }
 
-impl Lives {
+impl JobHistories {
     /// Folds one record in.
     pub fn apply(&mut self, r: &Record) {
         let at = r.at;
@@ -189,11 +190,11 @@ impl Lives {
                 if life.attempts.len() >= KEPT {
                     life.attempts.remove(0);
                 }
-                life.attempts.push(Lived {
+                life.attempts.push(AttemptHistory {
                     no: key.attempt,
                     held: Allocated::of(placement),
                     placed_at: at,
-                    ..Lived::default()
+                    ..AttemptHistory::default()
                 });
             }
             Event::AttemptStarted { key, .. } => {
@@ -257,7 +258,7 @@ impl Lives {
         }
     }
 
-    fn on(&mut self, job: JobId, no: u32, f: impl FnOnce(&mut Lived)) {
+    fn on(&mut self, job: JobId, no: u32, f: impl FnOnce(&mut AttemptHistory)) {
         // Attempts that were placed before the reading began are the state's to tell.
         if let Some(a) = self.jobs.get_mut(&job).and_then(|l| l.attempt(no)) {
             f(a);
@@ -266,7 +267,7 @@ impl Lives {
 
     /// What was read of a job.
     #[must_use]
-    pub fn get(&self, job: JobId) -> Option<&Life> {
+    pub fn get(&self, job: JobId) -> Option<&JobHistory> {
         self.jobs.get(&job)
     }
 

@@ -14,14 +14,14 @@ const KEPT: usize = 4096;
 /// When nodes that are lost were last heard, when ranks ended of which their nodes knew nothing, and
 /// when findings were first seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Signs {
+pub(crate) struct FailureSigns {
     lost: BTreeMap<NodeName, Time>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     gone: BTreeMap<NodeName, Time>,
     found: BTreeMap<u64, Time>,
 }
 
-impl Signs {
+impl FailureSigns {
     /// Folds one record in.
     pub(crate) fn apply(&mut self, r: &Record) {
         match &r.event {
@@ -70,7 +70,7 @@ impl Signs {
 
     /// The same of what its end is attributed to: the first of these findings is the cause.
     pub(crate) fn explained(&self, verdict: Verdict, findings: &[u64]) -> Option<Time> {
-        let cause = findings.first().filter(|_| verdict.excuses())?;
+        let cause = findings.first().filter(|_| verdict.exonerates_job())?;
         self.found.get(cause).copied()
     }
 }

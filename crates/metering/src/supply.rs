@@ -5,20 +5,20 @@ use muster_model::event::{Event, Record};
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::slo::{Cause, Footing};
+use muster_model::slo::{Cause, NodeServiceFacts};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a node stands, as far as it matters for its GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stand {
+pub(crate) struct NodeSupply {
     sku: String,
     present: GpuSet,
     /// Those it had and does not tell of any more.
     missing: GpuSet,
     excluded: GpuSet,
-    footing: Footing,
+    footing: NodeServiceFacts,
 }
 
 fn gpus(i: &Inventory) -> GpuSet {
@@ -26,26 +26,26 @@ fn gpus(i: &Inventory) -> GpuSet {
     GpuSet(bits.fold(0, |set, g| set | 1 << g.index))
 }
 
-impl Stand {
-    fn fresh() -> Stand {
-        Stand {
+impl NodeSupply {
+    fn fresh() -> NodeSupply {
+        NodeSupply {
             sku: String::new(),
             present: GpuSet::EMPTY,
             missing: GpuSet::EMPTY,
             excluded: GpuSet::EMPTY,
-            footing: Footing::FRESH,
+            footing: NodeServiceFacts::FRESH,
         }
     }
 
-    pub(crate) fn of(n: &Node) -> Stand {
+    pub(crate) fn of(n: &Node) -> NodeSupply {
         let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
         let present = gpus(&n.inventory);
-        Stand {
+        NodeSupply {
             sku: n.sku().to_owned(),
             present,
             missing: GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(present),
             excluded: n.excluded_gpus,
-            footing: Footing::from(n),
+            footing: NodeServiceFacts::from(n),
         }
     }
 
@@ -81,7 +81,7 @@ pub type Counts = BTreeMap<String, BTreeMap<Option<Cause>, u64>>;
 /// Every node as it stands, and what follows from all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Nodes {
-    nodes: BTreeMap<NodeName, Stand>,
+    nodes: BTreeMap<NodeName, NodeSupply>,
     /// Counted until then.
     at: Time,
     /// Follows from the nodes.
@@ -89,7 +89,7 @@ pub(crate) struct Nodes {
     counts: Option<Counts>,
 }
 
-fn counted(nodes: &BTreeMap<NodeName, Stand>) -> Counts {
+fn counted(nodes: &BTreeMap<NodeName, NodeSupply>) -> Counts {
     let mut out = Counts::new();
     for s in nodes.values() {
         for (how, n) in s.counts() {
@@ -101,7 +101,7 @@ fn counted(nodes: &BTreeMap<NodeName, Stand>) -> Counts {
 
 impl Nodes {
     pub(crate) fn begin<'a>(at: Time, nodes: impl IntoIterator<Item = &'a Node>) -> Nodes {
-        let nodes = nodes.into_iter().map(|n| (n.name.clone(), Stand::of(n))).collect();
+        let nodes = nodes.into_iter().map(|n| (n.name.clone(), NodeSupply::of(n))).collect();
         Nodes { nodes, at, counts: None }
     }
 
@@ -140,7 +140,7 @@ impl Nodes {
         r: &Record,
         node: &NodeName,
         c: &mut Calendar,
-        f: impl FnOnce(&mut Stand),
+        f: impl FnOnce(&mut NodeSupply),
     ) {
         let Some(stand) = self.nodes.get(node) else { return };
         let before = stand.clone();
@@ -149,8 +149,15 @@ impl Nodes {
         self.put(r.at, node, Some(before), now, c);
     }
 
-    fn put(&mut self, at: Time, node: &NodeName, was: Option<Stand>, now: Stand, c: &mut Calendar) {
-        let (old, new) = (was.as_ref().map(Stand::counts).unwrap_or_default(), now.counts());
+    fn put(
+        &mut self,
+        at: Time,
+        node: &NodeName,
+        was: Option<NodeSupply>,
+        now: NodeSupply,
+        c: &mut Calendar,
+    ) {
+        let (old, new) = (was.as_ref().map(NodeSupply::counts).unwrap_or_default(), now.counts());
         let same = was.as_ref().is_some_and(|w| w.sku == now.sku) && old == new;
         if !same {
             if self.counts.is_none() {
@@ -177,13 +184,13 @@ impl Nodes {
 
     /// Folds one record in.
     pub(crate) fn apply(&mut self, r: &Record, c: &mut Calendar) {
-        let stage = |s: Stage| move |n: &mut Stand| n.footing.stage = s;
+        let stage = |s: Stage| move |n: &mut NodeSupply| n.footing.stage = s;
         match &r.event {
             Event::NodeEnrolled { node, .. } => {
                 let was = self.nodes.get(node).cloned();
                 // The same machine that enrols again keeps its life.
                 if was.as_ref().is_none_or(|n| n.footing.stage == Stage::Retired) {
-                    self.put(r.at, node, was, Stand::fresh(), c);
+                    self.put(r.at, node, was, NodeSupply::fresh(), c);
                 }
             }
             Event::NodeBack { node, protected, .. } => self.change(r, node, c, |n| {
@@ -212,7 +219,8 @@ impl Nodes {
             Event::NodeStaged { node, stage, by_operator, .. } => self.change(r, node, c, |n| {
                 let f = &mut n.footing;
                 let was = (f.stage, f.drained_by_remediation);
-                f.drained_by_remediation = Footing::drained_by_remediation(was, *stage, *by_operator);
+                f.drained_by_remediation =
+                    NodeServiceFacts::drained_by_remediation(was, *stage, *by_operator);
                 f.stage = *stage;
             }),
             Event::NodeRetired { node } => self.change(r, node, c, |n| {

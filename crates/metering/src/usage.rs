@@ -140,10 +140,10 @@ impl Usage {
 
     /// What is to be told of it.
     #[must_use]
-    pub fn used(&self) -> Option<Used> {
+    pub fn used(&self) -> Option<GpuUsage> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let unused = self.gpus.values().filter(|g| g.util.is_some_and(|u| u < ACTIVE));
-        Some(Used {
+        Some(GpuUsage {
             first: self.first?,
             last: self.last?,
             rows: self.rows,
@@ -164,7 +164,7 @@ impl Usage {
 
 /// What is to be told of an attempt's GPUs. Shares in thousandths, over all its GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Used {
+pub struct GpuUsage {
     /// The first row.
     pub first: Time,
     /// The newest row.

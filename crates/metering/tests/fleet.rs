@@ -5,7 +5,9 @@ use crate::common;
 
 use common::{START, job, placed};
 use muster_metering::days::{DAY, HOUR};
-use muster_metering::{Fleet, Lives, Part, Parts, Report, Seen, Step, Work, deaf, goodput};
+use muster_metering::{
+    Fleet, JobHistories, Part, Parts, Report, Step, TelemetryTotals, Work, goodput, no_observation,
+};
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Checkpoint, Job, JobState, SlotEnd, StopReason, Verdict};
@@ -26,7 +28,7 @@ const ZERO: Time = Time(20_000 * DAY);
 struct Log {
     seq: u64,
     fleet: Fleet,
-    lives: Lives,
+    lives: JobHistories,
 }
 
 impl Log {
@@ -42,14 +44,14 @@ impl Log {
             key: None,
             event,
         };
-        self.fleet.apply(&r, &deaf);
+        self.fleet.apply(&r, &no_observation);
         // What was read already changes nothing.
-        self.fleet.apply(&r, &deaf);
+        self.fleet.apply(&r, &no_observation);
         self.lives.apply(&r);
     }
 
     fn report(&self, now: Time, step: Step) -> Report {
-        self.fleet.report(now, (Time(0), now), step, None, &deaf)
+        self.fleet.report(now, (Time(0), now), step, None, &no_observation)
     }
 }
 
@@ -160,7 +162,8 @@ fn a_life_is_told_by_the_hour() {
     assert_eq!(w.recover(), Some(Span::mins(22)));
     assert_eq!(w.mtbi(), Some(Span::mins(90 + 18)));
     assert_eq!(r.projects, BTreeMap::from([("default".to_owned(), w)]));
-    let other = log.fleet.report(at(600), (ZERO, at(600)), Step::Day, Some("else"), &deaf);
+    let other =
+        log.fleet.report(at(600), (ZERO, at(600)), Step::Day, Some("else"), &no_observation);
     assert_eq!(sum(&other), Work::default());
 }
 
@@ -558,18 +561,23 @@ fn it_is_written_down_and_taken_up_again() {
     log.tell(at(0), submitted(&j));
     log.tell(at(5), placed(key(1), 2));
     log.tell(at(6), started(1));
-    log.fleet
-        .saw(at(7), &Seen { looks: 1, util_gpus: 2, util: 1800, power_gpus: 2, power: 900_000 });
+    log.fleet.saw(
+        at(7),
+        &TelemetryTotals { looks: 1, util_gpus: 2, util: 1800, power_gpus: 2, power: 900_000 },
+    );
     let text = serde_json::to_string(&log.fleet).unwrap();
     let again: Fleet = serde_json::from_str(&text).unwrap();
-    let ask = |f: &Fleet| f.report(at(90), (ZERO, at(90)), Step::Hour, None, &deaf);
+    let ask = |f: &Fleet| f.report(at(90), (ZERO, at(90)), Step::Hour, None, &no_observation);
     assert_eq!(ask(&again), ask(&log.fleet));
     log.fleet = again;
     log.tell(at(80), ended(1, Verdict::Success));
     log.tell(at(80), Event::JobSucceeded { job: JOB });
     let r = log.report(at(90), Step::Hour);
     assert_eq!(sum(&r).first, 1);
-    assert_eq!((r.rows[0].seen.busy(), r.rows[0].seen.drew()), (Some(900), Some(900_000)));
+    assert_eq!(
+        (r.rows[0].seen.busy(), r.rows[0].seen.total_power_mw()),
+        (Some(900), Some(900_000))
+    );
     assert_eq!(log.fleet.seen_since(), Some(at(7)));
 }
 
@@ -580,7 +588,7 @@ fn a_site_that_was_there_before_is_told_from_then_on() {
     let f = Fleet::begin(Seq(9), ZERO, [&j], []);
     assert_eq!((f.seq(), f.since()), (Seq(9), ZERO));
     let now = ZERO + Span::hours(2);
-    let r = f.report(now, (Time(0), now), Step::Hour, None, &deaf);
+    let r = f.report(now, (Time(0), now), Step::Hour, None, &no_observation);
     assert_eq!(r.rows.len(), 2);
     assert_eq!(sum(&r).queued, 2000 * 2 * HOUR as u128);
 }

@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use common::{At, job, lives, placed};
-use muster_metering::{Goodput, Heard, Lives, Part, goodput};
+use common::{TimedEvent, job, lives, placed};
+use muster_metering::{AttemptObservation, Goodput, JobHistories, Part, goodput};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, StopReason, Verdict};
@@ -57,8 +57,8 @@ fn lost_node() -> StopReason {
 
 /// Queued for an hour, ten hours of work with a checkpoint of a minute at every hour, a node lost
 /// half an hour after the last, back after ten minutes, and five hours to the end.
-fn eventful() -> (Job, Lives) {
-    let mut told: Vec<At> = vec![(at(H), placed(key(1), 16)), (at(H + 60), started(1))];
+fn eventful() -> (Job, JobHistories) {
+    let mut told: Vec<TimedEvent> = vec![(at(H), placed(key(1), 16)), (at(H + 60), started(1))];
     for n in 1..=10 {
         told.push((at(H + 60 + n * H), saved(1, at(H + 60 + n * H), 60)));
     }
@@ -107,7 +107,7 @@ fn an_eventful_life_by_hand() {
 
 #[test]
 fn work_that_says_nothing_loses_all_of_it_by_estimate() {
-    let told: Vec<At> = vec![
+    let told: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(20), started(1)),
         (at(1020), stopped(1, lost_node())),
@@ -130,12 +130,12 @@ fn work_that_says_nothing_loses_all_of_it_by_estimate() {
 
 #[test]
 fn work_that_goes_on_counts_and_says_what_is_at_risk() {
-    let told: Vec<At> =
+    let told: Vec<TimedEvent> =
         vec![(at(0), placed(key(1), 8)), (at(10), started(1)), (at(110), saved(1, at(110), 5))];
     let mut job = job(JOB, 8);
     job.state = JobState::Running;
     let idle = vec![(at(50), at(60)), (at(120), at(150))];
-    let heard = BTreeMap::from([(1, Heard { working_at: Some(at(15)), idle })]);
+    let heard = BTreeMap::from([(1, AttemptObservation { working_at: Some(at(15)), idle })]);
     let g = goodput(&job, lives(&told).get(JOB), &heard, at(200));
     assert_eq!(
         seconds(&g),
@@ -147,7 +147,7 @@ fn work_that_goes_on_counts_and_says_what_is_at_risk() {
 #[test]
 fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
     let cancelled = StopReason::Cancelled { by: "ann".into() };
-    let told: Vec<At> = vec![
+    let told: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),
         (at(110), stopped(1, cancelled)),
@@ -169,7 +169,7 @@ fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
 #[test]
 fn preemption_is_waiting_and_no_failure() {
     let by = StopReason::Preempted { by: JobId(9), rank: muster_model::job::Rank::Priority };
-    let told: Vec<At> = vec![
+    let told: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),
         (at(100), saved(1, at(100), 0)),
@@ -208,7 +208,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         ended_at: None,
     };
     let failed = Event::JobFailed { job: JOB, reason: String::new(), exit_code: 3 };
-    let mut told: Vec<At> = vec![
+    let mut told: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(12), started(1)),
         (at(112), end),
@@ -243,7 +243,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
 fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
     let (mut job, lives) = eventful();
     let whole = goodput(&job, lives.get(JOB), &BTreeMap::new(), at(0));
-    let past = |a: &muster_metering::Lived| muster_model::job::PastAttempt {
+    let past = |a: &muster_metering::AttemptHistory| muster_model::job::PastAttempt {
         no: a.no,
         nodes: vec![],
         placed_at: a.placed_at,
@@ -273,7 +273,7 @@ fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
 
 #[test]
 fn work_without_gpus_is_weighed_by_its_time() {
-    let told: Vec<At> = vec![
+    let told: Vec<TimedEvent> = vec![
         (at(50), placed(key(1), 0)),
         (at(50), started(1)),
         (at(100), ended(1, Verdict::Success)),
@@ -355,13 +355,13 @@ proptest! {
     ) {
         what.sort_unstable();
         let at = |ms: u64| common::START + Span(ms);
-        let all: Vec<At> = what.iter().map(|w| (at(w.0), told(*w, at(w.0)))).collect();
+        let all: Vec<TimedEvent> = what.iter().map(|w| (at(w.0), told(*w, at(w.0)))).collect();
         let lives = lives(&all);
         let mut job = job(JOB, 8);
         job.state = [JobState::Queued, JobState::Running, JobState::Succeeded, JobState::Failed]
             [usize::from(state)];
         job.ended_at = job.state.is_final().then(|| at(now));
-        let mut heard: BTreeMap<u32, Heard> = BTreeMap::new();
+        let mut heard: BTreeMap<u32, AttemptObservation> = BTreeMap::new();
         for (n, (from, long)) in rest.iter().enumerate() {
             let one = heard.entry(1 + n as u32 % 3).or_default();
             one.working_at = Some(at(*from));
@@ -395,7 +395,7 @@ proptest! {
 
 #[test]
 fn what_a_job_did_itself_is_a_failure_and_no_recovery() {
-    let told: Vec<At> = vec![
+    let told: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(12), started(1)),
         (at(112), ended(1, Verdict::Application)),

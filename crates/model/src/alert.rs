@@ -310,7 +310,7 @@ pub struct Matcher {
 
 /// What a matcher looks at.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct MatcherInput<'a> {
     /// How soon somebody has to look.
     pub urgency: Urgency,
     /// What it was concluded from.
@@ -327,9 +327,9 @@ pub struct Seen<'a> {
     pub project: Option<&'a ProjectName>,
 }
 
-impl<'a> From<&'a Alert> for Seen<'a> {
-    fn from(a: &'a Alert) -> Seen<'a> {
-        Seen {
+impl<'a> From<&'a Alert> for MatcherInput<'a> {
+    fn from(a: &'a Alert) -> MatcherInput<'a> {
+        MatcherInput {
             urgency: a.urgency,
             topic: a.topic,
             kind: &a.kind,
@@ -367,7 +367,7 @@ pub fn fits(pattern: &str, text: &str) -> bool {
 impl Matcher {
     /// Does it fit?
     #[must_use]
-    pub fn fits(&self, seen: &Seen<'_>) -> bool {
+    pub fn fits(&self, seen: &MatcherInput<'_>) -> bool {
         let text = |p: &Option<String>, t: &str| p.as_ref().is_none_or(|p| fits(p, t));
         let under = |p: &String| {
             fits(p, &seen.entity.to_string()) || seen.above.iter().any(|e| fits(p, &e.to_string()))

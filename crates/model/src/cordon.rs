@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// No new work for a node; running work is untouched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "StoredCordon")]
 pub struct Cordon {
     /// Why, for people. Nothing is decided by it.
     pub reason: String,
@@ -26,20 +26,20 @@ pub enum CordonedBy {
 /// How snapshots hold it: older ones have the reason alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum StoredCordon {
     Whole { reason: String, by: CordonedBy },
     Reason(String),
 }
 
-impl From<Written> for Cordon {
-    fn from(w: Written) -> Cordon {
+impl From<StoredCordon> for Cordon {
+    fn from(w: StoredCordon) -> Cordon {
         match w {
-            Written::Whole { reason, by } => Cordon { reason, by },
+            StoredCordon::Whole { reason, by } => Cordon { reason, by },
             // All that an old snapshot tells of who it was.
-            Written::Reason(reason) if reason.starts_with("failed qualification") => {
+            StoredCordon::Reason(reason) if reason.starts_with("failed qualification") => {
                 Cordon { reason, by: CordonedBy::FailedTest }
             }
-            Written::Reason(reason) => Cordon { reason, by: CordonedBy::Operator },
+            StoredCordon::Reason(reason) => Cordon { reason, by: CordonedBy::Operator },
         }
     }
 }

@@ -101,7 +101,7 @@ impl SeenFinding {
 
     /// So sure, in thousandths.
     #[must_use]
-    pub fn sure(mut self, permille: u16) -> SeenFinding {
+    pub fn with_confidence(mut self, permille: u16) -> SeenFinding {
         self.confidence = permille.min(1000);
         self
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A waiting job does not start, whatever the fleet has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "StoredHold")]
 pub struct Hold {
     /// Who or what holds it, for people. Nothing is decided by it.
     pub name: String,
@@ -75,16 +75,16 @@ impl fmt::Display for Hold {
 /// How snapshots hold it: older ones have the name alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum StoredHold {
     Whole { name: String, by: HeldBy },
     Name(String),
 }
 
-impl From<Written> for Hold {
-    fn from(w: Written) -> Hold {
+impl From<StoredHold> for Hold {
+    fn from(w: StoredHold) -> Hold {
         match w {
-            Written::Whole { name, by } => Hold { name, by },
-            Written::Name(name) => Hold::told(&name, None),
+            StoredHold::Whole { name, by } => Hold { name, by },
+            StoredHold::Name(name) => Hold::told(&name, None),
         }
     }
 }

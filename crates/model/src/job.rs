@@ -284,7 +284,7 @@ pub enum Rank {
 impl StopReason {
     /// The job that it makes room for.
     #[must_use]
-    pub fn makes_room_for(&self) -> Option<JobId> {
+    pub fn preempted_for(&self) -> Option<JobId> {
         match self {
             StopReason::Preempted { by, .. } | StopReason::Moved { by } => Some(*by),
             _ => None,
@@ -722,8 +722,8 @@ impl Job {
     /// The attempt that a failed job ended with, where that turned out not to be its own doing:
     /// nothing starts it again by itself, and its user may.
     #[must_use]
-    pub fn excused(&self) -> Option<&PastAttempt> {
-        let last = self.past.last().filter(|p| p.verdict.excuses());
+    pub fn excused_attempt(&self) -> Option<&PastAttempt> {
+        let last = self.past.last().filter(|p| p.verdict.exonerates_job());
         last.filter(|_| self.state == JobState::Failed)
     }
 

@@ -497,7 +497,10 @@ mod tests {
         };
         let said = policy(text).unmatched(&site);
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("remediations.rules[0].sku: `h999` matches nothing"), "{said:?}");
+        assert!(
+            said[0].starts_with("remediations.rules[0].sku: `h999` matches nothing"),
+            "{said:?}"
+        );
         assert!(said[1].starts_with("power.racks: `rack99` matches nothing"), "{said:?}");
         assert_eq!(SitePolicy::default().unmatched(&SiteNames::default()), Vec::<String>::new());
     }

@@ -85,7 +85,8 @@ impl Action {
     /// when somebody approves it; what takes no node, such as watching, needs nobody.
     #[must_use]
     pub fn awaits_approval(self, step: RemediationStep) -> bool {
-        step == RemediationStep::Approval || (step == RemediationStep::Proposed && self.takes_node())
+        step == RemediationStep::Approval
+            || (step == RemediationStep::Proposed && self.takes_node())
     }
 }
 
@@ -412,14 +413,26 @@ impl Remediations {
         let l = &self.limits;
         if l.storm_percent > 100 || l.storm_nodes > NODES_MAX {
             let hint = "give 0 to 100 percent, and fewer than a million nodes";
-            return Err(problem("remediations.limits.storm_percent", "not a share of a fleet", hint));
+            return Err(problem(
+                "remediations.limits.storm_percent",
+                "not a share of a fleet",
+                hint,
+            ));
         }
         if [l.fleet, l.pool, l.leaf, l.feed].iter().any(|s| s.at_least > NODES_MAX) {
             let hint = "give fewer than a million nodes";
-            return Err(problem("remediations.limits", "`at_least` is more than a fleet has", hint));
+            return Err(problem(
+                "remediations.limits",
+                "`at_least` is more than a fleet has",
+                hint,
+            ));
         }
         if self.limits.fleet.total > 100 || self.limits.fleet.per_hour > 100 {
-            return Err(problem("remediations.limits.fleet", "more than 100 percent", "give 0 to 100"));
+            return Err(problem(
+                "remediations.limits.fleet",
+                "more than 100 percent",
+                "give 0 to 100",
+            ));
         }
         for (name, share) in
             [("pool", &self.limits.pool), ("leaf", &self.limits.leaf), ("feed", &self.limits.feed)]

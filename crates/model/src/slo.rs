@@ -10,7 +10,7 @@ mod sli;
 #[cfg(test)]
 mod tests;
 
-pub use footing::Footing;
+pub use footing::NodeServiceFacts;
 pub use share::{Factor, FactorError, Ppm, PpmError};
 pub use sli::{Attribution, Scope, Sli, Unit};
 
@@ -274,7 +274,7 @@ pub fn final_before(now: Time) -> Time {
 /// Does all work of an attempt that ended so count? If not, what is in no checkpoint is lost, whoever
 /// ended it. The one rule of goodput: for reports and for objectives.
 #[must_use]
-pub fn keeps_all_work(verdict: Option<Verdict>, service: bool) -> bool {
+pub fn all_work_counts(verdict: Option<Verdict>, service: bool) -> bool {
     service || verdict == Some(Verdict::Success)
 }
 

@@ -9,7 +9,7 @@ mod log;
 mod tests;
 
 use crate::host::HostSample;
-use crate::kmsg::Past;
+use crate::kmsg::PastLogSummary;
 use muster_gpu::device::{BusNow, DeviceError, Recovery};
 use muster_gpu::sample::{Field, Sample};
 use muster_model::fault::SeenFault;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// What was seen.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
+pub struct NodeObservation {
     /// When it was looked at.
     pub at: Time,
     /// Name of the host.
@@ -32,7 +32,7 @@ pub struct Look {
     /// Versions that it tells.
     pub versions: BTreeMap<String, String>,
     /// Devices of the driver, in index order.
-    pub gpus: Vec<GpuLook>,
+    pub gpus: Vec<GpuObservation>,
     /// So many GPUs there should be, where somebody said.
     pub expect: Option<u32>,
     /// Host and log were left out.
@@ -42,14 +42,14 @@ pub struct Look {
     /// The host at its end, a few seconds later.
     pub host: HostSample,
     /// How the kernel's log was read.
-    pub past: Past,
+    pub past: PastLogSummary,
     /// Faults in it.
     pub faults: Vec<SeenFault>,
 }
 
 /// One device as it was seen.
 #[derive(Debug, Clone, Default)]
-pub struct GpuLook {
+pub struct GpuObservation {
     /// Index on the node.
     pub index: u32,
     /// PCI address.
@@ -57,7 +57,7 @@ pub struct GpuLook {
     /// What it is; none when it did not say.
     pub gpu: Option<Gpu>,
     /// Why it did not answer.
-    pub error: Option<Silence>,
+    pub error: Option<DeviceSilence>,
     /// Figures at the beginning of the look.
     pub first: Option<Sample>,
     /// Figures at its end.
@@ -70,7 +70,7 @@ pub struct GpuLook {
 
 /// Why a device did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Silence {
+pub enum DeviceSilence {
     /// It is gone from the bus.
     Lost,
     /// A call to it did not come back.
@@ -206,7 +206,7 @@ impl Findings {
 
 /// Judges what was seen.
 #[must_use]
-pub fn judge(look: &Look) -> Report {
+pub fn judge(look: &NodeObservation) -> Report {
     let mut found = Findings(Vec::new());
     gpus::driver(look, &mut found);
     for g in &look.gpus {
@@ -233,7 +233,7 @@ pub fn judge(look: &Look) -> Report {
     }
 }
 
-fn report(g: &GpuLook, findings: &[Finding]) -> GpuReport {
+fn report(g: &GpuObservation, findings: &[Finding]) -> GpuReport {
     let of = |field| g.last.as_ref().and_then(|s| s.get(field));
     let own = findings.iter().filter(|f| f.gpu == Some(g.index));
     GpuReport {
@@ -251,7 +251,12 @@ fn report(g: &GpuLook, findings: &[Finding]) -> GpuReport {
     }
 }
 
-fn summary(look: &Look, verdict: Verdict, gpus: &[GpuReport], findings: &[Finding]) -> String {
+fn summary(
+    look: &NodeObservation,
+    verdict: Verdict,
+    gpus: &[GpuReport],
+    findings: &[Finding],
+) -> String {
     let count = match gpus.len() {
         0 => "no GPU".to_string(),
         1 => "1 GPU".to_string(),

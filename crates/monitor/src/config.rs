@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Steady, Wall};
 use crate::faults::{Bell, Verdicts};
-use crate::kmsg::{Ears, KernelLog, OwnerOf};
+use crate::kmsg::{FaultParser, KernelLog, OwnerOf};
 use muster_health::faults::{Catalogue, Context, Reader};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Config {
     /// Where the kernel's log is read.
     pub kernel_log: KernelLog,
     /// Who understands it.
-    pub ears: Box<dyn Ears>,
+    pub ears: Box<dyn FaultParser>,
     /// How the site judges what the agent finds by its own looking.
     pub verdicts: Verdicts,
     /// Whose process it is.
@@ -65,7 +65,7 @@ impl Config {
 
     /// The usual pace, with these ears.
     #[must_use]
-    pub fn new(ears: Box<dyn Ears>) -> Config {
+    pub fn new(ears: Box<dyn FaultParser>) -> Config {
         Config {
             every: Duration::from_secs(1),
             keep: Duration::from_secs(120),

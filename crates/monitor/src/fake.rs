@@ -1,6 +1,6 @@
 //! A driver for tests whose devices do as they are told.
 
-use crate::kmsg::{Ears, Heard};
+use crate::kmsg::{FaultParser, ParsedFault};
 use muster_gpu::device::{BusNow, Device, DeviceError, Driver, DriverEvent, Process, Recovery};
 use muster_gpu::sample::{Field, Sample};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource};
@@ -15,7 +15,7 @@ pub(crate) const FALLS_OVER: u32 = 9999;
 
 /// What one device does when it is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Mood {
+pub(crate) enum FakeDeviceMode {
     Well,
     Err(DeviceError),
     Hang,
@@ -25,7 +25,7 @@ pub(crate) enum Mood {
 
 #[derive(Default)]
 struct World {
-    moods: Vec<Mood>,
+    moods: Vec<FakeDeviceMode>,
     asked: Vec<u64>,
     inside: usize,
     events: VecDeque<DriverEvent>,
@@ -41,13 +41,13 @@ impl Fake {
     pub(crate) fn new(n: usize) -> Fake {
         let fake = Fake::default();
         let mut w = fake.world.0.lock().expect("whole");
-        w.moods = vec![Mood::Well; n];
+        w.moods = vec![FakeDeviceMode::Well; n];
         w.asked = vec![0; n];
         drop(w);
         fake
     }
 
-    pub(crate) fn set(&self, gpu: usize, mood: Mood) {
+    pub(crate) fn set(&self, gpu: usize, mood: FakeDeviceMode) {
         self.world.0.lock().expect("whole").moods[gpu] = mood;
         self.world.1.notify_all();
     }
@@ -106,22 +106,22 @@ impl Device for FakeDevice {
         let (lock, bell) = &*self.fake.world;
         let mut w = lock.lock().expect("whole");
         w.asked[i] += 1;
-        if w.moods[i] == Mood::Hang {
+        if w.moods[i] == FakeDeviceMode::Hang {
             w.inside += 1;
-            while w.moods[i] == Mood::Hang {
+            while w.moods[i] == FakeDeviceMode::Hang {
                 w = bell.wait(w).expect("whole");
             }
             w.inside -= 1;
         }
-        if w.moods[i] == Mood::Panic {
-            w.moods[i] = Mood::Well;
+        if w.moods[i] == FakeDeviceMode::Panic {
+            w.moods[i] = FakeDeviceMode::Well;
             // Not under the lock: the others go on.
             drop(w);
             panic!("a device that falls over");
         }
         sample.clear();
         match &w.moods[i] {
-            Mood::Err(e) => Err(e.clone()),
+            FakeDeviceMode::Err(e) => Err(e.clone()),
             _ => {
                 sample.set(Field::Temp, 40.0 + f64::from(self.index));
                 sample.set(Field::Util, 50.0);
@@ -178,16 +178,16 @@ impl Driver for Fake {
 
 /// Understands `FAULT code pci pid` and nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct FakeEars {
-    heard: Vec<Heard>,
+pub(crate) struct FakeFaultParser {
+    heard: Vec<ParsedFault>,
 }
 
-impl Ears for FakeEars {
+impl FaultParser for FakeFaultParser {
     fn line(&mut self, at: Time, line: &[u8]) {
         let text = String::from_utf8_lossy(line).into_owned();
         let words: Vec<&str> = text.split(' ').collect();
         if let ["FAULT", code, pci, pid] = words[..] {
-            self.heard.push(Heard {
+            self.heard.push(ParsedFault {
                 code: code.into(),
                 at,
                 count: 1,
@@ -201,7 +201,7 @@ impl Ears for FakeEars {
         }
     }
     fn driver_event(&mut self, at: Time, pci: Option<&str>, xid: u32) {
-        self.heard.push(Heard {
+        self.heard.push(ParsedFault {
             code: format!("xid-{xid}"),
             at,
             count: 1,
@@ -213,7 +213,7 @@ impl Ears for FakeEars {
             text: String::new(),
         });
     }
-    fn take(&mut self, _: Time) -> Vec<Heard> {
+    fn take(&mut self, _: Time) -> Vec<ParsedFault> {
         std::mem::take(&mut self.heard)
     }
     fn next_due(&self) -> Option<Time> {

@@ -126,7 +126,7 @@ fn cut(text: &mut String) {
 
 /// A fault that the agent saw by its own looking.
 #[must_use]
-pub fn seen(code: &str, at: Time, gpu: Option<u32>, text: impl Into<String>) -> SeenFault {
+pub fn agent_fault(code: &str, at: Time, gpu: Option<u32>, text: impl Into<String>) -> SeenFault {
     let (class, action) = verdict(code);
     SeenFault {
         code: code.into(),
@@ -164,8 +164,11 @@ mod tests {
         let out = Outbox::new(Arc::new(move || {
             bell.fetch_add(1, Ordering::SeqCst);
         }));
-        out.put([seen("gpu-lost", Time(5), Some(3), "gone")]);
-        out.put([seen("gpu-lost", Time(4), Some(3), "gone"), seen("oom", Time(6), None, "x")]);
+        out.put([agent_fault("gpu-lost", Time(5), Some(3), "gone")]);
+        out.put([
+            agent_fault("gpu-lost", Time(4), Some(3), "gone"),
+            agent_fault("oom", Time(6), None, "x"),
+        ]);
         out.put([]);
         assert_eq!(rung.load(Ordering::SeqCst), 2);
         let all = out.take();
@@ -185,7 +188,10 @@ mod tests {
         let out = Outbox::new(Arc::new(|| {})).judging(Arc::new(|c| {
             (c == "ib-down").then_some((FaultClass::Notice, FaultAction::None))
         }));
-        out.put([seen("ib-down", Time(0), None, "x"), seen("gpu-lost", Time(0), None, "x")]);
+        out.put([
+            agent_fault("ib-down", Time(0), None, "x"),
+            agent_fault("gpu-lost", Time(0), None, "x"),
+        ]);
         let actions: Vec<_> = out.take().iter().map(|f| f.action).collect();
         assert_eq!(actions, [FaultAction::None, FaultAction::Reboot]);
     }
@@ -194,7 +200,7 @@ mod tests {
     fn a_reader_that_never_comes_costs_a_bounded_amount() {
         let out = Outbox::new(Arc::new(|| {}));
         for i in 0..3000 {
-            out.put([seen("oom", Time(i), None, format!("{i}"))]);
+            out.put([agent_fault("oom", Time(i), None, format!("{i}"))]);
         }
         assert_eq!(out.take().len(), MOST);
         assert_eq!(out.counts(), (3000, 3000 - MOST as u64));
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_between_characters() {
         let out = Outbox::new(Arc::new(|| {}));
-        out.put([seen("x", Time(0), None, "ä".repeat(400))]);
+        out.put([agent_fault("x", Time(0), None, "ä".repeat(400))]);
         let text = out.take().remove(0).text;
         assert_eq!(text.len(), LONGEST_TEXT);
     }

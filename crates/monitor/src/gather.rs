@@ -1,9 +1,9 @@
 //! The look that [`crate::check`] judges: everything is asked once, a few seconds pass, and what
 //! moves is asked again. Nothing that hangs holds it up.
 
-use crate::check::{GpuLook, Look, Silence};
+use crate::check::{DeviceSilence, GpuObservation, NodeObservation};
 use crate::host::HostReader;
-use crate::kmsg::{Ears, Heard, Past, past};
+use crate::kmsg::{FaultParser, ParsedFault, PastLogSummary, past};
 use crate::snapshot::pci_key;
 use muster_gpu::device::{Device, DeviceError, Driver};
 use muster_gpu::sample::Sample;
@@ -61,17 +61,17 @@ impl Gather {
 
     /// Looks. `open` finds the driver, on a thread of its own: even that may hang.
     #[must_use]
-    pub fn look<F>(&self, now: Time, open: F) -> Look
+    pub fn look<F>(&self, now: Time, open: F) -> NodeObservation
     where
         F: FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + 'static,
     {
-        let mut look = Look {
+        let mut look = NodeObservation {
             at: now,
             hostname: self.hostname.clone(),
             expect: self.expect,
             gpus_only: !self.host,
             driver: "none".into(),
-            ..Look::default()
+            ..NodeObservation::default()
         };
         let mut host = self.host.then(|| HostReader::new(&self.root));
         if let Some(host) = &mut host {
@@ -87,7 +87,7 @@ impl Gather {
         look
     }
 
-    fn devices<F>(&self, look: &mut Look, open: F)
+    fn devices<F>(&self, look: &mut NodeObservation, open: F)
     where
         F: FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + 'static,
     {
@@ -114,19 +114,19 @@ impl Gather {
         look.driver = name.into();
         look.versions = versions;
         let (send, receive) = channel();
-        let mut waiting: BTreeMap<usize, GpuLook> = BTreeMap::new();
+        let mut waiting: BTreeMap<usize, GpuObservation> = BTreeMap::new();
         for (place, device) in devices.into_iter().enumerate() {
             let index = u32::try_from(place).unwrap_or(u32::MAX);
             match device {
                 Err(e) => {
                     let error = Some(silence(&e));
-                    look.gpus.push(GpuLook { index, error, ..GpuLook::default() });
+                    look.gpus.push(GpuObservation { index, error, ..GpuObservation::default() });
                 }
                 Ok(device) => {
-                    let blank = GpuLook {
+                    let blank = GpuObservation {
                         index: device.index(),
                         pci: device.pci().map(str::to_owned),
-                        ..GpuLook::default()
+                        ..GpuObservation::default()
                     };
                     let (send, during, mut seen) = (send.clone(), self.during, blank.clone());
                     let spawned =
@@ -155,16 +155,16 @@ impl Gather {
             }
         }
         for (_, blank) in waiting {
-            look.gpus.push(GpuLook { error: Some(Silence::Hung), ..blank });
+            look.gpus.push(GpuObservation { error: Some(DeviceSilence::Hung), ..blank });
         }
         look.gpus.sort_by_key(|g| g.index);
-        if look.gpus.iter().any(|g| g.error == Some(Silence::Hung)) {
+        if look.gpus.iter().any(|g| g.error == Some(DeviceSilence::Hung)) {
             // Unloading a library that is stuck would be stuck too.
             std::mem::forget(driver);
         }
     }
 
-    fn log(&self, now: Time, look: &Look) -> (Past, Vec<SeenFault>) {
+    fn log(&self, now: Time, look: &NodeObservation) -> (PastLogSummary, Vec<SeenFault>) {
         let sku = look.gpus.iter().find_map(|g| Some(g.gpu.as_ref()?.sku.clone()));
         let driver_major = look
             .versions
@@ -175,23 +175,24 @@ impl Gather {
             Context { driver_major, sku: sku.unwrap_or_default(), pool: self.pool.clone() };
         let mut reader = Reader::new(self.catalogue.clone(), context);
         let oldest = self.since.map(|s| now - s);
-        let mut heard: Vec<Heard> = Vec::new();
+        let mut heard: Vec<ParsedFault> = Vec::new();
         let read = past(self.log.as_deref(), now, &self.root, &mut |at, line| {
             if oldest.is_none_or(|o| at >= o) {
-                Ears::line(&mut reader, at, line);
+                FaultParser::line(&mut reader, at, line);
                 // What it holds back for a summary is bounded; taking keeps it small.
-                if Ears::next_due(&reader).is_some_and(|due| due <= at) {
-                    heard.extend(Ears::take(&mut reader, at));
+                if FaultParser::next_due(&reader).is_some_and(|due| due <= at) {
+                    heard.extend(FaultParser::take(&mut reader, at));
                 }
             }
         });
         // Summaries are told up to a minute late; nothing more comes, so they are asked for now.
         for late in [0, 10, 120] {
-            heard.extend(Ears::take(&mut reader, now + Span::secs(late)));
+            heard.extend(FaultParser::take(&mut reader, now + Span::secs(late)));
         }
         let gpu = |pci: &str| {
             let key = pci_key(pci);
-            let is = |g: &&GpuLook| g.pci.as_deref().and_then(pci_key) == key && key.is_some();
+            let is =
+                |g: &&GpuObservation| g.pci.as_deref().and_then(pci_key) == key && key.is_some();
             look.gpus.iter().find(is).map(|g| g.index)
         };
         let faults = heard
@@ -214,14 +215,18 @@ impl Gather {
     }
 }
 
-fn silence(e: &DeviceError) -> Silence {
+fn silence(e: &DeviceError) -> DeviceSilence {
     match e {
-        DeviceError::Lost => Silence::Lost,
-        other => Silence::Other(other.to_string()),
+        DeviceError::Lost => DeviceSilence::Lost,
+        other => DeviceSilence::Other(other.to_string()),
     }
 }
 
-fn one(device: &dyn Device, during: Duration, seen: &mut GpuLook) -> Result<(), DeviceError> {
+fn one(
+    device: &dyn Device,
+    during: Duration,
+    seen: &mut GpuObservation,
+) -> Result<(), DeviceError> {
     let mut sample = Sample::default();
     device.sample(&mut sample)?;
     seen.first = Some(sample.clone());
@@ -251,7 +256,7 @@ fn within<T: Send + 'static>(
 mod tests {
     use super::*;
     use crate::check::{Verdict, judge};
-    use crate::fake::{Fake, Mood};
+    use crate::fake::{Fake, FakeDeviceMode};
     use crate::pretend::Pretend;
     use muster_gpu::simulated::{SimFault, Throttle};
 
@@ -269,11 +274,11 @@ mod tests {
         Gather { patience: Duration::from_secs(10), ..quick() }
     }
 
-    fn codes(look: &Look) -> Vec<(String, Option<u32>)> {
+    fn codes(look: &NodeObservation) -> Vec<(String, Option<u32>)> {
         judge(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
     }
 
-    fn pretended(n: u32, spoil: impl FnOnce(&Pretend)) -> Look {
+    fn pretended(n: u32, spoil: impl FnOnce(&Pretend)) -> NodeObservation {
         let world =
             Pretend::start(&format!("h100-sxm:{n}").parse().expect("a kind")).expect("started");
         spoil(&world);
@@ -309,11 +314,11 @@ mod tests {
     #[test]
     fn a_gpu_that_hangs_does_not_hold_up_the_look() {
         let fake = Fake::new(3);
-        fake.set(1, Mood::Hang);
+        fake.set(1, FakeDeviceMode::Hang);
         let driver = fake.clone();
         let look = impatient().look(Time(0), move || Ok(Box::new(driver) as Box<dyn Driver>));
         assert_eq!(codes(&look), vec![("nvml-hang".to_string(), Some(1))]);
-        fake.set(1, Mood::Well);
+        fake.set(1, FakeDeviceMode::Well);
     }
 
     #[test]

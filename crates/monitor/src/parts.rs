@@ -1,6 +1,6 @@
 //! Small parts that the monitor is put together from.
 
-use crate::faults::seen;
+use crate::faults::agent_fault;
 use crate::host::{HostReader, HostSample, IbPort};
 use crate::kmsg::Devices;
 use crate::sampler::Shared;
@@ -88,12 +88,14 @@ pub(crate) fn ports(h: &HostSample, used: &BTreeSet<String>) -> BTreeMap<String,
 pub(crate) fn driver_fault(why: &DeviceError, root: &Path, at: Time) -> Option<SeenFault> {
     let on_bus = || HostReader::new(root).look(at).nvidia.len();
     match why {
-        DeviceError::Mismatch(_) => Some(seen("driver-mismatch", at, None, why.to_string())),
+        DeviceError::Mismatch(_) => Some(agent_fault("driver-mismatch", at, None, why.to_string())),
         DeviceError::NoDriver(_) => {
             let n = on_bus();
-            (n > 0).then(|| seen("driver-missing", at, None, format!("{n} on the bus, and {why}")))
+            (n > 0).then(|| {
+                agent_fault("driver-missing", at, None, format!("{n} on the bus, and {why}"))
+            })
         }
-        other => Some(seen("gpu-silent", at, None, other.to_string())),
+        other => Some(agent_fault("gpu-silent", at, None, other.to_string())),
     }
 }
 

@@ -102,7 +102,7 @@ impl Drop for RealFiles {
 
 /// What is known of one file system.
 #[derive(Debug, Default)]
-struct Known {
+struct FilesystemState {
     /// Milliseconds of the last probe: reading, writing, metadata. What failed is absent.
     last: [Option<f64>; 3],
     /// The probe that is under way.
@@ -111,14 +111,14 @@ struct Known {
     warned: bool,
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(known: &Mutex<FilesystemState>) -> MutexGuard<'_, FilesystemState> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Probes of several file systems.
 #[derive(Debug, Default)]
 pub struct Probes {
-    all: Vec<(String, Arc<Mutex<Known>>)>,
+    all: Vec<(String, Arc<Mutex<FilesystemState>>)>,
     stop: Arc<AtomicBool>,
 }
 
@@ -150,7 +150,7 @@ impl Probes {
         every: Duration,
         files: impl FnOnce() -> F + Send + 'static,
     ) -> io::Result<()> {
-        let known = Arc::new(Mutex::new(Known::default()));
+        let known = Arc::new(Mutex::new(FilesystemState::default()));
         let (theirs, stop, said) = (known.clone(), self.stop.clone(), name.clone());
         // Never joined: it may be inside a call that never returns.
         let (mut start, mut made) = (Some(files), None);
@@ -201,7 +201,7 @@ impl Drop for Probes {
 }
 
 /// One probe.
-fn probe(files: &mut impl Files, known: &Mutex<Known>, name: &str) {
+fn probe(files: &mut impl Files, known: &Mutex<FilesystemState>, name: &str) {
     lock(known).since = Some(Instant::now());
     let mut failed = None;
     let mut time = |f: &mut dyn FnMut() -> io::Result<()>| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// One sample with when it was taken.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Taken {
+pub struct TimedSample {
     /// By the clock that only goes forward, milliseconds since the monitor started.
     pub steady: u64,
     /// By the wall's clock; it may jump.
@@ -22,7 +22,7 @@ pub struct Taken {
 pub struct Ring {
     keep: u64,
     most: usize,
-    taken: VecDeque<Taken>,
+    taken: VecDeque<TimedSample>,
 }
 
 impl Ring {
@@ -34,7 +34,7 @@ impl Ring {
     }
 
     /// Adds a sample; old ones go.
-    pub fn push(&mut self, taken: Taken) {
+    pub fn push(&mut self, taken: TimedSample) {
         // Steady time never goes back, but two threads may hand over in the wrong order.
         if self.taken.back().is_some_and(|last| last.steady > taken.steady) {
             return;
@@ -50,12 +50,12 @@ impl Ring {
 
     /// The newest sample, if there is one.
     #[must_use]
-    pub fn last(&self) -> Option<&Taken> {
+    pub fn last(&self) -> Option<&TimedSample> {
         self.taken.back()
     }
 
     /// Oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Taken> {
+    pub fn iter(&self) -> impl Iterator<Item = &TimedSample> {
         self.taken.iter()
     }
 
@@ -298,13 +298,13 @@ fn kind(field: Field) -> Kind {
 mod tests {
     use super::*;
 
-    fn taken(steady: u64, at: i64, temp: f64, energy: f64) -> Taken {
+    fn taken(steady: u64, at: i64, temp: f64, energy: f64) -> TimedSample {
         let mut sample = Sample::default();
         sample.set(Field::Temp, temp);
         sample.set(Field::Energy, energy);
         sample.set(Field::Power, temp * 10.0);
         sample.set(Field::ClockReasons, if steady == 2000 { 4.0 } else { 1.0 });
-        Taken { steady, at: Time(at), sample }
+        TimedSample { steady, at: Time(at), sample }
     }
 
     #[test]
@@ -361,9 +361,9 @@ mod tests {
         sample.set(Field::SmActive, 0.5);
         sample.set(Field::TempMargin, 7.0);
         let mut links = Ring::new(Duration::from_secs(100), 100);
-        links.push(Taken { steady: 1, at: Time(1), sample: sample.clone() });
+        links.push(TimedSample { steady: 1, at: Time(1), sample: sample.clone() });
         sample.set(Field::TempMargin, 9.0);
-        links.push(Taken { steady: 2, at: Time(2), sample });
+        links.push(TimedSample { steady: 2, at: Time(2), sample });
         let told = links.summary(0, 0).expect("two samples");
         assert_eq!(told.column("nvlink_errors"), Some(7.0));
         assert_eq!(told.column("sm_active"), Some(50.0));

@@ -1,7 +1,7 @@
 //! A book, and which step follows.
 
 use crate::act::Act;
-use crate::look::{Bound, Look};
+use crate::observable::{Bound, Observable};
 use muster_model::runbook::{RunOutcome, StepOutcome};
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub struct Step {
     /// What people read.
     pub text: String,
     /// What the machine reads.
-    pub what: What,
+    pub what: StepKind,
     /// Where it goes when all is well.
     pub then: Target,
     /// And when not.
@@ -79,7 +79,7 @@ pub struct Step {
 
 /// What a step is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum StepKind {
     /// Look whether something is so.
     Check(Test),
     /// Do something.
@@ -90,15 +90,15 @@ pub enum What {
     Wait(Test, Span),
 }
 
-impl What {
+impl StepKind {
     /// The word in a book.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            What::Check(_) => "check",
-            What::Act(_) => "act",
-            What::Ask(_) => "ask",
-            What::Wait(..) => "wait",
+            StepKind::Check(_) => "check",
+            StepKind::Act(_) => "act",
+            StepKind::Ask(_) => "ask",
+            StepKind::Wait(..) => "wait",
         }
     }
 }
@@ -107,7 +107,7 @@ impl What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// What is looked at.
-    pub look: Look,
+    pub look: Observable,
     /// What is expected.
     pub bound: Bound,
     /// Findings of this kind only.
@@ -177,7 +177,7 @@ impl Book {
     pub fn after(&self, no: u32, outcome: StepOutcome, chose: Option<&str>) -> Next {
         let Some(step) = self.step(no) else { return Next::Over(RunOutcome::Unresolved) };
         let target = match (&step.what, outcome, chose) {
-            (What::Ask(a), _, Some(c)) => {
+            (StepKind::Ask(a), _, Some(c)) => {
                 a.choices.iter().find(|x| x.text == c).map_or(step.otherwise, |x| x.goto)
             }
             (_, StepOutcome::HoldsNot | StepOutcome::Refused, _) => step.otherwise,
@@ -195,13 +195,13 @@ impl Book {
             if !seen.insert(step.no) {
                 continue;
             }
-            if let What::Act(act) = &step.what {
+            if let StepKind::Act(act) = &step.what {
                 out.push(act);
             }
-            let asks = matches!(step.what, What::Ask(_)) && step.no != no;
+            let asks = matches!(step.what, StepKind::Ask(_)) && step.no != no;
             if onward && !asks {
                 let choices = match &step.what {
-                    What::Ask(a) => a.choices.iter().map(|c| c.goto).collect(),
+                    StepKind::Ask(a) => a.choices.iter().map(|c| c.goto).collect(),
                     _ => Vec::new(),
                 };
                 for target in [step.then, step.otherwise].into_iter().chain(choices) {

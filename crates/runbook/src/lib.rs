@@ -8,14 +8,14 @@
 mod act;
 mod book;
 mod error;
-mod look;
+mod observable;
 mod parse;
 pub mod shelf;
 #[cfg(test)]
 mod tests;
 
 pub use act::{Act, ActKind, fill};
-pub use book::{Ask, Book, Choice, Next, Step, Target, Test, Urgency, What};
+pub use book::{Ask, Book, Choice, Next, Step, StepKind, Target, Test, Urgency};
 pub use error::BookError;
-pub use look::{Bound, Look, Value};
+pub use observable::{Bound, Observable, Value};
 pub use parse::parse;

@@ -1,9 +1,9 @@
 //! From Markdown to a book, with what is wrong, where, and how to fix it.
 
 use crate::act::{Act, ActKind};
-use crate::book::{Ask, Book, Choice, Step, Target, Test, Urgency, What};
+use crate::book::{Ask, Book, Choice, Step, StepKind, Target, Test, Urgency};
 use crate::error::BookError;
-use crate::look::{Bound, Look};
+use crate::observable::{Bound, Observable};
 use muster_model::runbook::BOOK_MAX;
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,16 +284,16 @@ impl<'a> Draft<'a> {
         let mut then = f.target("then")?;
         let mut otherwise = f.target("else")?;
         let what = match word {
-            "check" => What::Check(f.test(&main)?),
+            "check" => StepKind::Check(f.test(&main)?),
             "wait" => {
                 let test = f.test(&main)?;
                 let (l, t) = f.need("for")?;
                 let span: Span = t.parse().map_err(|_| {
                     BookError::new(l, format!("`{}` is no time", short(t)), "write 90s, 15m or 2h")
                 })?;
-                What::Wait(test, span)
+                StepKind::Wait(test, span)
             }
-            "act" => What::Act(f.act(&main)?),
+            "act" => StepKind::Act(f.act(&main)?),
             _ => {
                 if then.take().is_some() || otherwise.take().is_some() {
                     return Err(BookError::new(
@@ -302,7 +302,7 @@ impl<'a> Draft<'a> {
                         "say what follows in each `choice: WORDS -> STEP`",
                     ));
                 }
-                What::Ask(f.ask(main)?)
+                StepKind::Ask(f.ask(main)?)
             }
         };
         f.nothing_left(no)?;
@@ -353,8 +353,8 @@ impl<'a> Fields<'a> {
     }
 
     fn test(&mut self, (no, word): &(usize, &str)) -> Read<Test> {
-        let look = Look::parse(word).ok_or_else(|| {
-            let known: Vec<&str> = Look::words().map(|(w, _)| w).collect();
+        let look = Observable::parse(word).ok_or_else(|| {
+            let known: Vec<&str> = Observable::words().map(|(w, _)| w).collect();
             BookError::new(
                 *no,
                 format!("`{}` cannot be looked at", short(word)),
@@ -380,7 +380,7 @@ impl<'a> Fields<'a> {
             bounds.push(Bound::AtMost(number(x)?));
         }
         let kind = self.one.remove("kind");
-        if let Some((no, _)) = kind.filter(|_| !matches!(look, Look::NodeFindings)) {
+        if let Some((no, _)) = kind.filter(|_| !matches!(look, Observable::NodeFindings)) {
             return Err(BookError::new(no, "`kind` fits node.findings only", "leave it out"));
         }
         if bounds.len() != 1 {
@@ -481,7 +481,7 @@ fn target(no: usize, text: &str) -> Read<Target> {
 /// Everything a step may lead to.
 fn targets(s: &Step) -> Vec<Target> {
     match &s.what {
-        What::Ask(a) => a.choices.iter().map(|c| c.goto).collect(),
+        StepKind::Ask(a) => a.choices.iter().map(|c| c.goto).collect(),
         _ => vec![s.then, s.otherwise],
     }
 }
@@ -490,8 +490,8 @@ fn targets(s: &Step) -> Vec<Target> {
 fn filled(s: &Step) -> Vec<&str> {
     let mut out = vec![s.title.as_str(), s.text.as_str()];
     match &s.what {
-        What::Act(a) => out.extend(a.fields.values().map(String::as_str)),
-        What::Ask(a) => out.push(&a.question),
+        StepKind::Act(a) => out.extend(a.fields.values().map(String::as_str)),
+        StepKind::Ask(a) => out.push(&a.question),
         _ => {}
     }
     out
@@ -517,7 +517,7 @@ fn sound(book: &Book) -> Read<()> {
                 return Err(BookError::new(s.line, message, format!("there are {count} steps")));
             }
         }
-        if let What::Check(t) | What::Wait(t, _) = &s.what
+        if let StepKind::Check(t) | StepKind::Wait(t, _) = &s.what
             && let Some(v) = t.look.needs().filter(|v| !known.contains(v))
         {
             return Err(undeclared(s.line, v));

@@ -1,4 +1,4 @@
-use crate::{Bound, Look, Next, Target, Value, What, fill, parse, shelf};
+use crate::{Bound, Next, Observable, StepKind, Target, Value, fill, parse, shelf};
 use muster_model::runbook::{RunOutcome, StepOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,10 +63,10 @@ fn a_book_is_read_as_it_is_written() {
     );
     assert_eq!(b.steps[0].otherwise, Target::Step(3));
     assert_eq!(b.steps[0].text, "Look.");
-    let What::Act(a) = &b.steps[1].what else { panic!("an act") };
+    let StepKind::Act(a) = &b.steps[1].what else { panic!("an act") };
     let v = vars(&[("node", "n1"), ("gpu", "3")]);
     assert_eq!(a.words(&v), "cordon node=n1 reason=because of 3");
-    let What::Wait(t, span) = &b.steps[3].what else { panic!("a wait") };
+    let StepKind::Wait(t, span) = &b.steps[3].what else { panic!("a wait") };
     assert_eq!((t.words().as_str(), span.0), ("node.jobs is 0 or less", 900_000));
 }
 
@@ -167,7 +167,7 @@ fn a_bound_holds_what_it_says_and_never_what_is_unknown() {
     );
     assert!(!Bound::AtLeast(0).holds(&Value::Word("many".into())));
     assert_eq!(Value::told("83.7"), Value::Number(83));
-    assert_eq!(Look::parse("telemetry.temp"), Some(Look::Telemetry("temp".into())));
-    assert_eq!(Look::parse("telemetry.a b"), None);
+    assert_eq!(Observable::parse("telemetry.temp"), Some(Observable::Telemetry("temp".into())));
+    assert_eq!(Observable::parse("telemetry.a b"), None);
     assert_eq!(fill("$node costs 5$ $cow", &vars(&[("node", "n1")])), "n1 costs 5$ ");
 }

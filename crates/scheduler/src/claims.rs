@@ -2,9 +2,9 @@
 //! back for them. It follows from the cluster: who runs, who leaves, and for whom room was made.
 
 use crate::cluster::{Cluster, Running};
-use crate::fleet::Kept;
+use crate::fleet::CapacityReservation;
 use crate::plan::Cycle;
-use crate::queue::Turn;
+use crate::queue::QueuePosition;
 use crate::quota::{Kind, Ledger, Short};
 use crate::windows::Asker;
 use crate::work::Work;
@@ -51,7 +51,7 @@ impl Claims {
         let then = settled.clone();
         let mut out = Claims { settled, then, held: BTreeMap::new(), robbed: BTreeSet::new() };
         let made = c.fleet.kept.iter().filter(|(_, k)| k.basis != Basis::Limits);
-        let mut turns: Vec<(Turn, &Kept)> =
+        let mut turns: Vec<(QueuePosition, &CapacityReservation)> =
             made.filter_map(|(job, k)| Some((c.queue.place(*job)?, k))).collect();
         turns.sort_unstable_by_key(|(t, _)| *t);
         for (t, kept) in turns {
@@ -109,20 +109,20 @@ impl Claims {
     }
 
     /// Were others stopped for it in vain?
-    pub(crate) fn robbed(&self, job: JobId) -> bool {
+    pub(crate) fn has_preempted_in_vain(&self, job: JobId) -> bool {
         self.robbed.contains(&job)
     }
 }
 
 /// Could a job start with quota that is kept for it? Not when it may only start in a reservation,
 /// when others of its quota go first, or when its nodes are gone or closed to it.
-fn can_use(c: &Cluster, w: &Work, t: Turn, kept: &Kept, now: Time) -> bool {
+fn can_use(c: &Cluster, w: &Work, t: QueuePosition, kept: &CapacityReservation, now: Time) -> bool {
     let f = &c.fleet;
     if w.tier == Tier::Reserved || f.is_broken(w.job) {
         return false;
     }
     let strict = c.ledger.strict(&w.project);
-    let quota = |h: Turn| c.queue.get(h.job).and_then(|w| c.ledger.strict(&w.project));
+    let quota = |h: QueuePosition| c.queue.get(h.job).and_then(|w| c.ledger.strict(&w.project));
     if strict.is_some() && c.queue.heads().take_while(|h| *h < t).any(|h| quota(h) == strict) {
         return false;
     }
@@ -136,7 +136,8 @@ impl Cycle<'_> {
     /// left, and then nobody asks for the group.
     pub(crate) fn start_held(&mut self) {
         let held = self.c.claims.iter().flat_map(Claims::waiting);
-        let mut turns: Vec<Turn> = held.filter_map(|job| self.c.queue.place(job)).collect();
+        let mut turns: Vec<QueuePosition> =
+            held.filter_map(|job| self.c.queue.place(job)).collect();
         turns.sort_unstable();
         for t in turns {
             if self.full() {
@@ -166,8 +167,8 @@ impl Cluster {
     /// claims before it.
     pub(crate) fn claimant(&self, w: &Work, sku: &str) -> Option<usize> {
         let milli = w.demand.milli(sku);
-        self.then().entitled(&w.project, sku, w.tier, milli)?;
-        self.ledger.entitled(&w.project, sku, w.tier, milli)
+        self.then().find_entitled_quota(&w.project, sku, w.tier, milli)?;
+        self.ledger.find_entitled_quota(&w.project, sku, w.tier, milli)
     }
 
     /// SKUs of which the quota leaves enough for the whole demand, as a mask.

@@ -61,7 +61,7 @@ impl Running {
 
 /// What a user holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct UserUsage {
     /// How many jobs hold something.
     pub jobs: u32,
     /// GPUs in thousandths.
@@ -79,7 +79,7 @@ pub struct Cluster {
     pub running: BTreeMap<JobId, Running>,
     /// Who may have how much.
     pub ledger: Ledger,
-    users: BTreeMap<(ProjectName, Arc<str>), Held>,
+    users: BTreeMap<(ProjectName, Arc<str>), UserUsage>,
     /// Running jobs by tier and class, to know at once whether anybody ranks below.
     ranks: BTreeMap<(Tier, Priority), u32>,
     /// Grows whenever somebody holds less than before.
@@ -191,12 +191,12 @@ impl Cluster {
 
     /// What a user holds.
     #[must_use]
-    pub fn held(&self, project: &ProjectName, user: &Arc<str>) -> Held {
+    pub fn held(&self, project: &ProjectName, user: &Arc<str>) -> UserUsage {
         self.users.get(&(project.clone(), user.clone())).copied().unwrap_or_default()
     }
 
     /// Does anybody run whose rank may be below this work's?
-    pub(crate) fn anybody_below(&self, w: &Work) -> bool {
+    pub(crate) fn has_lower_ranked_jobs(&self, w: &Work) -> bool {
         let claims =
             |sku: &String| self.ledger.may_reclaim(&w.project, sku, w.tier, w.demand.milli(sku));
         (!self.ledger.is_empty() && self.fleet.skus.iter().any(claims))
@@ -207,7 +207,7 @@ impl Cluster {
             })
     }
 
-    pub(crate) fn anybody_elastic(&self) -> bool {
+    pub(crate) fn has_elastic_jobs(&self) -> bool {
         self.elastic > 0
     }
 
@@ -238,7 +238,7 @@ impl Cluster {
         if !self.fleet.consistent() {
             out.push("the index of free nodes differs from a fresh one".to_string());
         }
-        let mut users: BTreeMap<(ProjectName, Arc<str>), Held> = BTreeMap::new();
+        let mut users: BTreeMap<(ProjectName, Arc<str>), UserUsage> = BTreeMap::new();
         for r in self.running.values() {
             let h = users.entry((r.work.project.clone(), r.work.user.clone())).or_default();
             h.jobs += 1;

@@ -2,9 +2,9 @@
 //! gains more by it than the moves lose.
 
 use crate::cluster::{Cluster, Running};
-use crate::fleet::Kept;
+use crate::fleet::CapacityReservation;
 use crate::place::{Query, place};
-use crate::preempt::room_by_leaving;
+use crate::preempt::find_capacity_by_leaving;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -72,7 +72,7 @@ fn for_gang(
     if place(&c.fleet, &q).is_ok() {
         return None;
     }
-    let room = room_by_leaving(c, w, &q, policy, may_leave)?;
+    let room = find_capacity_by_leaving(c, w, &q, policy, may_leave)?;
     let wait = c.fleet.kept.get(&w.job).map_or(UNKNOWN, |k| k.start.since(now).min(UNKNOWN));
     let gain = u128::from(w.demand.gpus() * 1000) * u128::from(wait.0);
     if gain <= room.cost || room.victims.is_empty() {
@@ -86,8 +86,8 @@ fn for_gang(
         after.end(r.work.job, |_| true);
     }
     let (nodes, basis) = (room.nodes.clone(), Basis::Move);
-    let kept = Kept { start: now, end: FAR, nodes, basis, class: w.priority };
-    after.fleet.keep_ix(w, kept);
+    let kept = CapacityReservation { start: now, end: FAR, nodes, basis, class: w.priority };
+    after.fleet.reserve_nodes(w, kept);
     let mut moves = Vec::new();
     for r in leaving {
         let skus = after.quota_skus(&r.work);

@@ -6,7 +6,7 @@ use crate::never::{self, Unmet};
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};
 use crate::power::Added;
-use crate::rights::Rights;
+use crate::rights::UserRights;
 use crate::suggest;
 use crate::timeline::earliest;
 use crate::words::plural;
@@ -130,14 +130,14 @@ pub(crate) fn smallest(w: &Work) -> Option<Work> {
 }
 
 /// A question with its predicates, one behind the other.
-pub(crate) struct Why<'a> {
+pub(crate) struct ExplanationBuilder<'a> {
     c: &'a Cluster,
     /// At its smallest size.
     w: &'a Work,
     /// As it asks: what quotas and limits are held against.
     full: &'a Work,
     q: Query<'a>,
-    rights: &'a Rights<'a>,
+    rights: &'a UserRights<'a>,
     wanted: String,
     out: Explanation,
 }
@@ -162,8 +162,8 @@ impl Never {
 /// service, then room: in the same order as in [`Reasons`](crate::Reasons).
 #[must_use]
 pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explanation {
-    let (rights, small) = (Rights::new(c, policy, now), smallest(w));
-    let mut why = Why::new(&rights, (w, small.as_ref().unwrap_or(w)), now);
+    let (rights, small) = (UserRights::new(c, policy, now), smallest(w));
+    let mut why = ExplanationBuilder::new(&rights, (w, small.as_ref().unwrap_or(w)), now);
     why.hardware()
         .and_then(|()| why.budgets())
         .and_then(|()| why.service())
@@ -173,20 +173,20 @@ pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explana
     why.out
 }
 
-impl<'a> Why<'a> {
+impl<'a> ExplanationBuilder<'a> {
     /// A gang as it asks, and at its smallest size: an elastic one starts as soon as that fits.
     pub(crate) fn new(
-        rights: &'a Rights<'a>,
+        rights: &'a UserRights<'a>,
         (full, w): (&'a Work, &'a Work),
         now: Time,
-    ) -> Why<'a> {
+    ) -> ExplanationBuilder<'a> {
         let c = rights.c;
         let wanted: Vec<String> = full.demand.groups.iter().map(ask).collect();
         let mut q = Query::new(&c.fleet, w, now, rights.policy.hazard.large_gang, u64::MAX);
         // As the plan does: reserved starts of lower classes do not keep it waiting.
         q.who.above = c.fleet.overruled_by(w.priority);
         let (wanted, out) = (wanted.join(" and "), Explanation::default());
-        Why { c, w, full, q, rights, wanted, out }
+        ExplanationBuilder { c, w, full, q, rights, wanted, out }
     }
 
     /// Nodes that pass for any group, and GPUs on them.

@@ -4,10 +4,10 @@
 use crate::broken::Loss;
 use crate::mig;
 use crate::mix::Mix;
-use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
+use crate::node::{Ask, Booking, Entry, FreeCapacity, Hold, NodeFacts, Part, Pos};
 use crate::power::Meter;
 use crate::scores::Scores;
-use crate::windows::Closed;
+use crate::windows::ReservedNodes;
 use crate::work::{Demand, FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -106,7 +106,7 @@ impl Domain {
 
 /// Room that is kept for a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct CapacityReservation {
     pub(crate) start: Time,
     pub(crate) end: Time,
     /// Nodes, in the order of the gang's groups.
@@ -134,7 +134,7 @@ pub struct Fleet {
     pub(crate) leaves: BTreeSet<(u32, Arc<str>, u32)>,
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
-    pub(crate) kept: BTreeMap<JobId, Kept>,
+    pub(crate) kept: BTreeMap<JobId, CapacityReservation>,
     /// Those of them that give way to work of a higher class, the lowest first.
     pub(crate) yielding: BTreeSet<(Priority, JobId)>,
     /// Nodes on which room is kept for somebody.
@@ -149,7 +149,7 @@ pub struct Fleet {
     released: VecDeque<u32>,
     /// Grows whenever a node comes, goes or changes.
     shape: u64,
-    pub(crate) closed: Vec<Closed>,
+    pub(crate) closed: Vec<ReservedNodes>,
     /// When a reservation next begins or ends, as of the last cycle.
     pub(crate) edge: Option<Time>,
     pub(crate) meter: Meter,
@@ -316,7 +316,7 @@ impl Fleet {
             pos: Pos { key: path.into(), ix },
             sku,
             domains,
-            room: Room::of(&facts),
+            room: FreeCapacity::of(&facts),
             facts,
             holds: Vec::new(),
             book: Vec::new(),
@@ -324,7 +324,7 @@ impl Fleet {
         };
         let mut less = false;
         if let Some(old) = old {
-            less = e.facts.carries_less_than(&old.facts);
+            less = e.facts.has_less_capacity_than(&old.facts);
             e.holds = old.holds;
             e.book = old.book;
             e.reserved = old.reserved;
@@ -410,7 +410,7 @@ impl Fleet {
 
     /// Undoes a [`take`](Fleet::take) while planning: nothing has become free by it. False when
     /// the slot held nothing.
-    pub(crate) fn untake(&mut self, job: JobId, slot: &Slot) -> bool {
+    pub(crate) fn undo_take(&mut self, job: JobId, slot: &Slot) -> bool {
         self.let_go(job, slot).is_some()
     }
 
@@ -423,7 +423,7 @@ impl Fleet {
             let h = e.holds.swap_remove(at);
             until = h.until;
             if e.holds.is_empty() {
-                e.room = Room::of(&e.facts);
+                e.room = FreeCapacity::of(&e.facts);
             } else {
                 // Memory and processors may have been over-committed when a node lost some.
                 e.recount();
@@ -465,15 +465,18 @@ impl Fleet {
     /// Keeps room for a waiting job: on these nodes, in the order of its groups.
     pub fn keep(&mut self, w: &Work, nodes: &[NodeName], (start, end): (Time, Time), basis: Basis) {
         let found: Vec<u32> = nodes.iter().filter_map(|n| self.find(n)).collect();
-        self.keep_ix(w, Kept { start, end, nodes: found, basis, class: w.priority });
+        self.reserve_nodes(
+            w,
+            CapacityReservation { start, end, nodes: found, basis, class: w.priority },
+        );
         if let Some(gone) = nodes.iter().find(|n| self.find(n).is_none()) {
             self.broken.insert(w.job, Loss::OutOfService(gone.clone()));
         }
     }
 
-    pub(crate) fn keep_ix(&mut self, w: &Work, kept: Kept) {
+    pub(crate) fn reserve_nodes(&mut self, w: &Work, kept: CapacityReservation) {
         let job = w.job;
-        self.unkeep_silently(job);
+        self.release_reservation_silently(job);
         let (start, end) = (kept.start, kept.end);
         // What others were stopped for is nobody else's.
         let class = (kept.basis == Basis::Limits).then_some(kept.class);
@@ -503,13 +506,16 @@ impl Fleet {
     }
 
     /// Nothing is kept for the job any more.
-    pub fn unkeep(&mut self, job: JobId) {
-        for ix in self.unkeep_silently(job).map(|k| k.nodes).unwrap_or_default() {
+    pub fn release_reservation(&mut self, job: JobId) {
+        for ix in self.release_reservation_silently(job).map(|k| k.nodes).unwrap_or_default() {
             self.note_freed(ix);
         }
     }
 
-    pub(crate) fn unkeep_silently(&mut self, job: JobId) -> Option<Kept> {
+    pub(crate) fn release_reservation_silently(
+        &mut self,
+        job: JobId,
+    ) -> Option<CapacityReservation> {
         self.broken.remove(&job);
         let k = self.kept.remove(&job)?;
         self.yielding.remove(&(k.class, job));

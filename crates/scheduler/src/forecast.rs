@@ -102,7 +102,7 @@ pub struct Range {
 
 /// How long a job lasts in all that has run so long already; the number chooses among what is possible. None: to its
 /// limit.
-pub type Lasts<'a> = dyn Fn(&Work, Span, u64) -> Option<Span> + 'a;
+pub type RunLength<'a> = dyn Fn(&Work, Span, u64) -> Option<Span> + 'a;
 
 /// When a job starts that waits in the queue of this cluster. `at`: its reserved start, or when the limits of what runs
 /// leave it enough. Without `lasts` only the late end is looked for.
@@ -113,7 +113,7 @@ pub fn range(
     policy: &SitePolicy,
     now: Time,
     (at, reserved): (Time, bool),
-    lasts: Option<&Lasts<'_>>,
+    lasts: Option<&RunLength<'_>>,
 ) -> Range {
     let mut out = Range { earliest: lasts.map(|_| at), latest: at, whole: reserved };
     if at <= now || (reserved && lasts.is_none()) {
@@ -127,7 +127,7 @@ pub fn range(
     let starts = here.step().is_none();
     if !reserved && !starts {
         let by_limits = here.clone().follow(cycles * LONGER, FAR, |_, _| None);
-        if let Found::Start(t) = by_limits {
+        if let CourseOutcome::Start(t) = by_limits {
             (out.latest, out.whole) = (at.max(t), true);
         }
     }
@@ -139,8 +139,8 @@ pub fn range(
             }
             let drawn = |w: &Work, ran: Span| lasts(w, ran, draw(w.job, n));
             match here.clone().follow(cycles, best, drawn) {
-                Found::Start(t) | Found::NotBefore(t) => best = best.min(t),
-                Found::Never => {}
+                CourseOutcome::Start(t) | CourseOutcome::NotBefore(t) => best = best.min(t),
+                CourseOutcome::Never => {}
             }
         }
         out.earliest = Some(best);
@@ -150,7 +150,7 @@ pub fn range(
 
 /// Room that the next plan has others make for a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RoomMade {
+pub struct PlannedPreemption {
     /// It starts not later than this.
     pub at: Time,
     /// Who is stopped for it.
@@ -162,10 +162,16 @@ pub struct RoomMade {
 /// What the next plan does for a job that waits in the queue of this cluster, where others make room
 /// for it; none where nobody does.
 #[must_use]
-pub fn made_room(mut c: Cluster, job: JobId, policy: &SitePolicy, now: Time) -> Option<RoomMade> {
+pub fn made_room(
+    mut c: Cluster,
+    job: JobId,
+    policy: &SitePolicy,
+    now: Time,
+) -> Option<PlannedPreemption> {
     let p = plan(&mut c, policy, now);
-    let reserved_start = p.reserved_starts.iter().find(|p| p.job == job && p.basis == Basis::Preemption)?;
-    Some(RoomMade {
+    let reserved_start =
+        p.reserved_starts.iter().find(|p| p.job == job && p.basis == Basis::Preemption)?;
+    Some(PlannedPreemption {
         at: reserved_start.at,
         victims: p.victims.iter().filter(|v| v.by == job).copied().collect(),
         shrinks: p.resizes.iter().filter(|r| r.by == Some(job)).map(|r| r.job).collect(),
@@ -181,7 +187,7 @@ fn draw(job: JobId, course: u64) -> u64 {
 }
 
 /// What a course shows.
-enum Found {
+enum CourseOutcome {
     Start(Time),
     /// It was not followed further.
     NotBefore(Time),
@@ -207,7 +213,7 @@ impl Course<'_> {
         moments: usize,
         until: Time,
         lasts: impl Fn(&Work, Span) -> Option<Span>,
-    ) -> Found {
+    ) -> CourseOutcome {
         let end = |r: &Running, at: Time| {
             let drawn = lasts(&r.work, at.since(r.placed)).filter(|_| !r.stopping);
             drawn.map_or(r.until, |l| r.until.min(r.placed + l)).max(at + Span(1))
@@ -218,25 +224,25 @@ impl Course<'_> {
             let due = self.due.range((Excluded(self.at), Unbounded)).next().copied();
             let ended = ends.first().map(|(t, _)| *t);
             let Some(next) = ended.into_iter().chain(due).min().filter(|t| *t < FAR) else {
-                return Found::Never;
+                return CourseOutcome::Never;
             };
             if next >= until {
-                return Found::NotBefore(until);
+                return CourseOutcome::NotBefore(until);
             }
             self.at = next;
             while let Some((_, id)) = ends.first().copied().filter(|(t, _)| *t <= next) {
                 ends.pop_first();
                 self.c.end(id, |_| true);
-                self.c.fleet.unkeep(id);
+                self.c.fleet.release_reservation(id);
             }
-            let Some(changed) = self.step() else { return Found::Start(next) };
+            let Some(changed) = self.step() else { return CourseOutcome::Start(next) };
             for id in changed {
                 if let Some(r) = self.c.running.get(&id) {
                     ends.insert((end(r, next), id));
                 }
             }
         }
-        Found::NotBefore(self.at)
+        CourseOutcome::NotBefore(self.at)
     }
 
     /// Plans and carries out what is to be done at this moment. Jobs that began or are being stopped; none when the job
@@ -253,7 +259,7 @@ impl Course<'_> {
                 self.begin(s);
             }
             for (job, _) in p.dropped {
-                self.c.fleet.unkeep(job);
+                self.c.fleet.release_reservation(job);
             }
             for k in p.reserved_starts {
                 let Some(w) = self.c.queue.get(k.job).cloned() else { continue };
@@ -278,7 +284,7 @@ impl Course<'_> {
         let (c, at) = (&mut self.c, self.at);
         let Some(work) = c.queue.get(s.job).cloned() else { return };
         c.queue.remove(s.job);
-        c.fleet.unkeep(s.job);
+        c.fleet.release_reservation(s.job);
         let n = u32::try_from(s.placed.slots.len()).unwrap_or(u32::MAX);
         // An elastic gang may begin with fewer nodes.
         let work = if n == work.demand.nodes() {

@@ -9,7 +9,7 @@ use crate::work::Demand;
 
 /// How good a kind of node is for a share: lower is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fit {
+pub(crate) enum NodeFit {
     /// Whole GPUs, shares, or none: what the choice loses.
     Mix(Score),
     /// MIG: what could be placed there and no longer can.
@@ -26,23 +26,30 @@ impl Fleet {
     }
 
     /// How good a kind of node is for a share, if it fits there.
-    pub(crate) fn fit(&self, c: &Class, a: &Ask, skus: &[u16], gpus: &mut Vec<u16>) -> Option<Fit> {
+    pub(crate) fn fit(
+        &self,
+        c: &Class,
+        a: &Ask,
+        skus: &[u16],
+        gpus: &mut Vec<u16>,
+    ) -> Option<NodeFit> {
         if !able(c, a) {
             return None;
         }
         if let Some(Part::Mig(g, m)) = a.part {
             let p = shape(g, m)?;
             let loss = |u: &u8| {
-                mig::place(*u, p).map(|s| mig::worth(*u) - mig::worth(*u | mig::slices(s, m)))
+                mig::place(*u, p)
+                    .map(|s| mig::packing_value(*u) - mig::packing_value(*u | mig::slices(s, m)))
             };
-            return c.mig.iter().filter_map(loss).min().map(|l| Fit::Mig(l, c.whole));
+            return c.mig.iter().filter_map(loss).min().map(|l| NodeFit::Mig(l, c.whole));
         }
         gpus.clear();
         gpus.extend(std::iter::repeat_n(WHOLE, usize::from(c.whole)));
         gpus.extend_from_slice(&c.shared);
         let node =
             NodeView { cpu_free: c.cpus, mem_free: c.memory >> 20, gpu_free: gpus, sku: c.sku };
-        self.mix.score(&node, &task(a, skus)).map(Fit::Mix)
+        self.mix.score(&node, &task(a, skus)).map(NodeFit::Mix)
     }
 
     /// Which GPU of a node a share of one should go to.

@@ -23,12 +23,12 @@ const SAME_LIMIT: u128 = 8;
 const SAME_WIDTH: u128 = 4;
 /// Shorter runs count as this long, as in the bounded slowdown (10 s).
 const TAU_MS: u64 = 10_000;
-/// Scale of [`Belief::urgency`].
+/// Scale of [`RuntimeEstimate::urgency`].
 const ONE: u64 = 1 << 60;
 
 /// A finished job, as remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Past {
+struct FinishedJob {
     width: u32,
     limit_ms: u64,
     run_ms: u64,
@@ -36,7 +36,7 @@ struct Past {
 
 /// What is believed of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Belief {
+pub struct RuntimeEstimate {
     /// Expected run time, at most the limit.
     pub run_ms: u64,
     /// Expected value of 1/run (scaled): how fast waiting hurts this job. Not the inverse of `run_ms`: a job that is
@@ -44,7 +44,7 @@ pub struct Belief {
     pub urgency: u64,
 }
 
-impl Belief {
+impl RuntimeEstimate {
     /// The belief about a job of which nothing but the limit is known.
     #[must_use]
     pub fn from_limit(limit_ms: u64) -> Self {
@@ -66,13 +66,13 @@ fn inverse(run_ms: u64) -> u64 {
 
 /// Recent jobs of every user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<(U, VecDeque<Past>)>", into = "Vec<(U, VecDeque<Past>)>")]
+#[serde(from = "Vec<(U, VecDeque<FinishedJob>)>", into = "Vec<(U, VecDeque<FinishedJob>)>")]
 #[serde(bound(
     serialize = "U: Ord + Clone + Serialize",
     deserialize = "U: Ord + Deserialize<'de>"
 ))]
 pub struct History<U: Ord + Clone> {
-    users: BTreeMap<U, VecDeque<Past>>,
+    users: BTreeMap<U, VecDeque<FinishedJob>>,
 }
 
 impl<U: Ord + Clone> Default for History<U> {
@@ -81,13 +81,13 @@ impl<U: Ord + Clone> Default for History<U> {
     }
 }
 
-impl<U: Ord + Clone> From<Vec<(U, VecDeque<Past>)>> for History<U> {
-    fn from(all: Vec<(U, VecDeque<Past>)>) -> Self {
+impl<U: Ord + Clone> From<Vec<(U, VecDeque<FinishedJob>)>> for History<U> {
+    fn from(all: Vec<(U, VecDeque<FinishedJob>)>) -> Self {
         History { users: all.into_iter().collect() }
     }
 }
 
-impl<U: Ord + Clone> From<History<U>> for Vec<(U, VecDeque<Past>)> {
+impl<U: Ord + Clone> From<History<U>> for Vec<(U, VecDeque<FinishedJob>)> {
     fn from(h: History<U>) -> Self {
         h.users.into_iter().collect()
     }
@@ -98,7 +98,7 @@ impl<U: Ord + Clone> History<U> {
     /// about how long its like will run and should not be recorded.
     pub fn observe(&mut self, user: U, width: u32, limit_ms: u64, run_ms: u64) {
         let past = self.users.entry(user).or_default();
-        past.push_front(Past { width, limit_ms, run_ms });
+        past.push_front(FinishedJob { width, limit_ms, run_ms });
         past.truncate(KEEP);
     }
 
@@ -117,12 +117,12 @@ impl<U: Ord + Clone> History<U> {
 
     /// Everything believed of a job; only the limit speaks for a user without history.
     #[must_use]
-    pub fn belief(&self, user: &U, width: u32, limit_ms: u64) -> Belief {
-        self.vote(user, width, limit_ms).unwrap_or_else(|| Belief::from_limit(limit_ms))
+    pub fn runtime_estimate(&self, user: &U, width: u32, limit_ms: u64) -> RuntimeEstimate {
+        self.vote(user, width, limit_ms).unwrap_or_else(|| RuntimeEstimate::from_limit(limit_ms))
     }
 
     /// Weighted means over the user's past jobs.
-    fn vote(&self, user: &U, width: u32, limit_ms: u64) -> Option<Belief> {
+    fn vote(&self, user: &U, width: u32, limit_ms: u64) -> Option<RuntimeEstimate> {
         let (mut weight, mut run, mut urgency) = (0u128, 0u128, 0u128);
         for (age, past) in self.users.get(user)?.iter().enumerate() {
             // A past job longer than this one may be says that it will run to its limit.
@@ -140,7 +140,7 @@ impl<U: Ord + Clone> History<U> {
         }
         // A mean is never above its largest term, so both fit.
         let mean = |sum: u128| u64::try_from(sum / weight).unwrap_or(u64::MAX);
-        (weight > 0).then(|| Belief { run_ms: mean(run).max(1), urgency: mean(urgency) })
+        (weight > 0).then(|| RuntimeEstimate { run_ms: mean(run).max(1), urgency: mean(urgency) })
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     fn a_stranger_has_no_prediction() {
         let h = History::default();
         assert_eq!(h.predict(&"ann", 4, 60 * MIN), None);
-        assert_eq!(h.belief(&"ann", 4, 60 * MIN), Belief::from_limit(60 * MIN));
+        assert_eq!(h.runtime_estimate(&"ann", 4, 60 * MIN), RuntimeEstimate::from_limit(60 * MIN));
     }
 
     #[test]
@@ -196,7 +196,8 @@ mod tests {
             h.observe("ann", 1, 60 * MIN, run * MIN);
             h.observe("bob", 1, 60 * MIN, 30 * MIN);
         }
-        let (a, b) = (h.belief(&"ann", 1, 60 * MIN), h.belief(&"bob", 1, 60 * MIN));
+        let (a, b) =
+            (h.runtime_estimate(&"ann", 1, 60 * MIN), h.runtime_estimate(&"bob", 1, 60 * MIN));
         assert_eq!(a.run_ms, b.run_ms);
         assert!(a.rank(1) > b.rank(1));
         assert!(b.rank(1) > b.rank(2));
@@ -208,10 +209,10 @@ mod tests {
         for _ in 0..KEEP {
             h.observe(0u8, u32::MAX, u64::MAX, u64::MAX);
         }
-        let b = h.belief(&0, u32::MAX, u64::MAX);
+        let b = h.runtime_estimate(&0, u32::MAX, u64::MAX);
         assert_eq!(b.run_ms, u64::MAX);
         assert_eq!(b.rank(u32::MAX), 0);
         h.observe(1, 0, 0, 0);
-        assert!(h.belief(&1, 0, 0).rank(0) > 0);
+        assert!(h.runtime_estimate(&1, 0, 0).rank(0) > 0);
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Jobs that fit or fail alike, whoever they belong to: number of the demand, SKUs that the quota
 /// leaves, whether a lemon will do, and whose reserved starts they need not heed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Alike {
+pub(crate) struct FitClass {
     shape: u32,
     skus: u64,
     lemon: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Memo {
     /// By account, demand and tier: SKUs that the quota leaves.
     skus: BTreeMap<(usize, u32, Tier), u64>,
     /// Demands that found no room, with the shortest time that they asked for.
-    no_room: BTreeMap<Alike, u64>,
+    no_room: BTreeMap<FitClass, u64>,
 }
 
 fn time(w: &Work) -> u64 {
@@ -64,29 +64,29 @@ impl Memo {
     }
 
     /// Was there no room for one that asked for as long or shorter? Starts only take room.
-    pub(crate) fn no_room(&self, a: Alike, w: &Work) -> bool {
+    pub(crate) fn no_room(&self, a: FitClass, w: &Work) -> bool {
         self.no_room.get(&a).is_some_and(|shortest| *shortest <= time(w))
     }
 
-    pub(crate) fn note_no_room(&mut self, a: Alike, w: &Work) {
+    pub(crate) fn note_no_room(&mut self, a: FitClass, w: &Work) {
         let shortest = self.no_room.entry(a).or_insert(u64::MAX);
         *shortest = (*shortest).min(time(w));
     }
 
     /// Something that was kept is not kept there any more.
-    pub(crate) fn loosened(&mut self) {
+    pub(crate) fn note_released_reservation(&mut self) {
         self.no_room.clear();
     }
 }
 
 /// Who is like this job. None where more than the demand decides: room that is kept for it,
 /// reservations, several sizes or groups.
-pub(crate) fn alike(c: &Cluster, w: &Work, shape: u32, skus: u64) -> Option<Alike> {
+pub(crate) fn alike(c: &Cluster, w: &Work, shape: u32, skus: u64) -> Option<FitClass> {
     let plain = c.fleet.closed.is_empty()
         && w.tier != Tier::Reserved
         && w.elastic.is_none()
         && w.demand.groups.len() == 1
         && !c.fleet.kept.contains_key(&w.job);
     let above = c.fleet.overruled_by(w.priority);
-    plain.then(|| Alike { shape, skus, lemon: w.preemptible(), above })
+    plain.then(|| FitClass { shape, skus, lemon: w.preemptible(), above })
 }

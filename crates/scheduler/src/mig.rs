@@ -88,13 +88,13 @@ pub fn place(used: u8, p: Profile) -> Option<u8> {
         .iter()
         .copied()
         .filter(|s| used & mask(*s, p.memory) == 0)
-        .max_by_key(|s| (worth(used | mask(*s, p.memory)), *s))
+        .max_by_key(|s| (packing_value(used | mask(*s, p.memory)), *s))
 }
 
 /// What could still be placed on a GPU: for each shape the number of places, large ones weighing
 /// more.
 #[must_use]
-pub fn worth(used: u8) -> u32 {
+pub fn packing_value(used: u8) -> u32 {
     SHAPES
         .iter()
         .map(|p| {

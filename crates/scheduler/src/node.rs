@@ -7,7 +7,7 @@ use crate::work::FAR;
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, AllocatedPart, Slot};
+use muster_model::placement::{AllocatedPart, GpuSet, Slot};
 use muster_model::spec::{GpuPart, Group, Priority};
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
@@ -124,7 +124,7 @@ impl NodeFacts {
 
     /// Could it carry something before that it cannot carry now? Whether it serves is another
     /// question, and what was reserved on a node before it became a spare stays reserved.
-    pub(crate) fn carries_less_than(&self, before: &NodeFacts) -> bool {
+    pub(crate) fn has_less_capacity_than(&self, before: &NodeFacts) -> bool {
         let whole = |f: &NodeFacts| f.gpus.minus(f.mig);
         let sliced = |f: &NodeFacts| f.gpus.and(f.mig);
         let lemon = |f: &NodeFacts| f.role == NodeRole::Lemon;
@@ -253,7 +253,7 @@ impl Booking {
 
 /// What is free: now, or at some time to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct FreeCapacity {
     /// GPUs that nobody holds any part of.
     pub(crate) whole: GpuSet,
     /// Shared GPUs and what is left of each, in thousandths.
@@ -264,10 +264,10 @@ pub(crate) struct Room {
     pub(crate) memory: u64,
 }
 
-impl Room {
+impl FreeCapacity {
     /// An empty node.
-    pub(crate) fn of(f: &NodeFacts) -> Room {
-        Room {
+    pub(crate) fn of(f: &NodeFacts) -> FreeCapacity {
+        FreeCapacity {
             whole: f.gpus.minus(f.mig),
             shared: Vec::new(),
             mig: f.gpus.and(f.mig).iter().map(|g| (gpu(g), 0)).collect(),
@@ -276,7 +276,13 @@ impl Room {
         }
     }
 
-    pub(crate) fn take(&mut self, gpus: GpuSet, part: Option<&AllocatedPart>, cpus: u32, memory: u64) {
+    pub(crate) fn take(
+        &mut self,
+        gpus: GpuSet,
+        part: Option<&AllocatedPart>,
+        cpus: u32,
+        memory: u64,
+    ) {
         self.cpus = self.cpus.saturating_sub(cpus);
         self.memory = self.memory.saturating_sub(memory);
         match part {
@@ -371,7 +377,7 @@ pub(crate) struct Entry {
     pub(crate) sku: u16,
     /// Its domain at each level of [`DOMAIN_LEVELS`](crate::fleet::DOMAIN_LEVELS).
     pub(crate) domains: [u32; 6],
-    pub(crate) room: Room,
+    pub(crate) room: FreeCapacity,
     pub(crate) holds: Vec<Hold>,
     pub(crate) book: Vec<Booking>,
     /// Reservations that cover it, by number.
@@ -437,7 +443,7 @@ impl Entry {
 
     /// What is free, from what it has and what is held.
     pub(crate) fn recount(&mut self) {
-        let mut room = Room::of(&self.facts);
+        let mut room = FreeCapacity::of(&self.facts);
         for h in &self.holds {
             room.take(h.gpus, h.part.as_ref(), h.cpus, h.memory);
         }
@@ -475,7 +481,11 @@ impl Entry {
                     .iter()
                     .filter_map(|(g, used)| mig::place(*used, p).map(|s| (*g, *used, s)))
                     .min_by_key(|(g, used, s)| {
-                        (mig::worth(*used) - mig::worth(*used | mig::slices(*s, m)), *g)
+                        (
+                            mig::packing_value(*used)
+                                - mig::packing_value(*used | mig::slices(*s, m)),
+                            *g,
+                        )
                     });
                 best.map_or((GpuSet::EMPTY, None), |(g, _, start)| {
                     let names = mig::profiles(&self.facts.sku);

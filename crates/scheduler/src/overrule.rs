@@ -5,7 +5,7 @@ use crate::fleet::Fleet;
 use crate::node::Entry;
 use crate::place::{Query, place, place_on};
 use crate::plan::Cycle;
-use crate::queue::Turn;
+use crate::queue::QueuePosition;
 use crate::timeline::{Later, earliest};
 use crate::work::Work;
 use muster_model::ids::JobId;
@@ -59,7 +59,12 @@ impl Cycle<'_> {
 
     /// The earliest start of a job, and whether it overrules somebody: only where it is earlier
     /// than any beside them.
-    pub(crate) fn soonest(&self, w: &Work, q: &Query<'_>, slack: bool) -> (Option<Later>, bool) {
+    pub(crate) fn earliest_start(
+        &self,
+        w: &Work,
+        q: &Query<'_>,
+        slack: bool,
+    ) -> (Option<Later>, bool) {
         let f = &self.c.fleet;
         let aggressive = slack && self.policy.backfill.mode == BackfillMode::Aggressive;
         let find = |q: &Query<'_>| {
@@ -87,7 +92,8 @@ impl Cycle<'_> {
         let booked = nodes.iter().flat_map(|ix| &f.entry(*ix).book);
         let lower: BTreeSet<JobId> =
             booked.filter(|b| b.class.is_some_and(|c| c < by.priority)).map(|b| b.job).collect();
-        let mut turns: Vec<Turn> = lower.iter().filter_map(|j| self.c.queue.place(*j)).collect();
+        let mut turns: Vec<QueuePosition> =
+            lower.iter().filter_map(|j| self.c.queue.place(*j)).collect();
         turns.sort_unstable();
         // The last in the queue gives way first: those before it may fit then.
         for t in turns.into_iter().rev() {
@@ -95,7 +101,7 @@ impl Cycle<'_> {
             if nodes.iter().all(|ix| still_carries(f.entry(*ix), t.job, self.now)) {
                 continue;
             }
-            self.keep_nothing(t.job);
+            self.drop_reservation(t.job);
             self.out.reserved_starts.retain(|p| p.job != t.job);
             self.overruled.insert(t.job);
             self.overruling.insert(by.job);
@@ -110,7 +116,7 @@ impl Cycle<'_> {
         let limits = |j: &&JobId| kept.get(*j).is_some_and(|k| k.basis == Basis::Limits);
         let again: Vec<JobId> = self.overruled.iter().filter(limits).copied().collect();
         for job in again {
-            self.keep_nothing(job);
+            self.drop_reservation(job);
             self.out.reserved_starts.retain(|p| p.job != job);
         }
     }

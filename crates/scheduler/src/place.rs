@@ -30,7 +30,7 @@ pub struct Placed {
 
 /// There is no room now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct NoCapacity;
 
 /// A question about room.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ fn levels(d: &Demand) -> impl Iterator<Item = Level> {
 
 /// Finds room for a gang in the fleet as it is. Work without a limit is stopped where a window of
 /// others begins: it goes where none does, if it can.
-pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     // Reserved work is inside a window in any case.
     let limitless = q.who.endless && q.who.tier != Tier::Reserved;
     if limitless && fleet.is_any_window_ahead(q.who, q.now) {
@@ -106,19 +106,19 @@ pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
 }
 
 /// Finds room on nodes where nothing was found, if they do.
-fn place_preferred(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+fn place_preferred(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     if fleet.avoided.is_empty() {
         return place_among(fleet, q);
     }
-    place_sound(fleet, q).or_else(|NoRoom| place_among(fleet, q))
+    place_sound(fleet, q).or_else(|NoCapacity| place_among(fleet, q))
 }
 
 /// Finds room for a gang without the nodes where something was found.
-pub(crate) fn place_sound(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+pub(crate) fn place_sound(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     place_among(fleet, &Query { anywhere: false, ..q.clone() })
 }
 
-fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     let n = q.demand.nodes();
     if n == 1 {
         return place_one(fleet, q);
@@ -138,7 +138,7 @@ fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
             }
         }
     }
-    Err(NoRoom)
+    Err(NoCapacity)
 }
 
 /// A cheap test that never says no to a domain that holds the gang.
@@ -150,8 +150,8 @@ pub(crate) fn may_fit(domain: &Domain, q: &Query<'_>) -> bool {
 
 /// One node: the kind of node whose choice leaves least that nobody can use, then one in a leaf
 /// that is broken up already.
-fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
-    let a = q.asks.iter().find(|a| a.nodes == 1).ok_or(NoRoom)?;
+fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
+    let a = q.asks.iter().find(|a| a.nodes == 1).ok_or(NoCapacity)?;
     let good = |e: &Entry| q.passes(fleet, e, a) && Added::default().allow(&fleet.meter, e, a);
     let booked = fleet.booked.iter().take(HOLES).map(|p| fleet.entry(p.ix));
     let holes: Vec<&Entry> = booked.filter(|e| good(e)).collect();
@@ -165,8 +165,8 @@ fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
             members.iter().map(|p| fleet.entry(p.ix)).find(|e| good(e))
         }
     });
-    let e = found.ok_or(NoRoom)?;
-    let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
+    let e = found.ok_or(NoCapacity)?;
+    let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoCapacity)?;
     let s = slot(e, g, (0, 0, 0), e.choose(fleet, a, GpuSet(u64::MAX)));
     let mut added = Added::default();
     added.allow(&fleet.meter, e, a);
@@ -274,7 +274,11 @@ fn fabric(fleet: &Fleet, slots: &[Slot], chosen: &[(usize, u32)], level: Level) 
 }
 
 /// Is there room on exactly these nodes? The group of each, and the power they would add.
-pub(crate) fn room_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Option<(Vec<usize>, Added)> {
+pub(crate) fn find_capacity_on(
+    fleet: &Fleet,
+    q: &Query<'_>,
+    nodes: &[u32],
+) -> Option<(Vec<usize>, Added)> {
     let groups: Vec<usize> = q
         .asks
         .iter()
@@ -300,8 +304,8 @@ pub(crate) fn room_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Option<(Ve
 }
 
 /// Room on exactly these nodes, given in the order of the groups: spares too.
-pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Placed, NoRoom> {
-    let (groups, added) = room_on(fleet, q, nodes).ok_or(NoRoom)?;
+pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Placed, NoCapacity> {
+    let (groups, added) = find_capacity_on(fleet, q, nodes).ok_or(NoCapacity)?;
     let level = fleet.common_level(nodes);
     let domain = nodes.first().map_or_else(String::new, |ix| {
         let e = fleet.entry(*ix);
@@ -318,13 +322,13 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
 /// measuring placement alone.
 ///
 /// # Errors
-/// [`NoRoom`] when there is none.
-pub fn room_for(
+/// [`NoCapacity`] when there is none.
+pub fn find_capacity(
     c: &crate::Cluster,
     w: &Work,
     policy: &muster_model::policy::SitePolicy,
     now: Time,
-) -> Result<Placed, NoRoom> {
+) -> Result<Placed, NoCapacity> {
     let skus = c.quota_skus(w);
     place(&c.fleet, &Query::new(&c.fleet, w, now, policy.hazard.large_gang, skus))
 }

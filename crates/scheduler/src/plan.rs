@@ -3,10 +3,10 @@
 use crate::broken::Loss;
 use crate::claims::Claims;
 use crate::cluster::{Cluster, Running};
-use crate::fleet::Kept;
+use crate::fleet::CapacityReservation;
 use crate::memo::{Memo, alike};
-use crate::place::{Placed, Query, may_fit, place, place_on, place_sound, room_on};
-use crate::queue::{Failed, Turn};
+use crate::place::{Placed, Query, find_capacity_on, may_fit, place, place_on, place_sound};
+use crate::queue::{Failed, QueuePosition};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Rank};
@@ -97,7 +97,7 @@ pub struct Plan {
 
 /// What came of asking for one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskResult {
     Started,
     /// A quota or a limit stops it; room is not the matter.
     Gated,
@@ -113,7 +113,7 @@ pub(crate) struct Cycle<'c> {
     /// Jobs that are being started, stopped or resized by this cycle.
     pub(crate) busy: BTreeSet<JobId>,
     /// What was kept for jobs before this cycle and what broke it, to be put back.
-    pub(crate) before: BTreeMap<JobId, Option<(Kept, Option<Loss>)>>,
+    pub(crate) before: BTreeMap<JobId, Option<(CapacityReservation, Option<Loss>)>>,
     /// GPUs that started lately, in thousandths, when starts are staggered.
     recent: Option<u64>,
     /// Jobs that wait for nothing but the next window of starts.
@@ -134,7 +134,7 @@ pub(crate) struct Cycle<'c> {
 /// Who is asked first: by class, then by what is gained for the room taken.
 type Preference = (Reverse<Priority>, Reverse<u128>);
 /// Somebody who may be asked; the greatest is asked first.
-type Candidate = Reverse<(Preference, Turn)>;
+type Candidate = Reverse<(Preference, QueuePosition)>;
 
 /// Plans one cycle. The cluster is left as it was, but for notes on what did not fit, so that
 /// it is asked again only when something changed.
@@ -156,12 +156,12 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         overruling: BTreeSet::new(),
         memo: Memo::default(),
     };
-    if let Some(edge) = cycle.c.fleet.pass_edges(now)
+    if let Some(edge) = cycle.c.fleet.recheck_at_window_edges(now)
         && !cycle.c.queue.is_empty()
     {
         cycle.again(edge);
     }
-    cycle.give_way();
+    cycle.release_overdue_reservations();
     cycle.c.claims = Claims::if_made(cycle.c, now);
     cycle.gather();
     cycle.starts();
@@ -195,10 +195,10 @@ impl Cycle<'_> {
             BackfillMode::Aggressive => self.policy.backfill.reserved_starts.min(1),
             _ => self.policy.backfill.reserved_starts,
         };
-        let mut first: Vec<Turn> = self.c.queue.iter().take(most as usize).collect();
-        self.hasten(&first);
+        let mut first: Vec<QueuePosition> = self.c.queue.iter().take(most as usize).collect();
+        self.move_reservation_earlier(&first);
         self.add_passed(&mut first);
-        let mut reserved: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();
+        let mut reserved: BTreeMap<usize, Vec<QueuePosition>> = BTreeMap::new();
         let mut hopeless: BTreeSet<usize> = BTreeSet::new();
         let behind = self.behind_strict(&first);
         for t in &first {
@@ -218,7 +218,7 @@ impl Cycle<'_> {
         }
         self.strictly();
         let mut able: Vec<Candidate> = Vec::new();
-        let turns: Vec<Turn> = self.c.queue.heads().collect();
+        let turns: Vec<QueuePosition> = self.c.queue.heads().collect();
         let any_strict = self.c.ledger.any_strict();
         for t in turns {
             let strict = any_strict && self.strict_quota(t).is_some();
@@ -245,8 +245,8 @@ impl Cycle<'_> {
                 continue;
             }
             let asked =
-                if self.started.contains(&turn.job) { Asked::Started } else { self.ask(turn) };
-            if asked == Asked::Started {
+                if self.started.contains(&turn.job) { AskResult::Started } else { self.ask(turn) };
+            if asked == AskResult::Started {
                 let next = self.c.queue.after(&turn);
                 heads.extend(next.and_then(|t| self.candidate(t)));
                 continue;
@@ -265,19 +265,19 @@ impl Cycle<'_> {
     /// somebody else has reserved some of it before the job would be over: quotas changed in between,
     /// or a gang was interrupted. It waits like any other then: kept, it would stand in the way of
     /// that reserved start, and both would wait for each other.
-    fn give_way(&mut self) {
+    fn release_overdue_reservations(&mut self) {
         let kept = self.c.fleet.kept.iter();
         let due = kept.filter(|(_, k)| k.basis != Basis::Limits || k.start <= self.now);
         let gives: Vec<JobId> =
             due.filter(|(job, k)| self.thwarted(**job, k)).map(|(job, _)| *job).collect();
         for job in gives {
-            self.keep_nothing(job);
+            self.drop_reservation(job);
             self.gave_way.insert(job);
         }
     }
 
     /// Would a job fit on what is kept for it, but for reserved starts to others?
-    fn thwarted(&self, job: JobId, kept: &Kept) -> bool {
+    fn thwarted(&self, job: JobId, kept: &CapacityReservation) -> bool {
         let f = &self.c.fleet;
         let Some(work) = self.c.queue.get(job).filter(|_| !f.is_broken(job)) else {
             return false;
@@ -299,13 +299,13 @@ impl Cycle<'_> {
     }
 
     /// Where nobody may pass, those behind the first wait for it: nothing is kept for them.
-    fn behind_strict(&mut self, turns: &[Turn]) -> BTreeSet<JobId> {
+    fn behind_strict(&mut self, turns: &[QueuePosition]) -> BTreeSet<JobId> {
         let mut first: BTreeSet<usize> = BTreeSet::new();
-        let behind = |t: &&Turn| self.strict_quota(**t).is_some_and(|q| !first.insert(q));
+        let behind = |t: &&QueuePosition| self.strict_quota(**t).is_some_and(|q| !first.insert(q));
         let out: BTreeSet<JobId> = turns.iter().filter(behind).map(|t| t.job).collect();
         for job in &out {
             if self.c.fleet.kept.get(job).is_some_and(|k| k.basis == Basis::Limits) {
-                self.keep_nothing(*job);
+                self.drop_reservation(*job);
             }
         }
         out
@@ -313,7 +313,7 @@ impl Cycle<'_> {
 
     /// Those who have a reserved start and were passed in the queue since are looked at too, and
     /// those who give it up: they are given another reserved start.
-    fn add_passed(&self, first: &mut Vec<Turn>) {
+    fn add_passed(&self, first: &mut Vec<QueuePosition>) {
         let kept = &self.c.fleet.kept;
         let gave_way: Vec<JobId> =
             self.gave_way.iter().copied().filter(|j| !kept.contains_key(j)).collect();
@@ -326,16 +326,16 @@ impl Cycle<'_> {
     }
 
     /// One that has no reserved start yet starts if it can, or has a reserved start. False when neither.
-    fn start_or_reserve(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
+    fn start_or_reserve(&mut self, t: QueuePosition, hopeless: &mut BTreeSet<usize>) -> bool {
         let patient = self.policy.backfill.mode == BackfillMode::Aggressive;
         if !patient && self.strict_quota(t).is_none() && !self.still_fails(t) {
             match self.ask(t) {
-                Asked::Started => return true,
-                Asked::Gated => {
+                AskResult::Started => return true,
+                AskResult::Gated => {
                     self.mark(t);
                     return false;
                 }
-                Asked::NoRoom => self.mark(t),
+                AskResult::NoRoom => self.mark(t),
             }
         }
         self.reserve_start(t, hopeless)
@@ -344,7 +344,7 @@ impl Cycle<'_> {
     /// First come, first served: the first that does not fit has a reserved start, and those
     /// behind it pass in their order if they do not delay it.
     fn in_queue_order(&mut self) {
-        let mut heads: BTreeSet<Turn> = self.c.queue.heads().collect();
+        let mut heads: BTreeSet<QueuePosition> = self.c.queue.heads().collect();
         let mut head: Option<JobId> = None;
         let mut stopped: BTreeSet<usize> = BTreeSet::new();
         while let Some(t) = heads.pop_first() {
@@ -361,7 +361,7 @@ impl Cycle<'_> {
                 continue;
             }
             match self.ask(t) {
-                Asked::Started => {
+                AskResult::Started => {
                     if let Some(next) = self.c.queue.after(&t) {
                         heads.insert(next);
                     }
@@ -369,7 +369,7 @@ impl Cycle<'_> {
                 asked => {
                     self.mark(t);
                     stopped.extend(strict);
-                    if asked == Asked::NoRoom && head.is_none() {
+                    if asked == AskResult::NoRoom && head.is_none() {
                         head = Some(t.job);
                         // What is kept for it is found anew each time.
                         self.reserve_anew(t);
@@ -388,7 +388,7 @@ impl Cycle<'_> {
             return;
         }
         let mut stopped: BTreeSet<usize> = BTreeSet::new();
-        let turns: Vec<Turn> = self
+        let turns: Vec<QueuePosition> = self
             .c
             .queue
             .iter()
@@ -400,7 +400,7 @@ impl Cycle<'_> {
             if self.full() || stopped.contains(&q) || self.started.contains(&t.job) {
                 continue;
             }
-            if (!self.due(t.job) && self.still_fails(t)) || self.ask(t) != Asked::Started {
+            if (!self.due(t.job) && self.still_fails(t)) || self.ask(t) != AskResult::Started {
                 self.mark(t);
                 stopped.insert(q);
             }
@@ -418,7 +418,7 @@ impl Cycle<'_> {
     }
 
     /// Remembers that jobs like this one did not fit.
-    fn mark(&mut self, t: Turn) {
+    fn mark(&mut self, t: QueuePosition) {
         if self.late.contains(&t.job) {
             return;
         }
@@ -445,17 +445,17 @@ impl Cycle<'_> {
             return false;
         }
         let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, u64::MAX);
-        room_on(f, &q, &kept.nodes).is_some()
+        find_capacity_on(f, &q, &kept.nodes).is_some()
     }
 
-    fn candidate(&self, t: Turn) -> Option<Candidate> {
+    fn candidate(&self, t: QueuePosition) -> Option<Candidate> {
         let b = self.c.queue.bucket(t.bucket())?;
         let gain = if self.policy.backfill.predict { b.belief.rank(b.work.width()) } else { 0 };
         Some(Reverse(((Reverse(b.work.priority), Reverse(gain)), t)))
     }
 
     /// SKUs of which the quota leaves enough.
-    fn skus_left(&mut self, t: Turn, w: &Work) -> u64 {
+    fn skus_left(&mut self, t: QueuePosition, w: &Work) -> u64 {
         if self.c.claims.as_ref().is_some_and(|c| c.holds(w.job)) {
             return self.c.quota_skus(w);
         }
@@ -464,7 +464,7 @@ impl Cycle<'_> {
 
     /// The same for all like it for whom nothing is kept, asked once for each user and demand until
     /// somebody starts.
-    fn skus_like(&mut self, t: Turn, w: &Work) -> u64 {
+    fn skus_like(&mut self, t: QueuePosition, w: &Work) -> u64 {
         let Some(b) = self.c.queue.bucket(t.bucket()) else { return self.c.quota_skus_like(w) };
         if self.c.ledger.is_empty() {
             return u64::MAX;
@@ -497,13 +497,13 @@ impl Cycle<'_> {
         }
     }
 
-    pub(crate) fn strict_quota(&self, t: Turn) -> Option<usize> {
+    pub(crate) fn strict_quota(&self, t: QueuePosition) -> Option<usize> {
         let b = self.c.queue.bucket(t.bucket())?;
         self.c.ledger.strict(&b.work.project)
     }
 
     /// Has nothing changed that could let this group of jobs start? Remembers what it looked at.
-    fn still_fails(&mut self, t: Turn) -> bool {
+    fn still_fails(&mut self, t: QueuePosition) -> bool {
         let Some(b) = self.c.queue.bucket(t.bucket()) else { return true };
         let Some(failed) = b.failed else { return false };
         if failed.gated {
@@ -543,25 +543,25 @@ impl Cycle<'_> {
     }
 
     /// Asks for one job: starts it if it may and if there is room.
-    pub(crate) fn ask(&mut self, turn: Turn) -> Asked {
+    pub(crate) fn ask(&mut self, turn: QueuePosition) -> AskResult {
         if self.started.contains(&turn.job) {
-            return Asked::Started;
+            return AskResult::Started;
         }
-        let Some(work) = self.c.queue.get(turn.job).cloned() else { return Asked::Gated };
+        let Some(work) = self.c.queue.get(turn.job).cloned() else { return AskResult::Gated };
         if self.gated(&work) || self.staggered(&work) {
-            return Asked::Gated;
+            return AskResult::Gated;
         }
         let skus = self.skus_left(turn, &work);
         if skus == 0 && work.demand.gpus() > 0 {
-            return Asked::Gated;
+            return AskResult::Gated;
         }
         let shape = self.c.queue.bucket(turn.bucket()).map_or(0, |b| b.shape);
         let alike = alike(self.c, &work, shape, skus);
         if alike.is_some_and(|a| self.memo.no_room(a, &work)) {
-            return Asked::NoRoom;
+            return AskResult::NoRoom;
         }
         if self.start_as(&work, skus) {
-            return Asked::Started;
+            return AskResult::Started;
         }
         if let Some(a) = alike {
             self.memo.note_no_room(a, &work);
@@ -569,9 +569,9 @@ impl Cycle<'_> {
         if let Some((min, _)) = work.elastic
             && self.start_smaller(&work, min, skus)
         {
-            return Asked::Started;
+            return AskResult::Started;
         }
-        Asked::NoRoom
+        AskResult::NoRoom
     }
 
     /// An elastic gang starts with as many nodes as there are, if they are enough.
@@ -645,7 +645,7 @@ impl Cycle<'_> {
         let kept = self.c.fleet.kept.get(&job);
         self.let_go |=
             kept.is_some_and(|k| k.start > self.now || k.nodes.iter().any(|ix| !used.contains(ix)));
-        self.keep_nothing(job);
+        self.drop_reservation(job);
         let sku = self.c.fleet.sku_on(&placed);
         let placement = Placement {
             slots: placed.slots.clone(),
@@ -681,19 +681,19 @@ impl Cycle<'_> {
         let f = &self.c.fleet;
         let was = f.kept.get(&job).map(|k| (k.clone(), f.broken.get(&job).cloned()));
         if was.is_some() {
-            self.memo.loosened();
+            self.memo.note_released_reservation();
         }
         self.before.entry(job).or_insert(was);
     }
 
-    pub(crate) fn keep_nothing(&mut self, job: JobId) {
+    pub(crate) fn drop_reservation(&mut self, job: JobId) {
         self.remember(job);
-        self.c.fleet.unkeep_silently(job);
+        self.c.fleet.release_reservation_silently(job);
     }
 
-    pub(crate) fn keep(&mut self, work: &Work, kept: Kept) {
+    pub(crate) fn keep(&mut self, work: &Work, kept: CapacityReservation) {
         self.remember(work.job);
-        self.c.fleet.keep_ix(work, kept);
+        self.c.fleet.reserve_nodes(work, kept);
     }
 
     pub(crate) fn names(&self, nodes: &[u32]) -> Vec<NodeName> {
@@ -705,7 +705,7 @@ impl Cycle<'_> {
     /// theirs.
     fn gather(&mut self) {
         let patience = self.policy.backfill.patience;
-        let turns: Vec<(Turn, Arc<Work>)> = self
+        let turns: Vec<(QueuePosition, Arc<Work>)> = self
             .c
             .queue
             .iter()
@@ -714,7 +714,7 @@ impl Cycle<'_> {
             .filter_map(|t| self.c.queue.get(t.job).map(|w| (t, w.clone())))
             .filter(|(_, w)| !self.gated(w))
             .collect();
-        let gathers = |s: &Self, (t, w): &(Turn, Arc<Work>)| {
+        let gathers = |s: &Self, (t, w): &(QueuePosition, Arc<Work>)| {
             let b = s.c.queue.bucket(t.bucket());
             b.is_some_and(|b| b.hopeless && b.failed.is_some()) && s.now.since(w.since) >= patience
         };
@@ -728,7 +728,7 @@ impl Cycle<'_> {
                 // Whoever is ahead goes first.
                 if self.strict_quota(*t).is_none()
                     && !self.still_fails(*t)
-                    && self.ask(*t) != Asked::Started
+                    && self.ask(*t) != AskResult::Started
                 {
                     self.mark(*t);
                 }
@@ -737,7 +737,7 @@ impl Cycle<'_> {
             let q = Query::new(&self.c.fleet, w, self.now, u32::MAX, self.c.quota_skus(w));
             if let Some(nodes) = crate::reserve::gathered(&self.c.fleet, &q) {
                 let (start, basis, class) = (self.now, Basis::Limits, w.priority);
-                let kept = Kept { start, end: FAR, nodes, basis, class };
+                let kept = CapacityReservation { start, end: FAR, nodes, basis, class };
                 self.keep(w, kept);
                 self.gathered.push(t.job);
             }
@@ -748,7 +748,7 @@ impl Cycle<'_> {
     fn scatter(&mut self) {
         for job in std::mem::take(&mut self.gathered) {
             if !self.started.contains(&job) {
-                self.keep_nothing(job);
+                self.drop_reservation(job);
             }
         }
     }
@@ -758,16 +758,16 @@ impl Cycle<'_> {
         for start in &self.out.starts {
             if let Some(r) = self.c.running.remove(&start.job) {
                 for s in r.slots() {
-                    self.c.fleet.untake(start.job, s);
+                    self.c.fleet.undo_take(start.job, s);
                 }
                 self.c.count(&r, false);
             }
         }
         for (job, kept) in std::mem::take(&mut self.before) {
             let work = self.c.queue.get(job).cloned();
-            self.c.fleet.unkeep_silently(job);
+            self.c.fleet.release_reservation_silently(job);
             if let (Some((k, loss)), Some(w)) = (kept, work) {
-                self.c.fleet.keep_ix(&w, k);
+                self.c.fleet.reserve_nodes(&w, k);
                 self.c.fleet.broken.extend(loss.map(|l| (job, l)));
             }
         }

@@ -30,7 +30,7 @@ pub fn rated(sku: &str) -> u32 {
 
 /// What may hold a budget.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum PowerDomain {
     Feed(String),
     Rack(String),
 }
@@ -39,7 +39,7 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Meter {
     policy: Power,
-    used: BTreeMap<Place, u64>,
+    used: BTreeMap<PowerDomain, u64>,
 }
 
 impl Meter {
@@ -99,17 +99,17 @@ impl Meter {
     }
 
     /// Places of a node that have a budget, with it.
-    pub(crate) fn budgets(&self, e: &Entry) -> Vec<(Place, u64)> {
+    pub(crate) fn budgets(&self, e: &Entry) -> Vec<(PowerDomain, u64)> {
         let mut out = Vec::new();
         let l = &e.facts.location;
         if let Some(b) = self.policy.feeds.get(&l.feed) {
-            out.push((Place::Feed(l.feed.clone()), *b));
+            out.push((PowerDomain::Feed(l.feed.clone()), *b));
         }
         if !self.policy.racks.is_empty() {
             let path = l.path(&e.facts.name, Level::Rack).join("/");
             let b = self.policy.racks.get(&path).or_else(|| self.policy.racks.get(&l.rack));
             if let Some(b) = b {
-                out.push((Place::Rack(path), *b));
+                out.push((PowerDomain::Rack(path), *b));
             }
         }
         out
@@ -133,7 +133,7 @@ impl Meter {
         }
     }
 
-    pub(crate) fn used(&self, p: &Place) -> u64 {
+    pub(crate) fn used(&self, p: &PowerDomain) -> u64 {
         self.used.get(p).copied().unwrap_or(0)
     }
 
@@ -179,7 +179,7 @@ impl Fleet {
     /// How many nodes of the gang the budgets carry on these nodes.
     fn carried(&self, q: &Query<'_>, nodes: &[&Entry], test: fn(&Entry, &Ask) -> bool) -> usize {
         let m = &self.meter;
-        let mut used: BTreeMap<Place, u64> = BTreeMap::new();
+        let mut used: BTreeMap<PowerDomain, u64> = BTreeMap::new();
         let mut taken: BTreeSet<u32> = BTreeSet::new();
         for a in &q.asks {
             let mut need = a.nodes;
@@ -188,7 +188,7 @@ impl Fleet {
                     break;
                 }
                 let (w, places) = (m.alone(e, a), m.budgets(e));
-                let would = |p: &Place| used.get(p).copied().unwrap_or(0) + w;
+                let would = |p: &PowerDomain| used.get(p).copied().unwrap_or(0) + w;
                 if taken.contains(&e.pos.ix) || places.iter().any(|(p, b)| would(p) > *b) {
                     continue;
                 }
@@ -206,7 +206,7 @@ impl Fleet {
 /// Draw that a gang under way of being placed adds, node by node.
 #[derive(Debug, Default)]
 pub(crate) struct Added {
-    watts: BTreeMap<Place, u64>,
+    watts: BTreeMap<PowerDomain, u64>,
     /// Lowest part of the full draw that a budget leaves, in thousandths.
     pub(crate) cap_milli: Option<u64>,
 }

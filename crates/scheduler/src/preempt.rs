@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Room made by others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MadeRoom {
+pub(crate) struct PreemptionPlan {
     /// Stopped and queued again.
     pub(crate) victims: Vec<(JobId, Rank)>,
     /// Shrunk by these nodes.
@@ -34,9 +34,9 @@ pub(crate) struct MadeRoom {
     pub(crate) coming_by: Time,
 }
 
-impl MadeRoom {
+impl PreemptionPlan {
     /// Must anybody leave who would not leave anyway?
-    pub(crate) fn anybody_leaves(&self) -> bool {
+    pub(crate) fn needs_preemption(&self) -> bool {
         !self.victims.is_empty() || !self.shrinks.is_empty()
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn loss(r: &Running, policy: &SitePolicy, now: Time) -> u128 {
 
 /// Whom a gang ranks above. What is the same for many running jobs is found out once: there may
 /// be hundreds of thousands of them.
-struct Above<'a> {
+struct PreemptionRank<'a> {
     c: &'a Cluster,
     w: &'a Work,
     /// By SKU: the quota that may claim, if one may.
@@ -82,9 +82,9 @@ struct Above<'a> {
     borrows: BTreeMap<(&'a ProjectName, &'a str, Tier), bool>,
 }
 
-impl<'a> Above<'a> {
-    fn new(c: &'a Cluster, w: &'a Work) -> Above<'a> {
-        Above { c, w, claimants: BTreeMap::new(), borrows: BTreeMap::new() }
+impl<'a> PreemptionRank<'a> {
+    fn new(c: &'a Cluster, w: &'a Work) -> PreemptionRank<'a> {
+        PreemptionRank { c, w, claimants: BTreeMap::new(), borrows: BTreeMap::new() }
     }
 
     /// Why `w` ranks above the running job, if it does.
@@ -110,9 +110,9 @@ impl<'a> Above<'a> {
 
 /// When the next of those that rank below has run long enough to make room; [`FAR`] when nobody
 /// will have.
-pub(crate) fn next_rested(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Time {
+pub(crate) fn next_preemptible_at(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Time {
     let mut next = FAR;
-    let mut above = Above::new(c, w);
+    let mut above = PreemptionRank::new(c, w);
     for r in c.running.values().filter(|r| !r.stopping) {
         let shrinks = r.work.elastic.is_some_and(|(min, _)| r.slots().len() > min as usize);
         let settled = r.placed + policy.elastic.settle;
@@ -137,12 +137,12 @@ pub(crate) fn make_room(
     q: &Query<'_>,
     policy: &SitePolicy,
     (busy, going): (&BTreeSet<JobId>, &[JobId]),
-) -> Option<MadeRoom> {
+) -> Option<PreemptionPlan> {
     let now = q.now;
     let mut coming: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut shrinking: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut all: BTreeMap<JobId, Candidate> = BTreeMap::new();
-    let mut above = Above::new(c, w);
+    let mut above = PreemptionRank::new(c, w);
     for (id, r) in &c.running {
         if r.stopping || busy.contains(id) {
             // Who should be gone by now is not counted on any more.
@@ -186,13 +186,13 @@ pub(crate) fn make_room(
 }
 
 /// The same search over any set of jobs that may leave (used for moves too).
-pub(crate) fn room_by_leaving(
+pub(crate) fn find_capacity_by_leaving(
     c: &Cluster,
     w: &Work,
     q: &Query<'_>,
     policy: &SitePolicy,
     may_leave: &BTreeSet<JobId>,
-) -> Option<MadeRoom> {
+) -> Option<PreemptionPlan> {
     let all = may_leave
         .iter()
         .filter_map(|id| c.running.get(id).map(|r| (*id, r)))
@@ -207,7 +207,7 @@ fn search(
     q: &Query<'_>,
     policy: &SitePolicy,
     mut able: BTreeMap<JobId, Candidate>,
-) -> Option<MadeRoom> {
+) -> Option<PreemptionPlan> {
     // Only one group at a time is searched for; gangs of several shapes take their own way
     // through reservations.
     let [a] = &q.asks[..] else { return None };
@@ -218,7 +218,7 @@ fn search(
         if owners.is_empty() {
             let enough = quota_too(c, w, policy, &able, &mut room, q.now);
             // When nobody would have to leave, room is not what is missing.
-            let anybody = room.anybody_leaves() || !room.coming.is_empty();
+            let anybody = room.needs_preemption() || !room.coming.is_empty();
             return (enough && anybody && within_budgets(c, q, &room)).then_some(room);
         }
         // Of those whose work would be their own then, only what was found to be borrowed.
@@ -236,7 +236,7 @@ fn search(
 }
 
 /// Do the power budgets carry the gang once the others have left?
-fn within_budgets(c: &Cluster, q: &Query<'_>, room: &MadeRoom) -> bool {
+fn within_budgets(c: &Cluster, q: &Query<'_>, room: &PreemptionPlan) -> bool {
     if !c.fleet.meter.on() {
         return true;
     }
@@ -266,9 +266,9 @@ fn cheapest(
     q: &Query<'_>,
     a: &Ask,
     able: &BTreeMap<JobId, Candidate>,
-) -> Option<MadeRoom> {
+) -> Option<PreemptionPlan> {
     let f = &c.fleet;
-    let mut best: Option<MadeRoom> = None;
+    let mut best: Option<PreemptionPlan> = None;
     let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
         if let Some(m) = in_domain(c, q, a, able, nodes)
             && best.as_ref().is_none_or(|b| m.cost < b.cost)
@@ -288,7 +288,7 @@ fn cheapest(
 }
 
 /// Victims of a claim that would not be borrowers any more once those before them are gone.
-fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
+fn not_borrowing(c: &Cluster, w: &Work, room: &PreemptionPlan) -> BTreeSet<JobId> {
     let mut ledger = c.settled().clone();
     let mut out = BTreeSet::new();
     // Whose claim it is does not change while it is met.
@@ -386,7 +386,7 @@ fn in_domain(
     a: &Ask,
     able: &BTreeMap<JobId, Candidate>,
     nodes: &mut dyn Iterator<Item = &Entry>,
-) -> Option<MadeRoom> {
+) -> Option<PreemptionPlan> {
     let need = a.nodes as usize;
     let mut sets: BTreeMap<u32, Vec<JobId>> = BTreeMap::new();
     let mut by_job: BTreeMap<JobId, Vec<u32>> = BTreeMap::new();
@@ -523,7 +523,7 @@ fn finish(
     gone: &BTreeSet<JobId>,
     chosen: BTreeSet<u32>,
     sets: &BTreeMap<u32, Vec<JobId>>,
-) -> MadeRoom {
+) -> PreemptionPlan {
     let mut victims = Vec::new();
     let mut shrinks = Vec::new();
     let mut coming = Vec::new();
@@ -547,7 +547,7 @@ fn finish(
     }
     let mut nodes: Vec<u32> = chosen.into_iter().collect();
     nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos.clone());
-    MadeRoom { victims, shrinks, nodes, cost, coming, coming_by }
+    PreemptionPlan { victims, shrinks, nodes, cost, coming, coming_by }
 }
 
 /// A claim may also need quota back that borrowers hold elsewhere, whatever else ranks them lower:
@@ -558,7 +558,7 @@ fn quota_too(
     w: &Work,
     policy: &SitePolicy,
     able: &BTreeMap<JobId, Candidate>,
-    room: &mut MadeRoom,
+    room: &mut PreemptionPlan,
     now: Time,
 ) -> bool {
     if c.ledger.is_empty() {

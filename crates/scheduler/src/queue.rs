@@ -1,7 +1,7 @@
 //! Waiting jobs in their order, grouped by what they ask for and by whom, so that a cycle asks
 //! once for each different question and not once for each job.
 
-use crate::history::Belief;
+use crate::history::RuntimeEstimate;
 use crate::work::{Demand, Work};
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
@@ -49,7 +49,7 @@ pub(crate) struct Bucket {
     /// Number of its demand: the same for all that ask for the same.
     pub(crate) shape: u32,
     /// How long they are believed to run.
-    pub(crate) belief: Belief,
+    pub(crate) belief: RuntimeEstimate,
     pub(crate) tickets: BTreeSet<Ticket>,
     pub(crate) failed: Option<Failed>,
     /// No start could be reserved: what runs has no time limit.
@@ -61,7 +61,7 @@ pub(crate) struct Bucket {
 
 /// A place in the order of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn {
+pub struct QueuePosition {
     priority: Reverse<Priority>,
     rank: u32,
     since: Time,
@@ -70,7 +70,7 @@ pub struct Turn {
     bucket: usize,
 }
 
-impl Turn {
+impl QueuePosition {
     pub(crate) fn bucket(&self) -> usize {
         self.bucket
     }
@@ -89,7 +89,7 @@ pub struct Queue {
     shapes: BTreeMap<Arc<Demand>, (u32, usize)>,
     next_shape: u32,
     /// The first of each bucket.
-    heads: BTreeSet<Turn>,
+    heads: BTreeSet<QueuePosition>,
     jobs: BTreeMap<JobId, (usize, Arc<Work>)>,
     accounts: BTreeMap<(ProjectName, Arc<str>), usize>,
     /// Each account's place in fair share; lower goes first.
@@ -120,7 +120,7 @@ impl Queue {
                     work: work.clone(),
                     account,
                     shape,
-                    belief: Belief::from_limit(work.limit_ms()),
+                    belief: RuntimeEstimate::from_limit(work.limit_ms()),
                     tickets: BTreeSet::new(),
                     failed: None,
                     hopeless: false,
@@ -174,12 +174,12 @@ impl Queue {
         self.next_shape
     }
 
-    fn head(&self, id: usize) -> Option<Turn> {
+    fn head(&self, id: usize) -> Option<QueuePosition> {
         let t = self.bucket(id)?.tickets.first()?;
         self.turn(id, *t)
     }
 
-    fn head_moved(&mut self, id: usize, before: Option<Turn>) {
+    fn head_moved(&mut self, id: usize, before: Option<QueuePosition>) {
         let now = self.head(id);
         if now != before {
             if let Some(t) = before {
@@ -190,7 +190,7 @@ impl Queue {
     }
 
     /// What is believed of a waiting job, and of all like it.
-    pub fn believe(&mut self, job: JobId, belief: Belief) {
+    pub fn set_estimate(&mut self, job: JobId, belief: RuntimeEstimate) {
         if let Some((id, _)) = self.jobs.get(&job)
             && let Some(b) = self.buckets[*id].as_mut()
         {
@@ -199,7 +199,12 @@ impl Queue {
     }
 
     /// Something was learnt about a user: what is believed of the waiting jobs changes.
-    pub fn learnt(&mut self, project: &ProjectName, user: &str, f: impl Fn(&Work) -> Belief) {
+    pub fn update_estimates(
+        &mut self,
+        project: &ProjectName,
+        user: &str,
+        f: impl Fn(&Work) -> RuntimeEstimate,
+    ) {
         for b in self.buckets.iter_mut().flatten() {
             if b.key.project == *project && *b.key.user == *user {
                 b.belief = f(&b.work);
@@ -242,9 +247,9 @@ impl Queue {
         self.buckets.iter().enumerate().filter_map(|(i, b)| b.as_ref().map(|b| (i, b)))
     }
 
-    pub(crate) fn turn(&self, id: usize, t: Ticket) -> Option<Turn> {
+    pub(crate) fn turn(&self, id: usize, t: Ticket) -> Option<QueuePosition> {
         let b = self.bucket(id)?;
-        Some(Turn {
+        Some(QueuePosition {
             priority: b.key.priority,
             rank: self.rank(b.account),
             since: t.0,
@@ -254,7 +259,7 @@ impl Queue {
     }
 
     /// The next ticket of the same bucket.
-    pub(crate) fn after(&self, turn: &Turn) -> Option<Turn> {
+    pub(crate) fn after(&self, turn: &QueuePosition) -> Option<QueuePosition> {
         use std::ops::Bound::{Excluded, Unbounded};
         let b = self.bucket(turn.bucket)?;
         let t = b.tickets.range((Excluded(turn.ticket()), Unbounded)).next()?;
@@ -262,7 +267,7 @@ impl Queue {
     }
 
     /// Heads of all buckets, in their order.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = Turn> + '_ {
+    pub(crate) fn heads(&self) -> impl Iterator<Item = QueuePosition> + '_ {
         self.heads.iter().copied()
     }
 
@@ -274,16 +279,16 @@ impl Queue {
 
     /// Its place in the order.
     #[must_use]
-    pub fn place(&self, job: JobId) -> Option<Turn> {
+    pub fn place(&self, job: JobId) -> Option<QueuePosition> {
         let (id, w) = self.jobs.get(&job)?;
         self.turn(*id, (w.since, job))
     }
 
     /// Waiting jobs in their order. The first of each group is found at once, the rest as they
     /// are asked for.
-    pub fn iter(&self) -> impl Iterator<Item = Turn> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = QueuePosition> + '_ {
         let mut heads = self.heads.iter().copied().peekable();
-        let mut rest: BTreeSet<Turn> = BTreeSet::new();
+        let mut rest: BTreeSet<QueuePosition> = BTreeSet::new();
         std::iter::from_fn(move || {
             let t = match (heads.peek(), rest.first()) {
                 (Some(h), Some(r)) if r < h => rest.pop_first(),

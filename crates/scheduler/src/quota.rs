@@ -266,7 +266,7 @@ impl Ledger {
     /// at one above it. Then what others borrowed can be claimed back; the node is the narrowest
     /// for which this holds, so that siblings who borrowed are claimed from too.
     #[must_use]
-    pub fn entitled(
+    pub fn find_entitled_quota(
         &self,
         project: &ProjectName,
         sku: &str,
@@ -300,7 +300,9 @@ impl Ledger {
     /// the same tree live on more than theirs?
     #[must_use]
     pub fn may_reclaim(&self, project: &ProjectName, sku: &str, tier: Tier, milli: u64) -> bool {
-        let Some(claimant) = self.entitled(project, sku, tier, milli) else { return false };
+        let Some(claimant) = self.find_entitled_quota(project, sku, tier, milli) else {
+            return false;
+        };
         let claim = self.path(claimant);
         self.nodes.iter().enumerate().any(|(i, n)| {
             (0..self.kinds.len()).any(|k| n.gross[k] > n.owned[k]) && {
@@ -440,9 +442,9 @@ mod tests {
         // 16 in all, 2 of b are never lent; a holds 12, so b has 4 left until a gives back.
         assert!(l.check(&p("pb"), "h100", T, 4000).is_ok());
         assert!(l.check(&p("pb"), "h100", T, 5000).is_err());
-        assert!(l.entitled(&p("pb"), "h100", T, 8000).is_some());
-        assert!(l.entitled(&p("pa"), "h100", T, 1000).is_none());
-        let b = l.entitled(&p("pb"), "h100", T, 5000).unwrap();
+        assert!(l.find_entitled_quota(&p("pb"), "h100", T, 8000).is_some());
+        assert!(l.find_entitled_quota(&p("pa"), "h100", T, 1000).is_none());
+        let b = l.find_entitled_quota(&p("pb"), "h100", T, 5000).unwrap();
         assert!(l.borrows_from(&p("pa"), b, "h100", T));
         l.charge(&p("pa"), "h100", T, 4000, false);
         assert!(!l.borrows_from(&p("pa"), b, "h100", T), "within its own again");
@@ -474,7 +476,7 @@ mod tests {
         assert!(l.check(&p("p1"), "x", T, 5000).is_err());
         assert!(l.check(&p("p2"), "x", T, 12_000).is_ok(), "owns nothing, borrows all");
         l.charge(&p("p2"), "x", T, 12_000, true);
-        let far = l.entitled(&p("p3"), "x", T, 4000).unwrap();
+        let far = l.find_entitled_quota(&p("p3"), "x", T, 4000).unwrap();
         assert!(l.borrows_from(&p("p2"), far, "x", T));
     }
 }

@@ -2,8 +2,8 @@
 //! order of an explanation.
 
 use crate::cluster::Cluster;
-use crate::explain::{Why, smallest};
-use crate::rights::Rights;
+use crate::explain::{ExplanationBuilder, smallest};
+use crate::rights::UserRights;
 use crate::work::{Demand, Work};
 use muster_model::policy::SitePolicy;
 use muster_model::units::Time;
@@ -16,7 +16,7 @@ type Alike = (Arc<Demand>, Option<u32>, bool);
 
 /// What the fleet has not, whatever is free.
 #[derive(Debug)]
-struct Lack {
+struct MissingCapability {
     words: String,
     /// Also if all nodes were in service.
     never: bool,
@@ -26,16 +26,16 @@ struct Lack {
 /// alike, and not at all for what is free.
 #[derive(Debug)]
 pub struct Reasons<'a> {
-    rights: Rights<'a>,
+    rights: UserRights<'a>,
     now: Time,
-    known: BTreeMap<Alike, Option<Lack>>,
+    known: BTreeMap<Alike, Option<MissingCapability>>,
 }
 
 impl<'a> Reasons<'a> {
     /// As the cluster is now.
     #[must_use]
     pub fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> Reasons<'a> {
-        Reasons { rights: Rights::new(c, policy, now), now, known: BTreeMap::new() }
+        Reasons { rights: UserRights::new(c, policy, now), now, known: BTreeMap::new() }
     }
 
     /// Why it can never start on this fleet, if so.
@@ -53,14 +53,16 @@ impl<'a> Reasons<'a> {
             .or_else(|| self.lack(w).map(|l| l.words.clone()))
     }
 
-    fn lack(&mut self, w: &Work) -> Option<&Lack> {
+    fn lack(&mut self, w: &Work) -> Option<&MissingCapability> {
         let alike = (w.demand.clone(), w.elastic.map(|(min, _)| min), w.preemptible());
         let (rights, now) = (&self.rights, self.now);
         let found = self.known.entry(alike).or_insert_with(|| {
             let small = smallest(w);
-            let why = Why::new(rights, (w, small.as_ref().unwrap_or(w)), now);
-            let never = why.never().map(|words| Lack { words, never: true });
-            never.or_else(|| why.out_of_service().map(|words| Lack { words, never: false }))
+            let why = ExplanationBuilder::new(rights, (w, small.as_ref().unwrap_or(w)), now);
+            let never = why.never().map(|words| MissingCapability { words, never: true });
+            never.or_else(|| {
+                why.out_of_service().map(|words| MissingCapability { words, never: false })
+            })
         });
         found.as_ref()
     }

@@ -2,12 +2,12 @@
 //! them if nothing else does.
 
 use crate::claims::Claims;
-use crate::fleet::{Fleet, Kept};
+use crate::fleet::{CapacityReservation, Fleet};
 use crate::node::Entry;
 use crate::place::{Query, place};
-use crate::plan::{Cycle, StartReservation, Resize, Victim};
-use crate::preempt::{MadeRoom, make_room, next_rested};
-use crate::queue::Turn;
+use crate::plan::{Cycle, Resize, StartReservation, Victim};
+use crate::preempt::{PreemptionPlan, make_room, next_preemptible_at};
+use crate::queue::QueuePosition;
 use crate::timeline::Later;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
@@ -33,7 +33,11 @@ const HASTENED: usize = 8;
 impl Cycle<'_> {
     /// Reserves the earliest start for a job that the limits of what runs and the reserved starts before it
     /// allow. False when there is none.
-    pub(crate) fn reserve_start(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
+    pub(crate) fn reserve_start(
+        &mut self,
+        t: QueuePosition,
+        hopeless: &mut BTreeSet<usize>,
+    ) -> bool {
         if hopeless.contains(&t.bucket()) {
             return false;
         }
@@ -46,7 +50,7 @@ impl Cycle<'_> {
         if self.c.fleet.unpowered(&q, |e, a| e.open() && e.capable(a)).is_some() {
             return false;
         }
-        let (later, overrules) = self.soonest(&w, &q, true);
+        let (later, overrules) = self.earliest_start(&w, &q, true);
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.hopeless = later.is_none();
         }
@@ -54,7 +58,7 @@ impl Cycle<'_> {
         let Some(later) = later else {
             hopeless.insert(t.bucket());
             if broken {
-                self.keep_nothing(t.job);
+                self.drop_reservation(t.job);
             }
             return false;
         };
@@ -71,12 +75,18 @@ impl Cycle<'_> {
         true
     }
 
-    fn set_reserved_start(&mut self, w: &Work, later: Later, moved: Option<String>, overrules: bool) {
+    fn set_reserved_start(
+        &mut self,
+        w: &Work,
+        later: Later,
+        moved: Option<String>,
+        overrules: bool,
+    ) {
         let taken = if overrules { later.nodes.clone() } else { Vec::new() };
         let nodes = self.names(&later.nodes);
         let (job, at, basis) = (w.job, later.at, Basis::Limits);
         let (end, class) = (w.ends(at), w.priority);
-        self.keep(w, Kept { start: at, end, nodes: later.nodes, basis, class });
+        self.keep(w, CapacityReservation { start: at, end, nodes: later.nodes, basis, class });
         self.overrule(w, &taken);
         let gave_way = self.gave_way.contains(&job).then(|| GAVE_WAY.to_string());
         let moved = gave_way.or(moved).or_else(|| self.why_overruled(job, at));
@@ -86,7 +96,7 @@ impl Cycle<'_> {
 
     /// The first of the queue has waited so long that what becomes free goes to it: its reserved start
     /// moves earlier whenever it can.
-    pub(crate) fn hasten(&mut self, first: &[Turn]) {
+    pub(crate) fn move_reservation_earlier(&mut self, first: &[QueuePosition]) {
         let after = match self.policy.backfill.mode {
             BackfillMode::Aggressive => self.policy.backfill.hasten_after.min(PATIENT),
             _ => self.policy.backfill.hasten_after,
@@ -101,14 +111,14 @@ impl Cycle<'_> {
     }
 
     /// Finds the earliest start anew, and keeps it if it is earlier than what was reserved.
-    pub(crate) fn reserve_anew(&mut self, t: Turn) {
+    pub(crate) fn reserve_anew(&mut self, t: QueuePosition) {
         let Some(w) = self.c.queue.get(t.job).cloned() else { return };
         let had = self.c.fleet.kept.get(&t.job);
         if self.c.fleet.is_broken(t.job) || had.is_some_and(|k| k.basis != Basis::Limits) {
             return;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
-        let (later, overrules) = self.soonest(&w, &q, false);
+        let (later, overrules) = self.earliest_start(&w, &q, false);
         let Some(later) = later else {
             if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
                 b.hopeless = true;
@@ -118,7 +128,8 @@ impl Cycle<'_> {
         // As early as before, but on other nodes: those that become free last, so that more can
         // pass. Worth telling only where a single reserved start stands in everybody's way.
         let easy = self.policy.backfill.mode == BackfillMode::Easy;
-        let as_early = |k: &Kept| easy && later.at == k.start && later.nodes != k.nodes;
+        let as_early =
+            |k: &CapacityReservation| easy && later.at == k.start && later.nodes != k.nodes;
         let better = match self.c.fleet.kept.get(&t.job) {
             None => true,
             Some(k) => later.at < k.start || as_early(k),
@@ -130,7 +141,7 @@ impl Cycle<'_> {
 
     /// Lets others make room for the first jobs that rank above them.
     pub(crate) fn preempt(&mut self) {
-        let turns: Vec<Turn> =
+        let turns: Vec<QueuePosition> =
             self.c.queue.iter().filter(|t| !self.started.contains(&t.job)).take(32).collect();
         let mut claims = 0;
         let mut strict: BTreeSet<usize> = BTreeSet::new();
@@ -142,7 +153,8 @@ impl Cycle<'_> {
             let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
             let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
             // Room that was made is of no use without the quota: it may claim again then.
-            let made = made && !self.c.claims.as_ref().is_some_and(|c| c.robbed(t.job));
+            let made =
+                made && !self.c.claims.as_ref().is_some_and(|c| c.has_preempted_in_vain(t.job));
             if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
                 continue;
             }
@@ -161,19 +173,20 @@ impl Cycle<'_> {
             let mut found = self.cheapest_way(&w, &mut q);
             // Some of what it needs comes later than that: it is booked for longer, so that it has
             // to fit for longer.
-            let late = found.as_ref().filter(|room| room.anybody_leaves() && room.coming_by > gone);
+            let late =
+                found.as_ref().filter(|room| room.needs_preemption() && room.coming_by > gone);
             if let Some(by) = late.map(|room| room.coming_by) {
                 q.end = w.ends(by);
                 q.who.above = None;
                 found = self.cheapest_way(&w, &mut q).filter(|room| room.coming_by <= by);
             }
             match found {
-                Some(room) if room.anybody_leaves() => self.claim(&w, room, &q),
+                Some(room) if room.needs_preemption() => self.claim(&w, room, &q),
                 found => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
                     // What others give up already is waited for, no longer than they may take.
                     let rested = found.map_or_else(
-                        || next_rested(self.c, &w, self.policy, self.now),
+                        || next_preemptible_at(self.c, &w, self.policy, self.now),
                         |room| room.coming_by,
                     );
                     if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
@@ -189,7 +202,7 @@ impl Cycle<'_> {
 
     /// Who leaves for a job: beside the reserved starts of lower classes, or without them where
     /// less is lost then.
-    fn cheapest_way(&self, w: &Work, q: &mut Query<'_>) -> Option<MadeRoom> {
+    fn cheapest_way(&self, w: &Work, q: &mut Query<'_>) -> Option<PreemptionPlan> {
         let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
         let out = (&self.busy, &going[..]);
         let beside = make_room(self.c, w, q, self.policy, out);
@@ -199,7 +212,7 @@ impl Cycle<'_> {
         }
         q.who.above = above;
         let alone = make_room(self.c, w, q, self.policy, out);
-        let less = |a: &MadeRoom| beside.as_ref().is_none_or(|b| a.cost < b.cost);
+        let less = |a: &PreemptionPlan| beside.as_ref().is_none_or(|b| a.cost < b.cost);
         if let Some(alone) = alone.filter(less) {
             return Some(alone);
         }
@@ -208,20 +221,20 @@ impl Cycle<'_> {
     }
 
     /// Is it worth asking who could make room?
-    fn may_claim(&mut self, t: Turn, w: &Work) -> bool {
+    fn may_claim(&mut self, t: QueuePosition, w: &Work) -> bool {
         let Some(b) = self.c.queue.bucket(t.bucket()) else { return false };
         let seen = (self.c.fleet.freed(), self.c.charged());
-        let elastic = self.policy.elastic.enabled && self.c.anybody_elastic();
+        let elastic = self.policy.elastic.enabled && self.c.has_elastic_jobs();
         if let Some((_, rested)) = b.claimed.filter(|(c, t)| *c == seen && *t > self.now) {
             if rested < FAR {
                 self.again(rested);
             }
             return false;
         }
-        (self.policy.preemption.enabled && self.c.anybody_below(w)) || elastic
+        (self.policy.preemption.enabled && self.c.has_lower_ranked_jobs(w)) || elastic
     }
 
-    fn claim(&mut self, w: &Arc<Work>, room: MadeRoom, q: &Query<'_>) {
+    fn claim(&mut self, w: &Arc<Work>, room: PreemptionPlan, q: &Query<'_>) {
         let by = w.job;
         for (job, rank) in &room.victims {
             self.busy.insert(*job);
@@ -242,7 +255,10 @@ impl Cycle<'_> {
         let nodes = self.names(&room.nodes);
         let taken = if q.who.above.is_some() { room.nodes.clone() } else { Vec::new() };
         let (start, basis, class) = (self.now, Basis::Preemption, w.priority);
-        self.keep(w, Kept { start, end: w.ends(at), nodes: room.nodes, basis, class });
+        self.keep(
+            w,
+            CapacityReservation { start, end: w.ends(at), nodes: room.nodes, basis, class },
+        );
         self.overrule(w, &taken);
         self.reopen_overruled();
         self.out.reserved_starts.retain(|p| p.job != by);
@@ -250,7 +266,7 @@ impl Cycle<'_> {
     }
 
     /// What others give back for a job is its own from now on.
-    fn keep_quota(&mut self, w: &Work, room: &MadeRoom) {
+    fn keep_quota(&mut self, w: &Work, room: &PreemptionPlan) {
         let Some(claims) = &mut self.c.claims else { return };
         let running = &self.c.running;
         for r in room.victims.iter().filter_map(|(job, _)| running.get(job)) {
@@ -305,7 +321,7 @@ impl Cycle<'_> {
     fn larger(&mut self, r: &crate::Running, max: u32) -> Option<(u32, Vec<NodeName>)> {
         let have = u32::try_from(r.slots().len()).ok()?;
         let f = &mut self.c.fleet;
-        let held: Vec<_> = r.slots().iter().filter(|s| f.untake(r.work.job, s)).collect();
+        let held: Vec<_> = r.slots().iter().filter(|s| f.undo_take(r.work.job, s)).collect();
         self.c.charge(r, false);
         let mut best = None;
         let (mut low, mut high) = (have, max + 1);

@@ -9,7 +9,7 @@ use muster_model::units::Time;
 
 /// What users may have as things are. Made once for many jobs.
 #[derive(Debug)]
-pub(crate) struct Rights<'a> {
+pub(crate) struct UserRights<'a> {
     pub(crate) c: &'a Cluster,
     pub(crate) policy: &'a SitePolicy,
     claims: Option<Claims>,
@@ -24,10 +24,10 @@ pub(crate) struct Denied {
     pub(crate) left: u64,
 }
 
-impl<'a> Rights<'a> {
+impl<'a> UserRights<'a> {
     /// As the cluster is now.
-    pub(crate) fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> Rights<'a> {
-        Rights { c, policy, claims: Claims::if_made(c, now) }
+    pub(crate) fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> UserRights<'a> {
+        UserRights { c, policy, claims: Claims::if_made(c, now) }
     }
 
     /// SKUs of which the quota leaves enough, as a mask.

@@ -2,7 +2,7 @@
 //! answer changes only with the mix of work and by the kinds that come and go.
 
 use crate::fleet::{Class, Fleet};
-use crate::frag::Fit;
+use crate::frag::NodeFit;
 use crate::node::{Ask, Part};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ fn key(a: &Ask) -> Key {
 struct Ranked {
     /// Kinds that had come when it was true.
     seen: u64,
-    kinds: BTreeSet<(Fit, Arc<Class>)>,
+    kinds: BTreeSet<(NodeFit, Arc<Class>)>,
 }
 
 /// Kinds of node by how good they are. A copy remembers nothing: it is always found out anew.

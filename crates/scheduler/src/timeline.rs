@@ -79,7 +79,7 @@ pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later
             return None;
         }
         while let Some(((_, ix), _)) = ends.next_if(|((at, _), _)| *at == t) {
-            w.look_once(*ix, t);
+            w.probe_once(*ix, t);
         }
         while let Some(Reverse((at, gi, ix, last))) = w.coming.peek().copied() {
             if at > t {
@@ -98,18 +98,18 @@ impl Walk<'_, '_> {
         for (class, members) in &fleet.classes {
             if self.q.asks.iter().any(|a| able(class, a)) {
                 for p in members {
-                    self.look_once(p.ix, from);
+                    self.probe_once(p.ix, from);
                 }
             }
         }
         // What ended before `from` or ends just then counts as free at `from`.
         let due: Vec<u32> = fleet.ends.range(..=(from, u32::MAX)).map(|((_, ix), _)| *ix).collect();
         for ix in due {
-            self.look_once(ix, from);
+            self.probe_once(ix, from);
         }
     }
 
-    fn look_once(&mut self, ix: u32, t: Time) {
+    fn probe_once(&mut self, ix: u32, t: Time) {
         if let Some(seen) = self.seen.get_mut(ix as usize)
             && !*seen
         {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A reservation and the nodes it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct ReservedNodes {
     /// What was asked for.
     pub reservation: Arc<Reservation>,
     /// The nodes it covers.
@@ -47,14 +47,14 @@ impl<'a> Asker<'a> {
     }
 
     /// Does what is reserved for another job stand in its way?
-    pub(crate) fn heeds(self, b: &Booking) -> bool {
+    pub(crate) fn respects_booking(self, b: &Booking) -> bool {
         b.job != self.job && self.above.is_none_or(|above| b.class.is_none_or(|c| c >= above))
     }
 }
 
 impl Fleet {
     /// The reservations are these now.
-    pub fn set_reservations(&mut self, all: Vec<Closed>) {
+    pub fn set_reservations(&mut self, all: Vec<ReservedNodes>) {
         self.closed = all;
         let ixs: Vec<u32> = self.ixs().collect();
         for ix in ixs {
@@ -65,7 +65,7 @@ impl Fleet {
 
     /// A window that began or ended since the last cycle lets others fit: all are asked again.
     /// Returns the next such moment.
-    pub(crate) fn pass_edges(&mut self, now: Time) -> Option<Time> {
+    pub(crate) fn recheck_at_window_edges(&mut self, now: Time) -> Option<Time> {
         if self.edge.is_some_and(|e| e <= now) {
             self.forget_failures();
         }
@@ -222,14 +222,14 @@ impl Fleet {
                 return false;
             }
         }
-        if e.book.iter().all(|b| !who.heeds(b) || b.start >= end || b.end <= now) {
+        if e.book.iter().all(|b| !who.respects_booking(b) || b.start >= end || b.end <= now) {
             return true;
         }
         // Room only grows by what ends; it shrinks where something kept begins.
         let mut at: Vec<Time> = e
             .book
             .iter()
-            .filter(|b| who.heeds(b) && b.start < end && b.end > now)
+            .filter(|b| who.respects_booking(b) && b.start < end && b.end > now)
             .map(|b| b.start.max(now))
             .collect();
         at.sort_unstable();
@@ -239,7 +239,7 @@ impl Fleet {
 
     /// Does the share fit at the moment `t`, beside what is kept then?
     pub(crate) fn holds_at(e: &Entry, a: &Ask, who: Asker<'_>, t: Time, now: Time) -> bool {
-        Fleet::holds_beside(e, a, (t, now), |b| who.heeds(b))
+        Fleet::holds_beside(e, a, (t, now), |b| who.respects_booking(b))
     }
 
     /// The same beside those bookings that stand in the way.
@@ -284,7 +284,7 @@ impl Fleet {
         } else {
             self.closed_times(e, who, now)
         };
-        let plain = closed.is_empty() && !e.book.iter().any(|b| who.heeds(b));
+        let plain = closed.is_empty() && !e.book.iter().any(|b| who.respects_booking(b));
         if plain {
             // Nothing is ever taken away: the first moment at which it fits is good for ever.
             if let Some(t) = whole_from(e, a, from) {

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Build, Life, Told, closed, fleet, gang, nvl};
+use common::{Build, ClusterRun, ReportedStart, closed, fleet, gang, nvl};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Rank};
 use muster_model::names::NodeName;
@@ -12,13 +12,13 @@ use muster_model::spec::{Priority, Tier};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
-fn saved(life: &mut Life, id: JobId, at: Time) {
+fn saved(life: &mut ClusterRun, id: JobId, at: Time) {
     life.c.running.get_mut(&id).unwrap().saved = at;
 }
 
 #[test]
 fn the_one_that_loses_least_makes_room() {
-    let mut life = Life::new(fleet(1, 3, 8));
+    let mut life = ClusterRun::new(fleet(1, 3, 8));
     let all: Vec<JobId> = (0..3).map(|_| life.submit(gang(1, 8).low())).collect();
     life.pass(Span::hours(1));
     let now = life.now;
@@ -37,7 +37,7 @@ fn the_one_that_loses_least_makes_room() {
 
 #[test]
 fn nobody_leaves_for_nothing() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let small: Vec<JobId> = (0..2).map(|_| life.submit(gang(1, 8).low())).collect();
     let pair = life.submit(gang(2, 8).low());
     life.pass(Span::hours(1));
@@ -55,7 +55,7 @@ fn nobody_leaves_for_nothing() {
 
 #[test]
 fn a_gang_that_is_stopped_anyway_gives_all_its_nodes() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let wide = life.submit(gang(3, 8).low());
     let narrow = life.submit(gang(1, 8).low());
     life.pass(Span::hours(1));
@@ -68,7 +68,7 @@ fn a_gang_that_is_stopped_anyway_gives_all_its_nodes() {
 
 #[test]
 fn equals_are_left_alone_and_so_are_those_who_just_began() {
-    let mut life = Life::new(fleet(1, 1, 8));
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
     let first = life.submit(gang(1, 8));
     life.pass(Span::hours(1));
     let equal = life.submit(gang(1, 8));
@@ -86,7 +86,7 @@ fn equals_are_left_alone_and_so_are_those_who_just_began() {
 
 #[test]
 fn every_claim_is_looked_at_again_when_time_has_passed() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let normal = life.submit(gang(1, 8));
     let high = life.submit(gang(1, 8).high());
     // The first can never be helped; the second can, once the victim has run long enough.
@@ -99,7 +99,7 @@ fn every_claim_is_looked_at_again_when_time_has_passed() {
 
 #[test]
 fn spot_work_leaves_for_others_at_once() {
-    let mut life = Life::new(fleet(1, 1, 8));
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
     let spot = life.submit(gang(1, 8).spot());
     let other = life.add(gang(1, 8));
     let p = life.cycle();
@@ -118,7 +118,7 @@ const LENT: &str = r#"{"tree":[{"name":"co"},
 
 #[test]
 fn a_claim_takes_from_borrowers_only_and_only_what_they_borrowed() {
-    let mut life = Life::new(fleet(1, 4, 8)).with_quotas(LENT);
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_quotas(LENT);
     let own = life.submit(gang(1, 8).of("p2", "u2"));
     let lent: Vec<JobId> = (0..3).map(|_| life.submit(gang(1, 8).of("p1", "u1"))).collect();
     assert!(lent.iter().all(|id| life.running(*id)), "idle quota is lent");
@@ -136,15 +136,15 @@ fn a_claim_takes_from_borrowers_only_and_only_what_they_borrowed() {
 }
 
 /// So many nodes, quotas for four of them, and all of it lent to one project.
-fn all_lent(nodes: u32, kind: impl Fn(Build) -> Build) -> (Life, Vec<JobId>) {
-    let mut life = Life::new(fleet(1, nodes, 8)).with_quotas(LENT);
+fn all_lent(nodes: u32, kind: impl Fn(Build) -> Build) -> (ClusterRun, Vec<JobId>) {
+    let mut life = ClusterRun::new(fleet(1, nodes, 8)).with_quotas(LENT);
     let lent: Vec<JobId> = (0..4).map(|_| life.submit(kind(gang(1, 8).of("p1", "u1")))).collect();
     assert!(lent.iter().all(|id| life.running(*id)), "idle quota is lent");
     life.pass(Span::mins(10));
     (life, lent)
 }
 
-fn why(life: &Life, id: JobId) -> String {
+fn why(life: &ClusterRun, id: JobId) -> String {
     let w = life.c.queue.get(id).unwrap();
     muster_scheduler::explain(&life.c, w, &life.policy, life.now).summary
 }
@@ -204,7 +204,7 @@ fn quota_that_is_kept_is_free_again_when_its_job_is_gone() {
     let claim = life.add(gang(2, 8).of("p0", "u0"));
     life.cycle();
     life.c.queue.remove(claim);
-    life.c.fleet.unkeep(claim);
+    life.c.fleet.release_reservation(claim);
     life.told.remove(&claim);
     life.pass(Span::mins(1));
     assert!(lent.iter().all(|id| life.running(*id)), "those who were stopped go on");
@@ -221,7 +221,7 @@ fn a_job_whose_quota_was_taken_by_others_claims_again() {
     let w = life.c.queue.get(claim).unwrap().clone();
     let (at, basis) = (life.now, Basis::Preemption);
     life.c.fleet.keep(&w, &nodes, (at, w.ends(at)), basis);
-    life.told.insert(claim, Told { at, nodes, basis });
+    life.told.insert(claim, ReportedStart { at, nodes, basis });
     let p = life.cycle();
     assert_eq!(p.victims.len(), 2, "{p:?}");
     life.pass(Span::mins(1));
@@ -241,7 +241,7 @@ fn claims_count_those_before_them() {
 
 #[test]
 fn a_claim_in_pieces_takes_whole_pieces() {
-    let mut life = Life::new(nvl(2, 4));
+    let mut life = ClusterRun::new(nvl(2, 4));
     let low: Vec<JobId> = (0..8).map(|_| life.submit(gang(1, 4).low())).collect();
     life.pass(Span::hours(1));
     let job = life.submit(gang(4, 4).segment(4));
@@ -251,17 +251,17 @@ fn a_claim_in_pieces_takes_whole_pieces() {
 }
 
 fn changed(
-    c: muster_scheduler::Closed,
+    c: muster_scheduler::ReservedNodes,
     f: impl FnOnce(&mut Reservation),
-) -> muster_scheduler::Closed {
+) -> muster_scheduler::ReservedNodes {
     let mut r = (*c.reservation).clone();
     f(&mut r);
-    muster_scheduler::Closed { reservation: Arc::new(r), nodes: c.nodes }
+    muster_scheduler::ReservedNodes { reservation: Arc::new(r), nodes: c.nodes }
 }
 
 #[test]
 fn maintenance_keeps_long_work_off_and_lets_short_work_pass() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let at = life.now + Span::mins(60);
     life.reserve(closed("fix", &["n000", "n001"], &[], at, 30));
     let long = life.submit(gang(1, 8).limit(90).runs(5));
@@ -279,7 +279,7 @@ fn maintenance_keeps_long_work_off_and_lets_short_work_pass() {
 
 #[test]
 fn a_window_belongs_to_its_projects() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let r = closed("mine", &["n000"], &["p1"], life.now, 60);
     life.reserve(changed(r, |r| r.lend = true));
     let other = life.submit(gang(2, 8).limit(60));
@@ -293,7 +293,7 @@ fn a_window_belongs_to_its_projects() {
 
 #[test]
 fn overrun_finish_lets_nobody_begin_who_has_no_limit() {
-    let mut life = Life::new(fleet(1, 1, 8));
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
     let r = closed("later", &["n000"], &[], life.now + Span::mins(60), 60);
     life.reserve(changed(r, |r| r.overrun = Overrun::Finish));
     let endless = life.submit(gang(1, 8).runs(5));
@@ -304,7 +304,7 @@ fn overrun_finish_lets_nobody_begin_who_has_no_limit() {
 
 #[test]
 fn a_window_comes_again() {
-    let mut life = Life::new(fleet(1, 1, 8));
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
     let r = closed("nightly", &["n000"], &[], life.now + Span::mins(10), 10);
     life.reserve(changed(r, |r| r.every = Some(Span::mins(60))));
     let never = life.submit(gang(1, 8).limit(51));
@@ -324,7 +324,7 @@ fn starts_of(gpus: u32) -> SitePolicy {
 
 #[test]
 fn starts_are_staggered() {
-    let mut life = Life::new(fleet(1, 4, 8)).with_policy(starts_of(16));
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_policy(starts_of(16));
     for _ in 0..4 {
         life.add(gang(1, 8));
     }
@@ -335,7 +335,7 @@ fn starts_are_staggered() {
     assert_eq!(life.c.running.len(), 2);
     life.pass(Span::secs(1));
     assert_eq!(life.c.running.len(), 4, "time alone lets them start");
-    let mut life = Life::new(fleet(1, 4, 8)).with_policy(starts_of(16));
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_policy(starts_of(16));
     let big = life.submit(gang(4, 8));
     assert!(life.running(big), "one that is larger than a window starts alone");
 }
@@ -352,7 +352,7 @@ fn budget(watts: u64, over: OverBudget) -> SitePolicy {
 #[test]
 fn a_budget_of_power_is_kept() {
     // A full node draws 8000 W.
-    let mut life = Life::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Refuse));
+    let mut life = ClusterRun::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Refuse));
     let a = life.submit(gang(2, 8).runs(30));
     let b = life.submit(gang(1, 8));
     assert!(life.running(a) && life.waits(b));
@@ -371,7 +371,7 @@ fn a_budget_of_power_is_kept() {
 
 #[test]
 fn a_budget_may_cap_instead() {
-    let mut life = Life::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Cap));
+    let mut life = ClusterRun::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Cap));
     let a = life.submit(gang(2, 8));
     let b = life.submit(gang(1, 8));
     assert_eq!(life.c.running[&a].placement.cap_watts, None);
@@ -381,7 +381,7 @@ fn a_budget_may_cap_instead() {
 
 #[test]
 fn a_reserved_start_of_a_lower_class_shields_nobody() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let running = life.submit(gang(4, 8).low().limit(60));
     life.pass(Span::mins(50));
     let queued = life.submit(gang(4, 8).low().limit(60));
@@ -400,7 +400,7 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
 
 #[test]
 fn a_reserved_start_stays_where_a_higher_class_is_over_before_it() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let running = life.submit(gang(4, 8).low().limit(60));
     life.pass(Span::mins(10));
     let queued = life.submit(gang(4, 8).low().limit(60));
@@ -412,8 +412,8 @@ fn a_reserved_start_stays_where_a_higher_class_is_over_before_it() {
 }
 
 /// One node is free until both are needed for a normal job that waits.
-fn one_node_reserved() -> (Life, JobId, Time) {
-    let mut life = Life::new(fleet(1, 2, 8));
+fn one_node_reserved() -> (ClusterRun, JobId, Time) {
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let first = life.submit(gang(1, 8).limit(60));
     let wide = life.submit(gang(2, 8).limit(60));
     assert!(life.running(first) && life.waits(wide));
@@ -455,8 +455,8 @@ fn a_reserved_start_is_taken_back_where_nobody_can_say_when_a_higher_class_ends(
 
 /// Critical work on two nodes that is on its way out, low work on two more, and one node free for a
 /// critical gang that needs three.
-fn one_leaves() -> (Life, JobId, [JobId; 2], JobId) {
-    let mut life = Life::new(fleet(1, 5, 8));
+fn one_leaves() -> (ClusterRun, JobId, [JobId; 2], JobId) {
+    let mut life = ClusterRun::new(fleet(1, 5, 8));
     let critical = |n| gang(n, 8).priority(Priority::Critical);
     let leaves = life.submit(critical(2));
     let low = [0, 1].map(|_| life.submit(gang(1, 8).low()));
@@ -492,7 +492,7 @@ fn who_does_not_leave_in_time_is_counted_on_no_longer() {
 
 #[test]
 fn only_as_many_are_stopped_as_are_missing_beside_what_is_being_freed() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let leaves = life.submit(gang(2, 8).high());
     let low = [0, 1].map(|_| life.submit(gang(1, 8).low()));
     life.pass(Span::mins(10));

@@ -6,7 +6,7 @@ use crate::common;
 use common::shapes::{
     ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, mixed, powered,
 };
-use common::{Life, closed, fleet, gang, nvl};
+use common::{ClusterRun, closed, fleet, gang, nvl};
 use muster_model::node::NodeRole;
 use muster_model::quota::Quotas;
 use muster_model::spec::{Group, Tier};
@@ -16,7 +16,7 @@ use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, plan}
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn ask(life: &Life, w: &Work) -> Explanation {
+fn ask(life: &ClusterRun, w: &Work) -> Explanation {
     explain(&life.c, w, &life.policy, life.now)
 }
 
@@ -37,7 +37,7 @@ fn with(w: &Work, f: impl FnOnce(&mut Demand)) -> Work {
 }
 
 /// Every node in service.
-fn in_service(life: &Life) -> Life {
+fn in_service(life: &ClusterRun) -> ClusterRun {
     let mut out = life.clone();
     for mut n in life.nodes.values().cloned() {
         n.block = None;
@@ -50,14 +50,14 @@ fn in_service(life: &Life) -> Life {
 }
 
 /// Takes away what the reason names, and sees that it was it.
-fn recheck(life: &Life, w: &Work, e: &Explanation) {
+fn recheck(life: &ClusterRun, w: &Work, e: &Explanation) {
     let Some(why) = binding(e) else { return };
     let mut other = life.clone();
-    let now = |l: &Life| binding(&ask(l, w)).map(ToString::to_string);
+    let now = |l: &ClusterRun| binding(&ask(l, w)).map(ToString::to_string);
     match why {
         "hardware" => {
             assert!(e.impossible);
-            let mut empty = Life::new(in_service(life).nodes.into_values());
+            let mut empty = ClusterRun::new(in_service(life).nodes.into_values());
             empty.c.queue.insert(Arc::new(w.clone()));
             let p = plan(&mut empty.c, &empty.policy, empty.now);
             assert!(p.starts.is_empty(), "it can: {e:?}");
@@ -86,7 +86,7 @@ fn recheck(life: &Life, w: &Work, e: &Explanation) {
         }
         "reserved" => {
             for id in life.told.keys().filter(|id| **id != w.job) {
-                other.c.fleet.unkeep(*id);
+                other.c.fleet.release_reservation(*id);
             }
             let left = now(&other);
             assert_ne!(left.as_deref(), Some("reserved"));
@@ -113,7 +113,7 @@ fn recheck(life: &Life, w: &Work, e: &Explanation) {
 }
 
 /// Nodes that could take a share now, counted from what runs.
-fn free_nodes(life: &Life, w: &Work, g: &Group) -> usize {
+fn free_nodes(life: &ClusterRun, w: &Work, g: &Group) -> usize {
     life.nodes
         .values()
         .filter(|f| f.block.is_none())
@@ -182,7 +182,7 @@ fn listed(reasons: &mut Reasons<'_>, w: &Work, e: &Explanation) {
 }
 
 /// Looks at everybody who waits.
-fn look(life: &Life) {
+fn look(life: &ClusterRun) {
     let mut reasons = Reasons::new(&life.c, &life.policy, life.now);
     for id in life.c.queue.jobs() {
         let w = life.c.queue.get(id).unwrap();
@@ -222,7 +222,7 @@ proptest! {
         if let Some((feed, rack)) = power {
             policy = powered(policy, feed * 1500, rack * 1500);
         }
-        let mut life = Life::new(nodes.it).with_policy(policy).with_quotas(QUOTAS[quota]);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy).with_quotas(QUOTAS[quota]);
         life.strict = false;
         for a in &acts {
             act(&mut life, a);
@@ -231,7 +231,7 @@ proptest! {
     }
 }
 
-fn why(life: &Life, b: common::Build) -> Explanation {
+fn why(life: &ClusterRun, b: common::Build) -> Explanation {
     let mut life = life.clone();
     let id = life.add(b);
     let w = life.c.queue.get(id).unwrap().clone();
@@ -243,7 +243,7 @@ fn why(life: &Life, b: common::Build) -> Explanation {
 
 #[test]
 fn each_reason_has_its_name() {
-    let mut life = Life::new(fleet(2, 2, 8));
+    let mut life = ClusterRun::new(fleet(2, 2, 8));
     assert_eq!(binding(&why(&life, gang(5, 8))), Some("hardware"));
     assert!(why(&life, gang(1, 9)).impossible);
     assert_eq!(binding(&why(&life, gang(3, 8).required(Level::Leaf))), Some("hardware"));
@@ -253,7 +253,7 @@ fn each_reason_has_its_name() {
     assert_eq!(binding(&e), Some("capacity"));
     assert!(e.suggestions.iter().any(|s| s.contains("2 nodes instead of 4")), "{e:?}");
     life.finish(one);
-    let mut spread = Life::new(fleet(2, 2, 8));
+    let mut spread = ClusterRun::new(fleet(2, 2, 8));
     spread.submit(gang(2, 8).spread(muster_model::spec::Spread::Leaf));
     let e = why(&spread, gang(2, 8).required(Level::Leaf));
     assert_eq!(binding(&e), Some("topology"));
@@ -262,21 +262,21 @@ fn each_reason_has_its_name() {
 
 #[test]
 fn time_is_a_reason_too() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     life.submit(gang(1, 8).limit(60));
     life.submit(gang(2, 8).limit(60));
     let e = why(&life, gang(1, 8).limit(90));
     assert_eq!(binding(&e), Some("reserved"));
     assert!(e.suggestions.iter().any(|s| s.starts_with("set a time limit of at most 1h")), "{e:?}");
     assert_eq!(e.estimate.unwrap().at, life.now + Span::mins(120));
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     life.reserve(closed("fix", &["n000", "n001"], &[], life.now + Span::mins(30), 60));
     let e = why(&life, gang(1, 8).limit(90));
     assert_eq!(binding(&e), Some("reservation"));
     assert!(e.summary.contains("fix"), "{}", e.summary);
     // The longest that would do, and not the next usual one below it.
     for mins in [57, 30, 5] {
-        let mut life = Life::new(fleet(1, 2, 8));
+        let mut life = ClusterRun::new(fleet(1, 2, 8));
         let start = life.now + Span::mins(mins) + Span::secs(20);
         life.reserve(closed("fix", &["n000", "n001"], &[], start, 60));
         let said = format!("set a time limit of at most {mins}m: it would start now");
@@ -289,7 +289,7 @@ fn time_is_a_reason_too() {
 
 #[test]
 fn pieces_that_never_fit_are_impossible() {
-    let life = Life::new(nvl(2, 3));
+    let life = ClusterRun::new(nvl(2, 3));
     let e = why(&life, gang(4, 4).segment(4));
     assert!(e.impossible);
     let most = "more than 0 nodes in such pieces: the largest NVLink domain has 3 such nodes";
@@ -306,13 +306,13 @@ fn what_never_fits_says_the_most_that_there_is_and_the_nearest_name() {
         e.suggestions.first().map(String::as_str)
     }
     // Nodes of SKU h100 and h200, two of them with GPUs in MIG mode.
-    let life = Life::new(mixed());
+    let life = ClusterRun::new(mixed());
     let e = why(&life, gang(1, 1).mig("3g.45gb"));
     assert!(e.impossible, "{e:?}");
     assert!(e.summary.contains("has the profile 3g.45gb: there is "), "{}", e.summary);
     assert!(e.summary.contains("3g.40gb"), "{}", e.summary);
     assert_eq!(first(&e), Some("ask for MIG profile 3g.40gb"));
-    let none = Life::new(fleet(1, 2, 8));
+    let none = ClusterRun::new(fleet(1, 2, 8));
     let e = why(&none, gang(1, 1).mig("3g.40gb"));
     assert!(e.summary.ends_with("no node of this fleet has a GPU in MIG mode"), "{}", e.summary);
     let e = why(&none, gang(1, 1).sku("h101"));
@@ -327,7 +327,7 @@ fn what_never_fits_says_the_most_that_there_is_and_the_nearest_name() {
 
 #[test]
 fn what_can_never_start_goes_before_limits_and_limits_before_service() {
-    let mut life = Life::new(fleet(1, 3, 8));
+    let mut life = ClusterRun::new(fleet(1, 3, 8));
     life.submit(gang(1, 8));
     life.policy.limits.gpus_per_user = Some(8);
     let mut last = life.nodes.values().next_back().unwrap().clone();
@@ -353,7 +353,7 @@ fn what_can_never_start_goes_before_limits_and_limits_before_service() {
 #[test]
 fn power_that_nodes_out_of_service_would_have_is_not_never() {
     // A rack in each leaf, which carries one of its two nodes with eight GPUs of 700 W.
-    let mut life = Life::new(fleet(2, 2, 8));
+    let mut life = ClusterRun::new(fleet(2, 2, 8));
     let policy = powered(life.policy.clone(), 1_000_000, 7_000);
     life = life.with_policy(policy);
     assert!(why(&life, gang(2, 8)).starts_now);
@@ -368,19 +368,19 @@ fn power_that_nodes_out_of_service_would_have_is_not_never() {
 
 #[test]
 fn groups_that_would_have_to_share_a_node_are_impossible_and_are_told_so() {
-    let life = Life::new(fleet(1, 1, 8));
+    let life = ClusterRun::new(fleet(1, 1, 8));
     let e = why(&life, gang(1, 4).and(1, 4));
     assert!(e.impossible, "{e:?}");
     assert_eq!(binding(&e), Some("hardware"));
     assert!(e.summary.contains("a node runs one group of a gang only"), "{}", e.summary);
-    let life = Life::new(fleet(1, 2, 8));
+    let life = ClusterRun::new(fleet(1, 2, 8));
     assert!(why(&life, gang(1, 4).and(1, 4)).starts_now, "on two nodes");
     let e = why(&life, gang(1, 4).and(1, 4).required(Level::Node));
     assert!(e.impossible, "{e:?}");
     let e = why(&life, gang(2, 4).and(1, 0));
     assert!(e.impossible, "{e:?}");
     // They fit, but not while one of the nodes is taken.
-    let mut busy = Life::new(fleet(1, 2, 8));
+    let mut busy = ClusterRun::new(fleet(1, 2, 8));
     busy.submit(gang(1, 8));
     let e = why(&busy, gang(1, 4).and(1, 4));
     assert!(!e.impossible && !e.starts_now, "{e:?}");

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases};
-use common::{Life, fleet, gang};
+use common::{ClusterRun, fleet, gang};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::units::{Span, Time};
@@ -22,7 +22,7 @@ fn seen(seconds: &[u64]) -> History<u8> {
 }
 
 /// What is known of a job's start: reserved, or by the limits of what runs.
-fn bound(life: &Life, id: JobId) -> Option<(Time, bool)> {
+fn bound(life: &ClusterRun, id: JobId) -> Option<(Time, bool)> {
     match life.told.get(&id) {
         Some(t) => (t.basis == Basis::Limits).then_some((t.at, true)),
         None => {
@@ -33,7 +33,7 @@ fn bound(life: &Life, id: JobId) -> Option<(Time, bool)> {
     }
 }
 
-fn forecast(life: &Life, id: JobId, history: &History<u8>) -> Option<Range> {
+fn forecast(life: &ClusterRun, id: JobId, history: &History<u8>) -> Option<Range> {
     let durations = Durations::new(history, |_| ());
     let length = |w: &Work, ran: Span, draw: u64| durations.length((0, ()), w, ran, draw);
     let bound = bound(life, id)?;
@@ -63,7 +63,7 @@ fn a_length_is_drawn_from_those_that_ran_longer() {
 
 #[test]
 fn the_same_question_has_the_same_answer() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     for _ in 0..2 {
         life.submit(gang(1, 8).limit(60));
     }
@@ -86,7 +86,7 @@ proptest! {
         ran in prop::collection::vec(0..3600u64, ENOUGH..16),
         acts in prop::collection::vec(any_act(Kinds { ..ALL }), 1..20),
     ) {
-        let mut life = Life::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
         life.strict = false;
         let history = seen(&ran);
         for a in &acts {

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::Life;
+use common::ClusterRun;
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, powered};
 use muster_model::units::Span;
 use muster_scheduler::explain;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 /// Everything that failed comes back, and nothing new is submitted: who still waits in the end
 /// could never start, and is told so.
-fn all_run_in_the_end(mut life: Life) {
+fn all_run_in_the_end(mut life: ClusterRun) {
     let names: Vec<_> = life.nodes.keys().cloned().collect();
     for n in &names {
         life.heal(n);
@@ -54,7 +54,7 @@ proptest! {
         quota in 0..QUOTAS.len(),
         acts in prop::collection::vec(any_act(ALL), 1..40),
     ) {
-        let mut life = Life::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
         for a in &acts {
             act(&mut life, a);
         }
@@ -70,7 +70,7 @@ proptest! {
         acts in prop::collection::vec(any_act(Kinds { reservations: false, ..ALL }), 1..30),
     ) {
         let policy = powered(policy.it, feed * 1500, rack * 1500);
-        let mut life = Life::new(nodes.it).with_policy(policy);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy);
         for a in &acts {
             act(&mut life, a);
         }
@@ -91,7 +91,7 @@ proptest! {
         policy.limits.gpus_per_user = Some(gpus);
         policy.power.stagger_gpus = stagger;
         policy.power.stagger_window = Span::mins(3);
-        let mut life = Life::new(nodes.it).with_policy(policy);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy);
         for a in &acts {
             act(&mut life, a);
         }

@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use common::{Life, fleet, gang, node};
+use common::{ClusterRun, fleet, gang, node};
 use muster_model::ids::JobId;
-use muster_model::placement::{GpuSet, AllocatedPart};
+use muster_model::placement::{AllocatedPart, GpuSet};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
@@ -16,7 +16,7 @@ fn cut(mig: u64) -> NodeFacts {
     f
 }
 
-fn slice(life: &Life, id: JobId) -> (u32, u8, u8) {
+fn slice(life: &ClusterRun, id: JobId) -> (u32, u8, u8) {
     let s = &life.c.running[&id].slots()[0];
     let Some(AllocatedPart::Mig { start, size, .. }) = s.part else { panic!("not a slice: {s:?}") };
     (s.gpus.iter().next().unwrap(), start, size)
@@ -24,7 +24,7 @@ fn slice(life: &Life, id: JobId) -> (u32, u8, u8) {
 
 #[test]
 fn two_halves_fit_on_one_gpu() {
-    let mut life = Life::new(vec![cut(0b1)]);
+    let mut life = ClusterRun::new(vec![cut(0b1)]);
     let a = life.submit(gang(1, 1).mig("3g.40gb"));
     let b = life.submit(gang(1, 1).mig("3g.40gb"));
     let c = life.submit(gang(1, 1).mig("3g.40gb"));
@@ -36,7 +36,7 @@ fn two_halves_fit_on_one_gpu() {
 
 #[test]
 fn seven_small_slices_fit_on_one_gpu() {
-    let mut life = Life::new(vec![cut(0b1)]);
+    let mut life = ClusterRun::new(vec![cut(0b1)]);
     let all: Vec<JobId> = (0..8).map(|_| life.submit(gang(1, 1).mig("1g.10gb"))).collect();
     assert!(all[..7].iter().all(|id| life.running(*id)));
     assert!(life.waits(all[7]), "compute has seven slices");
@@ -44,7 +44,7 @@ fn seven_small_slices_fit_on_one_gpu() {
 
 #[test]
 fn small_slices_keep_a_large_one_possible() {
-    let mut life = Life::new(vec![cut(0b11)]);
+    let mut life = ClusterRun::new(vec![cut(0b11)]);
     for _ in 0..3 {
         life.submit(gang(1, 1).mig("1g.10gb"));
     }
@@ -56,8 +56,8 @@ fn small_slices_keep_a_large_one_possible() {
 
 #[test]
 fn a_share_goes_to_the_fullest_gpu_that_takes_it() {
-    let mut life = Life::new(vec![node("n", "l", "k")]);
-    let gpu = |life: &Life, id: JobId| life.c.running[&id].slots()[0].gpus;
+    let mut life = ClusterRun::new(vec![node("n", "l", "k")]);
+    let gpu = |life: &ClusterRun, id: JobId| life.c.running[&id].slots()[0].gpus;
     let a = life.submit(gang(1, 1).milli(500));
     let b = life.submit(gang(1, 1).milli(600));
     let c = life.submit(gang(1, 1).milli(300));
@@ -71,7 +71,7 @@ fn a_share_goes_to_the_fullest_gpu_that_takes_it() {
 
 #[test]
 fn a_share_prefers_a_node_that_shares_already() {
-    let mut life = Life::new(fleet(1, 3, 4));
+    let mut life = ClusterRun::new(fleet(1, 3, 4));
     let a = life.submit(gang(1, 1).milli(400));
     let b = life.submit(gang(1, 1).milli(400));
     assert_eq!(life.on(a), life.on(b));
@@ -87,7 +87,7 @@ fn elastic() -> SitePolicy {
 
 #[test]
 fn an_elastic_gang_starts_smaller_and_grows_when_it_has_settled() {
-    let mut life = Life::new(fleet(1, 4, 8)).with_policy(elastic());
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_policy(elastic());
     let other = life.submit(gang(2, 8).runs(5));
     let e = life.submit(gang(4, 8).elastic(1, 4));
     assert_eq!(life.on(e).len(), 2, "as many as there are");
@@ -100,7 +100,7 @@ fn an_elastic_gang_starts_smaller_and_grows_when_it_has_settled() {
 
 #[test]
 fn an_elastic_gang_does_not_grow_while_others_wait() {
-    let mut life = Life::new(fleet(1, 4, 8)).with_policy(elastic());
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_policy(elastic());
     life.submit(gang(2, 8).runs(5));
     let e = life.submit(gang(4, 8).elastic(1, 4));
     let big = life.submit(gang(4, 8).required(muster_model::topology::Level::Rack));
@@ -111,7 +111,7 @@ fn an_elastic_gang_does_not_grow_while_others_wait() {
 
 #[test]
 fn elastic_gangs_shrink_before_anybody_is_stopped() {
-    let mut life = Life::new(fleet(1, 4, 8)).with_policy(elastic());
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_policy(elastic());
     let e = life.submit(gang(3, 8).elastic(1, 3));
     let low = life.submit(gang(1, 8).low());
     life.pass(Span::mins(15));
@@ -126,7 +126,7 @@ fn elastic_gangs_shrink_before_anybody_is_stopped() {
 
 #[test]
 fn an_elastic_gang_of_a_higher_class_does_not_shrink() {
-    let mut life = Life::new(fleet(1, 2, 8)).with_policy(elastic());
+    let mut life = ClusterRun::new(fleet(1, 2, 8)).with_policy(elastic());
     let e = life.submit(gang(2, 8).elastic(1, 2).high());
     life.pass(Span::mins(15));
     let normal = life.submit(gang(1, 8));
@@ -146,7 +146,7 @@ fn a_strict_queue_lets_nobody_pass() {
             let quotas = ORDERS.replace("ORDER", order);
             let mut policy = SitePolicy::default();
             policy.backfill.mode = mode;
-            let mut life = Life::new(fleet(1, 2, 8)).with_policy(policy).with_quotas(&quotas);
+            let mut life = ClusterRun::new(fleet(1, 2, 8)).with_policy(policy).with_quotas(&quotas);
             let busy = life.submit(gang(1, 8).limit(60));
             let first = life.submit(gang(2, 8).limit(60));
             let short = life.submit(gang(1, 8).limit(10));
@@ -161,7 +161,7 @@ fn a_strict_queue_lets_nobody_pass() {
 #[test]
 fn a_strict_queue_keeps_its_order_behind_others() {
     let quotas = ORDERS.replace("ORDER", "strict");
-    let mut life = Life::new(fleet(1, 2, 8)).with_quotas(&quotas);
+    let mut life = ClusterRun::new(fleet(1, 2, 8)).with_quotas(&quotas);
     life.submit(gang(2, 8).limit(60).runs(30).of("p1", "u1"));
     life.submit(gang(2, 8).limit(60).high().of("p1", "u1"));
     let long = life.submit(gang(1, 8).limit(600));
@@ -174,7 +174,7 @@ fn a_strict_queue_keeps_its_order_behind_others() {
 
 #[test]
 fn who_had_less_goes_first() {
-    let mut life = Life::new(fleet(1, 1, 8));
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
     life.submit(gang(1, 8).runs(10));
     let a = life.submit(gang(1, 8).of("p0", "u0").runs(10));
     let b = life.submit(gang(1, 8).of("p1", "u1").runs(10));

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Life, fleet, gang, name, node, nvl, with_gpus};
+use common::{ClusterRun, fleet, gang, name, node, nvl, with_gpus};
 use muster_model::job::Basis;
 use muster_model::node::NodeRole;
 use muster_model::placement::{Fabric, GpuSet};
@@ -12,7 +12,11 @@ use muster_model::topology::Level;
 use muster_scheduler::{NodeFacts, replacements};
 use std::collections::{BTreeMap, BTreeSet};
 
-fn by(life: &Life, job: muster_model::ids::JobId, key: fn(&NodeFacts) -> String) -> Vec<usize> {
+fn by(
+    life: &ClusterRun,
+    job: muster_model::ids::JobId,
+    key: fn(&NodeFacts) -> String,
+) -> Vec<usize> {
     let mut out: BTreeMap<String, usize> = BTreeMap::new();
     for s in life.c.running[&job].slots() {
         *out.entry(key(&life.nodes[&s.node])).or_default() += 1;
@@ -32,7 +36,7 @@ fn feed(f: &NodeFacts) -> String {
 
 #[test]
 fn two_nvlink_racks_are_filled_evenly() {
-    let mut life = Life::new(nvl(3, 18));
+    let mut life = ClusterRun::new(nvl(3, 18));
     let job = life.submit(gang(24, 4));
     assert_eq!(by(&life, job, rack), [12, 12], "not 18 and 6: the slowest piece sets the pace");
     let one = life.submit(gang(18, 4));
@@ -41,7 +45,7 @@ fn two_nvlink_racks_are_filled_evenly() {
 
 #[test]
 fn segments_leave_the_spare_trays() {
-    let mut life = Life::new(nvl(2, 18));
+    let mut life = ClusterRun::new(nvl(2, 18));
     let job = life.submit(gang(32, 4).segment(16));
     assert_eq!(by(&life, job, rack), [16, 16]);
     let two = life.submit(gang(2, 4).segment(2));
@@ -54,7 +58,7 @@ fn segments_leave_the_spare_trays() {
 
 #[test]
 fn a_segment_never_crosses_racks() {
-    let mut life = Life::new(nvl(2, 3));
+    let mut life = ClusterRun::new(nvl(2, 3));
     let one = life.submit(gang(4, 4).segment(2));
     assert_eq!(by(&life, one, rack), [2, 2]);
     let two = life.submit(gang(2, 4).segment(2));
@@ -67,7 +71,7 @@ fn a_segment_never_crosses_racks() {
 fn ranks_follow_the_topology() {
     let mut nodes = fleet(2, 4, 8);
     nodes.reverse();
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let job = life.submit(gang(6, 8));
     let on = life.on(job);
     let mut sorted = on.clone();
@@ -79,7 +83,7 @@ fn ranks_follow_the_topology() {
 
 #[test]
 fn the_narrowest_domain_that_holds_the_gang() {
-    let mut life = Life::new(fleet(2, 4, 8));
+    let mut life = ClusterRun::new(fleet(2, 4, 8));
     let pair = life.submit(gang(2, 8));
     assert_eq!(life.c.running[&pair].placement.level, Level::Rack);
     let four = life.submit(gang(4, 8));
@@ -90,7 +94,7 @@ fn the_narrowest_domain_that_holds_the_gang() {
 
 #[test]
 fn small_jobs_do_not_break_empty_leaves() {
-    let mut life = Life::new(fleet(3, 4, 8));
+    let mut life = ClusterRun::new(fleet(3, 4, 8));
     let mut used = std::collections::BTreeSet::new();
     for i in 0..16 {
         let job = life.submit(gang(1, if i % 2 == 0 { 2 } else { 1 }));
@@ -109,7 +113,7 @@ fn a_spread_gang_is_even_over_feeds() {
     for (i, n) in nodes.iter_mut().enumerate() {
         n.location.feed = if i < 5 { "f1" } else { "f2" }.into();
     }
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let job = life.submit(gang(4, 8).spread(Spread::Feed));
     assert_eq!(by(&life, job, feed), [2, 2]);
     let job = life.submit(gang(4, 8).spread(Spread::Feed));
@@ -118,7 +122,7 @@ fn a_spread_gang_is_even_over_feeds() {
 
 #[test]
 fn a_leaf_spread_is_even() {
-    let mut life = Life::new(fleet(2, 4, 8));
+    let mut life = ClusterRun::new(fleet(2, 4, 8));
     let job = life.submit(gang(4, 8).spread(Spread::Leaf));
     assert_eq!(by(&life, job, leaf), [2, 2]);
 }
@@ -130,28 +134,28 @@ fn the_same_gpus_on_every_node_are_one_rail() {
     for n in &mut nodes {
         n.location.rails.clone_from(&rails);
     }
-    let mut life = Life::new(nodes.clone());
+    let mut life = ClusterRun::new(nodes.clone());
     let job = life.submit(gang(2, 4));
     let r = &life.c.running[&job];
     assert_eq!(r.placement.fabric, Fabric::Rail);
     assert_eq!(r.slots()[0].gpus, r.slots()[1].gpus);
     // GPU 0 of one node is taken: four others are free on both.
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let one = life.submit(gang(1, 1));
     let job = life.submit(gang(2, 4));
     let r = &life.c.running[&job];
     assert_eq!(r.placement.fabric, Fabric::Rail, "{:?} {:?}", life.on(one), r.slots());
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let job = life.submit(gang(2, 4));
     assert_eq!(life.c.running[&job].placement.fabric, Fabric::Leaf, "one network, no rails");
-    let mut life = Life::new(fleet(2, 1, 8));
+    let mut life = ClusterRun::new(fleet(2, 1, 8));
     let job = life.submit(gang(2, 4));
     assert_eq!(life.c.running[&job].placement.fabric, Fabric::Spine);
 }
 
 #[test]
 fn whole_gpus_come_in_blocks() {
-    let mut life = Life::new(vec![node("n", "l", "k")]);
+    let mut life = ClusterRun::new(vec![node("n", "l", "k")]);
     let one = life.submit(gang(1, 1));
     let four = life.submit(gang(1, 4));
     let two = life.submit(gang(1, 2));
@@ -166,7 +170,7 @@ fn spares_lemons_and_suspects_take_no_gangs() {
     for role in [NodeRole::Spare, NodeRole::Lemon, NodeRole::Suspect] {
         let mut nodes = fleet(1, 3, 8);
         nodes[1].role = role;
-        let mut life = Life::new(nodes);
+        let mut life = ClusterRun::new(nodes);
         let gang_ = life.submit(gang(3, 8));
         assert!(life.waits(gang_), "{role:?}");
         let two = life.submit(gang(2, 8).limit(60));
@@ -183,7 +187,7 @@ fn the_policy_says_how_large_a_gang_lemons_take() {
     let most = |nodes: u32| {
         let mut all = fleet(1, 3, 8);
         all.iter_mut().for_each(|n| n.role = NodeRole::Lemon);
-        let mut life = Life::new(all);
+        let mut life = ClusterRun::new(all);
         life.policy.hazard = Hazard { lemon_max_nodes: nodes, ..Hazard::default() };
         life.c.set_hazard(&life.policy.hazard);
         (1..=3)
@@ -202,7 +206,7 @@ fn large_gangs_keep_off_nodes_that_may_fail() {
     for i in [0, 3, 7] {
         nodes[i].hazard = 200;
     }
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let job = life.submit(gang(9, 8));
     let on = life.on(job);
     for n in ["n000", "n003", "n007"] {
@@ -216,7 +220,7 @@ fn new_work_avoids_doubtful_nodes_while_any_other_fits() {
     for i in [0, 2] {
         nodes[i].avoided = true;
     }
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let one = life.submit(gang(1, 1));
     let two = life.submit(gang(1, 8));
     let mut on = [life.on(one), life.on(two)].concat();
@@ -229,7 +233,7 @@ fn new_work_avoids_doubtful_nodes_while_any_other_fits() {
     // A gang goes to another rack rather than onto one.
     let mut nodes = fleet(1, 3, 8);
     nodes[1].avoided = true;
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let gang_ = life.submit(gang(2, 8));
     assert_eq!(life.on(gang_), ["n000", "n002"]);
 }
@@ -240,7 +244,7 @@ fn failed_nodes_are_replaced_by_spares_nearby() {
     for i in [3, 4, 8, 9] {
         nodes[i].role = NodeRole::Spare;
     }
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let job = life.submit(gang(3, 8));
     let r = life.c.running[&job].clone();
     let leaf = life.on(job)[0][..2].to_string();
@@ -260,7 +264,7 @@ fn kinds_of_gpu_are_honoured() {
     let mut nodes = fleet(1, 4, 8);
     nodes[2].sku = "h200".into();
     nodes[3].sku = "h200".into();
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let h200 = life.submit(gang(2, 8).sku("h200"));
     assert_eq!(life.on(h200), ["n002", "n003"]);
     let more = life.submit(gang(1, 1).sku("h200"));
@@ -275,7 +279,7 @@ fn groups_of_a_gang_start_together() {
     cpu.sku = "cpu".into();
     let mut nodes = fleet(1, 2, 8);
     nodes.push(cpu);
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     let job = life.submit(gang(2, 8).and(1, 0));
     let r = &life.c.running[&job];
     let groups: Vec<u32> = r.slots().iter().map(|s| s.group).collect();
@@ -285,7 +289,7 @@ fn groups_of_a_gang_start_together() {
 
 #[test]
 fn a_reserved_start_that_names_a_node_twice_starts_nothing_there() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let job = life.add(gang(1, 4).and(1, 4));
     let w = life.c.queue.get(job).unwrap().clone();
     // A log may say anything; what a node cannot run is not planned.

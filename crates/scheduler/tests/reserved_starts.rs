@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::shapes::{ALL, Act, Kinds, Named, act, any_act, any_fleet, any_policy, cases};
-use common::{Life, fleet, gang};
+use common::{ClusterRun, fleet, gang};
 use muster_model::job::Basis;
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
@@ -17,7 +17,7 @@ const SOUND: Kinds =
     Kinds { endless: false, failures: false, reservations: false, parts: false, ..ALL };
 
 fn live(nodes: Named<Vec<NodeFacts>>, policy: Named<SitePolicy>, acts: &[Act]) {
-    let mut life = Life::new(nodes.it).with_policy(policy.it);
+    let mut life = ClusterRun::new(nodes.it).with_policy(policy.it);
     life.reserved_starts_hold = true;
     for a in acts {
         act(&mut life, a);
@@ -62,7 +62,7 @@ proptest! {
         acts in prop::collection::vec(any_act(Kinds { failures: true, ..SOUND }), 1..40),
     ) {
         // `check::reserved_start` looks at every move.
-        let mut life = Life::new(nodes.it).with_policy(policy.it);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy.it);
         for a in &acts {
             act(&mut life, a);
         }
@@ -71,7 +71,7 @@ proptest! {
 
 #[test]
 fn small_jobs_pass_a_big_one_only_if_they_do_not_delay_it() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     life.reserved_starts_hold = true;
     let first = life.submit(gang(3, 8).limit(60).runs(60));
     let big = life.submit(gang(4, 8).limit(60).runs(60));
@@ -88,7 +88,7 @@ fn small_jobs_pass_a_big_one_only_if_they_do_not_delay_it() {
 
 #[test]
 fn a_failed_node_moves_a_reserved_start_and_says_why() {
-    let mut life = Life::new(fleet(1, 4, 8));
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
     let a = life.submit(gang(2, 8).limit(60));
     let b = life.submit(gang(2, 8).limit(120));
     let big = life.submit(gang(4, 8).limit(60));
@@ -107,7 +107,7 @@ fn a_node_that_carries_less_than_before_moves_a_reserved_start_and_says_why() {
     let less: [fn(&mut NodeFacts); 3] =
         [|n| n.role = NodeRole::Lemon, |n| n.gpus = GpuSet::first(7), |n| n.mig = GpuSet::first(1)];
     for less in less {
-        let mut life = Life::new(fleet(1, 2, 8));
+        let mut life = ClusterRun::new(fleet(1, 2, 8));
         // What runs keeps GPUs that the node has lost.
         life.strict = false;
         life.submit(gang(1, 8).limit(60));
@@ -129,7 +129,7 @@ fn a_node_that_carries_less_than_before_moves_a_reserved_start_and_says_why() {
 fn lemons_that_take_less_than_before_move_a_reserved_start() {
     let mut lemons = fleet(1, 2, 8);
     lemons.iter_mut().for_each(|n| n.role = NodeRole::Lemon);
-    let mut life = Life::new(lemons);
+    let mut life = ClusterRun::new(lemons);
     life.policy.hazard = Hazard { lemon_max_nodes: 2, ..Hazard::default() };
     life.c.set_hazard(&life.policy.hazard);
     life.submit(gang(2, 8).low().limit(60));
@@ -144,7 +144,7 @@ fn lemons_that_take_less_than_before_move_a_reserved_start() {
 
 #[test]
 fn a_reserved_start_gets_earlier_when_others_end_early() {
-    let mut life = Life::new(fleet(1, 2, 8));
+    let mut life = ClusterRun::new(fleet(1, 2, 8));
     let a = life.submit(gang(2, 8).limit(600).runs(30));
     let b = life.submit(gang(2, 8).limit(60));
     assert_eq!(life.told[&b].at, life.now + Span::mins(600));

@@ -4,13 +4,13 @@
 use crate::common;
 
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases};
-use common::{Life, fleet, gang};
+use common::{ClusterRun, fleet, gang};
 use muster_scheduler::{Cluster, Work, plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 /// The same cluster, built anew with everything in another order.
-fn rebuilt(life: &Life, turn: usize) -> Cluster {
+fn rebuilt(life: &ClusterRun, turn: usize) -> Cluster {
     let mut c = Cluster::default();
     let mut nodes: Vec<_> = life.nodes.values().cloned().collect();
     let mut running: Vec<_> = life.c.running.values().cloned().collect();
@@ -66,7 +66,7 @@ proptest! {
         more in prop::collection::vec(common::shapes::any_job(ALL), 1..8),
         turn in 1..50usize,
     ) {
-        let mut life = Life::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy.it).with_quotas(QUOTAS[quota]);
         life.strict = false;
         for a in &acts {
             act(&mut life, a);
@@ -95,7 +95,7 @@ proptest! {
     ) {
         let mut policy = policy.it;
         policy.backfill.patience = muster_model::units::Span::hours(9999);
-        let mut life = Life::new(nodes.it).with_policy(policy).with_quotas(QUOTAS[quota]);
+        let mut life = ClusterRun::new(nodes.it).with_policy(policy).with_quotas(QUOTAS[quota]);
         life.strict = false;
         for a in &acts {
             act(&mut life, a);
@@ -107,7 +107,7 @@ proptest! {
 
 #[test]
 fn a_plan_that_is_not_carried_out_is_asked_for_again() {
-    let mut life = Life::new(fleet(2, 4, 8));
+    let mut life = ClusterRun::new(fleet(2, 4, 8));
     for _ in 0..6 {
         life.add(gang(2, 8).limit(60));
     }

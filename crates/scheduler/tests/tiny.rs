@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{Build, Life, fleet, gang, name, with_gpus};
+use common::{Build, ClusterRun, fleet, gang, name, with_gpus};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
@@ -34,7 +34,7 @@ const ACTS: [Act; 8] = [
 /// Jobs alive at once; more only repeat what fewer show.
 const ALIVE: usize = 5;
 
-fn step(life: &mut Life, shapes: &[Build; 4], act: Act) -> bool {
+fn step(life: &mut ClusterRun, shapes: &[Build; 4], act: Act) -> bool {
     match act {
         Act::Submit(i) => {
             if life.c.running.len() + life.c.queue.len() >= ALIVE {
@@ -70,7 +70,7 @@ fn step(life: &mut Life, shapes: &[Build; 4], act: Act) -> bool {
 }
 
 /// A state in words: times count from now, names of jobs do not matter.
-fn digest(life: &Life) -> String {
+fn digest(life: &ClusterRun) -> String {
     let mut out = String::new();
     let ago = |t: muster_model::units::Time, most: Span| life.now.since(t).0.min(most.0);
     let kind = |id| {
@@ -106,7 +106,7 @@ struct Search {
 }
 
 impl Search {
-    fn walk(&mut self, life: &Life, depth: u32) {
+    fn walk(&mut self, life: &ClusterRun, depth: u32) {
         for act in ACTS {
             let mut next = life.clone();
             if !step(&mut next, &self.shapes, act) {
@@ -128,7 +128,7 @@ impl Search {
 /// `MUSTER_DEPTH` goes deeper: six takes minutes.
 fn search(label: &str, nodes: Vec<NodeFacts>, shapes: [Build; 4], depth: u32) {
     let depth = std::env::var("MUSTER_DEPTH").ok().and_then(|d| d.parse().ok()).unwrap_or(depth);
-    let mut life = Life::new(nodes);
+    let mut life = ClusterRun::new(nodes);
     life.reserved_starts_hold = true;
     let mut s = Search { seen: BTreeMap::new(), steps: 0, shapes };
     s.walk(&life, depth);

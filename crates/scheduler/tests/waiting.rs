@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{Life, fleet, gang};
+use common::{ClusterRun, fleet, gang};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
 
@@ -24,7 +24,7 @@ const MODES: [(BackfillMode, bool); 4] = [
 /// An endless stream: whenever something ends, and every few minutes, more small jobs come.
 /// Returns after how long the big gang started.
 fn against_a_stream(mode: (BackfillMode, bool), limit: Option<u64>, most: u64) -> Option<Span> {
-    let mut life = Life::new(fleet(2, 3, 4)).with_policy(policy(mode.0, mode.1));
+    let mut life = ClusterRun::new(fleet(2, 3, 4)).with_policy(policy(mode.0, mode.1));
     life.strict = false;
     let small = |i: u64| {
         let real = 11 + i * 7 % 23;
@@ -77,7 +77,7 @@ fn a_big_gang_starts_against_a_stream_without_limits() {
 #[test]
 fn one_bound_to_a_leaf_starts_against_a_stream() {
     for limit in [Some(40), None] {
-        let mut life = Life::new(fleet(3, 3, 4));
+        let mut life = ClusterRun::new(fleet(3, 3, 4));
         life.strict = false;
         let small = |i: u64| {
             let b = gang(1, 2).runs(9 + i * 5 % 29).of("p1", "u1");
@@ -105,7 +105,7 @@ fn one_bound_to_a_leaf_starts_against_a_stream() {
 fn two_gangs_that_cannot_run_together_run_one_after_the_other() {
     for limit in [Some(50), None] {
         for mode in MODES {
-            let mut life = Life::new(fleet(2, 3, 4)).with_policy(policy(mode.0, mode.1));
+            let mut life = ClusterRun::new(fleet(2, 3, 4)).with_policy(policy(mode.0, mode.1));
             let with = |b: common::Build| if let Some(l) = limit { b.limit(l) } else { b };
             let busy = life.submit(with(gang(6, 1).runs(20)));
             let one = life.submit(with(gang(4, 4).runs(40)));
@@ -121,7 +121,7 @@ fn two_gangs_that_cannot_run_together_run_one_after_the_other() {
 
 #[test]
 fn many_gangs_of_more_than_half_all_run() {
-    let mut life = Life::new(fleet(2, 2, 2));
+    let mut life = ClusterRun::new(fleet(2, 2, 2));
     for i in 0..8 {
         let b = gang(3, 2).runs(10 + i).of(["p0", "p1", "p2"][(i % 3) as usize], "u");
         life.add(if i.is_multiple_of(2) { b.limit(30) } else { b });

@@ -109,12 +109,12 @@ pub(crate) struct Connection {
 }
 
 /// A request under way; over when dropped.
-pub(crate) struct UnderWay {
+pub(crate) struct RequestGuard {
     connection: Arc<Connection>,
     id: u64,
 }
 
-impl UnderWay {
+impl RequestGuard {
     /// The reader may take a piece of the answer: from here on the time runs until it does.
     pub(crate) fn offered(&self) {
         self.connection.activity().untaken.insert(self.id, Instant::now());
@@ -126,7 +126,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut a = self.connection.activity();
         a.requests = a.requests.saturating_sub(1);
@@ -162,7 +162,7 @@ impl Connection {
     }
 
     /// A request's head is there.
-    pub(crate) fn request(self: &Arc<Self>, http2: bool) -> UnderWay {
+    pub(crate) fn request(self: &Arc<Self>, http2: bool) -> RequestGuard {
         let mut a = self.activity();
         if a.requests == 0 {
             self.tell(None);
@@ -170,7 +170,7 @@ impl Connection {
         a.requests += 1;
         a.last += 1;
         (a.served, a.http2, a.began) = (true, http2, None);
-        UnderWay { connection: Arc::clone(self), id: a.last }
+        RequestGuard { connection: Arc::clone(self), id: a.last }
     }
 
     fn received(&self) {
@@ -202,7 +202,7 @@ const EVICTED_OF: usize = 128;
 /// Connections that do nothing, those first that have done so for longest.
 type Idle = BTreeSet<(Instant, u64)>;
 
-struct Taken {
+struct TrackedConnection {
     connection: Arc<Connection>,
     /// Since when it does nothing; none while it does something.
     idle: Option<Instant>,
@@ -210,7 +210,7 @@ struct Taken {
 
 /// Those of one address.
 #[derive(Default)]
-struct Near {
+struct AddressConnections {
     count: usize,
     idle: Idle,
 }
@@ -218,21 +218,21 @@ struct Near {
 /// Who sits where. Who has done nothing for longest is always known: in a flood every new
 /// connection asks for that, and one that looked through all the others would hold up the rest.
 #[derive(Default)]
-struct Seats {
+struct ConnectionSlots {
     next: u64,
-    taken: HashMap<u64, Taken>,
+    taken: HashMap<u64, TrackedConnection>,
     /// Those that are not for probes only.
     ordinary: usize,
     idle: Idle,
-    by_address: HashMap<IpAddr, Near>,
+    by_address: HashMap<IpAddr, AddressConnections>,
     /// Of those that are for probes only.
     idle_probes: Idle,
 }
 
-impl Seats {
+impl ConnectionSlots {
     /// A place for a connection that does nothing yet.
     fn take(&mut self, connection: &Arc<Connection>) {
-        let taken = Taken { connection: Arc::clone(connection), idle: None };
+        let taken = TrackedConnection { connection: Arc::clone(connection), idle: None };
         self.taken.insert(connection.id, taken);
         if !connection.probes_only {
             self.ordinary += 1;
@@ -264,7 +264,7 @@ impl Seats {
 
     fn leave(&mut self, id: u64) -> Option<Arc<Connection>> {
         self.mark(id, None);
-        let Taken { connection, .. } = self.taken.remove(&id)?;
+        let TrackedConnection { connection, .. } = self.taken.remove(&id)?;
         if !connection.probes_only {
             self.ordinary -= 1;
             if let Some(near) = self.by_address.get_mut(&connection.address) {
@@ -290,16 +290,16 @@ impl Seats {
 /// All connections of the API.
 pub(crate) struct Table {
     pub(crate) limits: ConnectionLimits,
-    seats: Mutex<Seats>,
+    seats: Mutex<ConnectionSlots>,
 }
 
 /// A place for one connection; free again when dropped.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionGuard {
     table: Arc<Table>,
     pub(crate) connection: Arc<Connection>,
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.table.seats().leave(self.connection.id);
     }
@@ -310,13 +310,13 @@ impl Table {
         Arc::new(Table { limits, seats: Mutex::default() })
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
+    fn seats(&self) -> MutexGuard<'_, ConnectionSlots> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for a new connection. Where there is none, the one that has done nothing for longest
     /// is ended; where all do something, it may only ask how the server is.
-    pub(crate) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Seat> {
+    pub(crate) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionGuard> {
         let (address, limits) = (caller(from), &self.limits);
         let mut seats = self.seats();
         let near = seats.by_address.get(&address).filter(|n| n.count >= limits.per_address);
@@ -343,7 +343,7 @@ impl Table {
         });
         seats.take(&connection);
         drop(seats);
-        Some(Seat { table: Arc::clone(self), connection })
+        Some(ConnectionGuard { table: Arc::clone(self), connection })
     }
 
     /// Ends some connections that have done nothing for longest, to have their files.
@@ -358,16 +358,20 @@ impl Table {
 }
 
 /// A stream whose bytes are noticed, and whose reader may not stop reading.
-pub(crate) struct Watched<S> {
+pub(crate) struct WatchedStream<S> {
     inner: S,
     connection: Arc<Connection>,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Watched<S> {
-    pub(crate) fn new(inner: S, connection: Arc<Connection>, patience: Duration) -> Watched<S> {
-        Watched { inner, connection, patience, stalled: None }
+impl<S> WatchedStream<S> {
+    pub(crate) fn new(
+        inner: S,
+        connection: Arc<Connection>,
+        patience: Duration,
+    ) -> WatchedStream<S> {
+        WatchedStream { inner, connection, patience, stalled: None }
     }
 
     /// What came of a write: the time runs while nothing is taken.
@@ -392,7 +396,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -407,7 +411,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

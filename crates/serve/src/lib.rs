@@ -291,7 +291,7 @@ impl Server {
         let dir = config.data_dir.clone();
         let lock = lock_dir(&dir)?;
         place::settle(&dir, &config.store, config.accept_copy)?;
-        muster_server::brain::clock::keep_in(&dir.join("clock"), config.accept_clock);
+        muster_server::brain::clock::persist_clock_in(&dir.join("clock"), config.accept_clock);
         let holder = lease_holder(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
         // Ports are taken before the lease is: a port in use must not cost a running server its lead.
@@ -465,7 +465,7 @@ impl Server {
         let flushed = tokio::task::spawn_blocking(move || history.flush());
         let _ = tokio::time::timeout(LAST_COUNTS, flushed).await;
         // What was counted is telemetry: a store that hangs is not waited for.
-        let _ = tokio::time::timeout(LAST_COUNTS, self.counter.tell_rest(&self.brain)).await;
+        let _ = tokio::time::timeout(LAST_COUNTS, self.counter.flush_counts(&self.brain)).await;
         self.brain.stop();
         // The keeper gives the lease back and closes the store; a store that hangs is left as it
         // is, which loses nothing.

@@ -1,6 +1,6 @@
 //! The API's listener: HTTP or HTTPS, many connections, a clean stop.
 
-use crate::conns::{ConnectionLimits, Seat, Table, UnderWay, Watched};
+use crate::conns::{ConnectionGuard, ConnectionLimits, RequestGuard, Table, WatchedStream};
 use crate::{ServeError, TlsFiles};
 use axum::Router;
 use axum::body::{Body, HttpBody};
@@ -98,7 +98,7 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let stream = Watched::new(stream, seat.connection.clone(), limits.write_stall);
+        let stream = WatchedStream::new(stream, seat.connection.clone(), limits.write_stall);
         let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
         tokio::spawn(async move {
             let Some(tls) = tls else {
@@ -121,24 +121,24 @@ async fn accept(
 }
 
 /// An answer's body; its request is under way until it is sent.
-struct Sent {
+struct TrackedBody {
     body: Body,
-    request: UnderWay,
+    request: RequestGuard,
     _place: Option<muster_http::TokenPlace>,
 }
 
-impl Sent {
-    fn new(answer: Response, request: UnderWay) -> hyper::Response<Sent> {
+impl TrackedBody {
+    fn new(answer: Response, request: RequestGuard) -> hyper::Response<TrackedBody> {
         let (mut parts, body) = answer.into_parts();
         let place = parts.extensions.remove();
         if !body.is_end_stream() {
             request.offered();
         }
-        hyper::Response::from_parts(parts, Sent { body, request, _place: place })
+        hyper::Response::from_parts(parts, TrackedBody { body, request, _place: place })
     }
 }
 
-impl HttpBody for Sent {
+impl HttpBody for TrackedBody {
     type Data = bytes::Bytes;
     type Error = axum::Error;
 
@@ -173,7 +173,7 @@ const STREAMS: u32 = 32;
 async fn connection<S>(
     stream: S,
     peer: SocketAddr,
-    seat: &Seat,
+    seat: &ConnectionGuard,
     limits: ConnectionLimits,
     router: Router,
     stop: CancellationToken,
@@ -192,7 +192,7 @@ async fn connection<S>(
                     true => muster_http::too_many_connections(),
                     false => router.oneshot(req).await?,
                 };
-                Ok::<_, Infallible>(Sent::new(answer, request))
+                Ok::<_, Infallible>(TrackedBody::new(answer, request))
             }
         });
     let mut builder = Builder::new(TokioExecutor::new());

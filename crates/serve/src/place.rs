@@ -12,26 +12,26 @@ const FILE: &str = "server.place";
 
 /// Which directory it is. One that was only renamed, or is at its path again, is the same.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct DirIdentity {
     dev: u64,
     ino: u64,
     path: String,
 }
 
-impl Place {
-    fn of(dir: &Path) -> io::Result<Place> {
+impl DirIdentity {
+    fn of(dir: &Path) -> io::Result<DirIdentity> {
         let (real, meta) = (dir.canonicalize()?, dir.metadata()?);
         let path = real.to_string_lossy().into_owned();
-        Ok(Place { dev: meta.dev(), ino: meta.ino(), path })
+        Ok(DirIdentity { dev: meta.dev(), ino: meta.ino(), path })
     }
 
-    fn parse(text: &str) -> Option<Place> {
+    fn parse(text: &str) -> Option<DirIdentity> {
         let mut words = text.trim_end_matches('\n').splitn(3, ' ');
         let (dev, ino) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Place { dev, ino, path: words.next()?.to_owned() })
+        Some(DirIdentity { dev, ino, path: words.next()?.to_owned() })
     }
 
-    fn is(&self, other: &Place) -> bool {
+    fn is(&self, other: &DirIdentity) -> bool {
         self.path == other.path || (self.dev, self.ino) == (other.dev, other.ino)
     }
 }
@@ -40,13 +40,13 @@ impl Place {
 /// this is. A store elsewhere has one lease for all: then a copy stands by.
 pub(crate) fn settle(dir: &Path, store: &StoreUrl, accepted: bool) -> Result<(), ServeError> {
     let what = format!("cannot look at {}", dir.display());
-    let here = Place::of(dir).map_err(io_error(what))?;
+    let here = DirIdentity::of(dir).map_err(io_error(what))?;
     if !holds(&here, store) {
         return Ok(());
     }
     let file = dir.join(FILE);
     let noted = match std::fs::read_to_string(&file) {
-        Ok(text) => Place::parse(&text),
+        Ok(text) => DirIdentity::parse(&text),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(io_error(format!("cannot read {}", file.display()))(e)),
     };
@@ -60,7 +60,7 @@ pub(crate) fn settle(dir: &Path, store: &StoreUrl, accepted: bool) -> Result<(),
 }
 
 /// Is the store in the directory itself?
-fn holds(dir: &Place, store: &StoreUrl) -> bool {
+fn holds(dir: &DirIdentity, store: &StoreUrl) -> bool {
     let StoreUrl::Sqlite(path) = store else { return false };
     let beside = path.parent().and_then(|p| p.canonicalize().ok());
     beside.is_some_and(|p| p.starts_with(&dir.path))

@@ -29,7 +29,7 @@ impl Log for Brain {
     }
 
     fn certain_epoch(&self) -> Option<Epoch> {
-        self.leads_for_certain().then(|| self.epoch())
+        self.is_certain_leader().then(|| self.epoch())
     }
 
     async fn tell(&self, command: Command, wanted: impl Fn() -> bool + Send + Sync) -> bool {

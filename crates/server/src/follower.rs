@@ -1,10 +1,10 @@
 //! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
-//! a projection up with its end, and writes down one that is `Kept`, with its place; `Growth` wakes who
+//! a projection up with its end, and writes down one that is `PersistedProjection`, with its place; `Growth` wakes who
 //! looks at the state whenever the log has grown.
 
 mod keep;
 
-pub(crate) use keep::Kept;
+pub(crate) use keep::PersistedProjection;
 
 use crate::brain::{Brain, BrainError};
 use crate::supervise;
@@ -207,7 +207,7 @@ impl<P: Projection + Send + 'static> Follower<P> {
     }
 }
 
-impl<P: Kept + Send + 'static> Follower<P> {
+impl<P: PersistedProjection + Send + 'static> Follower<P> {
     /// The same for a projection that is written down in `file` every few minutes and at the end:
     /// begins with what is there and reads on behind that. It begins with nothing where there is no
     /// file, or one of another log.

@@ -12,8 +12,8 @@ pub mod history;
 pub mod logs;
 pub mod metering;
 pub mod output_search;
-pub mod slo;
 pub mod runbooks;
+pub mod slo;
 mod telemetry;
 pub mod trace;
 

@@ -6,7 +6,7 @@ use crate::brain::Brain;
 use muster_model::command::Command;
 use muster_model::names::NodeName;
 use muster_model::runbook::Run;
-use muster_runbook::{Look, What};
+use muster_runbook::{Observable, StepKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,12 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// A figure as a node's agent told it last: of the GPU that is meant, or the largest of the node.
-pub fn figure(agents: &Agents, look: &Look, vars: &BTreeMap<String, String>) -> Option<String> {
-    let Look::Telemetry(name) = look else { return None };
+pub fn figure(
+    agents: &Agents,
+    look: &Observable,
+    vars: &BTreeMap<String, String>,
+) -> Option<String> {
+    let Observable::Telemetry(name) = look else { return None };
     let node: NodeName = vars.get("node")?.parse().ok()?;
     let (columns, values) = agents.newest(&node)?;
     let at = columns.iter().position(|c| c == name)?;
@@ -31,10 +35,10 @@ pub fn figure(agents: &Agents, look: &Look, vars: &BTreeMap<String, String>) -> 
 }
 
 /// What the step that a run stands at looks at outside the log.
-pub fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
+pub fn outside(run: &Run) -> Option<(Observable, BTreeMap<String, String>)> {
     let book = muster_runbook::parse(&run.book, &run.text).ok()?;
     match &book.step(run.step)?.what {
-        What::Check(t) | What::Wait(t, _) if t.look.outside() => {
+        StepKind::Check(t) | StepKind::Wait(t, _) if t.look.outside() => {
             Some((t.look.clone(), run.vars.clone()))
         }
         _ => None,

@@ -113,7 +113,7 @@ impl Ring {
     }
 
     /// When the newest row came in.
-    pub(crate) fn came_at(&self) -> Option<Time> {
+    pub(crate) fn newest_row_at(&self) -> Option<Time> {
         self.came_at
     }
 

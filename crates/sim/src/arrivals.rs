@@ -26,12 +26,12 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) enum Source {
     Given(std::vec::IntoIter<Arrival>),
-    Stream(Box<Coming>),
+    Stream(Box<ArrivalStream>),
 }
 
 /// A stream under way.
 #[derive(Debug)]
-pub(crate) struct Coming {
+pub(crate) struct ArrivalStream {
     spec: Stream,
     chance: Chance,
     sizes: Vec<(u32, f64)>,
@@ -44,7 +44,7 @@ pub(crate) struct Coming {
 
 /// The fleet as a workload sees it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct FleetSize {
     /// GPUs of a node.
     pub(crate) node_gpus: u32,
     /// Nodes that are no spares.
@@ -75,7 +75,7 @@ fn endless(s: &Scenario) -> Span {
 }
 
 /// The workloads of a scenario.
-pub(crate) fn sources(s: &Scenario, room: Room, dir: &Path) -> Result<Vec<Source>, SimError> {
+pub(crate) fn sources(s: &Scenario, room: FleetSize, dir: &Path) -> Result<Vec<Source>, SimError> {
     let each = |w: &Workload| match w {
         Workload::Train(t) => Ok(train(s, t, room)),
         Workload::Stream(st) => stream(s, st, room),
@@ -139,7 +139,7 @@ fn training(name: &str, nodes: u32, gpus: u32, run: Span, saving: &Saving) -> Jo
     }
 }
 
-fn train(s: &Scenario, t: &Train, room: Room) -> Source {
+fn train(s: &Scenario, t: &Train, room: FleetSize) -> Source {
     let nodes = if t.nodes == 0 { room.nodes } else { t.nodes };
     let run = if t.run.0 == 0 { endless(s) } else { t.run };
     let one = |i: u32| {
@@ -180,7 +180,7 @@ fn served(v: &Serve) -> f64 {
     hours.map(at).sum::<f64>() / 24.0
 }
 
-fn stream(s: &Scenario, st: &Stream, room: Room) -> Result<Source, SimError> {
+fn stream(s: &Scenario, st: &Stream, room: FleetSize) -> Result<Source, SimError> {
     let weights = match &st.sizes {
         Sizes::Weights(w) => w.clone(),
         Sizes::Mix(m) if m == "philly" => traces::mixes::PHILLY_GPUS.to_vec(),
@@ -190,7 +190,7 @@ fn stream(s: &Scenario, st: &Stream, room: Room) -> Result<Source, SimError> {
         }
     };
     let sizes: Vec<(u32, f64)> = weights.iter().map(|(g, w)| (*g, f64::from(*w))).collect();
-    Ok(Source::Stream(Box::new(Coming {
+    Ok(Source::Stream(Box::new(ArrivalStream {
         chance: Chance::new(s.seed, &["stream", &st.name]),
         sizes,
         at: st.from.0 as f64,
@@ -209,7 +209,7 @@ pub(crate) fn daytime(ms: f64) -> f64 {
     1.0 - 4.0 * (phase - 0.5).abs()
 }
 
-impl Coming {
+impl ArrivalStream {
     fn next(&mut self) -> Option<Arrival> {
         let most = self.spec.per_hour * (1.0 + self.spec.diurnal);
         if most <= 0.0 {
@@ -253,7 +253,7 @@ pub(crate) fn shape(gpus: u32, node_gpus: u32) -> (u32, u32) {
     if gpus <= node_gpus { (1, gpus) } else { (gpus.div_ceil(node_gpus), node_gpus) }
 }
 
-fn trace(t: &TraceLoad, room: Room, dir: &Path) -> Result<Source, SimError> {
+fn trace(t: &TraceLoad, room: FleetSize, dir: &Path) -> Result<Source, SimError> {
     let text = traces::read_file(&dir.join(&t.file))?;
     let bad = if t.bad_rows == "skip" { traces::OnBadRow::Skip } else { traces::OnBadRow::Stop };
     let reader = match t.format.as_str() {
@@ -275,7 +275,7 @@ fn trace(t: &TraceLoad, room: Room, dir: &Path) -> Result<Source, SimError> {
 
 /// A job of a trace as one of ours; none when it is not known how long it ran, or when the fleet
 /// is too small for it.
-pub(crate) fn replayed(j: &traces::TraceJob, saving: &Saving, room: Room) -> Option<Arrival> {
+pub(crate) fn replayed(j: &traces::TraceJob, saving: &Saving, room: FleetSize) -> Option<Arrival> {
     let run = j.run.filter(|r| r.0 > 0)?;
     let gpus = j.ask.procs().unwrap_or_else(|| j.ask.gpus()).max(1);
     let (nodes, per_node) = shape(gpus, room.node_gpus);

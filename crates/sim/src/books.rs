@@ -6,7 +6,7 @@ use muster_simnode::Account;
 use std::collections::BTreeMap;
 
 /// Why a running attempt was interrupted.
-pub(crate) type Why = std::sync::Arc<str>;
+pub(crate) type InterruptionCause = std::sync::Arc<str>;
 
 /// One job.
 #[derive(Debug, Clone)]
@@ -53,8 +53,8 @@ impl Page {
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(crate) pages: BTreeMap<JobId, Page>,
-    pub(crate) interruptions: BTreeMap<Why, u64>,
-    pub(crate) faults: BTreeMap<Why, u64>,
+    pub(crate) interruptions: BTreeMap<InterruptionCause, u64>,
+    pub(crate) faults: BTreeMap<InterruptionCause, u64>,
     pub(crate) preemptions: u64,
     pub(crate) migrations: u64,
 }
@@ -142,7 +142,7 @@ impl Books {
         }
     }
 
-    pub(crate) fn interrupted(&mut self, job: JobId, why: &Why) {
+    pub(crate) fn interrupted(&mut self, job: JobId, why: &InterruptionCause) {
         if let Some(p) = self.pages.get_mut(&job) {
             p.interruptions += 1;
         }

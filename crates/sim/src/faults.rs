@@ -1,6 +1,6 @@
 //! What breaks: each node has a life of its own, and some things happen once.
 
-use crate::books::Why;
+use crate::books::InterruptionCause;
 use crate::causes::{self, takes_out};
 use crate::chance::{Chance, exp, millis};
 use crate::fleet::Fleet;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Something goes wrong, is found, or is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trouble {
+pub(crate) enum FaultEvent {
     /// The next failure of a node.
     Fails(u32),
     /// A sign of it shows.
@@ -38,7 +38,7 @@ pub(crate) enum Trouble {
 
 /// The life of one node.
 #[derive(Debug)]
-struct Life {
+struct NodeFaultPlan {
     chance: Chance,
     lemon: f64,
     /// The cause of the failure that comes next.
@@ -51,16 +51,16 @@ struct Life {
 pub(crate) struct Faults {
     causes: Vec<(usize, f64)>,
     list: Vec<Cause>,
-    names: Vec<Why>,
+    names: Vec<InterruptionCause>,
     /// In a millisecond, one node.
     rate: f64,
-    lives: Vec<Life>,
+    lives: Vec<NodeFaultPlan>,
     /// Nodes that are unhealthy right now, and of what.
-    pub(crate) unhealthy: BTreeMap<u32, Why>,
+    pub(crate) unhealthy: BTreeMap<u32, InterruptionCause>,
     repair: BTreeMap<u32, Delay>,
     pub(crate) total_milli: u64,
     /// Failures that were recorded elsewhere: when, where, what.
-    recorded: Vec<(Span, u32, Why)>,
+    recorded: Vec<(Span, u32, InterruptionCause)>,
     /// Nodes that each incident hits.
     hit: Vec<BTreeSet<u32>>,
     /// Nodes out for good.
@@ -78,14 +78,14 @@ impl Faults {
     pub(crate) fn new(s: &Scenario, fleet: &Fleet) -> Faults {
         let list = causes::causes(&s.failures);
         let per_1000: f64 = list.iter().map(|c| c.per_1000_node_days).sum();
-        let names = list.iter().map(|c| Why::from(c.name.as_str())).collect();
+        let names = list.iter().map(|c| InterruptionCause::from(c.name.as_str())).collect();
         let lemons = s.failures.lemons.as_ref();
         let life = |m: &crate::fleet::Machine| {
             let mut chance = Chance::new(s.seed, &["node", m.name.as_str()]);
             let draw = chance.even();
-            (Life { chance, lemon: 1.0, next: 0, failures: Vec::new() }, draw)
+            (NodeFaultPlan { chance, lemon: 1.0, next: 0, failures: Vec::new() }, draw)
         };
-        let mut lives: Vec<(Life, f64)> = fleet.machines.iter().map(life).collect();
+        let mut lives: Vec<(NodeFaultPlan, f64)> = fleet.machines.iter().map(life).collect();
         if let Some(l) = lemons {
             // Exactly so many, those with the lowest draws: chance has its say elsewhere.
             let count = (l.share * lives.len() as f64).round() as usize;
@@ -119,7 +119,8 @@ impl Faults {
     /// place that failed again and again there does so here.
     pub(crate) fn replay(&mut self, of: &[titan::Failure]) {
         let nodes = self.lives.len().max(1) as u64;
-        let (bits, bus) = (Why::from("double bit error"), Why::from("off the bus"));
+        let (bits, bus) =
+            (InterruptionCause::from("double bit error"), InterruptionCause::from("off the bus"));
         self.recorded.extend(of.iter().map(|f| {
             let place = format!("{:?}", f.location);
             let ix = Chance::new(0, &["titan", &place]).below(nodes);
@@ -164,11 +165,11 @@ impl Twin<'_> {
             self.next_false_sign(ix);
         }
         for (i, x) in self.s.failures.incidents.iter().enumerate() {
-            self.at(self.start + x.at, Ev::Trouble(Trouble::Incident(i)));
+            self.at(self.start + x.at, Ev::Trouble(FaultEvent::Incident(i)));
         }
         for i in 0..self.faults.recorded.len() {
             let at = self.start + self.faults.recorded[i].0;
-            self.at(at, Ev::Trouble(Trouble::Recorded(i)));
+            self.at(at, Ev::Trouble(FaultEvent::Recorded(i)));
         }
     }
 
@@ -200,9 +201,9 @@ impl Twin<'_> {
             shows.then(|| at - lead)
         });
         let now = self.now;
-        self.at(at, Ev::Trouble(Trouble::Fails(ix)));
+        self.at(at, Ev::Trouble(FaultEvent::Fails(ix)));
         if let Some(t) = sign.filter(|t| *t > now) {
-            self.at(t, Ev::Trouble(Trouble::Sign(ix)));
+            self.at(t, Ev::Trouble(FaultEvent::Sign(ix)));
         }
     }
 
@@ -219,20 +220,20 @@ impl Twin<'_> {
         }
         let life = &mut self.faults.lives[ix as usize];
         let after = millis(life.chance.exponential() * 1000.0 * DAY_MS / per_1000);
-        self.at(self.now + after, Ev::Trouble(Trouble::FalseSign(ix)));
+        self.at(self.now + after, Ev::Trouble(FaultEvent::FalseSign(ix)));
     }
 
-    pub(crate) fn trouble(&mut self, t: Trouble) {
+    pub(crate) fn trouble(&mut self, t: FaultEvent) {
         match t {
-            Trouble::Fails(ix) => self.fails(ix),
-            Trouble::Found(ix) => self.found_out(ix),
-            Trouble::Repaired(ix) => self.repaired(ix),
-            Trouble::GoesOn(key) => self.goes_on(key),
-            Trouble::Job(key) => self.job_fails(key),
-            Trouble::Incident(i) => self.incident(i),
-            Trouble::Recorded(i) => self.recorded(i),
-            Trouble::Sign(ix) => self.sign(ix, true),
-            Trouble::FalseSign(ix) => {
+            FaultEvent::Fails(ix) => self.fails(ix),
+            FaultEvent::Found(ix) => self.found_out(ix),
+            FaultEvent::Repaired(ix) => self.repaired(ix),
+            FaultEvent::GoesOn(key) => self.goes_on(key),
+            FaultEvent::Job(key) => self.job_fails(key),
+            FaultEvent::Incident(i) => self.incident(i),
+            FaultEvent::Recorded(i) => self.recorded(i),
+            FaultEvent::Sign(ix) => self.sign(ix, true),
+            FaultEvent::FalseSign(ix) => {
                 self.sign(ix, false);
                 self.next_false_sign(ix);
             }
@@ -278,7 +279,7 @@ impl Twin<'_> {
     }
 
     /// Something happens to nodes at once.
-    fn strike(&mut self, nodes: &[u32], mode: Mode, why: &Why, repair: Delay) {
+    fn strike(&mut self, nodes: &[u32], mode: Mode, why: &InterruptionCause, repair: Delay) {
         *self.books.faults.entry(why.clone()).or_default() += 1;
         let mut hit: BTreeSet<AttemptKey> = BTreeSet::new();
         for ix in nodes {
@@ -289,7 +290,7 @@ impl Twin<'_> {
                 self.faults.unhealthy.insert(*ix, why.clone());
                 self.faults.repair.insert(*ix, repair);
                 let after = self.found_after(mode);
-                self.at(self.now + after, Ev::Trouble(Trouble::Found(*ix)));
+                self.at(self.now + after, Ev::Trouble(FaultEvent::Found(*ix)));
             }
         }
         let first = nodes.first().copied().unwrap_or(0);
@@ -302,7 +303,7 @@ impl Twin<'_> {
                 Mode::Corruption => self.spoil(key),
                 Mode::Flap(span) => {
                     self.set_speed(key, 0);
-                    self.at(self.now + span, Ev::Trouble(Trouble::GoesOn(key)));
+                    self.at(self.now + span, Ev::Trouble(FaultEvent::GoesOn(key)));
                 }
                 Mode::Software => self.software_fails(key, first, why),
             }
@@ -335,7 +336,7 @@ impl Twin<'_> {
         self.set_speed(key, rate);
     }
 
-    fn software_fails(&mut self, key: AttemptKey, node: u32, why: &Why) {
+    fn software_fails(&mut self, key: AttemptKey, node: u32, why: &InterruptionCause) {
         self.break_gang(key, why);
         let exit = Exit { rank: 0, code: Some(1), signal: None, note: why.to_string() };
         let up = self.gangs.by_key.get(&key).is_some_and(|g| g.up.is_some());
@@ -351,7 +352,7 @@ impl Twin<'_> {
 
     fn job_fails(&mut self, key: AttemptKey) {
         let Some(node) = self.gangs.by_key.get(&key).map(|g| g.nodes[0]) else { return };
-        let why = Why::from("job");
+        let why = InterruptionCause::from("job");
         self.break_gang(key, &why);
         self.fail_slot(key, node, SlotEnd::fault("the job's own surroundings failed"));
     }
@@ -366,7 +367,7 @@ impl Twin<'_> {
     }
 
     /// Takes an unhealthy node out of service, and has what runs there started elsewhere.
-    pub(crate) fn drain_unhealthy(&mut self, ix: u32, why: &Why, sign: bool) {
+    pub(crate) fn drain_unhealthy(&mut self, ix: u32, why: &InterruptionCause, sign: bool) {
         if self.out.contains(&ix) {
             return;
         }
@@ -406,7 +407,7 @@ impl Twin<'_> {
             self.faults.removed.insert(ix);
             return;
         }
-        self.at(self.now + took, Ev::Trouble(Trouble::Repaired(ix)));
+        self.at(self.now + took, Ev::Trouble(FaultEvent::Repaired(ix)));
     }
 
     fn repaired(&mut self, ix: u32) {
@@ -438,7 +439,7 @@ impl Twin<'_> {
             self.faults.signs[2] += 1;
             self.faults.signs[3] += 1;
         }
-        let why = Why::from("precursor");
+        let why = InterruptionCause::from("precursor");
         let here = self.gangs.on[ix as usize].clone();
         let asks: Vec<AttemptKey> = here
             .into_iter()
@@ -477,7 +478,7 @@ impl Twin<'_> {
         }
         let nodes: Vec<u32> = self.faults.hit[i].iter().copied().collect();
         let repair = x.repair.unwrap_or(self.s.operations.repair);
-        self.strike(&nodes, x.mode, &Why::from(x.name.as_str()), repair);
+        self.strike(&nodes, x.mode, &InterruptionCause::from(x.name.as_str()), repair);
     }
 
     fn places(&self, i: usize, x: &Incident) -> Vec<u32> {

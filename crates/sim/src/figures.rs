@@ -158,7 +158,7 @@ impl Twin<'_> {
             spare: gpu_s(f.spare / 1000),
             broken: gpu_s(f.broken / 1000),
         };
-        let text = |m: &BTreeMap<crate::books::Why, u64>| {
+        let text = |m: &BTreeMap<crate::books::InterruptionCause, u64>| {
             m.iter().map(|(k, v)| (k.to_string(), *v)).collect()
         };
         let (found, interval) = share(self.gangs.found, self.gangs.needed);

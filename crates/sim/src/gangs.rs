@@ -1,7 +1,7 @@
 //! Attempts as the world sees them: ranks that come up, work, stand still and go.
 
-use crate::books::Why;
-use crate::faults::Trouble;
+use crate::books::InterruptionCause;
+use crate::faults::FaultEvent;
 use crate::twin::{ByKey, Ev, Twin};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
@@ -9,7 +9,7 @@ use muster_model::job::{Exit, SlotEnd, StopReason, Verdict};
 use muster_model::placement::Placement;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
-use muster_simnode::{Account, SimEvent, What};
+use muster_simnode::{Account, SimEvent, WorkEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub(crate) struct Gang {
     freed: Option<Time>,
     pub(crate) leaving: bool,
     /// Drain this node once the checkpoint that was asked for is there.
-    pub(crate) then_drain: Option<(u32, Why)>,
+    pub(crate) then_drain: Option<(u32, InterruptionCause)>,
 }
 
 /// Why and since when an attempt stands still.
 #[derive(Debug, Clone)]
 pub(crate) struct Broken {
-    pub(crate) why: Why,
+    pub(crate) why: InterruptionCause,
     /// Time it had been slowed by then.
     slowed: Span,
 }
@@ -157,7 +157,7 @@ impl Twin<'_> {
         }
     }
 
-    fn first_broken(&self, key: AttemptKey) -> Option<Why> {
+    fn first_broken(&self, key: AttemptKey) -> Option<InterruptionCause> {
         let g = self.gangs.by_key.get(&key)?;
         g.nodes.iter().find_map(|n| self.faults.unhealthy.get(n).cloned())
     }
@@ -225,7 +225,7 @@ impl Twin<'_> {
     fn heard(&mut self, ix: u32, events: Vec<SimEvent>) {
         for e in events {
             match e.what {
-                What::Checkpoint { .. } => {
+                WorkEvent::Checkpoint { .. } => {
                     let records = self.s.operations.checkpoint_records;
                     let account = self.nodes[ix as usize].account(e.key);
                     let Some(g) = self.gangs.by_key.get_mut(&e.key) else { continue };
@@ -236,11 +236,11 @@ impl Twin<'_> {
                     let due = e.at.since(g.told) >= records || g.then_drain.is_some();
                     let asked = self.asked(e.key);
                     if due || asked {
-                        self.tell_checkpoint(e.key);
+                        self.report_checkpoint(e.key);
                     }
                 }
-                What::Ended { code } => self.work_ended(ix, e.key, code),
-                What::Step { .. } | What::Stopped | What::Killed => {}
+                WorkEvent::Ended { code } => self.work_ended(ix, e.key, code),
+                WorkEvent::Step { .. } | WorkEvent::Stopped | WorkEvent::Killed => {}
             }
         }
     }
@@ -250,7 +250,7 @@ impl Twin<'_> {
         job.is_some_and(|j| j.checkpoint_asked.is_some())
     }
 
-    fn tell_checkpoint(&mut self, key: AttemptKey) {
+    fn report_checkpoint(&mut self, key: AttemptKey) {
         let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
         if !std::mem::take(&mut g.untold) {
             return;
@@ -332,7 +332,7 @@ impl Twin<'_> {
                     *saved = (*saved).min(right);
                 }
             }
-            self.tell_checkpoint(key);
+            self.report_checkpoint(key);
             self.look_at(lead);
         }
         for s in &placement.slots {
@@ -399,7 +399,7 @@ impl Twin<'_> {
     }
 
     /// A gang stands still from now on, and will have to be started again.
-    pub(crate) fn break_gang(&mut self, key: AttemptKey, why: &Why) {
+    pub(crate) fn break_gang(&mut self, key: AttemptKey, why: &InterruptionCause) {
         let Some(g) = self.gangs.by_key.get(&key).filter(|g| !g.leaving) else { return };
         let lead = g.nodes[0];
         let events = self.advance(lead);
@@ -449,7 +449,7 @@ impl Twin<'_> {
         let name = [key.job.to_string(), key.attempt.to_string()];
         let mut chance = self.chance(&["job", &name[0], &name[1]]);
         let after = crate::chance::millis(chance.exponential() / per_day * 86_400_000.0);
-        self.at(self.now + after, Ev::Trouble(Trouble::Job(key)));
+        self.at(self.now + after, Ev::Trouble(FaultEvent::Job(key)));
     }
 
     /// All that still runs when the scenario ends.

@@ -1,6 +1,6 @@
 //! A scenario from its beginning to its end.
 
-use crate::arrivals::{self, Room, Source};
+use crate::arrivals::{self, FleetSize, Source};
 use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet::{self, Fleet};
@@ -31,7 +31,7 @@ pub fn run(
 ) -> Result<(Outcome, History), SimError> {
     let fleet = fleet::build(s, dir)?;
     let nodes = u32::try_from(fleet.machines.len()).unwrap_or(u32::MAX);
-    let room = Room {
+    let room = FleetSize {
         node_gpus: fleet.machines.iter().map(|m| m.config.gpus).max().unwrap_or(8),
         nodes: nodes - fleet.spares(),
     };

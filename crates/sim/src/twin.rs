@@ -2,9 +2,9 @@
 
 use crate::SimError;
 use crate::arrivals::{Arrival, Source};
-use crate::books::{Books, Free, Why};
+use crate::books::{Books, Free, InterruptionCause};
 use crate::chance::Chance;
-use crate::faults::{Faults, Trouble};
+use crate::faults::{FaultEvent, Faults};
 use crate::fleet::Fleet;
 use crate::gangs::Gangs;
 use crate::outcome::{FaultMark, Sample};
@@ -34,7 +34,7 @@ pub(crate) enum Ev {
     /// Work on a node goes on.
     Node(u32),
     /// Trouble in the fleet.
-    Trouble(Trouble),
+    Trouble(FaultEvent),
     /// The next job of a workload.
     Arrive(usize),
     /// Look at everything.
@@ -73,7 +73,7 @@ pub(crate) struct Setting {
     pub(crate) start: Time,
     pub(crate) hosted: Hosted,
     pub(crate) until_done: bool,
-    pub(crate) story: Option<Box<crate::demo::Story>>,
+    pub(crate) story: Option<Box<crate::demo::DemoScript>>,
 }
 
 impl Setting {
@@ -92,7 +92,7 @@ pub(crate) struct Twin<'a> {
     pub(crate) now: Time,
     pub(crate) end: Time,
     hosted: Hosted,
-    pub(crate) story: Option<Box<crate::demo::Story>>,
+    pub(crate) story: Option<Box<crate::demo::DemoScript>>,
     queue: BinaryHeap<Reverse<(Time, u64, Ev)>>,
     order: u64,
     pub(crate) fleet: &'a Fleet,
@@ -424,7 +424,7 @@ impl<'a> Twin<'a> {
     fn arrive(&mut self, i: usize) {
         let Some(mut a) = self.next[i].take() else { return };
         if self.story.is_some() {
-            crate::demo::dress(&mut a.spec);
+            crate::demo::complete_demo_spec(&mut a.spec);
         }
         let actor = Actor { name: format!("user:{}", a.user), role: Role::User, project: None };
         let class = class(&a);
@@ -510,7 +510,7 @@ impl<'a> Twin<'a> {
         self.at(next, Ev::Sample);
     }
 
-    pub(crate) fn mark_fault(&mut self, node: u32, cause: &Why, hit: bool) {
+    pub(crate) fn mark_fault(&mut self, node: u32, cause: &InterruptionCause, hit: bool) {
         if self.marks.len() < MARKS {
             self.marks.push(FaultMark {
                 at_s: seconds(self.now.since(self.start)),

@@ -2,7 +2,7 @@
 //! useful time where it is made, `metering` sees only the records.
 
 use muster_engine::State;
-use muster_metering::{Lives, Part, Parts, goodput};
+use muster_metering::{JobHistories, Part, Parts, goodput};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::units::{Span, Time};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Read {
     state: State,
-    lives: Lives,
+    lives: JobHistories,
     gpu: Parts,
     held: u128,
     up: u64,

@@ -2,8 +2,8 @@
 
 use crate::system::{acts, agent, shrink, spec, world};
 use acts::Act::*;
-use acts::{Life, Step};
-use agent::{Agent, Order, Told};
+use acts::{SiteScript, Step};
+use agent::{Agent, Order, ServerMessage};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::placement::{GpuSet, Slot};
 use muster_model::spec::OnPartition;
@@ -16,8 +16,8 @@ type Site = (u64, u8, u8, u8, u16, u8);
 
 fn check((seed, nodes, gpus, spares, late, twice): Site, acts: &[Step]) {
     let acts = acts.to_vec();
-    let life = Life { seed, nodes, gpus, spares, late, twice, acts };
-    if let Some(why) = shrink::live(&life) {
+    let life = SiteScript { seed, nodes, gpus, spares, late, twice, acts };
+    if let Some(why) = shrink::run_script(&life) {
         panic!("{why}");
     }
 }
@@ -235,7 +235,7 @@ fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
         (0, Submit(Ask { nodes: 1, gpus: 0, shape: 5, limit: 0, class: 1, tier: 2, saves: 3, owner: 0, after: Some(239) })),
     ];
     let acts = acts.to_vec();
-    let mut w = World::new(Life { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
+    let mut w = World::new(SiteScript { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
     assert_eq!(w.run(), None);
     let why = |id| w.engine.state().explain(JobId(id), w.now).unwrap();
     assert!(why(1).impossible, "{}", why(1).summary);
@@ -328,10 +328,10 @@ fn a_list_from_before_a_kept_end_starts_what_is_new_and_not_what_is_over() {
     let now = Time(0);
     let mut a = Agent::new(1, spec::name(0).to_string(), now);
     a.hello(1);
-    a.told(Told::Orders { seq: 1, list: vec![order(1)] }, now);
+    a.told(ServerMessage::Orders { seq: 1, list: vec![order(1)] }, now);
     a.fail(0, false, now);
-    a.told(Told::Kept { key: key(1) }, now);
-    a.told(Told::Orders { seq: 2, list: vec![order(1), order(2)] }, now);
+    a.told(ServerMessage::Kept { key: key(1) }, now);
+    a.told(ServerMessage::Orders { seq: 2, list: vec![order(1), order(2)] }, now);
     let alive: Vec<AttemptKey> = a.alive().map(|(k, _)| k).collect();
     assert_eq!(alive, [key(2)]);
 }

@@ -14,7 +14,7 @@ pub(crate) mod shrink;
 pub(crate) mod spec;
 pub(crate) mod world;
 
-use acts::Life;
+use acts::SiteScript;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::spec::OnPartition;
@@ -23,12 +23,12 @@ use std::time::{Duration, Instant};
 
 /// Lives a seed; panics with its shortest form when it ends badly.
 fn check(seed: u64) {
-    let life = Life::of(seed);
-    let Some(why) = shrink::live(&life) else { return };
+    let life = SiteScript::of(seed);
+    let Some(why) = shrink::run_script(&life) else { return };
     println!("MUSTER_SIM_SEED={seed} ends badly: {why}");
     println!("shrinking …");
     let short = shrink::shrink(&life, Duration::from_secs(60));
-    let why = shrink::live(&short).unwrap_or(why);
+    let why = shrink::run_script(&short).unwrap_or(why);
     panic!(
         "MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test it system::\n{} of {} acts are left: {why}\n\n{}",
         short.acts.len(),
@@ -71,7 +71,7 @@ fn fresh_lives_for_as_long_as_was_asked_for() {
 fn the_same_life_is_lived_in_the_same_way() {
     for seed in 0..3 {
         let digest = || {
-            let mut w = world::World::new(Life::of(seed));
+            let mut w = world::World::new(SiteScript::of(seed));
             let wrong = w.run();
             (wrong, w.events, w.view.digest())
         };
@@ -108,7 +108,7 @@ fn started_after_the_default_lease(w: &world::World) -> usize {
 #[test]
 fn random_lives_start_jobs_again_after_the_default_lease() {
     let lived = |seed| {
-        let mut w = world::World::new(Life::of(seed));
+        let mut w = world::World::new(SiteScript::of(seed));
         assert_eq!(w.run(), None, "seed {seed}");
         started_after_the_default_lease(&w)
     };

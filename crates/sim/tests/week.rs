@@ -4,7 +4,7 @@
 use muster_model::event::{Event, Record};
 use muster_model::units::{Span, Time};
 use muster_sim::Hosted;
-use muster_sim::demo::{Coming, LENGTH, Live, NEW_DRIVER, Week, story_of};
+use muster_sim::demo::{LENGTH, Live, NEW_DRIVER, UpcomingJob, Week, story_of};
 use std::collections::BTreeSet;
 
 const END: Time = Time(1_900_000_000_000);
@@ -163,8 +163,8 @@ fn the_whole_week_is_the_same_whenever_it_ends_and_has_everything_that_a_page_sh
 
 #[test]
 fn work_goes_on_coming_from_the_same_seed() {
-    let first: Vec<Coming> = Live::new(1).unwrap().take(200).collect();
-    let again: Vec<Coming> = Live::new(1).unwrap().take(200).collect();
+    let first: Vec<UpcomingJob> = Live::new(1).unwrap().take(200).collect();
+    let again: Vec<UpcomingJob> = Live::new(1).unwrap().take(200).collect();
     assert_eq!(first, again);
     assert!(first.windows(2).all(|w| w[0].after <= w[1].after));
     assert!(first[199].after < Span::hours(3), "{:?}", first[199].after);

@@ -1,12 +1,12 @@
 //! `muster sim compare`.
 
-use super::live::{Loaded, live};
+use super::live::{LoadedScenario, simulate};
 use super::progress::Progress;
 use super::{pool, report, say};
 use clap::Args;
 use muster_sim::compare::{self, Difference, METRICS, Metric, Verdict};
 use muster_sim::outcome::{History, Outcome};
-use muster_sim::report::{Sheet, page_with};
+use muster_sim::report::{ReportSheet, page_with};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output::colour::Style;
@@ -49,15 +49,15 @@ pub(crate) struct Compare {
 /// What a comparison says.
 #[derive(Debug, Serialize)]
 struct Comparison {
-    a: Side,
-    b: Side,
+    a: ScenarioMeans,
+    b: ScenarioMeans,
     differences: BTreeMap<String, Difference>,
     runs: Vec<OneRun>,
 }
 
 /// The means of one scenario.
 #[derive(Debug, Serialize)]
-struct Side {
+struct ScenarioMeans {
     file: String,
     scenario: String,
     #[serde(flatten)]
@@ -76,7 +76,7 @@ const SIDES: [&str; 2] = ["a", "b"];
 
 impl Compare {
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let both = [Loaded::read(&self.a)?, Loaded::read(&self.b)?];
+        let both = [LoadedScenario::read(&self.a)?, LoadedScenario::read(&self.b)?];
         report::can_write(self.report.as_deref())?;
         let seeds = seeds(self.seed.unwrap_or(both[0].scenario.seed), self.seeds);
         // Seed by seed, so that both sides have come equally far when it is stopped.
@@ -88,7 +88,7 @@ impl Compare {
             pool::each(&work, pool::threads(self.threads), |(side, seed)| {
                 let mut s = both[*side].scenario.clone();
                 s.seed = *seed;
-                let (outcome, history) = live(&s, both[*side].dir(), &progress, None)?;
+                let (outcome, history) = simulate(&s, both[*side].dir(), &progress, None)?;
                 let kept = self.report.is_some() && Some(*seed) == first;
                 Ok::<_, Fail>((*side, outcome, kept.then_some(history)))
             })?
@@ -111,7 +111,7 @@ impl Compare {
                 .collect();
             report::write(file, &page_with(&runs, &report::command(), Some(&sheet)))?;
         }
-        let side = |i: usize| Side {
+        let side = |i: usize| ScenarioMeans {
             file: both[i].file.display().to_string(),
             scenario: both[i].scenario.name.clone(),
             means: compare::means(&of(i)),
@@ -190,7 +190,7 @@ fn text(c: &Comparison) -> String {
     )
 }
 
-fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> Sheet {
+fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> ReportSheet {
     let row = |m: &'static Metric| {
         let (fa, fb) = (compare::figure(a, m)?, compare::figure(b, m)?);
         let d = compare::difference(a, b, m)?;
@@ -206,7 +206,7 @@ fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> Sheet {
             d.verdict.word().to_owned(),
         ])
     };
-    Sheet {
+    ReportSheet {
         title: "A and B".into(),
         note: format!(
             "Means of {pairs} seeds, each run with both. The interval is that of the differences \
@@ -237,7 +237,7 @@ mod tests {
         let a = [outcome(1, 0.90), outcome(2, 0.92)];
         let b = [outcome(1, 0.95), outcome(2, 0.971)];
         let (ra, rb): (Vec<_>, Vec<_>) = (a.iter().collect(), b.iter().collect());
-        let side = |file: &str, runs: &[&Outcome]| Side {
+        let side = |file: &str, runs: &[&Outcome]| ScenarioMeans {
             file: file.into(),
             scenario: "s".into(),
             means: compare::means(runs),

@@ -1,6 +1,6 @@
 //! The points of a sweep: a scenario with some of its keys set to other values.
 
-use super::live::Loaded;
+use super::live::LoadedScenario;
 use muster_model::units::Span;
 use muster_sim::scenario::{self, Scenario};
 use muster_specs::error::did_you_mean;
@@ -96,7 +96,10 @@ pub(crate) fn list(text: &str, origin: &str) -> Result<Vec<Vec<Assignment>>, Fai
 }
 
 /// The scenario with each set of assignments, all of them checked.
-pub(crate) fn points(base: &Loaded, sets: Vec<Vec<Assignment>>) -> Result<Vec<Point>, Fail> {
+pub(crate) fn points(
+    base: &LoadedScenario,
+    sets: Vec<Vec<Assignment>>,
+) -> Result<Vec<Point>, Fail> {
     let root: toml::Table = base
         .text
         .trim_start_matches('\u{feff}')
@@ -106,7 +109,7 @@ pub(crate) fn points(base: &Loaded, sets: Vec<Vec<Assignment>>) -> Result<Vec<Po
     sets.into_iter().map(|set| point(base, &root, set)).collect()
 }
 
-fn point(base: &Loaded, root: &toml::Value, set: Vec<Assignment>) -> Result<Point, Fail> {
+fn point(base: &LoadedScenario, root: &toml::Value, set: Vec<Assignment>) -> Result<Point, Fail> {
     let mut value = root.clone();
     for a in &set {
         put(&mut value, a)?;

@@ -22,9 +22,9 @@ per_hour = 1.0
 run = { median = "1h" }
 "#;
 
-fn base() -> Loaded {
+fn base() -> LoadedScenario {
     let scenario = scenario::read(TEXT, "small.toml").expect("a good scenario");
-    Loaded { scenario, text: TEXT.into(), file: "small.toml".into() }
+    LoadedScenario { scenario, text: TEXT.into(), file: "small.toml".into() }
 }
 
 fn labels(sets: &[&str]) -> Vec<String> {

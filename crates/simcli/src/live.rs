@@ -12,15 +12,15 @@ use std::time::Instant;
 
 /// A scenario and where it came from.
 #[derive(Debug, Clone)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedScenario {
     pub(crate) scenario: Scenario,
     pub(crate) text: String,
     pub(crate) file: PathBuf,
 }
 
-impl Loaded {
+impl LoadedScenario {
     /// Reads a scenario's file and checks it.
-    pub(crate) fn read(file: &Path) -> Result<Loaded, Fail> {
+    pub(crate) fn read(file: &Path) -> Result<LoadedScenario, Fail> {
         let text = std::fs::read_to_string(file).map_err(|e| {
             let fail = Fail::usage(format!("cannot read {}: {e}", file.display()));
             match e.kind() {
@@ -32,7 +32,7 @@ impl Loaded {
         })?;
         let origin = file.display().to_string();
         let scenario = scenario::read(&text, &origin).map_err(all_wrong)?;
-        Ok(Loaded { scenario, text, file: file.into() })
+        Ok(LoadedScenario { scenario, text, file: file.into() })
     }
 
     /// Where the files that it names are found from.
@@ -62,7 +62,7 @@ pub(crate) fn fail(e: SimError) -> Fail {
 }
 
 /// Lives a scenario and takes the time.
-pub(crate) fn live(
+pub(crate) fn simulate(
     s: &Scenario,
     dir: &Path,
     progress: &Progress,

@@ -213,7 +213,7 @@ impl ReplayArgs {
             let progress = Progress::new(1);
             let last = jobs.last().map(|j| Span(j.submit.0 + j.run.unwrap_or_default().0));
             let mut part = progress.begin(last.unwrap_or_default());
-            replay::live(&setting, &jobs, |line| {
+            replay::simulate_log(&setting, &jobs, |line| {
                 part.record(line);
                 if let Some(log) = &mut log {
                     log.record(line);
@@ -498,8 +498,8 @@ fn openb_text(o: &OpenbReplay) -> String {
     for r in &o.runs {
         table.row(vec![
             output::table::number(r.seed),
-            output::table::number(say::whole(r.jobs)),
-            output::table::number(say::whole(r.jobs_completed)),
+            output::table::number(say::group_digits(r.jobs)),
+            output::table::number(say::group_digits(r.jobs_completed)),
             output::table::number(format!("{:.2}%", r.gpu_allocation_ratio * 100.0)),
             output::table::number(say::percent(r.fragmentation)),
         ]);

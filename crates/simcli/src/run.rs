@@ -1,6 +1,6 @@
 //! `muster sim run`.
 
-use super::live::{Loaded, live};
+use super::live::{LoadedScenario, simulate};
 use super::log::Log;
 use super::progress::Progress;
 use super::{report, say};
@@ -38,7 +38,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let mut loaded = Loaded::read(&self.file)?;
+        let mut loaded = LoadedScenario::read(&self.file)?;
         if let Some(seed) = self.seed {
             loaded.scenario.seed = seed;
         }
@@ -47,7 +47,7 @@ impl Run {
         let s = &loaded.scenario;
         let (outcome, history) = {
             let progress = Progress::new(1);
-            live(s, loaded.dir(), &progress, log.as_mut())?
+            simulate(s, loaded.dir(), &progress, log.as_mut())?
         };
         if let Some(log) = log {
             log.finish()?;
@@ -117,8 +117,8 @@ fn key_figures(o: &Outcome) -> Vec<(&'static str, String)> {
         None => format!("{:.3}", o.ettr),
     };
     let interruptions = match o.mtbi_s {
-        Some(s) => format!("{}, one in {}", say::whole(o.interruptions), say::seconds(s)),
-        None => say::whole(o.interruptions),
+        Some(s) => format!("{}, one in {}", say::group_digits(o.interruptions), say::seconds(s)),
+        None => say::group_digits(o.interruptions),
     };
     let mut all = vec![
         ("ETTR", ettr),
@@ -132,7 +132,14 @@ fn key_figures(o: &Outcome) -> Vec<(&'static str, String)> {
             ),
         ),
         ("fragmentation", say::percent(o.fragmentation)),
-        ("jobs", format!("{}, {} completed", say::whole(o.jobs), say::whole(o.jobs_completed))),
+        (
+            "jobs",
+            format!(
+                "{}, {} completed",
+                say::group_digits(o.jobs),
+                say::group_digits(o.jobs_completed)
+            ),
+        ),
         ("wait", spread(&o.wait_s)),
         ("completion", spread(&o.jct_s)),
         ("interruptions", interruptions),
@@ -151,8 +158,8 @@ fn key_figures(o: &Outcome) -> Vec<(&'static str, String)> {
             "spares",
             format!(
                 "found within two minutes {} of {} times: {} (95%: {} to {})",
-                say::whole(s.found),
-                say::whole(s.needed),
+                say::group_digits(s.found),
+                say::group_digits(s.needed),
                 say::percent(s.share),
                 say::percent(s.interval[0]),
                 say::percent(s.interval[1])
@@ -236,14 +243,14 @@ fn causes(o: &Outcome) -> String {
     all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let mut t = Table::new(&["CAUSE", "INTERRUPTIONS", "FAULTS"]);
     for (cause, n) in all.iter().take(CAUSES) {
-        let faults = o.faults.get(*cause).map_or(say::NONE.into(), |n| say::whole(*n));
-        t.row(vec![cell(cause), number(say::whole(*n)), number(faults)]);
+        let faults = o.faults.get(*cause).map_or(say::NONE.into(), |n| say::group_digits(*n));
+        t.row(vec![cell(cause), number(say::group_digits(*n)), number(faults)]);
     }
     let rest = all.get(CAUSES..).unwrap_or_default();
     if !rest.is_empty() {
         let n: u64 = rest.iter().map(|(_, n)| n).sum();
         let causes = say::counted(u64::try_from(rest.len()).unwrap_or(0), "more cause");
-        t.row(vec![cell(causes), number(say::whole(n)), number("")]);
+        t.row(vec![cell(causes), number(say::group_digits(n)), number("")]);
     }
     t.render()
 }
@@ -261,14 +268,14 @@ fn sizes(o: &Outcome) -> String {
     ]);
     for c in &o.by_size {
         let gpus = match (c.gpus_from, c.gpus_to) {
-            (from, to) if from == to => say::whole(from),
-            (from, to) => format!("{} to {}", say::whole(from), say::whole(to)),
+            (from, to) if from == to => say::group_digits(from),
+            (from, to) => format!("{} to {}", say::group_digits(from), say::group_digits(to)),
         };
         t.row(vec![
             number(gpus),
-            number(say::whole(c.jobs)),
+            number(say::group_digits(c.jobs)),
             number(format!("{:.3}", c.ettr)),
-            number(say::whole(c.interruptions)),
+            number(say::group_digits(c.interruptions)),
             number(c.mtbi_s.map_or(say::NONE.into(), say::seconds)),
             number(say::percent(c.interrupted_share)),
             number(say::seconds(c.wait_s.p50)),

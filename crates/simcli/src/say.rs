@@ -18,7 +18,7 @@ pub(crate) fn percent(v: f64) -> String {
 }
 
 /// `16,384`.
-pub(crate) fn whole(n: u64) -> String {
+pub(crate) fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -32,7 +32,7 @@ pub(crate) fn whole(n: u64) -> String {
 
 /// `1 node`, `2,048 nodes`.
 pub(crate) fn counted(n: u64, word: &str) -> String {
-    format!("{} {word}{}", whole(n), if n == 1 { "" } else { "s" })
+    format!("{} {word}{}", group_digits(n), if n == 1 { "" } else { "s" })
 }
 
 /// A length of time: `0.4s`, `3m20s`, `3d4h`.
@@ -49,7 +49,7 @@ pub(crate) fn gpu_hours(gpu_seconds: f64) -> String {
     if hours > 0.0 && hours < 99.95 {
         return format!("{hours:.1} GPU-h");
     }
-    format!("{} GPU-h", whole(rounded(hours)))
+    format!("{} GPU-h", group_digits(rounded(hours)))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
@@ -67,7 +67,7 @@ pub(crate) fn figure(unit: Unit, v: f64) -> String {
         Unit::Seconds => seconds(v),
         Unit::GpuSeconds => gpu_hours(v),
         Unit::Count if v < 99.95 && v.fract() != 0.0 => format!("{v:.1}"),
-        Unit::Count => whole(rounded(v)),
+        Unit::Count => group_digits(rounded(v)),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::compare::seeds;
 use super::grid::{self, Point};
-use super::live::{Loaded, live};
+use super::live::{LoadedScenario, simulate};
 use super::progress::Progress;
 use super::{pool, report, say};
 use clap::{ArgGroup, Args};
 use muster_sim::compare::{self, Interval, METRICS, Metric, by_name};
 use muster_sim::outcome::{History, Outcome};
-use muster_sim::report::{Sheet, page_with};
+use muster_sim::report::{ReportSheet, page_with};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -57,7 +57,7 @@ pub(crate) struct Sweep {
 
 /// What a sweep says.
 #[derive(Debug, Serialize)]
-struct Swept {
+struct SweepResult {
     file: String,
     scenario: String,
     seeds: Vec<u64>,
@@ -88,7 +88,7 @@ const COLUMNS: [(&str, &str); 5] = [
 
 impl Sweep {
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let base = Loaded::read(&self.file)?;
+        let base = LoadedScenario::read(&self.file)?;
         report::can_write(self.report.as_deref())?;
         let sets = match &self.list {
             Some(file) => grid::list(&output::read_text(file)?, &file.display().to_string())?,
@@ -103,7 +103,7 @@ impl Sweep {
             pool::each(&work, pool::threads(self.threads), |(p, seed)| {
                 let mut s = points[*p].scenario.clone();
                 s.seed = *seed;
-                let (outcome, history) = live(&s, base.dir(), &progress, None)?;
+                let (outcome, history) = simulate(&s, base.dir(), &progress, None)?;
                 let kept = self.report.is_some() && *p < IN_FULL && seeds.first() == Some(seed);
                 Ok::<_, Fail>((outcome, kept.then_some(history)))
             })?
@@ -129,7 +129,7 @@ impl Sweep {
             let sheet = sheet(&figures, seeds.len());
             report::write(file, &page_with(&runs, &report::command(), Some(&sheet)))?;
         }
-        let swept = Swept {
+        let swept = SweepResult {
             file: base.file.display().to_string(),
             scenario: base.scenario.name.clone(),
             seeds,
@@ -158,7 +158,7 @@ fn cells(p: &PointFigures) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-fn text(s: &Swept) -> String {
+fn text(s: &SweepResult) -> String {
     let heads: Vec<&'static str> =
         std::iter::once("POINT").chain(COLUMNS.iter().map(|(_, head)| *head)).collect();
     let mut t = Table::new(&heads);
@@ -175,14 +175,14 @@ fn text(s: &Swept) -> String {
     )
 }
 
-fn sheet(points: &[PointFigures], seeds: usize) -> Sheet {
+fn sheet(points: &[PointFigures], seeds: usize) -> ReportSheet {
     let row = |p: &PointFigures| std::iter::once(p.label.clone()).chain(cells(p)).collect();
     let shown = if points.len() > IN_FULL {
         format!("the first {IN_FULL} points are shown below")
     } else {
         "all points are shown below".into()
     };
-    Sheet {
+    ReportSheet {
         title: output::plural(points.len(), "point"),
         note: format!(
             "Means of {} with half of their 95% interval; {shown}, each with the first seed.",

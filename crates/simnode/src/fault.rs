@@ -2,7 +2,7 @@
 //! whoever watches sees only what a real node would show.
 
 use crate::condition::Condition;
-use crate::work::{SimEvent, What};
+use crate::work::{SimEvent, WorkEvent};
 use crate::{SimNode, Thermal};
 use muster_model::ids::AttemptKey;
 pub use muster_model::inject::Inject as Fault;
@@ -150,7 +150,7 @@ impl SimNode {
 
     fn kill(&mut self, key: AttemptKey) -> Effect {
         match self.work.remove(&key).filter(|w| !w.over()) {
-            Some(_) => Effect::Event(SimEvent { key, at: self.now, what: What::Killed }),
+            Some(_) => Effect::Event(SimEvent { key, at: self.now, what: WorkEvent::Killed }),
             None => Effect::KillRanks(key),
         }
     }

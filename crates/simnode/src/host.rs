@@ -171,7 +171,7 @@ impl Host {
     }
 
     /// Faults that a sound host must have to be as this one is.
-    pub(crate) fn ailments(&self, now: Time) -> Vec<Fault> {
+    pub(crate) fn current_faults(&self, now: Time) -> Vec<Fault> {
         let left = |until: Option<Time>| until.filter(|t| *t > now).map(|t| t.since(now));
         let mut all = Vec::new();
         for p in &self.ports {

@@ -19,12 +19,12 @@ mod work;
 
 pub use devices::{SimConfig, Sku};
 pub use fault::{BOOT_TAKES, Effect, Fault, RESET_TAKES};
-pub use past::{Ongoing, Past};
+pub use past::{NodeHistory, Ongoing};
 pub use qualify::TestStep;
 pub use random::Random;
 pub use stages::Stages;
 pub use telemetry::COLUMNS;
-pub use work::{Account, SimEvent, What};
+pub use work::{Account, SimEvent, WorkEvent};
 
 use devices::Device;
 use host::Host;
@@ -141,7 +141,7 @@ impl SimNode {
     pub fn stop(&mut self, key: AttemptKey, now: Time) -> Option<SimEvent> {
         self.pass(now);
         self.work.remove(&key).filter(|w| !w.over())?;
-        Some(SimEvent { key, at: self.now, what: What::Stopped })
+        Some(SimEvent { key, at: self.now, what: WorkEvent::Stopped })
     }
 
     /// Whether this work is being pretended.
@@ -194,7 +194,7 @@ impl SimNode {
             let mut newest = None;
             work.advance(until, |at, what| {
                 let event = SimEvent { key: *key, at, what };
-                if !all && matches!(event.what, What::Checkpoint { .. }) {
+                if !all && matches!(event.what, WorkEvent::Checkpoint { .. }) {
                     newest = Some(event);
                 } else {
                     events.extend(newest.take());

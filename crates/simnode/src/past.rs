@@ -12,7 +12,7 @@ const LONG: Span = Span::mins(20);
 
 /// A life so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
+pub struct NodeHistory {
     /// How often it was restarted.
     pub boots: u64,
     /// What it suffers from.
@@ -57,7 +57,7 @@ impl SimNode {
 
     /// Faults that a sound node must have to be as this one is, as far as they last.
     #[must_use]
-    pub fn ailments(&self) -> Vec<Fault> {
+    pub fn current_faults(&self) -> Vec<Fault> {
         let mut all = Vec::new();
         for d in &self.devices {
             let (gpu, c) = (d.index, &d.condition);
@@ -78,7 +78,7 @@ impl SimNode {
             // The last one: a GPU that is not there has nothing else.
             has(c.lost, Fault::LoseGpu { gpu });
         }
-        all.extend(self.host.ailments(self.now));
+        all.extend(self.host.current_faults(self.now));
         let other = self.versions.iter();
         all.extend(other.map(|(component, version)| Fault::Version {
             component: component.clone(),
@@ -88,7 +88,7 @@ impl SimNode {
     }
 
     /// Takes a life up: work goes on where it was, without starting again.
-    pub fn take_up(&mut self, past: &Past, now: Time) {
+    pub fn take_up(&mut self, past: &NodeHistory, now: Time) {
         self.boots = past.boots;
         let passed = past.at.map_or(Span(0), |at| now.since(at));
         for fault in past.faults.iter().filter_map(|f| left_of(f, passed)) {
@@ -128,7 +128,7 @@ fn left_of(fault: &Fault, passed: Span) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SimConfig, What};
+    use crate::{SimConfig, WorkEvent};
     use muster_model::ids::JobId;
 
     #[test]
@@ -145,9 +145,9 @@ mod tests {
         let driver =
             Fault::Version { component: "driver".into(), version: "580.105.08".to_owned() };
         first.apply(&driver, start);
-        let past = Past {
+        let past = NodeHistory {
             boots: first.boots(),
-            faults: first.ailments(),
+            faults: first.current_faults(),
             work: vec![Ongoing {
                 key,
                 work,
@@ -158,19 +158,19 @@ mod tests {
                 on_partition: OnPartition::default(),
                 done: Span::mins(4),
             }],
-            ..Past::default()
+            ..NodeHistory::default()
         };
         assert_eq!(past.faults.len(), 4, "{:?}", past.faults);
         let text = serde_json::to_string(&past).expect("plain data");
-        let past: Past = serde_json::from_str(&text).expect("plain data");
+        let past: NodeHistory = serde_json::from_str(&text).expect("plain data");
         let mut second = SimNode::new(1, config, "n1", start);
         second.take_up(&past, start);
         assert_eq!(second.boot(), first.boot());
         assert_eq!(second.inventory(), first.inventory());
-        assert_eq!(second.ailments(), first.ailments());
+        assert_eq!(second.current_faults(), first.current_faults());
         assert_eq!(second.advance(start + Span::mins(5)), []);
         let events = second.advance(start + Span::mins(7));
-        assert!(events.iter().any(|e| e.what == What::Ended { code: 0 }), "{events:?}");
+        assert!(events.iter().any(|e| e.what == WorkEvent::Ended { code: 0 }), "{events:?}");
     }
 
     #[test]
@@ -191,14 +191,18 @@ mod tests {
         }
         first.apply(&Fault::PortDown { port: "mlx5_0".into(), length: down }, start);
         first.apply(&Fault::AgentHang { length: hang }, start);
-        let past = Past { faults: first.ailments(), at: Some(start), ..Past::default() };
+        let past = NodeHistory {
+            faults: first.current_faults(),
+            at: Some(start),
+            ..NodeHistory::default()
+        };
         assert_eq!(past.faults.len(), lasting.len() + 2, "{:?}", past.faults);
 
         let later = start + Span::mins(4);
         let mut second = SimNode::new(1, SimConfig::default(), "n1", later);
         second.take_up(&past, later);
         assert_eq!(second.inventory(), first.inventory());
-        let has = second.ailments();
+        let has = second.current_faults();
         assert!(lasting.iter().all(|f| has.contains(f)), "{has:?}");
         let rest = Fault::PortDown { port: "mlx5_0".into(), length: Span::mins(6) };
         assert!(has.contains(&rest), "{has:?}");

@@ -37,16 +37,16 @@ fn expect(sku: Sku) -> Expect {
 struct Step {
     name: &'static str,
     secs: u64,
-    what: What,
+    what: TestExpectation,
 }
 
-enum What {
+enum TestExpectation {
     /// Are all devices there?
     Devices,
     /// A rate each GPU must reach.
     Rate { unit: &'static str, expected: i64, by: Part },
     /// Something each GPU must have none of.
-    None { unit: &'static str, of: Wear },
+    None { unit: &'static str, of: WearCheck },
 }
 
 /// The part of a GPU that a rate depends on.
@@ -60,7 +60,7 @@ enum Part {
 
 /// What there must be none of.
 #[derive(Clone, Copy)]
-enum Wear {
+enum WearCheck {
     /// Uncorrectable errors, and rows that wait or cannot be replaced.
     Uncorrectable,
     /// Errors while patterns are written and read.
@@ -72,12 +72,13 @@ fn steps(sku: Sku, level: Level) -> Vec<Step> {
     let rate = |name, secs, unit, expected, by| Step {
         name,
         secs,
-        what: What::Rate { unit, expected, by },
+        what: TestExpectation::Rate { unit, expected, by },
     };
-    let none = |name, secs, of| Step { name, secs, what: What::None { unit: "errors", of } };
+    let none =
+        |name, secs, of| Step { name, secs, what: TestExpectation::None { unit: "errors", of } };
     let mut out = vec![
-        Step { name: "devices", secs: 1, what: What::Devices },
-        none("ecc", 1, Wear::Uncorrectable),
+        Step { name: "devices", secs: 1, what: TestExpectation::Devices },
+        none("ecc", 1, WearCheck::Uncorrectable),
         rate("hbm-copy", 8, "GB/s", e.hbm_copy, Part::Memory),
         rate("gemm-bf16", 12, "TFLOP/s", e.gemm, Part::Arithmetic),
         rate("pcie-h2d", 4, "GB/s", e.host, Part::Bus),
@@ -85,11 +86,11 @@ fn steps(sku: Sku, level: Level) -> Vec<Step> {
     ];
     if level >= Level::Standard {
         out.push(rate("nvlink-p2p", 30, "GB/s", e.nvlink, Part::Links));
-        out.push(none("hbm-pattern", 150, Wear::Patterns));
+        out.push(none("hbm-pattern", 150, WearCheck::Patterns));
         out.push(rate("gemm-soak", 150, "TFLOP/s", e.gemm * 96 / 100, Part::Arithmetic));
     }
     if level >= Level::Full {
-        out.push(none("hbm-pattern-rounds", 5_400, Wear::Patterns));
+        out.push(none("hbm-pattern-rounds", 5_400, WearCheck::Patterns));
         out.push(rate("gemm-soak-rounds", 8_640, "TFLOP/s", e.gemm * 96 / 100, Part::Arithmetic));
     }
     out
@@ -137,12 +138,12 @@ impl SimNode {
         let mut checks = Vec::new();
         for step in steps(self.config.sku, level) {
             match step.what {
-                What::Devices => {
+                TestExpectation::Devices => {
                     checks.push(self.all_there());
                     checks.extend(self.ports_up());
                     checks.extend(self.disagree());
                 }
-                What::None { unit, of } => checks.extend(self.present().map(|d| {
+                TestExpectation::None { unit, of } => checks.extend(self.present().map(|d| {
                     let found = found(&d.condition, of);
                     let outcome = if found == 0 { Outcome::Passed } else { Outcome::Failed };
                     Check {
@@ -152,7 +153,7 @@ impl SimNode {
                         ..Check::plain(step.name, Some(d.index), outcome, "")
                     }
                 })),
-                What::Rate { unit, expected, by } => {
+                TestExpectation::Rate { unit, expected, by } => {
                     for d in self.present() {
                         let left = left(&d.condition, by, self.host.brake);
                         let got = self.measured(step.name, d.index, run, expected) * left / 100;
@@ -229,10 +230,10 @@ fn left(c: &Condition, by: Part, brake: bool) -> i64 {
 }
 
 /// How much there is of what must not be there.
-fn found(c: &Condition, of: Wear) -> u64 {
+fn found(c: &Condition, of: WearCheck) -> u64 {
     match of {
-        Wear::Uncorrectable => c.dbe + u64::from(c.pending) + u64::from(c.failed),
-        Wear::Patterns => c.sbe.per_hour() / 60 + u64::from(c.failed),
+        WearCheck::Uncorrectable => c.dbe + u64::from(c.pending) + u64::from(c.failed),
+        WearCheck::Patterns => c.sbe.per_hour() / 60 + u64::from(c.failed),
     }
 }
 

@@ -42,7 +42,7 @@ impl Stages {
 
 /// What holds a share of work back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Drag {
+pub(crate) struct WorkSlowdown {
     /// Computing takes so many thousandths of its sound time.
     pub(crate) compute: u64,
     pub(crate) starved: bool,
@@ -50,13 +50,13 @@ pub(crate) struct Drag {
     pub(crate) hung: bool,
 }
 
-impl Default for Drag {
-    fn default() -> Drag {
-        Drag { compute: 1000, starved: false, narrow: false, hung: false }
+impl Default for WorkSlowdown {
+    fn default() -> WorkSlowdown {
+        WorkSlowdown { compute: 1000, starved: false, narrow: false, hung: false }
     }
 }
 
-impl Drag {
+impl WorkSlowdown {
     fn read(&self) -> u64 {
         if self.starved { READ * STARVED } else { READ }
     }
@@ -113,26 +113,26 @@ mod tests {
     #[test]
     fn the_slow_share_computes_long_and_its_peers_wait() {
         let noise = Noise { node: 1, gang: 2 };
-        let slow = Drag { compute: 1500, ..Drag::default() };
+        let slow = WorkSlowdown { compute: 1500, ..WorkSlowdown::default() };
         let gang = slow.needs();
         assert_eq!(gang, SOUND + COMPUTE / 2);
         let (s, p) = (
             slow.stages(1_000_000, gang, noise, 7),
-            Drag::default().stages(1_000_000, gang, Noise { node: 9, gang: 2 }, 7),
+            WorkSlowdown::default().stages(1_000_000, gang, Noise { node: 9, gang: 2 }, 7),
         );
         assert_eq!(s.total(), p.total(), "a gang steps together");
         assert!(s.compute > 1_100_000 && s.comm < 200_000, "{s:?}");
         assert!(p.compute < 800_000 && p.comm > 500_000, "{p:?}");
-        assert!(Drag::default().activity(gang).1 < 750 && slow.activity(gang).1 > 950);
+        assert!(WorkSlowdown::default().activity(gang).1 < 750 && slow.activity(gang).1 > 950);
     }
 
     #[test]
     fn a_starved_share_reads_and_its_devices_pause() {
-        let d = Drag { starved: true, ..Drag::default() };
+        let d = WorkSlowdown { starved: true, ..WorkSlowdown::default() };
         let s = d.stages(1_000_000, 0, Noise::default(), 1);
         assert!(s.read * 2 > s.total(), "{s:?}");
         let (util, active) = d.activity(d.needs());
         assert!(util < 500 && active < 500, "{util} {active}");
-        assert_eq!(Drag::default().activity(SOUND), (1000, 1000));
+        assert_eq!(WorkSlowdown::default().activity(SOUND), (1000, 1000));
     }
 }

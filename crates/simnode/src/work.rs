@@ -1,6 +1,6 @@
 //! Pretended work: it lives on the node's clock and starts no process.
 
-use crate::stages::{Drag, Noise, SOUND, Stages};
+use crate::stages::{Noise, SOUND, Stages, WorkSlowdown};
 use crate::telemetry::Load;
 use muster_model::ids::AttemptKey;
 use muster_model::spec::Simulate;
@@ -14,12 +14,12 @@ pub struct SimEvent {
     /// When, on the node's clock.
     pub at: Time,
     /// What the work did.
-    pub what: What,
+    pub what: WorkEvent,
 }
 
 /// What pretended work can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum WorkEvent {
     /// It has made progress; told at most once a second of the node's clock.
     Step {
         /// Steps so far.
@@ -101,7 +101,7 @@ pub(crate) struct Work {
     pub(crate) starved: bool,
     /// It stands in a collective that does not end.
     pub(crate) hung: bool,
-    drag: Drag,
+    drag: WorkSlowdown,
     /// What the slowest share of the gang needs for a step; none when it never ends.
     gang: Option<u64>,
     noise: Noise,
@@ -138,7 +138,7 @@ impl Work {
     /// and whether a bus is narrow. It must have been advanced to this moment.
     pub(crate) fn burden(&mut self, left: u64, narrow: bool) {
         let slow = 100 + u64::from(self.slow_percent);
-        self.drag = Drag {
+        self.drag = WorkSlowdown {
             compute: 1000 * slow / left.clamp(1, 100),
             starved: self.starved,
             narrow,
@@ -186,7 +186,7 @@ impl Work {
             slow_percent: 0,
             starved: false,
             hung: false,
-            drag: Drag::default(),
+            drag: WorkSlowdown::default(),
             gang: Some(SOUND),
             noise,
             doom: None,
@@ -286,12 +286,12 @@ impl Work {
         }
     }
 
-    pub(crate) fn advance(&mut self, to: Time, mut tell: impl FnMut(Time, What)) {
+    pub(crate) fn advance(&mut self, to: Time, mut tell: impl FnMut(Time, WorkEvent)) {
         while let Some(at) = self.next().filter(|at| *at <= to) {
             self.pass(at);
             if self.doom.is_some_and(|d| d <= at) && self.done < self.end() {
                 self.phase = Phase::Over;
-                tell(at, What::Ended { code: 1 });
+                tell(at, WorkEvent::Ended { code: 1 });
                 return;
             }
             match self.phase {
@@ -299,7 +299,7 @@ impl Work {
                 Phase::Saving { .. } => self.save(at, &mut tell),
                 Phase::Working if self.done >= self.end() => {
                     self.phase = Phase::Over;
-                    tell(at, What::Ended { code: self.spec.exit_code });
+                    tell(at, WorkEvent::Ended { code: self.spec.exit_code });
                 }
                 Phase::Working => {
                     // At less than full speed the moment comes a little late.
@@ -317,30 +317,30 @@ impl Work {
         self.pass(to);
     }
 
-    fn told(&self) -> What {
+    fn told(&self) -> WorkEvent {
         let sound = self.spec.step.unwrap_or_default();
         let step = self.step().unwrap_or(0);
         let needs = self.step_needs().unwrap_or(SOUND);
         let stages = self.drag.stages(sound.0.saturating_mul(1000), needs, self.noise, step);
-        What::Step { step, took: Span(sound.0.saturating_mul(needs) / SOUND), stages }
+        WorkEvent::Step { step, took: Span(sound.0.saturating_mul(needs) / SOUND), stages }
     }
 
-    fn begin_save(&mut self, at: Time, tell: &mut impl FnMut(Time, What)) {
+    fn begin_save(&mut self, at: Time, tell: &mut impl FnMut(Time, WorkEvent)) {
         self.phase = Phase::Saving { until: at + self.spec.checkpoint_cost };
         if self.spec.checkpoint_cost.0 == 0 {
             self.save(at, tell);
         }
     }
 
-    fn save(&mut self, at: Time, tell: &mut impl FnMut(Time, What)) {
+    fn save(&mut self, at: Time, tell: &mut impl FnMut(Time, WorkEvent)) {
         self.phase = Phase::Working;
         self.saved = self.done;
         self.save_at = self.next_save();
-        tell(at, What::Checkpoint { step: self.step() });
+        tell(at, WorkEvent::Checkpoint { step: self.step() });
     }
 
     /// Writes a checkpoint now, unless it is not up yet or writes one already.
-    pub(crate) fn ask(&mut self, at: Time, mut tell: impl FnMut(Time, What)) {
+    pub(crate) fn ask(&mut self, at: Time, mut tell: impl FnMut(Time, WorkEvent)) {
         if self.phase == Phase::Working {
             self.begin_save(at, &mut tell);
         }

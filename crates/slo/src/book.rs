@@ -13,7 +13,9 @@ use muster_model::job::{Attempt, Job, JobState, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
-use muster_model::slo::{Attribution, Cause, Counted, Objective, Sli, final_before, keeps_all_work};
+use muster_model::slo::{
+    Attribution, Cause, Counted, Objective, Sli, all_work_counts, final_before,
+};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -321,7 +323,9 @@ impl Book {
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
             }
             let Sli::JobSuccess { attribution, .. } = s.sli else { continue };
-            if let (Some(was), Some(is)) = (judged(past.verdict, attribution), judged(verdict, attribution)) {
+            if let (Some(was), Some(is)) =
+                (judged(past.verdict, attribution), judged(verdict, attribution))
+            {
                 self.ledger.amend(at, s, was.err(), is.err());
             }
         }
@@ -329,14 +333,14 @@ impl Book {
 }
 
 /// The limit of an indicator, if it is the one that is meant.
-type Which = fn(&Sli) -> Option<Span>;
+type LimitSelector = fn(&Sli) -> Option<Span>;
 
-const START: Which = |sli| match sli {
+const START: LimitSelector = |sli| match sli {
     Sli::Start { under } => Some(*under),
     _ => None,
 };
 
-const RECOVERY: Which = |sli| match sli {
+const RECOVERY: LimitSelector = |sli| match sli {
     Sli::Recovery { under } => Some(*under),
     _ => None,
 };
@@ -349,7 +353,7 @@ fn note_time(
     pool: Option<&str>,
     (from, to): (Time, Time),
     done: bool,
-    which: Which,
+    which: LimitSelector,
 ) {
     for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
         let Some(under) = which(&s.sli) else { continue };
@@ -396,7 +400,7 @@ fn work(
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
     let lost = lost_to(verdict);
-    let kept = if keeps_all_work(Some(verdict), job.spec.is_service()) {
+    let kept = if all_work_counts(Some(verdict), job.spec.is_service()) {
         // What comes after the order to stop is no work.
         a.stop.as_ref().map_or(to, |s| s.at).clamp(began, to)
     } else {

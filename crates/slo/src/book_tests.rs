@@ -1,6 +1,6 @@
 use super::*;
 use crate::budget::{Counts, burn, sli};
-use crate::ledger::Reach;
+use crate::ledger::TimeRange;
 use crate::ratio::Ratio;
 use muster_model::ids::Seq;
 use muster_model::job::{PastAttempt, Recovery};
@@ -132,7 +132,7 @@ fn book(slis: &[(&str, &str)]) -> (Book, Vec<Series>) {
 }
 
 fn count(b: &Book, s: &Series, now: i64) -> (u64, u64) {
-    let c = b.ledger.count(s, Reach::Last(Span::hours(24 * 30)), at(now));
+    let c = b.ledger.count(s, TimeRange::Last(Span::hours(24 * 30)), at(now));
     (c.good, c.total)
 }
 
@@ -190,7 +190,7 @@ fn who_waits_too_long_counts_before_it_is_over_and_once() {
     w.jobs.insert(JobId(1), job(1, "red", 0));
     let both = |b: &Book, w: &World, now: i64| {
         let tail = b.tail(at(now), w);
-        Counts(&[&b.ledger, &tail]).count(&s[0], Reach::Last(Span::mins(5)), at(now))
+        Counts(&[&b.ledger, &tail]).count(&s[0], TimeRange::Last(Span::mins(5)), at(now))
     };
     assert_eq!(both(&b, &w, 300), Count::default());
     assert_eq!(both(&b, &w, 360), Count::bad_ones(1));
@@ -198,7 +198,7 @@ fn who_waits_too_long_counts_before_it_is_over_and_once() {
     assert_eq!(both(&b, &w, 660), Count::default());
     b.before(&record(700, placed(1, 1, &["n1"])), &w);
     assert_eq!(count(&b, &s[0], 700), (0, 1));
-    assert_eq!(b.ledger.count(&s[0], Reach::Last(Span::mins(5)), at(700)), Count::default());
+    assert_eq!(b.ledger.count(&s[0], TimeRange::Last(Span::mins(5)), at(700)), Count::default());
     // Whoever gives up after that is counted, whoever gives up before is not.
     w.jobs.clear();
     w.jobs.insert(JobId(2), job(2, "red", 0));
@@ -226,7 +226,7 @@ fn who_cannot_run_yet_does_not_wait() {
     w.jobs.insert(JobId(2), after);
     w.jobs.insert(JobId(3), held);
     let tail = |b: &Book, w: &World, now: i64| {
-        b.tail(at(now), w).count(&s[0], Reach::Last(Span::hours(8)), at(now)).total
+        b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(8)), at(now)).total
     };
     assert_eq!(tail(&b, &w, 7200), 0);
     w.jobs.get_mut(&JobId(1)).unwrap().ended_at = Some(at(7200));
@@ -294,7 +294,7 @@ fn success_is_told_by_whose_doing_it_was() {
     assert_eq!(count(&b, &s[0], 6000), (3, 4));
     assert_eq!(count(&b, &s[1], 6000), (1, 4));
     assert_eq!(count(&b, &s[2], 6000), (3, 4));
-    let causes = b.ledger.causes(&s[1], Reach::Last(Span::hours(5)), at(6000));
+    let causes = b.ledger.causes(&s[1], TimeRange::Last(Span::hours(5)), at(6000));
     assert_eq!(causes, BTreeMap::from([(Cause::Hardware, 1), (Cause::Application, 2)]));
 }
 
@@ -317,7 +317,7 @@ fn an_interruption_counts_by_what_is_found_out_later() {
         let (findings, reason) = (vec![], String::new());
         let found = Event::AttemptAttributed { key: key(1, 1), verdict: is, findings, reason };
         b.before(&record(3605, found), &*w);
-        let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(5)), at(3700));
+        let causes = b.ledger.causes(&s[0], TimeRange::Last(Span::hours(5)), at(3700));
         (count(b, &s[0], 3700), causes)
     };
     let bad = |cause| ((up, up + cost), BTreeMap::from([(cause, cost)]));
@@ -352,7 +352,7 @@ fn the_way_back_counts_from_the_fault_on() {
     j.recovery = Some(rec);
     w.jobs.insert(JobId(1), j);
     let tail = |b: &Book, w: &World, now| {
-        let c = b.tail(at(now), w).count(&s[0], Reach::Last(Span::hours(1)), at(now));
+        let c = b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(1)), at(now));
         (c.good, c.total)
     };
     assert_eq!(tail(&b, &w, 600), (0, 0));
@@ -394,7 +394,7 @@ fn nodes_count_the_time_they_serve() {
     b.after(&record(5400, staged(Stage::Repairing)), &w);
     let tail = b.tail(at(7200), &w);
     let counts = [&b.ledger, &tail];
-    let day = Reach::Last(Span::hours(24));
+    let day = TimeRange::Last(Span::hours(24));
     let all = Counts(&counts).count(&s[0], day, at(7200));
     assert_eq!((all.good, all.total), (7 * 3_600_000, 8 * 3_600_000));
     assert_eq!(sli(all), Some(Ratio::new(7, 8)));
@@ -429,7 +429,7 @@ fn a_node_is_out_for_one_reason() {
     let with = |f: &dyn Fn(&mut Node)| {
         let mut n = node("n", "a");
         f(&mut n);
-        muster_model::slo::Footing::from(&n).service()
+        muster_model::slo::NodeServiceFacts::from(&n).service()
     };
     let by_hand = || muster_model::cordon::Cordon {
         reason: "x".into(),
@@ -439,7 +439,8 @@ fn a_node_is_out_for_one_reason() {
     assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
     // What automation takes out is not the operator's.
-    let by_remediation = |n: &mut Node| (n.stage, n.drained_by_remediation) = (Stage::Draining, true);
+    let by_remediation =
+        |n: &mut Node| (n.stage, n.drained_by_remediation) = (Stage::Draining, true);
     assert_eq!(with(&by_remediation), Some(Err(Cause::Quarantine)));
     let failed = |n: &mut Node| {
         let by = muster_model::cordon::CordonedBy::FailedTest;
@@ -468,11 +469,11 @@ fn work_that_was_lost_is_no_goodput() {
     w.jobs.insert(JobId(1), j);
     // While it runs, all of it looks good.
     let tail = b.tail(at(3600), &w);
-    let so_far = tail.count(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    let so_far = tail.count(&s[0], TimeRange::Last(Span::hours(24)), at(3600));
     assert_eq!((so_far.good, so_far.total), (16 * 3_500_000, 16 * 3_600_000));
     b.before(&record(3600, ended(1, 1, Verdict::Infrastructure)), &w);
     assert_eq!(count(&b, &s[0], 3600), (16 * 3_000_000, 16 * 3_600_000));
-    let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    let causes = b.ledger.causes(&s[0], TimeRange::Last(Span::hours(24)), at(3600));
     assert_eq!(
         causes,
         BTreeMap::from([(Cause::Starting, 16 * 100_000), (Cause::Hardware, 16 * 500_000)])
@@ -484,7 +485,7 @@ fn work_that_was_lost_is_no_goodput() {
     j.attempt = Some(attempt(2, &["n1", "n2"], 4000, Some(4000)));
     b.before(&record(24_000, ended(1, 2, Verdict::Success)), &w);
     assert_eq!(count(&b, &s[0], 24_000), (16 * 23_000_000, 16 * 23_600_000));
-    let c = b.ledger.count(&s[1], Reach::Last(Span::hours(24)), at(24_000));
+    let c = b.ledger.count(&s[1], TimeRange::Last(Span::hours(24)), at(24_000));
     // 23,500 s between interruptions: the mean time is good times cost over bad.
     assert_eq!(crate::budget::mean_time(c, Span::mins(15)), Some(Span::secs(23_500)));
     assert_eq!(burn(c, muster_model::slo::Ppm(990_000)), Some(Ratio::new(900 * 100, 24_400)));
@@ -503,7 +504,7 @@ fn what_a_service_served_is_goodput_however_its_attempt_ends() {
     w.jobs.insert(JobId(1), j);
     b.before(&record(3600, ended(1, 1, Verdict::Infrastructure)), &w);
     assert_eq!(count(&b, &s[0], 3600), (8 * 3_500_000, 8 * 3_600_000));
-    let causes = b.ledger.causes(&s[1], Reach::Last(Span::hours(24)), at(3600));
+    let causes = b.ledger.causes(&s[1], TimeRange::Last(Span::hours(24)), at(3600));
     assert_eq!(causes, BTreeMap::from([(Cause::Hardware, 900_000)]), "it was interrupted");
 }
 
@@ -517,7 +518,7 @@ fn what_a_cancelled_attempt_did_after_its_checkpoint_is_lost_as_in_reports() {
     w.jobs.insert(JobId(1), j.clone());
     b.before(&record(3600, ended(1, 1, Verdict::Operator)), &w);
     assert_eq!(count(&b, &s[0], 3600), (0, 8 * 3_600_000));
-    let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    let causes = b.ledger.causes(&s[0], TimeRange::Last(Span::hours(24)), at(3600));
     let all = [(Cause::Starting, 8 * 100_000), (Cause::Lost, 8 * 3_500_000)];
     assert_eq!(causes, BTreeMap::from(all));
     // With a checkpoint, what came before it is kept.
@@ -542,7 +543,7 @@ fn work_of_days_that_are_final_is_not_taken_back() {
     b.before(&record(10 * day, ended(1, 1, Verdict::Infrastructure)), &w);
     // It began at 16:00 and ended ten days later: the day that ended 40 hours before is final.
     assert_eq!(count(&b, &s[0], 10 * day), (200 * hour, 240 * hour));
-    let week = Reach::Between(at(0), at(8 * day));
+    let week = TimeRange::Between(at(0), at(8 * day));
     let counted = |l: &Ledger| l.count(&s[0], week, at(10 * day));
     assert_eq!(counted(&b.ledger), counted(&tail), "a verdict on those days stays as it was");
 }
@@ -563,7 +564,7 @@ fn what_is_told_from_outside_counts_where_it_was_asked_for() {
         late.at = Some(at(minute * 60));
         b.counted(at(6 * 60), &late);
     }
-    let last = |now| b.ledger.count(&s[0], Reach::Last(Span::mins(1)), at(now)).total;
+    let last = |now| b.ledger.count(&s[0], TimeRange::Last(Span::mins(1)), at(now)).total;
     assert_eq!([5, 6, 9].map(|minute| last(minute * 60)), [1, 1, 0]);
     assert_eq!(b.watched(), &s[..]);
     // Another set of objectives begins anew.

@@ -1,7 +1,7 @@
 //! How far an objective is met and how much of its error budget is left.
 
 use crate::burn::{self, Firing};
-use crate::ledger::{Count, Reach};
+use crate::ledger::{Count, TimeRange};
 pub use crate::meter::{ChartHour, Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::calendar::month;
@@ -107,12 +107,12 @@ impl Status {
 
 /// The window of an objective at a moment, and how long it is when it is over.
 #[must_use]
-pub fn reach(window: Window, now: Time) -> (Reach, Span) {
+pub fn reach(window: Window, now: Time) -> (TimeRange, Span) {
     match window {
-        Window::Rolling(w) => (Reach::Last(w), w),
+        Window::Rolling(w) => (TimeRange::Last(w), w),
         Window::Month => {
             let (start, length) = month(now);
-            (Reach::From(start), length)
+            (TimeRange::From(start), length)
         }
     }
 }
@@ -124,7 +124,7 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     let (window, length) = reach(objective.window, now);
     let (count, counted) = (meter.count(window, now), meter.counted(window, now).min(length));
     let consumed = meter.consumed(count, counted, length);
-    let why = |reach: Reach| {
+    let why = |reach: TimeRange| {
         let mut causes: Vec<_> = counts.causes(&meter.series, reach, now).into_iter().collect();
         causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
         causes
@@ -133,7 +133,7 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     let firing = burn::firing(objective, &rules, counts, now);
     // Causes are kept by the hour: one more, so that the window is all in it.
     let lately = burn::worst(&firing)
-        .map_or(window, |f| Reach::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
+        .map_or(window, |f| TimeRange::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
     let mut spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, burn::over(r)]).collect();
     // The forecast's own is shown, too.
     spans.insert(Span::hours(1));

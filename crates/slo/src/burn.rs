@@ -4,7 +4,7 @@
 //! the Site Reliability Workbook, chapter 5, table 5-8: for a budget of 30 days, 14.4 spends 2% of
 //! it in an hour, 6 spends 5% in six hours, 3 spends 10% in a day, 1 spends 10% in three days.
 
-use crate::ledger::Reach;
+use crate::ledger::TimeRange;
 use crate::meter::{Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::alert::Urgency;
@@ -80,7 +80,7 @@ fn holds(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> Option<(Ratio, Ratio)>
     let faster = |w: Span| meter.rate(w, at).filter(|b| *b > most);
     let short = faster(rule.short)?;
     let long = faster(rule.long)?;
-    let bad = meter.count(Reach::Last(rule.long), at).bad();
+    let bad = meter.count(TimeRange::Last(rule.long), at).bad();
     (bad >= rule.least).then_some((long, short))
 }
 

@@ -1,7 +1,7 @@
 //! What belongs together on an on-call page: alerts, incidents, findings and remediations with one
 //! cause. Alerts are grouped already; everything else goes to the alert that names it.
 
-use crate::conditions::{Standing, of_finding};
+use crate::conditions::{SiteConditions, of_finding};
 use crate::group::base;
 use muster_model::alert::Alert;
 use muster_model::entity::Entity;
@@ -37,13 +37,13 @@ pub struct Open<'a> {
 }
 
 /// Where things are shown.
-struct Places<'a> {
+struct CauseGroups<'a> {
     causes: BTreeMap<String, CauseGroup<'a>>,
     /// The alert that names a thing, by its group.
     named: BTreeMap<&'a Entity, &'a str>,
 }
 
-impl Places<'_> {
+impl CauseGroups<'_> {
     /// The group of a thing: its own where there is one, else that of the alert that names it.
     fn find(&self, own: String, entity: &Entity) -> String {
         if self.causes.contains_key(&own) {
@@ -57,7 +57,7 @@ impl Places<'_> {
 /// Puts together what has one cause, by the name of the group.
 #[must_use]
 pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
-    let mut places = Places { causes: BTreeMap::new(), named: BTreeMap::new() };
+    let mut places = CauseGroups { causes: BTreeMap::new(), named: BTreeMap::new() };
     for &a in &open.alerts {
         places.causes.entry(a.group.clone()).or_default().alerts.push(a);
         // What a job did to itself on a node says nothing about the node.
@@ -96,7 +96,7 @@ pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
 
 /// The group that a finding would be in by itself.
 fn own_group(f: &Finding) -> String {
-    base(&of_finding(f, Standing { spares: true, automation: true }))
+    base(&of_finding(f, SiteConditions { spares: true, automation: true }))
 }
 
 #[cfg(test)]
@@ -220,7 +220,8 @@ mod tests {
             serde_json::from_value(text).unwrap()
         };
         let findings = [finding(1, "gpu-off-bus", "gpu:n1/3", Severity::Critical)];
-        let remediations = [remediation(10, 1, "n1"), remediation(11, 99, "n1"), remediation(12, 98, "n5")];
+        let remediations =
+            [remediation(10, 1, "n1"), remediation(11, 99, "n1"), remediation(12, 98, "n5")];
         let open = Open {
             findings: findings.iter().collect(),
             remediations: remediations.iter().collect(),

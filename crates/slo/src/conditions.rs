@@ -48,7 +48,7 @@ const LOSSES: &[FailureMode] = &[
 
 /// How the site stands while something is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct SiteConditions {
     /// Spare nodes are left.
     pub spares: bool,
     /// Remediations are taken.
@@ -78,7 +78,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
 
 /// A finding that is open. What is only worth knowing is none.
 #[must_use]
-pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
+pub fn finding(f: &Finding, standing: SiteConditions) -> Option<Condition> {
     if f.closed.is_some() || f.seen.severity == Severity::Info {
         return None;
     }
@@ -86,7 +86,7 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
 }
 
 /// A finding as a condition, however little it matters.
-pub(crate) fn of_finding(f: &Finding, standing: Standing) -> Condition {
+pub(crate) fn of_finding(f: &Finding, standing: SiteConditions) -> Condition {
     let s = &f.seen;
     let looked_after = f.remediation.is_some() && standing.automation && standing.spares;
     let page = s.severity == Severity::Critical
@@ -358,7 +358,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const T0: Time = Time(1_800_000_000_000);
-    const CALM: Standing = Standing { spares: true, automation: true };
+    const CALM: SiteConditions = SiteConditions { spares: true, automation: true };
 
     fn found(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
         Finding {
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    fn urgency(f: &Finding, s: Standing) -> Option<Urgency> {
+    fn urgency(f: &Finding, s: SiteConditions) -> Option<Urgency> {
         finding(f, s).map(|c| c.urgency)
     }
 
@@ -439,15 +439,18 @@ mod tests {
     fn page_or_ticket() {
         let off = found(1, "gpu-off-bus", "gpu:n1/3", Severity::Critical);
         assert_eq!(urgency(&off, CALM), Some(Urgency::Ticket));
-        assert_eq!(urgency(&off, Standing { spares: false, ..CALM }), Some(Urgency::Page));
-        assert_eq!(urgency(&off, Standing { automation: false, ..CALM }), Some(Urgency::Page));
+        assert_eq!(urgency(&off, SiteConditions { spares: false, ..CALM }), Some(Urgency::Page));
+        assert_eq!(
+            urgency(&off, SiteConditions { automation: false, ..CALM }),
+            Some(Urgency::Page)
+        );
         let alone = Finding { remediation: None, ..off.clone() };
         assert_eq!(urgency(&alone, CALM), Some(Urgency::Page));
         let crash = found(2, "driver-hang", "gpu:n1/3", Severity::Critical);
         assert_eq!(urgency(&crash, CALM), Some(Urgency::Page));
         let warm = found(3, "thermal", "gpu:n1/3", Severity::Degraded);
         assert_eq!(
-            urgency(&warm, Standing { spares: false, automation: false }),
+            urgency(&warm, SiteConditions { spares: false, automation: false }),
             Some(Urgency::Ticket)
         );
         assert_eq!(urgency(&found(4, "oom", "job:4", Severity::Info), CALM), None);
@@ -561,7 +564,7 @@ mod tests {
         let mut all: Vec<Condition> = (0..64)
             .map(|n| {
                 let f = found(n, "node-lost", &format!("node:n{n}"), Severity::Critical);
-                finding(&f, Standing { spares: false, ..CALM }).unwrap()
+                finding(&f, SiteConditions { spares: false, ..CALM }).unwrap()
             })
             .collect();
         let up = |e: &Entity| above(e, |n| nodes.get(n.as_str()));

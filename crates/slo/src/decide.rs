@@ -1,8 +1,8 @@
 //! From what is so now to alerts: raise, change, resolve.
 
-use crate::group::{Above, Group, groups};
+use crate::group::{Group, ParentsOf, groups};
 use muster_model::alert::{
-    Alert, AlertState, Condition, MEMBERS_MAX, Routing, Seen, Silence, Topic, Urgency,
+    Alert, AlertState, Condition, MEMBERS_MAX, MatcherInput, Routing, Silence, Topic, Urgency,
 };
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
@@ -23,7 +23,7 @@ pub struct Site<'a> {
     /// Who is told, and who when nobody answers.
     pub routing: &'a Routing,
     /// What a thing is part of.
-    pub above: &'a Above<'a>,
+    pub above: &'a ParentsOf<'a>,
     /// A rate that is away for less than this is not over; a state that is back within it is the
     /// same alert.
     pub hold: Span,
@@ -231,7 +231,7 @@ fn silenced<'a>(now: Time, c: &Condition, g: &Group<'_>, site: &Site<'a>) -> Opt
                     up
                 }),
             };
-            s.matcher.fits(&Seen {
+            s.matcher.fits(&MatcherInput {
                 urgency: c.urgency,
                 topic: c.topic,
                 kind: &c.kind,
@@ -249,7 +249,7 @@ fn silenced<'a>(now: Time, c: &Condition, g: &Group<'_>, site: &Site<'a>) -> Opt
 
 /// The escalation steps of an alert: after how long without an answer each is taken.
 pub(crate) fn escalation(a: &Alert, routing: &Routing) -> Vec<Span> {
-    let routes = routing.routes_of(&Seen::from(a));
+    let routes = routing.routes_of(&MatcherInput::from(a));
     let mut out: Vec<Span> = routes.iter().flat_map(|r| &r.escalate).map(|e| e.after).collect();
     out.sort_unstable();
     out.dedup();

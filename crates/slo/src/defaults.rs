@@ -3,7 +3,9 @@
 
 use muster_model::alert::Urgency;
 use muster_model::names::Label;
-use muster_model::slo::{Attribution, BurnRule, Gate, Objective, Objectives, Ppm, Scope, Sli, Window};
+use muster_model::slo::{
+    Attribution, BurnRule, Gate, Objective, Objectives, Ppm, Scope, Sli, Window,
+};
 use muster_model::spec::Tier;
 use muster_model::units::Span;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 use crate::decide::{HOLD, escalation};
 pub use muster_model::alert::News;
 use muster_model::alert::{
-    Alert, AlertState, Channel, GroupBy, Receiver, Route, Routing, Seen, Urgency,
+    Alert, AlertState, Channel, GroupBy, MatcherInput, Receiver, Route, Routing, Urgency,
 };
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
@@ -108,7 +108,7 @@ fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
             out.push(Address { receiver, route, after });
         }
     };
-    let routes = routing.routes_of(&Seen::from(a));
+    let routes = routing.routes_of(&MatcherInput::from(a));
     for r in &routes {
         r.to.iter().for_each(|n| add(n, r, None));
     }
@@ -210,12 +210,15 @@ impl Desk {
     }
 
     /// Since when receivers are named, as another desk knows it.
-    pub fn know_receivers(&mut self, of: &Desk) {
+    pub fn copy_receivers_from(&mut self, of: &Desk) {
         self.joined.clone_from(&of.joined);
     }
 
     /// Who was told of an alert, and what last.
-    pub fn notified_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a LastNotification)> {
+    pub fn notified_of<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> impl Iterator<Item = (&'a Label, &'a LastNotification)> {
         self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
     }
 

@@ -158,7 +158,7 @@ fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
     // The same for the desk of the server that sends, which remembers for itself.
     let mut copy = Desk::default();
     assert!(!copy.is_settled(&old, &r));
-    copy.know_receivers(&desk);
+    copy.copy_receivers_from(&desk);
     assert!(copy.is_settled(&old, &r));
     // One that was named before is owed it all the same: it was away.
     let mut kept = Desk::default();

@@ -3,14 +3,14 @@
 use crate::ledger::{Ledger, Series};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::slo::{Cause, Footing, Sli};
+use muster_model::slo::{Cause, NodeServiceFacts, Sli};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A node as it counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Standing {
+struct NodeServiceState {
     pool: String,
     /// Out of service, and why.
     out: Option<Cause>,
@@ -19,16 +19,16 @@ struct Standing {
 /// All nodes, as they count.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fleet {
-    nodes: BTreeMap<NodeName, Standing>,
+    nodes: BTreeMap<NodeName, NodeServiceState>,
     /// Counted until then.
     at: Time,
     /// How many stand alike; follows from the nodes.
     #[serde(skip)]
-    alike: Option<BTreeMap<Standing, u64>>,
+    alike: Option<BTreeMap<NodeServiceState, u64>>,
 }
 
 impl Fleet {
-    fn alike(&mut self) -> &mut BTreeMap<Standing, u64> {
+    fn alike(&mut self) -> &mut BTreeMap<NodeServiceState, u64> {
         let nodes = &self.nodes;
         self.alike.get_or_insert_with(|| {
             let mut alike = BTreeMap::new();
@@ -41,9 +41,9 @@ impl Fleet {
 
     /// A node may stand differently since a moment. What was before has to be counted first.
     pub fn set(&mut self, node: &Node) {
-        let now = Footing::from(node)
+        let now = NodeServiceFacts::from(node)
             .service()
-            .map(|how| Standing { pool: node.pool().to_owned(), out: how.err() });
+            .map(|how| NodeServiceState { pool: node.pool().to_owned(), out: how.err() });
         let before = self.nodes.get(&node.name).cloned();
         if before == now {
             return;
@@ -75,7 +75,7 @@ impl Fleet {
 
     /// Puts the time since it was last counted into a ledger, and stays as it is.
     pub fn spread(&self, ledger: &mut Ledger, watch: &[Series], now: Time) {
-        let of = |s: &Standing, n: u64, ledger: &mut Ledger| {
+        let of = |s: &NodeServiceState, n: u64, ledger: &mut Ledger| {
             let mine =
                 |w: &&Series| w.sli == Sli::NodeAvailability && w.scope.admits(None, Some(&s.pool));
             for series in watch.iter().filter(mine) {

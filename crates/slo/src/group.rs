@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const STEPS: usize = 64;
 
 /// What a thing is part of, nearest first. Only direct ones have to be told.
-pub type Above<'a> = dyn Fn(&Entity) -> Vec<Entity> + 'a;
+pub type ParentsOf<'a> = dyn Fn(&Entity) -> Vec<Entity> + 'a;
 
 /// Conditions with one cause.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Groups<'_> {
 }
 
 /// Everything that a thing is part of, nearest first.
-fn ancestors(entity: &Entity, above: &Above<'_>) -> Vec<Entity> {
+fn ancestors(entity: &Entity, above: &ParentsOf<'_>) -> Vec<Entity> {
     let mut out: Vec<Entity> = Vec::new();
     let mut next = above(entity);
     while !next.is_empty() && out.len() < STEPS {
@@ -118,7 +118,7 @@ fn urgency(all: &[&Condition]) -> Urgency {
 }
 
 impl<'a> Group<'a> {
-    fn new(key: String, all: Vec<&'a Condition>, above: &Above<'_>) -> Option<Group<'a>> {
+    fn new(key: String, all: Vec<&'a Condition>, above: &ParentsOf<'_>) -> Option<Group<'a>> {
         let lead = lead(&all)?;
         // Several things of one node: the node.
         let mut broken = all.iter().filter(|c| c.job.is_none());
@@ -150,7 +150,7 @@ impl<'a> Group<'a> {
 }
 
 /// Puts together what has one cause. The order in which conditions are told does not matter.
-pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &Above<'_>) -> Groups<'a> {
+pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &ParentsOf<'_>) -> Groups<'a> {
     // The same one told twice: the worse one counts.
     let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
     for c in conditions {

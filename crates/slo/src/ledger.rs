@@ -69,7 +69,7 @@ pub struct Series {
 
 /// Which time is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum TimeRange {
     /// The last so long. Up to 8 hours whole minutes, beyond that whole hours; the newest one
     /// counts as whole.
     Last(Span),
@@ -152,7 +152,7 @@ impl Hour {
 
 /// The counts of every series.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(into = "Vec<Written>", from = "Vec<Written>")]
+#[serde(into = "Vec<StoredSeries>", from = "Vec<StoredSeries>")]
 pub struct Ledger {
     tracks: BTreeMap<Series, Track>,
     newest: Time,
@@ -260,11 +260,11 @@ impl Ledger {
 
     /// What was counted in a time that ends at `now`.
     #[must_use]
-    pub fn count(&self, series: &Series, reach: Reach, now: Time) -> Count {
+    pub fn count(&self, series: &Series, reach: TimeRange, now: Time) -> Count {
         let mut sum = Count::default();
         let Some(track) = self.tracks.get(series) else { return sum };
         match reach {
-            Reach::Last(w) if w <= FINE_MAX => {
+            TimeRange::Last(w) if w <= FINE_MAX => {
                 let end = bucket(now, MINUTE);
                 let n = i64::try_from(w.0).unwrap_or(i64::MAX) / MINUTE;
                 track.minutes.range(end - n + 1..=end).for_each(|(_, c)| sum.add(*c));
@@ -281,7 +281,7 @@ impl Ledger {
 
     /// Why those that were bad in a time were bad; in whole hours.
     #[must_use]
-    pub fn causes(&self, series: &Series, reach: Reach, now: Time) -> BTreeMap<Cause, u64> {
+    pub fn causes(&self, series: &Series, reach: TimeRange, now: Time) -> BTreeMap<Cause, u64> {
         let mut out = BTreeMap::new();
         let Some(track) = self.tracks.get(series) else { return out };
         let (first, end) = hours(reach, now);
@@ -316,7 +316,7 @@ impl Ledger {
     /// The buckets of a series for a chart: the hours of the last so long, by where each ends.
     #[must_use]
     pub fn chart(&self, series: &Series, last: Span, now: Time) -> Vec<(Time, Count)> {
-        let (first, end) = hours(Reach::Last(last.min(WINDOW_MAX)), now);
+        let (first, end) = hours(TimeRange::Last(last.min(WINDOW_MAX)), now);
         let Some(track) = self.tracks.get(series).filter(|_| first <= end) else {
             return Vec::new();
         };
@@ -355,16 +355,16 @@ impl Ledger {
     }
 }
 
-fn hours(reach: Reach, now: Time) -> (i64, i64) {
+fn hours(reach: TimeRange, now: Time) -> (i64, i64) {
     let end = bucket(now, HOUR);
     match reach {
         // A shorter one is looked at as the hours it touches.
-        Reach::Last(w) => {
+        TimeRange::Last(w) => {
             let n = i64::try_from(w.0).unwrap_or(i64::MAX);
             (end - (n / HOUR + i64::from(n % HOUR != 0)) + 1, end)
         }
-        Reach::From(t) => (t.0.div_euclid(HOUR).saturating_add(1), end),
-        Reach::Between(from, to) => {
+        TimeRange::From(t) => (t.0.div_euclid(HOUR).saturating_add(1), end),
+        TimeRange::Between(from, to) => {
             (from.0.div_euclid(HOUR).saturating_add(1), bucket(to, HOUR).min(end))
         }
     }
@@ -372,7 +372,7 @@ fn hours(reach: Reach, now: Time) -> (i64, i64) {
 
 /// A series as it is kept in a snapshot.
 #[derive(Clone, Serialize, Deserialize)]
-struct Written {
+struct StoredSeries {
     #[serde(flatten)]
     series: Series,
     ever: Count,
@@ -384,10 +384,10 @@ struct Written {
 /// Where it ends, good, all, and why the rest was bad.
 type WrittenHour = (i64, u64, u64, Vec<(Cause, u64)>);
 
-impl From<Ledger> for Vec<Written> {
-    fn from(ledger: Ledger) -> Vec<Written> {
+impl From<Ledger> for Vec<StoredSeries> {
+    fn from(ledger: Ledger) -> Vec<StoredSeries> {
         let newest = ledger.newest;
-        let one = |(series, t): (Series, Track)| Written {
+        let one = |(series, t): (Series, Track)| StoredSeries {
             series,
             ever: t.ever,
             newest,
@@ -402,8 +402,8 @@ impl From<Ledger> for Vec<Written> {
     }
 }
 
-impl From<Vec<Written>> for Ledger {
-    fn from(written: Vec<Written>) -> Ledger {
+impl From<Vec<StoredSeries>> for Ledger {
+    fn from(written: Vec<StoredSeries>) -> Ledger {
         let mut out = Ledger::default();
         for w in written.into_iter().take(SERIES_MAX) {
             out.newest = out.newest.max(w.newest);

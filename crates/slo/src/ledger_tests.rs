@@ -15,14 +15,14 @@ fn a_window_holds_what_happened_after_its_beginning_and_not_after_its_end() {
     for (at, n) in [(base, 1), (base + 1, 10), (base + 60 * M, 100), (base + 60 * M + 1, 1000)] {
         l.note(Time(at), &s, Count::good(n), None);
     }
-    let hour = |now: i64| l.count(&s, Reach::Last(Span::hours(1)), Time(now)).total;
+    let hour = |now: i64| l.count(&s, TimeRange::Last(Span::hours(1)), Time(now)).total;
     assert_eq!(hour(base), 1);
     assert_eq!(hour(base + 60 * M), 110);
     assert_eq!(hour(base + 60 * M + 1), 1100);
     assert_eq!(hour(base + 120 * M), 1000);
-    assert_eq!(l.count(&s, Reach::Last(Span::hours(9)), Time(base + 120 * M)).total, 1111);
-    assert_eq!(l.count(&s, Reach::From(Time(base)), Time(base + 120 * M)).total, 1110);
-    assert_eq!(l.count(&series(2), Reach::Last(Span::hours(1)), Time(base)), Count::default());
+    assert_eq!(l.count(&s, TimeRange::Last(Span::hours(9)), Time(base + 120 * M)).total, 1111);
+    assert_eq!(l.count(&s, TimeRange::From(Time(base)), Time(base + 120 * M)).total, 1110);
+    assert_eq!(l.count(&series(2), TimeRange::Last(Span::hours(1)), Time(base)), Count::default());
     assert_eq!(l.ever(&s), Count::good(1111));
 }
 
@@ -35,13 +35,13 @@ fn time_is_spread_over_the_buckets_it_lasts() {
     l.spread((Time(from), Time(from + 2 * H)), &s, 3, Ok(()));
     l.spread((Time(from + 2 * H), Time(from + 2 * H + 30 * M)), &s, 2, Err(Cause::Repair));
     let now = Time(from + 2 * H + 30 * M);
-    let last = |w: Span| l.count(&s, Reach::Last(w), now);
+    let last = |w: Span| l.count(&s, TimeRange::Last(w), now);
     // The newest minute counts as a whole one: 15 s of it are there.
     let (a, b) = (30 * M as u64 - 45_000, 30 * M as u64);
     assert_eq!(last(Span::mins(30)), Count::bad_ones(2 * a));
     assert_eq!(last(Span::mins(31)), Count { good: 3 * 15_000, total: 3 * 15_000 + 2 * b });
     assert_eq!(last(Span::hours(24)).good, 3 * 2 * H as u64);
-    assert_eq!(l.causes(&s, Reach::Last(Span::hours(24)), now)[&Cause::Repair], 2 * b);
+    assert_eq!(l.causes(&s, TimeRange::Last(Span::hours(24)), now)[&Cause::Repair], 2 * b);
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn old_buckets_go_and_the_sum_of_all_stays() {
     assert!(track.hours.len() <= usize::try_from(HOURS_KEPT).unwrap());
     assert_eq!(l.ever(&s).total, 20_000);
     let now = Time(5000 * H);
-    assert_eq!(l.count(&s, Reach::Last(WINDOW_MAX), now).total, 90 * 24 * 4);
-    assert_eq!(l.count(&s, Reach::Last(Span::hours(8)), now).total, 32);
+    assert_eq!(l.count(&s, TimeRange::Last(WINDOW_MAX), now).total, 90 * 24 * 4);
+    assert_eq!(l.count(&s, TimeRange::Last(Span::hours(8)), now).total, 32);
     // What comes too late is only in the sum of all.
     l.note(Time(10), &s, Count::good(1), None);
-    assert_eq!(l.count(&s, Reach::Last(WINDOW_MAX), now).total, 90 * 24 * 4);
+    assert_eq!(l.count(&s, TimeRange::Last(WINDOW_MAX), now).total, 90 * 24 * 4);
     assert_eq!(l.ever(&s).total, 20_001);
 }
 
@@ -71,16 +71,16 @@ fn what_turned_out_otherwise_is_amended_where_it_was_counted() {
     l.note(at, &s, Count::bad_ones(1), Some(Cause::Unknown));
     l.note(Time(51 * H), &s, Count::good(1), None);
     let now = Time(52 * H);
-    let count = |l: &Ledger| l.count(&s, Reach::Last(Span::hours(4)), now);
+    let count = |l: &Ledger| l.count(&s, TimeRange::Last(Span::hours(4)), now);
     l.amend(at, &s, Some(Cause::Unknown), None);
     assert_eq!(count(&l), Count::good(2));
-    assert!(l.causes(&s, Reach::Last(Span::hours(4)), now).is_empty());
+    assert!(l.causes(&s, TimeRange::Last(Span::hours(4)), now).is_empty());
     l.amend(at, &s, None, Some(Cause::Hardware));
     assert_eq!(count(&l), Count { good: 1, total: 2 });
     l.amend(at, &s, Some(Cause::Hardware), Some(Cause::Platform));
     assert_eq!(count(&l), Count { good: 1, total: 2 });
     assert_eq!(
-        l.causes(&s, Reach::Last(Span::hours(4)), now),
+        l.causes(&s, TimeRange::Last(Span::hours(4)), now),
         BTreeMap::from([(Cause::Platform, 1)])
     );
 }
@@ -138,7 +138,7 @@ proptest! {
         let end = Time(all.iter().map(|n| n.0).max().unwrap_or(0));
         for s in [1, 2] {
             for w in [Span::mins(5), Span::hours(8), Span::hours(24), WINDOW_MAX] {
-                let of = |l: &Ledger| l.count(&series(s), Reach::Last(w), end);
+                let of = |l: &Ledger| l.count(&series(s), TimeRange::Last(w), end);
                 prop_assert_eq!(of(&ab), of(&one));
             }
         }
@@ -161,7 +161,7 @@ proptest! {
         for w in [5i64, 30, 60, 480] {
             let inside = |n: &&Noted| n.1 == 1 && n.0 > now - w * M && n.0 <= now;
             let total: u64 = a.iter().filter(inside).map(|n| n.2 + n.3).sum();
-            let got = l.count(&series(1), Reach::Last(Span::mins(w.unsigned_abs())), Time(now));
+            let got = l.count(&series(1), TimeRange::Last(Span::mins(w.unsigned_abs())), Time(now));
             prop_assert_eq!(got.total, total);
         }
     }
@@ -171,7 +171,7 @@ proptest! {
         let s = Series { sli: Sli::NodeAvailability, scope: Scope::default() };
         let mut l = Ledger::default();
         l.spread((Time(from), Time(from + len)), &s, weight, Ok(()));
-        let all = l.count(&s, Reach::Last(WINDOW_MAX), Time(from + len));
+        let all = l.count(&s, TimeRange::Last(WINDOW_MAX), Time(from + len));
         prop_assert_eq!(all, Count::good(len.unsigned_abs() * weight));
     }
 }

@@ -31,6 +31,6 @@ pub use book::{Book, Facts};
 pub use budget::{Status, status};
 pub use decide::{Change, decide};
 pub use desk::{Desk, Letter};
-pub use group::Above;
-pub use ledger::{Count, Ledger, Reach, Series};
+pub use group::ParentsOf;
+pub use ledger::{Count, Ledger, Series, TimeRange};
 pub use ratio::Ratio;

@@ -1,6 +1,6 @@
 //! The burn rate of an error budget, by what was counted.
 
-use crate::ledger::{Count, Ledger, Reach, Series};
+use crate::ledger::{Count, Ledger, Series, TimeRange};
 use crate::ratio::Ratio;
 use muster_model::slo::{Cause, Objective, Ppm, Unit};
 use muster_model::units::{Span, Time};
@@ -13,7 +13,7 @@ pub struct Counts<'a>(pub &'a [&'a Ledger]);
 impl Counts<'_> {
     /// What was counted in a time that ends at `now`.
     #[must_use]
-    pub fn count(&self, series: &Series, reach: Reach, now: Time) -> Count {
+    pub fn count(&self, series: &Series, reach: TimeRange, now: Time) -> Count {
         let parts = self.0.iter().map(|l| l.count(series, reach, now));
         parts.fold(Count::default(), |sum, c| Count {
             good: sum.good.saturating_add(c.good),
@@ -28,7 +28,7 @@ impl Counts<'_> {
 
     /// Why those that were bad were bad.
     #[must_use]
-    pub fn causes(&self, series: &Series, reach: Reach, now: Time) -> BTreeMap<Cause, u64> {
+    pub fn causes(&self, series: &Series, reach: TimeRange, now: Time) -> BTreeMap<Cause, u64> {
         let mut out = BTreeMap::new();
         for (cause, n) in self.0.iter().flat_map(|l| l.causes(series, reach, now)) {
             let sum: &mut u64 = out.entry(cause).or_default();
@@ -73,16 +73,16 @@ impl<'a> Meter<'a> {
 
     /// What was counted in a time that ends at `now`.
     #[must_use]
-    pub fn count(&self, reach: Reach, now: Time) -> Count {
+    pub fn count(&self, reach: TimeRange, now: Time) -> Count {
         self.counts.count(&self.series, reach, now)
     }
 
     /// How much of a time that ends at `now` was counted.
     #[must_use]
-    pub fn counted(&self, reach: Reach, now: Time) -> Span {
+    pub fn counted(&self, reach: TimeRange, now: Time) -> Span {
         let start = match reach {
-            Reach::Last(w) => now - w,
-            Reach::From(t) | Reach::Between(t, _) => t,
+            TimeRange::Last(w) => now - w,
+            TimeRange::From(t) | TimeRange::Between(t, _) => t,
         };
         self.since.map_or(Span(0), |since| now.since(since.max(start)))
     }
@@ -91,7 +91,7 @@ impl<'a> Meter<'a> {
     /// counted.
     #[must_use]
     pub fn rate(&self, window: Span, now: Time) -> Option<Ratio> {
-        let reach = Reach::Last(window);
+        let reach = TimeRange::Last(window);
         self.consumed(self.count(reach, now), self.counted(reach, now), window)
     }
 
@@ -104,7 +104,7 @@ impl<'a> Meter<'a> {
             hours.entry(at).or_default().add(count);
         }
         let of = |(at, count): (Time, Count)| {
-            let over = || self.consumed(count, self.counted(Reach::Last(hour), at), hour);
+            let over = || self.consumed(count, self.counted(TimeRange::Last(hour), at), hour);
             let rate = if at > now { self.rate(hour, now) } else { over() };
             ChartHour { at, count, rate }
         };

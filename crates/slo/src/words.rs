@@ -32,7 +32,7 @@ impl MessageContext<'_> {
 /// An alert as an Alertmanager takes it (`POST /api/v2/alerts`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Posted {
+pub struct AlertmanagerAlert {
     /// What it is told apart by.
     pub labels: BTreeMap<&'static str, String>,
     /// What is said about it.
@@ -50,7 +50,7 @@ pub struct Posted {
 /// For an Alertmanager. One that becomes more urgent is another alert there, and the one before it
 /// ends by itself.
 #[must_use]
-pub fn alertmanager(items: &[Item<'_>], context: &MessageContext<'_>) -> Vec<Posted> {
+pub fn alertmanager(items: &[Item<'_>], context: &MessageContext<'_>) -> Vec<AlertmanagerAlert> {
     let one = |(a, news): &Item<'_>| {
         let mut labels = BTreeMap::from([
             ("alertname", a.kind.clone()),
@@ -69,7 +69,7 @@ pub fn alertmanager(items: &[Item<'_>], context: &MessageContext<'_>) -> Vec<Pos
             ("evidence", context.address(&a.link)),
         ]);
         let over = *news == News::Over;
-        Posted {
+        AlertmanagerAlert {
             labels,
             annotations: annotations.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
             starts_at: rfc3339(a.since),
@@ -123,14 +123,14 @@ pub fn webhook<'a>(items: &[Item<'a>], context: &MessageContext<'a>) -> Hook<'a>
 
 /// What Slack takes, and what takes the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Chat {
+pub struct ChatMessage {
     /// What is posted.
     pub text: String,
 }
 
 /// For a chat.
 #[must_use]
-pub fn slack(items: &[Item<'_>], context: &MessageContext<'_>) -> Chat {
+pub fn slack(items: &[Item<'_>], context: &MessageContext<'_>) -> ChatMessage {
     let plain = |s: &str| s.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let line = |(a, news): &Item<'_>| {
         let mut text = format!("*{}* {}", plain(&head(a, *news)), plain(&a.summary));
@@ -147,7 +147,7 @@ pub fn slack(items: &[Item<'_>], context: &MessageContext<'_>) -> Chat {
         text
     };
     let lines: Vec<String> = items.iter().map(line).collect();
-    Chat { text: format!("{}\n{}", plain(context.site), lines.join("\n")) }
+    ChatMessage { text: format!("{}\n{}", plain(context.site), lines.join("\n")) }
 }
 
 /// A mail: subject and text.
@@ -220,7 +220,8 @@ mod tests {
     use muster_model::Time;
     use muster_model::alert::{AlertState, Topic, Urgency};
 
-    const CONTEXT: MessageContext<'_> = MessageContext { site: "lab", base: "https://muster.example.org" };
+    const CONTEXT: MessageContext<'_> =
+        MessageContext { site: "lab", base: "https://muster.example.org" };
 
     fn alert() -> Alert {
         Alert {

@@ -4,7 +4,7 @@ use muster_model::Time;
 use muster_model::slo::{Objective, Sli};
 use muster_model::units::Span;
 use muster_slo::budget::{Counts, burn, sli, status};
-use muster_slo::ledger::{Count, Ledger, Reach, Series};
+use muster_slo::ledger::{Count, Ledger, Series, TimeRange};
 use muster_slo::rules::{self, RuleKind};
 use muster_slo::{Ratio, burn as rates, defaults};
 use std::fmt::Write as _;
@@ -111,7 +111,7 @@ fn shares_and_alerts_are_those_of_prometheus() {
             if Time(0) + w > now {
                 continue;
             }
-            let count = counts.count(&series, Reach::Last(w), now);
+            let count = counts.count(&series, TimeRange::Last(w), now);
             let bad = 1.0 - count.good as f64 / count.total as f64;
             // The exact fraction is the same, as far as a float can tell.
             let exact = sli(count).unwrap().rest().to_f64();

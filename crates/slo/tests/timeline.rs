@@ -6,7 +6,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, SeenFinding, Severity};
 use muster_model::topology::Level;
 use muster_model::{Span, Time};
-use muster_slo::conditions::{self, Standing};
+use muster_slo::conditions::{self, SiteConditions};
 use muster_slo::decide::{HOLD, Site};
 use muster_slo::desk::News;
 use muster_slo::{Change, Desk, Letter, decide};
@@ -33,7 +33,7 @@ fn lost(n: u64, incident: Option<u64>) -> Condition {
         remediation: None,
         closed: None,
     };
-    conditions::finding(&f, Standing { spares: true, automation: true }).unwrap()
+    conditions::finding(&f, SiteConditions { spares: true, automation: true }).unwrap()
 }
 
 fn leaf() -> Condition {

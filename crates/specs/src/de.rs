@@ -6,8 +6,8 @@ mod error;
 
 use crate::error::FileError;
 use crate::json;
-use crate::scalar::{bare, float, whole};
-use crate::tree::{Key, Node, Place, Value};
+use crate::scalar::{bare, float, parse_integer};
+use crate::tree::{Key, Node, TextPosition, Value};
 use access::{Fields, Items, Variant};
 pub(crate) use error::Error;
 use error::Kind;
@@ -41,14 +41,14 @@ pub(crate) fn strict<T: DeserializeOwned>(root: &Node) -> Result<T, Error> {
 /// A value or a key of the tree.
 #[derive(Clone, Copy)]
 struct De<'a> {
-    what: What<'a>,
-    place: Place,
+    what: NodeValue<'a>,
+    place: TextPosition,
     /// Whether text is never taken for a number, nor a number for text, nor nothing for a list.
     strict: bool,
 }
 
 #[derive(Clone, Copy)]
-enum What<'a> {
+enum NodeValue<'a> {
     Null,
     Text(&'a str),
     Bare(&'a str),
@@ -59,40 +59,40 @@ enum What<'a> {
 impl<'a> De<'a> {
     fn of(node: &'a Node, strict: bool) -> De<'a> {
         let what = match &node.value {
-            Value::Null => What::Null,
-            Value::Text(t) => What::Text(t),
-            Value::Bare(t) => What::Bare(t),
-            Value::List(items) => What::List(items),
-            Value::Table(entries) => What::Table(entries),
+            Value::Null => NodeValue::Null,
+            Value::Text(t) => NodeValue::Text(t),
+            Value::Bare(t) => NodeValue::Bare(t),
+            Value::List(items) => NodeValue::List(items),
+            Value::Table(entries) => NodeValue::Table(entries),
         };
         De { what, place: node.place, strict }
     }
 
-    fn word(text: &'a str, place: Place) -> De<'a> {
-        De { what: What::Text(text), place, strict: false }
+    fn word(text: &'a str, place: TextPosition) -> De<'a> {
+        De { what: NodeValue::Text(text), place, strict: false }
     }
 
     fn found(&self) -> Unexpected<'a> {
         match self.what {
-            What::Null => Unexpected::Unit,
-            What::Text(t) => Unexpected::Str(t),
-            What::Bare(t) => bare(t),
-            What::List(_) => Unexpected::Seq,
-            What::Table(_) => Unexpected::Map,
+            NodeValue::Null => Unexpected::Unit,
+            NodeValue::Text(t) => Unexpected::Str(t),
+            NodeValue::Bare(t) => bare(t),
+            NodeValue::List(_) => Unexpected::Seq,
+            NodeValue::Table(_) => Unexpected::Map,
         }
     }
 
     fn scalar(&self) -> Result<&'a str, Error> {
         match self.what {
-            What::Null => Ok(""),
-            What::Text(t) | What::Bare(t) => Ok(t),
+            NodeValue::Null => Ok(""),
+            NodeValue::Text(t) | NodeValue::Bare(t) => Ok(t),
             _ => Err(Error::other("expected string scalar", self.place)),
         }
     }
 
     fn text(&self) -> Result<&'a str, Error> {
         match self.what {
-            What::Null => {
+            NodeValue::Null => {
                 let message = "cannot deserialize null into string; use Option<String>";
                 Err(Error::other(message, self.place))
             }
@@ -108,7 +108,7 @@ impl<'a> De<'a> {
     }
 
     fn unsigned(&self, max: u64) -> Result<u64, Error> {
-        let n = whole(self.scalar()?).and_then(|n| u64::try_from(n).ok());
+        let n = parse_integer(self.scalar()?).and_then(|n| u64::try_from(n).ok());
         let wrong = || match max {
             255 => Error::other("this is not a whole number from 0 to 255", self.place),
             _ => Error::other("this is not a whole number of at least 0", self.place),
@@ -117,7 +117,7 @@ impl<'a> De<'a> {
     }
 
     fn signed(&self, min: i64, max: i64) -> Result<i64, Error> {
-        let n = whole(self.scalar()?).and_then(|n| i64::try_from(n).ok());
+        let n = parse_integer(self.scalar()?).and_then(|n| i64::try_from(n).ok());
         let wrong = || Error::other("this is not a whole number", self.place);
         n.filter(|n| (min..=max).contains(n)).ok_or_else(wrong)
     }
@@ -132,8 +132,8 @@ impl<'a> De<'a> {
 
     fn items(&self, want: &dyn Expected) -> Result<Items<'a>, Error> {
         let items = match self.what {
-            What::List(items) => items,
-            What::Null if !self.strict => &[],
+            NodeValue::List(items) => items,
+            NodeValue::Null if !self.strict => &[],
             _ if self.strict => return Err(de::Error::invalid_type(self.found(), want)),
             _ => return Err(Error::other("expected sequence start", self.place)),
         };
@@ -142,8 +142,8 @@ impl<'a> De<'a> {
 
     fn fields(&self, want: &dyn Expected) -> Result<Fields<'a>, Error> {
         let (entries, here) = match self.what {
-            What::Table(entries) => (entries, Some(self.place)),
-            What::Null if !self.strict => (&[][..], None),
+            NodeValue::Table(entries) => (entries, Some(self.place)),
+            NodeValue::Null if !self.strict => (&[][..], None),
             _ if self.strict => return Err(de::Error::invalid_type(self.found(), want)),
             _ => return Err(Error::new(Kind::Fields).at(self.place)),
         };
@@ -152,18 +152,18 @@ impl<'a> De<'a> {
 
     fn variant(&self) -> Result<Variant<'a>, Error> {
         let (name, value) = match self.what {
-            What::Null => (De::word("null", self.place), None),
-            What::Text(t) | What::Bare(t) => (De::word(t, self.place), None),
-            What::Table([(key, node)]) => (De::word(&key.text, key.place), Some(node)),
-            What::Table([]) => {
+            NodeValue::Null => (De::word("null", self.place), None),
+            NodeValue::Text(t) | NodeValue::Bare(t) => (De::word(t, self.place), None),
+            NodeValue::Table([(key, node)]) => (De::word(&key.text, key.place), Some(node)),
+            NodeValue::Table([]) => {
                 let message = "expected string key for externally tagged enum";
                 return Err(Error::other(message, self.place));
             }
-            What::Table([_, (second, _), ..]) => {
+            NodeValue::Table([_, (second, _), ..]) => {
                 let message = "expected end of mapping after enum variant value";
                 return Err(Error::other(message, second.place));
             }
-            What::List(_) => {
+            NodeValue::List(_) => {
                 let message = "externally tagged enum expected scalar or mapping";
                 return Err(Error::other(message, self.place));
             }
@@ -218,14 +218,14 @@ impl<'de> Deserializer<'de> for De<'de> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.what {
-            What::Null => visitor.visit_none(),
+            NodeValue::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.what {
-            What::Null => visitor.visit_unit(),
+            NodeValue::Null => visitor.visit_unit(),
             _ => Err(Error::other("unexpected value for unit", self.place)),
         }
     }

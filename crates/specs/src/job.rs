@@ -22,7 +22,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
         return Err(FileError::new(origin, message).hint("is this really a job file?"));
     }
     if let Some(at) = text.find('\0') {
-        let place = tree::Places::new(text).of(at);
+        let place = tree::TextPositions::new(text).of(at);
         return Err(FileError::new(origin, "the file contains a NUL byte")
             .at(place.line, place.column)
             .hint("is this a text file?"));

@@ -2,7 +2,7 @@
 //! places.
 
 use crate::error::{FileError, shown};
-use crate::tree::{Key, Node, Place, Value};
+use crate::tree::{Key, Node, TextPosition, Value};
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::str::Chars;
@@ -20,7 +20,7 @@ pub(crate) fn read(text: &str, origin: &str) -> Result<Node, FileError> {
 }
 
 /// Where the value that begins at a place ends.
-pub(crate) fn end_of(text: &str, begin: Place) -> Place {
+pub(crate) fn end_of(text: &str, begin: TextPosition) -> TextPosition {
     let mut walk = Walk::new(text, "");
     while walk.here != begin && walk.step().is_some() {}
     // It was read before: what was wrong was told then.
@@ -37,18 +37,18 @@ fn message(e: &serde_json::Error) -> String {
 struct Walk<'a> {
     rest: Chars<'a>,
     origin: &'a str,
-    here: Place,
+    here: TextPosition,
     /// Where the last sign stood.
-    last: Place,
+    last: TextPosition,
 }
 
 impl<'a> Walk<'a> {
     fn new(text: &'a str, origin: &'a str) -> Walk<'a> {
-        let here = Place { line: 1, column: 1 };
+        let here = TextPosition { line: 1, column: 1 };
         Walk { rest: text.chars(), origin, here, last: here }
     }
 
-    fn fail(&self, place: Place, message: impl Into<String>) -> FileError {
+    fn fail(&self, place: TextPosition, message: impl Into<String>) -> FileError {
         FileError::new(self.origin, message).at(place.line, place.column)
     }
 
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
         let c = self.rest.next()?;
         self.last = self.here;
         match c {
-            '\n' => self.here = Place { line: self.here.line.saturating_add(1), column: 1 },
+            '\n' => self.here = TextPosition { line: self.here.line.saturating_add(1), column: 1 },
             _ => self.here.column = self.here.column.saturating_add(1),
         }
         Some(c)
@@ -152,15 +152,15 @@ mod tests {
     fn every_value_knows_its_place_and_its_end() {
         let text = "{\n\t\"é\": [1.0, {\"b\": \"\\ud83d\\ude00\\\"\"}],\n \"n\" : null\n}";
         let root = read(text, "f").unwrap();
-        assert_eq!(root.find("é[1].b"), Some(Place { line: 2, column: 14 }));
+        assert_eq!(root.find("é[1].b"), Some(TextPosition { line: 2, column: 14 }));
         let Value::Table(entries) = &root.value else { panic!("a table") };
         let Value::List(items) = &entries[0].1.value else { panic!("a list") };
         assert!(matches!(&items[0].value, Value::Bare(t) if t == "1.0"));
         let Value::Table(inner) = &items[1].value else { panic!("a table") };
         assert!(matches!(&inner[0].1.value, Value::Text(t) if t == "😀\""));
-        assert_eq!(end_of(text, items[0].place), Place { line: 2, column: 10 });
-        assert_eq!(end_of(text, items[1].place), Place { line: 2, column: 35 });
-        assert_eq!(end_of(text, root.place), Place { line: 4, column: 1 });
+        assert_eq!(end_of(text, items[0].place), TextPosition { line: 2, column: 10 });
+        assert_eq!(end_of(text, items[1].place), TextPosition { line: 2, column: 35 });
+        assert_eq!(end_of(text, root.place), TextPosition { line: 4, column: 1 });
         assert!(matches!(entries[1].1.value, Value::Null));
     }
 

@@ -24,7 +24,7 @@
 
 use crate::de;
 use crate::error::{FileError, did_you_mean, shown};
-use crate::tree::{self, Key, Node, Place, Value};
+use crate::tree::{self, Key, Node, TextPosition, Value};
 use muster_model::names::Label;
 use muster_model::slo::{OBJECTIVES_MAX, Objective, Ppm, Scope, Sli, Window};
 use muster_model::units::Span;
@@ -121,14 +121,14 @@ fn documents(text: &str) -> Vec<String> {
 
 /// An indicator and for whom it is.
 type Indicator = (Sli, Scope);
-type Table<'a> = (&'a [(Key, Node)], Place);
+type Table<'a> = (&'a [(Key, Node)], TextPosition);
 
 struct File<'a> {
     origin: &'a str,
 }
 
 impl File<'_> {
-    fn at(&self, place: Place, message: impl Into<String>) -> FileError {
+    fn at(&self, place: TextPosition, message: impl Into<String>) -> FileError {
         FileError::new(self.origin, message).at(place.line, place.column)
     }
 
@@ -160,18 +160,18 @@ impl File<'_> {
     }
 
     /// Numbers and words alike, as they are written.
-    fn plain(&self, node: &Node, what: &str) -> Result<(String, Place), FileError> {
+    fn plain(&self, node: &Node, what: &str) -> Result<(String, TextPosition), FileError> {
         match &node.value {
             Value::Text(t) | Value::Bare(t) => Ok((t.clone(), node.place)),
             _ => Err(self.at(node.place, format!("`{what}` is {}, not text", node.kind()))),
         }
     }
 
-    fn text(&self, table: &Table<'_>, key: &str) -> Result<(String, Place), FileError> {
+    fn text(&self, table: &Table<'_>, key: &str) -> Result<(String, TextPosition), FileError> {
         self.plain(self.need(table, key)?, key)
     }
 
-    fn name(&self, top: &Table<'_>) -> Result<(Label, Place), FileError> {
+    fn name(&self, top: &Table<'_>) -> Result<(Label, TextPosition), FileError> {
         let meta = self.table(self.need(top, "metadata")?, "`metadata`")?;
         self.known(&meta, &["name", "displayName", "labels", "annotations"])?;
         let (name, at) = self.text(&meta, "name")?;
@@ -355,8 +355,8 @@ impl File<'_> {
     fn sli(
         &self,
         word: &str,
-        params: &BTreeMap<String, (String, Place)>,
-        at: Place,
+        params: &BTreeMap<String, (String, TextPosition)>,
+        at: TextPosition,
     ) -> Result<Indicator, FileError> {
         if !Sli::WORDS.contains(&word) {
             let message = format!("there is no indicator `{}`", shown(word));
@@ -402,7 +402,7 @@ impl File<'_> {
         Ok((de::strict(&Node::new(at, value)).map_err(wrong)?, scope))
     }
 
-    fn target(&self, spec: &Table<'_>) -> Result<(Ppm, Place), FileError> {
+    fn target(&self, spec: &Table<'_>) -> Result<(Ppm, TextPosition), FileError> {
         let one = self.only(spec, "objectives", "write one SLO for each target")?;
         let one = self.table(one, "the objective")?;
         for key in
@@ -437,7 +437,7 @@ impl File<'_> {
         Ok((ppm, at))
     }
 
-    fn window(&self, spec: &Table<'_>) -> Result<(Window, Place), FileError> {
+    fn window(&self, spec: &Table<'_>) -> Result<(Window, TextPosition), FileError> {
         let node = self.only(spec, "timeWindow", "write one window")?;
         let one = self.table(node, "the window")?;
         self.known(&one, &["duration", "isRolling", "calendar"])?;

@@ -3,8 +3,8 @@
 use crate::error::{FileError, did_you_mean, shown};
 use crate::flags::slurm_time;
 use crate::parsed::Note;
-use crate::tree::Place;
-use crate::words::Word;
+use crate::tree::TextPosition;
+use crate::words::ShellWord;
 use muster_model::resolve::signal_number;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
@@ -117,7 +117,7 @@ const IGNORED: [(&str, &str, Takes, &str); 48] = [
 ];
 
 /// A field of the spec and the directive that set it.
-pub(crate) type Set = Vec<(String, Place)>;
+pub(crate) type Set = Vec<(String, TextPosition)>;
 
 /// What the directives of a script said so far.
 #[derive(Default)]
@@ -126,15 +126,15 @@ pub(crate) struct Slurm {
     pub(crate) seen: bool,
     /// What the author should know.
     pub(crate) notes: Vec<Note>,
-    given: Vec<Given>,
+    given: Vec<SbatchOption>,
     signal: Option<(String, Option<u64>, u32)>,
 }
 
 /// One option as written.
-struct Given {
+struct SbatchOption {
     name: &'static str,
     value: String,
-    place: Place,
+    place: TextPosition,
 }
 
 impl Slurm {
@@ -142,13 +142,13 @@ impl Slurm {
     pub(crate) fn line(
         &mut self,
         line: u32,
-        words: &[Word],
+        words: &[ShellWord],
         origin: &str,
     ) -> Result<(), FileError> {
         self.seen = true;
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let place = Place { line, column: word.column };
+            let place = TextPosition { line, column: word.column };
             let fail = |message: String| FileError::new(origin, message).at(line, word.column);
             let (long, inline) = match (word.text.strip_prefix("--"), word.text.strip_prefix('-')) {
                 (Some(long), _) if !long.is_empty() => match long.split_once('=') {
@@ -192,7 +192,7 @@ impl Slurm {
                     let end = if why.is_empty() { String::new() } else { format!(": {why}") };
                     self.note(line, format!("`--{name}` has no effect{end}"));
                 }
-                None => self.given.push(Given { name, value, place }),
+                None => self.given.push(SbatchOption { name, value, place }),
             }
         }
         Ok(())
@@ -210,7 +210,7 @@ impl Slurm {
         }
         let mut size = Size::default();
         for g in std::mem::take(&mut self.given) {
-            let at = At { given: &g, origin };
+            let at = OptionReader { given: &g, origin };
             self.option(spec, &mut size, &at, &mut set)?;
         }
         size.finish(self, spec, origin, &mut set)?;
@@ -221,7 +221,7 @@ impl Slurm {
         &mut self,
         spec: &mut JobSpec,
         size: &mut Size,
-        at: &At<'_>,
+        at: &OptionReader<'_>,
         set: &mut Set,
     ) -> Result<(), FileError> {
         let (value, place) = (at.given.value.as_str(), at.given.place);
@@ -340,7 +340,7 @@ impl Slurm {
         Ok(())
     }
 
-    fn export(&mut self, spec: &mut JobSpec, at: &At<'_>) -> Result<(), FileError> {
+    fn export(&mut self, spec: &mut JobSpec, at: &OptionReader<'_>) -> Result<(), FileError> {
         for part in at.given.value.split(',') {
             match part.split_once('=') {
                 Some((k, v)) if !k.is_empty() => {
@@ -364,7 +364,7 @@ impl Slurm {
     }
 
     /// What depends on Muster's own directives.
-    pub(crate) fn after_ours(&mut self, spec: &mut JobSpec) {
+    pub(crate) fn apply_after_directives(&mut self, spec: &mut JobSpec) {
         let Some((signal, before, line)) = self.signal.take() else { return };
         match &mut spec.checkpoint {
             Some(c) => {
@@ -401,12 +401,12 @@ fn known(long: &str) -> Option<(&'static str, Takes, Option<&'static str>)> {
 }
 
 /// An option at its place, for reading its value.
-struct At<'a> {
-    given: &'a Given,
+struct OptionReader<'a> {
+    given: &'a SbatchOption,
     origin: &'a str,
 }
 
-impl At<'_> {
+impl OptionReader<'_> {
     fn fail(&self, message: impl Into<String>) -> FileError {
         FileError::new(self.origin, message)
             .at(self.given.place.line, self.given.place.column)
@@ -529,23 +529,23 @@ impl At<'_> {
 /// Options that together say how large the gang is.
 #[derive(Default)]
 struct Size {
-    nodes: Option<(u32, Place)>,
-    tasks: Option<(u32, Place)>,
-    per_node: Option<(u32, Place)>,
-    per_gpu: Option<(u32, Place)>,
-    gpus: Option<(u32, Place)>,
-    gpus_total: Option<(u32, Place)>,
-    gpus_per_task: Option<(u32, Place)>,
-    sku: Option<(String, Place)>,
-    cpus_per_task: Option<(u32, Place)>,
-    cpus_per_gpu: Option<(u32, Place)>,
-    memory: Option<(u64, Place)>,
-    memory_per_cpu: Option<(u64, Place)>,
-    memory_per_gpu: Option<(u64, Place)>,
+    nodes: Option<(u32, TextPosition)>,
+    tasks: Option<(u32, TextPosition)>,
+    per_node: Option<(u32, TextPosition)>,
+    per_gpu: Option<(u32, TextPosition)>,
+    gpus: Option<(u32, TextPosition)>,
+    gpus_total: Option<(u32, TextPosition)>,
+    gpus_per_task: Option<(u32, TextPosition)>,
+    sku: Option<(String, TextPosition)>,
+    cpus_per_task: Option<(u32, TextPosition)>,
+    cpus_per_gpu: Option<(u32, TextPosition)>,
+    memory: Option<(u64, TextPosition)>,
+    memory_per_cpu: Option<(u64, TextPosition)>,
+    memory_per_gpu: Option<(u64, TextPosition)>,
 }
 
 impl Size {
-    fn option(&mut self, slurm: &mut Slurm, at: &At<'_>) -> Result<(), FileError> {
+    fn option(&mut self, slurm: &mut Slurm, at: &OptionReader<'_>) -> Result<(), FileError> {
         let (value, place) = (at.given.value.as_str(), at.given.place);
         let gpus = |size: &mut Size, text: &str| {
             let (kind, n) = at.gpus(text)?;
@@ -615,8 +615,9 @@ impl Size {
         origin: &str,
         set: &mut Set,
     ) -> Result<(), FileError> {
-        let fail = |p: Place, message: String| FileError::new(origin, message).at(p.line, p.column);
-        let divide = |total: (u32, Place), by: u32, what: &str, hint: &str| {
+        let fail =
+            |p: TextPosition, message: String| FileError::new(origin, message).at(p.line, p.column);
+        let divide = |total: (u32, TextPosition), by: u32, what: &str, hint: &str| {
             if by == 0 || !total.0.is_multiple_of(by) {
                 let message =
                     format!("{} {what} cannot be shared evenly among {by} nodes", total.0);
@@ -660,13 +661,14 @@ impl Size {
             (None, Some((c, p)), Some((g, _))) => Some((c.saturating_mul(g), p)),
             _ => None,
         };
-        let each =
-            |m: Option<(u64, Place)>, n: u32| m.map(|(b, p)| (b.saturating_mul(n.into()), p));
+        let each = |m: Option<(u64, TextPosition)>, n: u32| {
+            m.map(|(b, p)| (b.saturating_mul(n.into()), p))
+        };
         let memory = self
             .memory
             .or(each(self.memory_per_cpu, cpus.map_or(per_node, |(c, _)| c)))
             .or(each(self.memory_per_gpu, gpus.map_or(0, |(g, _)| g)));
-        let mut mark = |field: &str, place: Place| set.push((field.to_owned(), place));
+        let mut mark = |field: &str, place: TextPosition| set.push((field.to_owned(), place));
         gang.ranks_per_node = Some(per_node);
         if let Some((n, p)) = nodes {
             gang.nodes = Some(n);

@@ -8,7 +8,7 @@ pub(crate) fn bare(text: &str) -> Unexpected<'_> {
     if t.eq_ignore_ascii_case("true") || t.eq_ignore_ascii_case("false") {
         return Unexpected::Bool(t.eq_ignore_ascii_case("true"));
     }
-    let n = whole(t);
+    let n = parse_integer(t);
     if let Some(n) = n.and_then(|n| u64::try_from(n).ok()) {
         return Unexpected::Unsigned(n);
     }
@@ -23,7 +23,7 @@ fn trim(text: &str) -> &str {
 }
 
 /// A whole number as YAML writes it: `-5`, `1_000`, `0x1f`, but not `007`, which is a name.
-pub(crate) fn whole(text: &str) -> Option<i128> {
+pub(crate) fn parse_integer(text: &str) -> Option<i128> {
     let t = trim(text);
     let (sign, rest) = match t.strip_prefix('-') {
         Some(rest) => (-1, rest),

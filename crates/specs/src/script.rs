@@ -4,8 +4,8 @@ use crate::error::FileError;
 use crate::flags;
 use crate::parsed::{Note, Parsed, check};
 use crate::sbatch::{Set, Slurm};
-use crate::tree::{Place, Places};
-use crate::words::{self, Word};
+use crate::tree::{TextPosition, TextPositions};
+use crate::words::{self, ShellWord};
 use muster_model::spec::{JobSpec, SpecProblem};
 
 const OURS: &str = "#MUSTER";
@@ -33,13 +33,13 @@ fn header(text: &str) -> impl Iterator<Item = (u32, &str)> {
 /// Reads a script.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     if let Some(at) = text.find("\r\n") {
-        let place = Places::new(text).of(at);
+        let place = TextPositions::new(text).of(at);
         return Err(FileError::new(origin, "the script has Windows line ends")
             .at(place.line, place.column)
             .hint("a shell takes them for part of each word: convert the file with dos2unix"));
     }
     let mut slurm = Slurm::default();
-    let mut ours: Vec<(Place, Vec<Word>)> = Vec::new();
+    let mut ours: Vec<(TextPosition, Vec<ShellWord>)> = Vec::new();
     let mut last = 0;
     for (line, content) in header(text) {
         last = line;
@@ -52,7 +52,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
             if mark == SLURMS {
                 slurm.line(line, &words, origin)?;
             } else {
-                ours.push((Place { line, column: 1 }, words));
+                ours.push((TextPosition { line, column: 1 }, words));
             }
         }
     }
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     for (place, words) in &ours {
         own_line(&mut spec, place.line, words, origin, &mut set)?;
     }
-    slurm.after_ours(&mut spec);
+    slurm.apply_after_directives(&mut spec);
     notes.append(&mut slurm.notes);
     if slurm.seen
         && let Some(line) = calls_srun(text, last)
@@ -90,13 +90,13 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
 fn own_line(
     spec: &mut JobSpec,
     line: u32,
-    words: &[Word],
+    words: &[ShellWord],
     origin: &str,
     set: &mut Set,
 ) -> Result<(), FileError> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let place = Place { line, column: word.column };
+        let place = TextPosition { line, column: word.column };
         let fail = |p: SpecProblem| FileError::from_problem(origin, p).at(place.line, place.column);
         let Some(flag) = word.text.strip_prefix("--").filter(|f| !f.is_empty()) else {
             let given = crate::error::shown(&word.text);

@@ -59,7 +59,7 @@
 use crate::error::{FileError, did_you_mean, shown};
 use crate::generate;
 use crate::hostlist;
-use crate::tree::{self, Key, Node, Place, Value};
+use crate::tree::{self, Key, Node, TextPosition, Value};
 use muster_model::NodeName;
 use muster_model::names::turns_text;
 use muster_model::topology::{Level, Location, Topology};
@@ -170,7 +170,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn fail(&self, at: Place, message: impl Into<String>) -> FileError {
+    fn fail(&self, at: TextPosition, message: impl Into<String>) -> FileError {
         FileError::new(self.origin, message).at(at.line, at.column)
     }
 
@@ -241,7 +241,7 @@ impl Reader<'_> {
         let Some((kind, place)) = kind else {
             return Err(self.fail(key.place, "`generate` needs a `kind`").hint("hgx or nvl72"));
         };
-        let check = |n: u32, place: Place, most: u32| match n {
+        let check = |n: u32, place: TextPosition, most: u32| match n {
             0 => Err(self.fail(place, "0 is too few").hint("use at least 1")),
             n if n > most => Err(self.fail(place, format!("{n} is more than {most}"))),
             n => Ok(n),
@@ -280,7 +280,7 @@ struct Inherited {
 
 struct Builder<'a> {
     reader: Reader<'a>,
-    nodes: BTreeMap<NodeName, (Location, Place)>,
+    nodes: BTreeMap<NodeName, (Location, TextPosition)>,
 }
 
 impl Builder<'_> {
@@ -314,7 +314,7 @@ impl Builder<'_> {
             let message = format!("this {what} has no `name`");
             return Err(reader.fail(node.place, message).hint("give it one, like `name: l1`"));
         }
-        let mut seen: BTreeMap<(Level, String), Place> = BTreeMap::new();
+        let mut seen: BTreeMap<(Level, String), TextPosition> = BTreeMap::new();
         for (key, value) in entries {
             if key.text == "nodes" {
                 self.add_nodes(key, value, &here)?;
@@ -406,7 +406,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn add(&mut self, name: &str, place: Place, here: &Inherited) -> Result<(), FileError> {
+    fn add(&mut self, name: &str, place: TextPosition, here: &Inherited) -> Result<(), FileError> {
         let node: NodeName = name.parse().map_err(|e| self.reader.fail(place, format!("{e}")))?;
         if let Some((_, first)) = self.nodes.get(&node) {
             let message = format!("node `{node}` is already there, on line {}", first.line);
@@ -447,7 +447,7 @@ fn is_nvlink_text(key: &Key, value: &Node) -> bool {
 }
 
 /// Name of a domain as written, and its place.
-fn name_of(item: &Node) -> Option<(&str, Place)> {
+fn name_of(item: &Node) -> Option<(&str, TextPosition)> {
     let Value::Table(entries) = &item.value else { return None };
     entries.iter().find(|(k, _)| k.text == "name").and_then(|(_, v)| match &v.value {
         Value::Text(s) | Value::Bare(s) => Some((s.trim(), v.place)),
@@ -459,8 +459,8 @@ fn name_of(item: &Node) -> Option<(&str, Place)> {
 struct Row<'n> {
     name: String,
     level: Level,
-    parent: Option<(String, Place)>,
-    place: Place,
+    parent: Option<(String, TextPosition)>,
+    place: TextPosition,
     entries: &'n [(Key, Node)],
 }
 

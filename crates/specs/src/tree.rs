@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Line and column, from 1; zero when unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
+pub struct TextPosition {
     /// The line.
     pub line: u32,
     /// The column, in characters.
@@ -21,7 +21,7 @@ pub struct Place {
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Where it is.
-    pub place: Place,
+    pub place: TextPosition,
     /// What stands there.
     pub value: Value,
     /// The byte where its text begins; for an alias that is elsewhere than its place.
@@ -49,11 +49,11 @@ pub struct Key {
     /// The key.
     pub text: String,
     /// Where it is.
-    pub place: Place,
+    pub place: TextPosition,
 }
 
 impl Node {
-    pub(crate) fn new(place: Place, value: Value) -> Node {
+    pub(crate) fn new(place: TextPosition, value: Value) -> Node {
         Node { place, value, written: 0 }
     }
 
@@ -79,7 +79,7 @@ impl Node {
 
     /// Where the field at `path` (`gang.groups[1].name`) stands, or the nearest one above it.
     #[must_use]
-    pub fn find(&self, path: &str) -> Option<Place> {
+    pub fn find(&self, path: &str) -> Option<TextPosition> {
         let mut here = self;
         let mut place = None;
         let mut rest = path;
@@ -109,7 +109,7 @@ impl Node {
     }
 
     /// Dotted path of what stands at `at`.
-    pub(crate) fn path_at(&self, at: Place) -> Option<String> {
+    pub(crate) fn path_at(&self, at: TextPosition) -> Option<String> {
         match &self.value {
             Value::Table(entries) => entries.iter().find_map(|(k, n)| {
                 if k.place == at {
@@ -196,17 +196,17 @@ pub(crate) fn yaml(text: &str, origin: &str) -> Result<Node, FileError> {
 /// # Errors
 /// When it is not TOML: what is wrong, and where.
 pub fn toml(text: &str, origin: &str) -> Result<Node, FileError> {
-    let places = Places::new(text);
+    let places = TextPositions::new(text);
     let table = DeTable::parse(text).map_err(|e| {
         let place = places.of(e.span().map_or(0, |s| s.start));
         let message = e.message().lines().next().unwrap_or("not valid TOML").to_owned();
         FileError::new(origin, message).at(place.line, place.column)
     })?;
-    let place = Place { line: 1, column: 1 };
+    let place = TextPosition { line: 1, column: 1 };
     Ok(Node::new(place, from_toml_table(table.get_ref(), &places)))
 }
 
-fn from_toml_table(table: &DeTable<'_>, places: &Places<'_>) -> Value {
+fn from_toml_table(table: &DeTable<'_>, places: &TextPositions<'_>) -> Value {
     let mut entries: Vec<(Key, Node)> = table
         .iter()
         .map(|(k, v)| {
@@ -218,7 +218,7 @@ fn from_toml_table(table: &DeTable<'_>, places: &Places<'_>) -> Value {
     Value::Table(entries)
 }
 
-fn from_toml(value: &DeValue<'_>, place: Place, places: &Places<'_>) -> Node {
+fn from_toml(value: &DeValue<'_>, place: TextPosition, places: &TextPositions<'_>) -> Node {
     let value = match value {
         DeValue::String(s) => Value::Text(s.to_string()),
         DeValue::Integer(n) => Value::Bare(n.to_string()),
@@ -237,23 +237,26 @@ fn from_toml(value: &DeValue<'_>, place: Place, places: &Places<'_>) -> Node {
 }
 
 /// Turns byte offsets into lines and columns.
-pub(crate) struct Places<'a> {
+pub(crate) struct TextPositions<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Places<'a> {
-    pub(crate) fn new(text: &'a str) -> Places<'a> {
+impl<'a> TextPositions<'a> {
+    pub(crate) fn new(text: &'a str) -> TextPositions<'a> {
         let newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-        Places { text, starts: std::iter::once(0).chain(newlines.map(|(i, _)| i + 1)).collect() }
+        TextPositions {
+            text,
+            starts: std::iter::once(0).chain(newlines.map(|(i, _)| i + 1)).collect(),
+        }
     }
 
-    pub(crate) fn of(&self, offset: usize) -> Place {
+    pub(crate) fn of(&self, offset: usize) -> TextPosition {
         let line = self.starts.partition_point(|s| *s <= offset).max(1);
         let start = self.starts[line - 1];
         let column = self.text.get(start..offset).map_or(0, |t| t.chars().count()) + 1;
         let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place { line: small(line), column: small(column) }
+        TextPosition { line: small(line), column: small(column) }
     }
 }
 
@@ -301,9 +304,9 @@ pub(crate) fn unknown_field(origin: &str, field: &str, known: &[&str]) -> FileEr
         .about(field)
 }
 
-fn place_of(l: serde_saphyr::Location) -> Place {
+fn place_of(l: serde_saphyr::Location) -> TextPosition {
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    Place { line: small(l.line()), column: small(l.column()) }
+    TextPosition { line: small(l.line()), column: small(l.column()) }
 }
 
 struct Marked(Node);
@@ -389,10 +392,10 @@ mod tests {
     #[test]
     fn fields_are_found_in_yaml() {
         let t = yaml("name: a\ngang:\n  groups:\n    - {name: x}\n    - name: y\n", "f").unwrap();
-        assert_eq!(t.find("gang.groups[1].name"), Some(Place { line: 5, column: 7 }));
-        assert_eq!(t.find("gang.nodes"), Some(Place { line: 2, column: 1 }));
+        assert_eq!(t.find("gang.groups[1].name"), Some(TextPosition { line: 5, column: 7 }));
+        assert_eq!(t.find("gang.nodes"), Some(TextPosition { line: 2, column: 1 }));
         assert_eq!(t.find("tags"), None);
-        assert_eq!(t.path_at(Place { line: 5, column: 7 }).unwrap(), "gang.groups[1].name");
+        assert_eq!(t.path_at(TextPosition { line: 5, column: 7 }).unwrap(), "gang.groups[1].name");
     }
 
     #[test]
@@ -416,6 +419,6 @@ mod tests {
     #[test]
     fn toml_places_count_characters() {
         let t = toml("a = 1\n[b]\n\"é\" = 2\nc = { d = 3 }\n", "f").unwrap();
-        assert_eq!(t.find("b.c.d"), Some(Place { line: 4, column: 7 }));
+        assert_eq!(t.find("b.c.d"), Some(TextPosition { line: 4, column: 7 }));
     }
 }

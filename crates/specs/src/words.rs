@@ -2,7 +2,7 @@
 
 /// A word and the column it starts at, in characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct ShellWord {
     /// The word without its quotes.
     pub text: String,
     /// Where it starts.
@@ -21,9 +21,9 @@ pub struct OpenQuote {
 ///
 /// # Errors
 /// When a quote is never closed.
-pub fn split(line: &str, mut column: u32) -> Result<Vec<Word>, OpenQuote> {
+pub fn split(line: &str, mut column: u32) -> Result<Vec<ShellWord>, OpenQuote> {
     let mut words = Vec::new();
-    let mut word: Option<Word> = None;
+    let mut word: Option<ShellWord> = None;
     let mut quote: Option<(char, u32)> = None;
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {
@@ -34,7 +34,7 @@ pub fn split(line: &str, mut column: u32) -> Result<Vec<Word>, OpenQuote> {
             None if c.is_whitespace() => words.extend(word.take()),
             None if c == '#' && word.is_none() => break,
             _ => {
-                let w = word.get_or_insert_with(|| Word { text: String::new(), column: at });
+                let w = word.get_or_insert_with(|| ShellWord { text: String::new(), column: at });
                 match (quote, c) {
                     (None, '\'' | '"') => quote = Some((c, at)),
                     (None, '\\') => {

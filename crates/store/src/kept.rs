@@ -20,16 +20,16 @@ const FORMAT: &str = "muster-head-1";
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct HeadRecord {
     pub(crate) seq: Seq,
     pub(crate) chain: Link,
 }
 
 /// What is there of the file.
-enum Found {
+enum HeadFileState {
     Absent,
     /// What it says, and of which store.
-    Line(Kept, Link),
+    Line(HeadRecord, Link),
     Damaged,
 }
 
@@ -65,11 +65,11 @@ impl KeptHead {
 
     /// What it says of this store. Nothing when it is not there, speaks of another store, or was
     /// cut by a failing disk: it only ever adds to what the database itself says.
-    pub(crate) fn read(&self) -> Result<Option<Kept>, StoreError> {
+    pub(crate) fn read(&self) -> Result<Option<HeadRecord>, StoreError> {
         match self.found()? {
-            Found::Absent => Ok(None),
-            Found::Line(kept, store) => Ok((store == self.store).then_some(kept)),
-            Found::Damaged => {
+            HeadFileState::Absent => Ok(None),
+            HeadFileState::Line(kept, store) => Ok((store == self.store).then_some(kept)),
+            HeadFileState::Damaged => {
                 tracing::warn!(
                     file = %self.path.display(),
                     "the second copy of the log's head makes no sense and is not used; it is \
@@ -82,7 +82,7 @@ impl KeptHead {
 
     /// Why it says nothing although it is there, for whoever asks whether all is well.
     pub(crate) fn problem(&self) -> Result<Option<String>, StoreError> {
-        Ok(matches!(self.found()?, Found::Damaged).then(|| {
+        Ok(matches!(self.found()?, HeadFileState::Damaged).then(|| {
             format!(
                 "{} cannot be read: it is empty, cut or altered, so whether the log lost its end \
                  is unknown (a server writes it anew with its next commit)",
@@ -91,19 +91,19 @@ impl KeptHead {
         }))
     }
 
-    fn found(&self) -> Result<Found, StoreError> {
+    fn found(&self) -> Result<HeadFileState, StoreError> {
         // A writer may be at it; a line that is cut is read again.
         for _ in 0..5 {
             let text = match std::fs::read(&self.path) {
                 Ok(text) => text,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Absent),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(HeadFileState::Absent),
                 Err(e) => return Err(self.failed("read", e)),
             };
             if let Some((kept, store)) = parse(&text) {
-                return Ok(Found::Line(kept, store));
+                return Ok(HeadFileState::Line(kept, store));
             }
         }
-        Ok(Found::Damaged)
+        Ok(HeadFileState::Damaged)
     }
 
     /// After a commit. Nothing waits for it, and a disk that refuses it fails no append.
@@ -135,7 +135,7 @@ impl KeptHead {
     /// The same at a clean stop. What is kept stays where it says more than the log: it is then all
     /// that shows a loss.
     pub(crate) fn keep_unless_ahead(&mut self, seq: Seq, chain: Link) -> Result<(), StoreError> {
-        let follows = |kept: Kept| kept.seq < seq || kept == Kept { seq, chain };
+        let follows = |kept: HeadRecord| kept.seq < seq || kept == HeadRecord { seq, chain };
         match self.read()?.is_none_or(follows) {
             true => self.keep(seq, chain),
             false => Ok(()),
@@ -179,19 +179,19 @@ fn line(seq: Seq, chain: &Link, store: &Link) -> String {
     format!("{text} {sum}\n")
 }
 
-fn parse(text: &[u8]) -> Option<(Kept, Link)> {
+fn parse(text: &[u8]) -> Option<(HeadRecord, Link)> {
     let text = std::str::from_utf8(text).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
     let [FORMAT, seq, chain, store, _] = words[..] else { return None };
     let (seq, chain, store) = (Seq(seq.parse().ok()?), chain::unhex(chain)?, chain::unhex(store)?);
-    (line(seq, &chain, &store) == text).then_some((Kept { seq, chain }, store))
+    (line(seq, &chain, &store) == text).then_some((HeadRecord { seq, chain }, store))
 }
 
 /// Is everything there that was once committed? `kept` was read before this is asked: the log only
 /// grows meanwhile.
 pub(crate) fn reaches(
     r: &mut impl Rows,
-    kept: Option<Kept>,
+    kept: Option<HeadRecord>,
     file: &Path,
 ) -> Result<(), StoreError> {
     let Some(kept) = kept else { return Ok(()) };
@@ -234,7 +234,7 @@ mod tests {
     fn a_line_comes_back_and_a_cut_or_altered_one_is_nothing() {
         let (chain, store) = ([7; 16], [9; 16]);
         let text = line(Seq(31_218), &chain, &store);
-        let kept = Kept { seq: Seq(31_218), chain };
+        let kept = HeadRecord { seq: Seq(31_218), chain };
         assert_eq!(parse(text.as_bytes()), Some((kept, store)));
         assert_eq!(text.len(), line(Seq(u64::MAX), &chain, &store).len());
         for cut in 0..text.len() {

@@ -141,7 +141,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// Text of several lines for a terminal, with what came from outside in it: whatever could move the
 /// cursor, change the title or turn text around is written out. Colours pass where this process
 /// paints.
-pub(crate) fn harmless(text: &str, colours: bool) -> Cow<'_, str> {
+pub(crate) fn escape_controls(text: &str, colours: bool) -> Cow<'_, str> {
     written_out(text, |c| matches!(c, '\n' | '\t'), colours)
 }
 
@@ -230,9 +230,9 @@ mod tests {
     fn what_a_terminal_would_obey_is_written_out() {
         let text = "a\x1b[2J\u{9b}2J\x7f\r\u{202e}b\n\tc\x1b[1mé\x1b[0m";
         let all = "a\\u{1b}[2J\\u{9b}2J\\u{7f}\\r\\u{202e}b";
-        assert_eq!(harmless(text, true), format!("{all}\n\tc\x1b[1mé\x1b[0m"));
-        assert_eq!(harmless(text, false), format!("{all}\n\tc\\u{{1b}}[1mé\\u{{1b}}[0m"));
+        assert_eq!(escape_controls(text, true), format!("{all}\n\tc\x1b[1mé\x1b[0m"));
+        assert_eq!(escape_controls(text, false), format!("{all}\n\tc\\u{{1b}}[1mé\\u{{1b}}[0m"));
         assert_eq!(line(text), format!("{all}\\n\\tc\\u{{1b}}[1mé\\u{{1b}}[0m"));
-        assert!(matches!(harmless("plain\n", false), Cow::Borrowed(_)));
+        assert!(matches!(escape_controls("plain\n", false), Cow::Borrowed(_)));
     }
 }

@@ -62,7 +62,7 @@ impl Fail {
 
 /// Messages may quote what a server or a file said.
 fn visible(text: &str) -> Cow<'_, str> {
-    crate::clean::harmless(text, false)
+    crate::clean::escape_controls(text, false)
 }
 
 impl From<ClientError> for Fail {

@@ -9,7 +9,7 @@ use muster_model::units::{Span, Time};
 
 /// How it stands: the word of its state, but one that waits may be held.
 #[must_use]
-pub fn word(job: &Job) -> &'static str {
+pub fn job_state_label(job: &Job) -> &'static str {
     match job.state {
         JobState::Queued if job.held.is_some() => "held",
         state => state.word(),

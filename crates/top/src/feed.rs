@@ -4,7 +4,7 @@ use muster_model::units::{Span, Time};
 
 /// What can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum ReadRequest {
     /// The list of jobs.
     Jobs,
     /// What is wrong.

@@ -1,6 +1,6 @@
 //! Reads the API: one stream that tells what changed, and what the model wants to know.
 
-use super::feed::Want;
+use super::feed::ReadRequest;
 use super::model::{JobDetail, Jobs, Link, Model, Msg, View};
 use muster_api::{AlertsQuery, Job, JobsQuery, LogsQuery};
 use muster_client::{Client, ClientError, FrameBody, Frames};
@@ -98,7 +98,7 @@ async fn stream(
 }
 
 /// Reads what the model wants, and says so.
-pub(super) async fn read(client: Client, want: Want, tx: Sender<Msg>) {
+pub(super) async fn read(client: Client, want: ReadRequest, tx: Sender<Msg>) {
     let start = Instant::now();
     match fetch(&client, &want).await {
         Ok(heard) => {
@@ -114,19 +114,19 @@ pub(super) async fn read(client: Client, want: Want, tx: Sender<Msg>) {
     }
 }
 
-async fn fetch(client: &Client, want: &Want) -> Result<Vec<Msg>, ClientError> {
+async fn fetch(client: &Client, want: &ReadRequest) -> Result<Vec<Msg>, ClientError> {
     match want {
-        Want::Jobs => Ok(vec![Msg::Jobs(jobs(client).await?)]),
-        Want::Health => {
+        ReadRequest::Jobs => Ok(vec![Msg::Jobs(jobs(client).await?)]),
+        ReadRequest::Health => {
             let health = client.health().await?;
             let query =
                 AlertsQuery { open: Some(true), limit: Some(100), ..AlertsQuery::default() };
             let alerts = client.alerts(&query).await?.items;
             Ok(vec![Msg::Health(Box::new(health), alerts)])
         }
-        Want::Incident(id) => Ok(vec![Msg::Incident(Box::new(client.incident(id).await?))]),
-        Want::Job(id) => Ok(vec![Msg::Job(Box::new(job(client, id).await?))]),
-        Want::Whys(ids) => {
+        ReadRequest::Incident(id) => Ok(vec![Msg::Incident(Box::new(client.incident(id).await?))]),
+        ReadRequest::Job(id) => Ok(vec![Msg::Job(Box::new(job(client, id).await?))]),
+        ReadRequest::Whys(ids) => {
             let mut out = Vec::new();
             for (number, id) in ids {
                 match client.explain(id).await {
@@ -204,7 +204,7 @@ fn shown(line: &[u8]) -> String {
 
 /// Everything that one picture needs.
 pub(super) async fn once(client: &Client, model: &mut Model) -> Result<(), Fail> {
-    let mut wants = vec![Want::Health];
+    let mut wants = vec![ReadRequest::Health];
     match model.view {
         View::Fleet => {
             let layout = client.console_layout().await?;
@@ -219,9 +219,9 @@ pub(super) async fn once(client: &Client, model: &mut Model) -> Result<(), Fail>
                 model.update(Msg::Frame(frame));
             }
         }
-        View::Queue => wants.push(Want::Jobs),
+        View::Queue => wants.push(ReadRequest::Jobs),
         View::Incidents => {}
-        View::Job => wants.extend(model.job_id.clone().map(Want::Job)),
+        View::Job => wants.extend(model.job_id.clone().map(ReadRequest::Job)),
     }
     for want in wants {
         for msg in fetch(client, &want).await? {
@@ -230,7 +230,7 @@ pub(super) async fn once(client: &Client, model: &mut Model) -> Result<(), Fail>
         model.update(Msg::Done(want, Span(0)));
     }
     model.update(Msg::Link(Link::Live));
-    if let Some(want) = model.due().into_iter().find(|w| matches!(w, Want::Whys(_))) {
+    if let Some(want) = model.due().into_iter().find(|w| matches!(w, ReadRequest::Whys(_))) {
         for msg in fetch(client, &want).await? {
             model.update(msg);
         }

@@ -1,7 +1,7 @@
 //! What `top` knows, and how it changes. Nothing here reads a clock or the network: the time and
 //! what was heard come in as messages, and what shall be read next is asked of [`Model::due`].
 
-use super::feed::{Feed, Want};
+use super::feed::{Feed, ReadRequest};
 use super::fleet::Fleet;
 use super::rows::{self, Cursor};
 use crossterm::event::KeyEvent;
@@ -73,7 +73,7 @@ pub(super) struct JobDetail {
 
 /// Why a waiting job waits.
 #[derive(Debug, Clone)]
-pub(super) struct Why {
+pub(super) struct WaitReason {
     pub(super) text: String,
     pub(super) start: Option<Timestamp>,
     pub(super) at: Time,
@@ -107,9 +107,9 @@ pub(super) enum Msg {
     /// A job was read.
     Job(Box<JobDetail>),
     /// A reading is over, and how long it took.
-    Done(Want, Span),
+    Done(ReadRequest, Span),
     /// A reading failed.
-    Failed(Want, String),
+    Failed(ReadRequest, String),
 }
 
 /// What `top` knows.
@@ -128,7 +128,7 @@ pub(super) struct Model {
     pub(super) typing: bool,
     pub(super) fleet: Fleet,
     pub(super) jobs: Jobs,
-    pub(super) whys: BTreeMap<u64, Why>,
+    pub(super) whys: BTreeMap<u64, WaitReason>,
     pub(super) health: Option<HealthSummary>,
     pub(super) alerts: Vec<Alert>,
     /// What is opened among the incidents, by its key.
@@ -207,7 +207,7 @@ impl Model {
             }
             Msg::Why(number, e) => {
                 let start = e.estimated_start.as_ref().map(|s| s.at);
-                self.whys.insert(number, Why { text: e.summary, start, at: self.now });
+                self.whys.insert(number, WaitReason { text: e.summary, start, at: self.now });
             }
             Msg::Health(health, alerts) => {
                 self.health = Some(*health);
@@ -261,7 +261,17 @@ impl Model {
             let about = |k: &String| words.iter().any(|w| k.starts_with(w));
             hints.all || hints.kinds.iter().any(about)
         };
-        if any(&["job", "attempt", "slot", "stop", "start_reserved", "reserved_start", "notice", "checkpoint", "idle"]) {
+        if any(&[
+            "job",
+            "attempt",
+            "slot",
+            "stop",
+            "start_reserved",
+            "reserved_start",
+            "notice",
+            "checkpoint",
+            "idle",
+        ]) {
             self.jobs_feed.stale = true;
             self.job_feed.stale = true;
         }
@@ -273,19 +283,19 @@ impl Model {
         }
     }
 
-    fn feed(&mut self, want: &Want) -> &mut Feed {
+    fn feed(&mut self, want: &ReadRequest) -> &mut Feed {
         match want {
-            Want::Jobs => &mut self.jobs_feed,
-            Want::Health => &mut self.health_feed,
-            Want::Incident(_) => &mut self.incident_feed,
-            Want::Job(_) => &mut self.job_feed,
-            Want::Whys(_) => &mut self.why_feed,
+            ReadRequest::Jobs => &mut self.jobs_feed,
+            ReadRequest::Health => &mut self.health_feed,
+            ReadRequest::Incident(_) => &mut self.incident_feed,
+            ReadRequest::Job(_) => &mut self.job_feed,
+            ReadRequest::Whys(_) => &mut self.why_feed,
         }
     }
 
     /// What shall be read now. Whoever asks must read it and say so with [`Msg::Done`] or
     /// [`Msg::Failed`].
-    pub(super) fn due(&mut self) -> Vec<Want> {
+    pub(super) fn due(&mut self) -> Vec<ReadRequest> {
         if self.link != Link::Live {
             return Vec::new();
         }
@@ -293,17 +303,17 @@ impl Model {
         let mut wants = Vec::new();
         // The head of every page says how much is wrong.
         if self.health_feed.ask(now, Some(Span::secs(30))) {
-            wants.push(Want::Health);
+            wants.push(ReadRequest::Health);
         }
         match self.view {
             View::Fleet => {}
             View::Queue => {
                 if self.jobs_feed.ask(now, Some(Span::secs(30))) {
-                    wants.push(Want::Jobs);
+                    wants.push(ReadRequest::Jobs);
                 }
                 let ids = self.unexplained();
                 if !ids.is_empty() && self.why_feed.ask(now, Some(Span::secs(2))) {
-                    wants.push(Want::Whys(ids));
+                    wants.push(ReadRequest::Whys(ids));
                 }
             }
             View::Incidents => {
@@ -311,7 +321,7 @@ impl Model {
                 if let Some(id) = id.map(str::to_owned)
                     && self.incident_feed.ask(now, None)
                 {
-                    wants.push(Want::Incident(id));
+                    wants.push(ReadRequest::Incident(id));
                 }
             }
             View::Job => {
@@ -320,7 +330,7 @@ impl Model {
                 if let Some(id) = self.job_id.clone()
                     && self.job_feed.ask(now, Some(every))
                 {
-                    wants.push(Want::Job(id));
+                    wants.push(ReadRequest::Job(id));
                 }
             }
         }

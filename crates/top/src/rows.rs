@@ -5,7 +5,7 @@ use muster_api::Job;
 use muster_model::alert::Urgency;
 use muster_model::finding::Severity;
 use muster_model::units::Time;
-pub(super) use muster_terminal::jobs::word;
+pub(super) use muster_terminal::jobs::job_state_label;
 use muster_terminal::output::colour::Style;
 
 /// Which row is chosen. It stays with what it stands on when the list changes.
@@ -64,7 +64,7 @@ pub(super) fn jobs(model: &Model) -> Vec<&Job> {
         .filter(|j| {
             let on = j.attempt.iter().flat_map(|a| &a.slots);
             [&j.id, &j.name, &j.project, &j.user].iter().any(|t| has(t, &wanted))
-                || word(j).contains(&wanted)
+                || job_state_label(j).contains(&wanted)
                 || on.into_iter().any(|s| has(&s.node, &wanted))
         })
         .collect()

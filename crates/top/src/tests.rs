@@ -2,7 +2,7 @@
 //! on purpose, `MUSTER_WRITE_GOLDEN=1` writes them anew.
 
 use super::draw;
-use super::feed::Want;
+use super::feed::ReadRequest;
 use super::fleet::Glyph;
 use super::model::{JobDetail, Jobs, Link, Model, Msg, View};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -284,7 +284,7 @@ fn explanation() -> Explanation {
 fn queue() -> Model {
     let mut m = site(12, View::Queue);
     m.update(Msg::Jobs(jobs()));
-    m.update(Msg::Done(Want::Jobs, Span(20)));
+    m.update(Msg::Done(ReadRequest::Jobs, Span(20)));
     m.update(Msg::Why(46, Box::new(explanation())));
     m
 }
@@ -292,7 +292,7 @@ fn queue() -> Model {
 fn incidents() -> Model {
     let mut m = site(12, View::Incidents);
     m.update(Msg::Health(Box::new(health()), vec![alert()]));
-    m.update(Msg::Done(Want::Health, Span(20)));
+    m.update(Msg::Done(ReadRequest::Health, Span(20)));
     m
 }
 
@@ -318,7 +318,7 @@ fn job() -> Model {
     let report = Some(muster_api::samples::report());
     let output = (0..30).map(|n| (0, format!("step {n}\x1b[31m red\x1b[0m"))).collect();
     m.update(Msg::Job(Box::new(JobDetail { job, report, explain: None, output })));
-    m.update(Msg::Done(Want::Job("42".into()), Span(20)));
+    m.update(Msg::Done(ReadRequest::Job("42".into()), Span(20)));
     m
 }
 
@@ -468,9 +468,9 @@ fn keys_go_through_the_views_and_open_what_is_chosen() {
 #[test]
 fn it_reads_what_is_looked_at_after_the_log_told_of_it() {
     let mut m = site(12, View::Fleet);
-    assert_eq!(m.due(), [Want::Health], "never read");
+    assert_eq!(m.due(), [ReadRequest::Health], "never read");
     assert_eq!(m.due(), [], "being read");
-    m.update(Msg::Done(Want::Health, Span(5)));
+    m.update(Msg::Done(ReadRequest::Health, Span(5)));
     let hint = |kinds: &[&str]| {
         let kinds = kinds.iter().map(ToString::to_string).collect();
         frame(FrameBody::Hints(Hints { all: false, kinds }))
@@ -479,21 +479,21 @@ fn it_reads_what_is_looked_at_after_the_log_told_of_it() {
     m.update(hint(&["job_placed"]));
     assert_eq!(m.due(), [], "nobody looks at jobs");
     press(&mut m, "2");
-    assert_eq!(m.due(), [Want::Jobs]);
+    assert_eq!(m.due(), [ReadRequest::Jobs]);
     m.update(Msg::Jobs(jobs()));
-    m.update(Msg::Done(Want::Jobs, Span(5)));
+    m.update(Msg::Done(ReadRequest::Jobs, Span(5)));
     assert_eq!(
         m.due(),
-        [Want::Whys(vec![(45, "45".into()), (46, "46".into())])],
+        [ReadRequest::Whys(vec![(45, "45".into()), (46, "46".into())])],
         "of those on the screen that nobody holds"
     );
     m.update(hint(&["finding_opened"]));
     m.update(Msg::Tick(NOW + Span::secs(6)));
-    assert_eq!(m.due(), [Want::Health]);
-    m.update(Msg::Failed(Want::Health, "no".into()));
+    assert_eq!(m.due(), [ReadRequest::Health]);
+    m.update(Msg::Failed(ReadRequest::Health, "no".into()));
     assert_eq!(m.due(), []);
     // Nothing is asked of a server that is away; afterwards everything.
-    m.update(Msg::Done(Want::Whys(Vec::new()), Span(5)));
+    m.update(Msg::Done(ReadRequest::Whys(Vec::new()), Span(5)));
     let why = "connection refused".to_owned();
     m.update(Msg::Link(Link::Away { since: NOW, why }));
     m.update(Msg::Tick(NOW + Span::secs(60)));
@@ -501,7 +501,7 @@ fn it_reads_what_is_looked_at_after_the_log_told_of_it() {
     let shown = text(&mut m, 80, 24);
     assert!(shown.contains("reconnecting, 1m00s"), "{shown}");
     m.update(Msg::Link(Link::Live));
-    assert!(m.due().contains(&Want::Jobs));
+    assert!(m.due().contains(&ReadRequest::Jobs));
 }
 
 #[test]

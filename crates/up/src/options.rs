@@ -36,7 +36,7 @@ pub(crate) struct ServerOptions {
     /// Go on in a directory that was copied or moved.
     pub(crate) accept_copy: bool,
     /// What is sent to others.
-    pub(crate) outward: crate::outward::Outward,
+    pub(crate) outward: crate::outward::OutboundArgs,
     /// What is kept of metrics.
     pub(crate) history: crate::history::HistoryArgs,
     /// What is indexed of job output.
@@ -94,7 +94,7 @@ pub(crate) struct FleetConfig {
 }
 
 /// A server that serves.
-pub(crate) struct Started {
+pub(crate) struct StartedServer {
     /// Where the API is.
     pub(crate) url: String,
     /// Where agents connect to.
@@ -134,7 +134,7 @@ pub(crate) struct MachineOptions {
     /// The operator's bars, as a file's text.
     pub(crate) expect: Option<String>,
     /// What is done only on demand.
-    pub(crate) more: muster_machine::More,
+    pub(crate) more: muster_machine::OptionalDuties,
 }
 
 impl Default for MachineOptions {
@@ -154,7 +154,7 @@ impl Default for MachineOptions {
             allow_mig: false,
             want: WantOrder::default(),
             expect: None,
-            more: muster_machine::More::default(),
+            more: muster_machine::OptionalDuties::default(),
         }
     }
 }

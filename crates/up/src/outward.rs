@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// What a server sends to others.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Outward {
+pub(crate) struct OutboundArgs {
     /// Send the metrics to a Prometheus here (remote write)
     #[arg(long, env = "MUSTER_REMOTE_WRITE", value_name = "URL", hide_env_values = true)]
     remote_write: Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Outward {
     open_metrics: bool,
 }
 
-impl Outward {
+impl OutboundArgs {
     /// Whether /metrics needs no token.
     pub(crate) fn open_metrics(&self) -> bool {
         self.open_metrics

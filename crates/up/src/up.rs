@@ -4,7 +4,7 @@
 //! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
 //! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
 
-use crate::options::{AgentOptions, FleetConfig, ServerOptions, Started};
+use crate::options::{AgentOptions, FleetConfig, ServerOptions, StartedServer};
 use crate::wire;
 use muster_model::NodeName;
 use muster_model::topology::Topology;
@@ -49,7 +49,7 @@ pub(crate) struct UpOptions {
     /// Go on in a directory that was copied or moved.
     pub(crate) accept_copy: bool,
     /// What is sent to others.
-    pub(crate) outward: crate::outward::Outward,
+    pub(crate) outward: crate::outward::OutboundArgs,
     /// What is kept of metrics.
     pub(crate) history: crate::history::HistoryArgs,
     /// What is indexed of job output.
@@ -69,7 +69,7 @@ const QUICK_ENDS_MAX: u32 = 3;
 /// Before the first new start; twice as long before each further one.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
-impl Started {
+impl StartedServer {
     async fn nodes_joined(&self, expected: usize, most: Duration) {
         let agents = self.agents.clone();
         let all = async {
@@ -174,7 +174,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     output::print(&welcome(&called(), &started.url, &started.token_file, known, tour))?;
     if demo.is_some() {
         // It ends with this process.
-        tokio::spawn(crate::demo::go_on(started.url.clone(), started.token_file.clone(), seed));
+        tokio::spawn(crate::demo::run_demo(started.url.clone(), started.token_file.clone(), seed));
     }
     let stop = started.stop.clone();
     let serving = until_end(started.stop, started.served);

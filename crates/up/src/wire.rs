@@ -1,9 +1,9 @@
 //! Where the parts that stay are put together: the server, the fleet of this machine, the agent.
 
-use crate::options::{AgentOptions, FleetConfig, MachineOptions, ServerOptions, Started};
+use crate::options::{AgentOptions, FleetConfig, MachineOptions, ServerOptions, StartedServer};
 use muster_agent::container::{Containers, Pull};
 use muster_agent::inventory::GpuSource;
-use muster_agent::runner::{Hands, ShimCommand};
+use muster_agent::runner::{RunnerTools, ShimCommand};
 use muster_link::token::JoinToken;
 use muster_machine::TestOrder;
 use muster_model::names::NodeName;
@@ -42,12 +42,12 @@ impl MachineOptions {
             (addr, page)
         };
         let pull = if self.pull { Pull::Missing } else { Pull::Never };
-        let hands = Hands {
+        let hands = RunnerTools {
             isolation: self.isolation,
             accounts: self.accounts,
             hidden: self.hidden,
             containers: Arc::new(Containers::new(pull)),
-            ..Hands::default()
+            ..RunnerTools::default()
         };
         let mut test = TestOrder::of(Level::Quick);
         test.dir = dir.to_path_buf();
@@ -104,7 +104,7 @@ pub(crate) async fn start_server(
     options: &ServerOptions,
     topology: Option<Topology>,
     with_fleet: bool,
-) -> Result<Started, Fail> {
+) -> Result<StartedServer, Fail> {
     let mut config = ServerConfig::new(options.data_dir.clone());
     config.store = options.store.clone();
     config.listen = options.listen;
@@ -166,7 +166,7 @@ pub(crate) async fn start_server(
         }
         Ok(())
     });
-    Ok(Started { url, link, token_file, join, agents, stop, served })
+    Ok(StartedServer { url, link, token_file, join, agents, stop, served })
 }
 
 async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {

@@ -1,7 +1,7 @@
 //! What became of every soak: one line of JSON each, kept with the sources, so that a test that
 //! has not run for long is seen.
 
-use super::Which;
+use super::SoakKind;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Record>> {
 /// For each soak when it last ran, how that ended, and when it last passed.
 pub(super) fn table(records: &[Record]) -> String {
     let mut text = String::new();
-    for which in Which::value_variants() {
+    for which in SoakKind::value_variants() {
         let name = which.name();
         let runs = || records.iter().rev().filter(|record| record.soak == name);
         let _ = match runs().next() {

@@ -57,6 +57,6 @@ pub(super) fn notices(w: &mut World) -> Option<Start> {
     let gpu = w.rng.below(8) as u32;
     let line = xid::APP[2 + w.rng.below(2)];
     let at = later(w.now, 2.0);
-    w.line(at, node, xid::seen(line, at, 1, Some(gpu), None));
+    w.line(at, node, xid::fault_line(line, at, 1, Some(gpu), None));
     Some(Start::at(node, 150.0).gpu(gpu))
 }

@@ -1,7 +1,7 @@
 //! What programs do to themselves.
 
 use crate::world::gang::later;
-use crate::world::{Busy, Death, Start, World};
+use crate::world::{Busy, RankDeath, Start, World};
 use crate::xid;
 use muster_model::ids::AttemptKey;
 
@@ -22,11 +22,11 @@ pub(super) fn spray(w: &mut World) -> Option<Start> {
                 let line = if w.rng.chance(0.5) { first } else { xid::APP[3] };
                 let at = later(w.now, w.rng.range(0.0, 6.0));
                 let count = 1 + w.rng.below(20) as u64;
-                w.line(at, *n, xid::seen(line, at, count, Some(gpu), Some((key, rank))));
+                w.line(at, *n, xid::fault_line(line, at, count, Some(gpu), Some((key, rank))));
             }
         }
         let at = later(w.now, w.rng.range(5.0, 15.0));
-        w.death(at, *n, key, Death::Signal(6));
+        w.death(at, *n, key, RankDeath::Signal(6));
     }
     Some(about(key, 150.0))
 }
@@ -36,9 +36,9 @@ pub(super) fn crash(w: &mut World) -> Option<Start> {
     let Busy { node, gpu, key, rank } = w.busy_gpu(|_| true)?;
     let line = *w.rng.pick(&xid::APP[..3])?;
     let at = later(w.now, 2.0);
-    w.line(at, node, xid::seen(line, at, 1, Some(gpu), Some((key, rank))));
+    w.line(at, node, xid::fault_line(line, at, 1, Some(gpu), Some((key, rank))));
     let dies = later(at, w.rng.range(1.0, 8.0));
-    let how = if w.rng.chance(0.5) { Death::Code(1) } else { Death::Signal(6) };
+    let how = if w.rng.chance(0.5) { RankDeath::Code(1) } else { RankDeath::Signal(6) };
     w.death(dies, node, key, how);
     Some(Start { gang: Some(key), length_s: 150.0, ..Start::default() })
 }
@@ -49,7 +49,7 @@ pub(super) fn flood(w: &mut World) -> Option<Start> {
     for i in 0..6 {
         let at = later(w.now, f64::from(i) * 20.0);
         let count = w.rng.scale(50.0, 20_000.0) as u64;
-        w.line(at, node, xid::seen(xid::APP[3], at, count, Some(gpu), Some((key, rank))));
+        w.line(at, node, xid::fault_line(xid::APP[3], at, count, Some(gpu), Some((key, rank))));
     }
     Some(Start::at(node, 180.0).slows(key).gpu(gpu))
 }
@@ -57,8 +57,8 @@ pub(super) fn flood(w: &mut World) -> Option<Start> {
 pub(super) fn out_of_memory(w: &mut World) -> Option<Start> {
     let Busy { node, key, rank, .. } = w.busy_gpu(|_| true)?;
     let at = later(w.now, 2.0);
-    w.line(at, node, xid::seen(xid::OOM, at, 1, None, Some((key, rank))));
-    w.death(later(at, 2.0), node, key, Death::OutOfMemory);
+    w.line(at, node, xid::fault_line(xid::OOM, at, 1, None, Some((key, rank))));
+    w.death(later(at, 2.0), node, key, RankDeath::OutOfMemory);
     Some(about(key, 150.0))
 }
 

@@ -1,7 +1,7 @@
 //! GPUs, their links and their bus.
 
 use crate::world::gang::later;
-use crate::world::{Busy, Death, Start, World};
+use crate::world::{Busy, RankDeath, Start, World};
 use crate::xid;
 
 /// A GPU tells of an error; often the program that used it dies of it.
@@ -11,12 +11,12 @@ fn told(w: &mut World, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
     let whose = w.nodes[node].work.iter().next().map(|(k, r)| (*k, *r));
     let at = later(w.now, w.rng.range(0.0, 8.0));
     let count = 1 + w.rng.below(4) as u64;
-    w.line(at, node, xid::seen(line, at, count, Some(gpu), whose));
+    w.line(at, node, xid::fault_line(line, at, count, Some(gpu), whose));
     if let Some((key, _)) = whose
         && w.rng.chance(dies)
     {
         let at = later(at, w.rng.range(2.0, 25.0));
-        w.death(at, node, key, Death::Signal(6));
+        w.death(at, node, key, RankDeath::Signal(6));
     }
     Some((node, gpu))
 }
@@ -72,9 +72,9 @@ pub(super) fn nvswitch(w: &mut World) -> Option<Start> {
     let line = *w.rng.pick(xid::SWITCH)?;
     let (node, _) = w.any_gpu()?;
     let at = later(w.now, w.rng.range(0.0, 8.0));
-    w.line(at, node, xid::seen(line, at, 1, None, None));
+    w.line(at, node, xid::fault_line(line, at, 1, None, None));
     if let Some(key) = w.nodes[node].work.keys().next().copied() {
-        w.death(later(at, 15.0), node, key, Death::Signal(6));
+        w.death(later(at, 15.0), node, key, RankDeath::Signal(6));
     }
     Some(Start::at(node, 240.0))
 }

@@ -1,7 +1,7 @@
 //! Hosts, their agents, and work that stands still.
 
 use crate::world::gang::later;
-use crate::world::{Busy, Death, Start, World};
+use crate::world::{Busy, RankDeath, Start, World};
 use crate::xid;
 
 fn line(w: &mut World, lines: &[xid::Line], dies: f64, length_s: f64) -> Option<Start> {
@@ -9,12 +9,12 @@ fn line(w: &mut World, lines: &[xid::Line], dies: f64, length_s: f64) -> Option<
     let (node, _) = w.any_gpu()?;
     let at = later(w.now, w.rng.range(0.0, 8.0));
     let count = 1 + w.rng.below(3) as u64;
-    w.line(at, node, xid::seen(line, at, count, None, None));
+    w.line(at, node, xid::fault_line(line, at, count, None, None));
     if let Some(key) = w.nodes[node].work.keys().next().copied()
         && w.rng.chance(dies)
     {
         let dies = later(at, w.rng.range(2.0, 30.0));
-        w.death(dies, node, key, Death::Signal(7));
+        w.death(dies, node, key, RankDeath::Signal(7));
     }
     Some(Start::at(node, length_s))
 }

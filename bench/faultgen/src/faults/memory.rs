@@ -1,7 +1,7 @@
 //! Memory of GPUs.
 
 use crate::world::gang::later;
-use crate::world::{Death, Start, World};
+use crate::world::{RankDeath, Start, World};
 use crate::xid;
 
 /// An uncorrectable error, told by a line and mostly by the counter as well.
@@ -10,13 +10,13 @@ pub(super) fn fatal(w: &mut World) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let whose = w.nodes[node].work.iter().next().map(|(k, r)| (*k, *r));
     let at = later(w.now, w.rng.range(0.0, 8.0));
-    w.line(at, node, xid::seen(line, at, 1, Some(gpu), whose));
+    w.line(at, node, xid::fault_line(line, at, 1, Some(gpu), whose));
     if w.rng.chance(0.7) {
         w.nodes[node].gpus[gpu as usize].dbe += 1.0;
     }
     if let Some((key, _)) = whose {
         let at = later(at, w.rng.range(2.0, 25.0));
-        w.death(at, node, key, Death::Signal(6));
+        w.death(at, node, key, RankDeath::Signal(6));
     }
     Some(Start::at(node, 240.0).gpu(gpu))
 }
@@ -52,7 +52,7 @@ fn remap(w: &mut World, line: xid::Line, failed: bool) -> Option<Start> {
     let way = w.rng.below(3);
     if way != 0 {
         let at = later(w.now, w.rng.range(0.0, 8.0));
-        w.line(at, node, xid::seen(line, at, 1, Some(gpu), None));
+        w.line(at, node, xid::fault_line(line, at, 1, Some(gpu), None));
     }
     if way != 1 {
         let g = &mut w.nodes[node].gpus[gpu as usize];

@@ -259,7 +259,8 @@ impl Gang {
     }
 
     fn say_step(&self, nodes: &[Node], rng: &mut Rng, said: &mut Vec<(usize, FromAgent)>) {
-        let Some(step) = self.current.as_ref().filter(|_| self.reporting != Reporting::Silent) else {
+        let Some(step) = self.current.as_ref().filter(|_| self.reporting != Reporting::Silent)
+        else {
             return;
         };
         for (i, n) in self.nodes.iter().enumerate() {

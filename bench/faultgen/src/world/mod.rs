@@ -6,9 +6,9 @@ pub(crate) mod gang;
 pub(crate) mod node;
 mod serve;
 
-use crate::link::{Caller, Heard, Opening, Say};
+use crate::link::{Caller, ConnectionCommand, ConnectionEvent, Opening};
 use crate::rng::Rng;
-use crate::settings::{Life, Settings};
+use crate::settings::{RunMode, Settings};
 use crate::truth::Log;
 use anyhow::{Context, Result};
 pub(crate) use choose::Busy;
@@ -43,7 +43,7 @@ pub(crate) struct World {
     /// Lines that the kernels will write.
     lines: Vec<(Time, usize, SeenFault)>,
     /// Members of attempts that will die: when, node, attempt, signal, code.
-    deaths: Vec<(Time, usize, AttemptKey, Death)>,
+    deaths: Vec<(Time, usize, AttemptKey, RankDeath)>,
     /// When whatever runs on a node dies.
     sour: Vec<(Time, usize)>,
     episodes: BTreeMap<u64, Episode>,
@@ -54,7 +54,7 @@ pub(crate) struct World {
 
 /// How a member of an attempt dies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Death {
+pub(crate) enum RankDeath {
     Signal(i32),
     Code(i32),
     OutOfMemory,
@@ -62,7 +62,7 @@ pub(crate) enum Death {
 
 /// Lives the whole life.
 pub(crate) async fn live(settings: Settings) -> Result<()> {
-    let Life::Scored { speed, calm_s, busy_s, tail_s, faults, alikes, only, truth } =
+    let RunMode::Scored { speed, calm_s, busy_s, tail_s, faults, alikes, only, truth } =
         settings.life.clone()
     else {
         anyhow::bail!("another life was asked for");
@@ -123,14 +123,14 @@ impl Node {
             boot: format!("boot-{}", self.boot),
             observed: running.chain(ended).collect(),
         };
-        let _ = self.say.send(Say::Open(Box::new(opening)));
+        let _ = self.say.send(ConnectionCommand::Open(Box::new(opening)));
     }
 }
 
 impl World {
     fn new(
         settings: &Settings,
-        heard: mpsc::UnboundedSender<(usize, Heard)>,
+        heard: mpsc::UnboundedSender<(usize, ConnectionEvent)>,
         log: Log,
     ) -> Result<World> {
         let mut rng = Rng::new(settings.seed);
@@ -228,7 +228,7 @@ impl World {
     }
 
     /// A member of an attempt will die.
-    pub(crate) fn death(&mut self, at: Time, node: usize, key: AttemptKey, how: Death) {
+    pub(crate) fn death(&mut self, at: Time, node: usize, key: AttemptKey, how: RankDeath) {
         self.deaths.push((at, node, key, how));
     }
 

@@ -1,6 +1,6 @@
 //! One made-up machine: eight GPUs, four network ports, two file systems, and what ails them.
 
-use crate::link::Say;
+use crate::link::ConnectionCommand;
 use crate::rng::Rng;
 use muster_link::messages::{FromAgent, Telemetry};
 use muster_model::ids::AttemptKey;
@@ -183,7 +183,7 @@ pub(crate) struct Node {
     pub(crate) leaf: String,
     pub(crate) rack: String,
     pub(crate) feed: String,
-    pub(crate) say: mpsc::UnboundedSender<Say>,
+    pub(crate) say: mpsc::UnboundedSender<ConnectionCommand>,
     pub(crate) up: bool,
     /// Away until then, by the fleet's clock.
     pub(crate) back_at: Option<Time>,
@@ -253,8 +253,8 @@ pub(crate) fn inventory(name: &str) -> Inventory {
 impl Node {
     pub(crate) fn new(
         name: NodeName,
-        place: &crate::settings::Place,
-        say: mpsc::UnboundedSender<Say>,
+        place: &crate::settings::NodeLocation,
+        say: mpsc::UnboundedSender<ConnectionCommand>,
         rng: &mut Rng,
     ) -> Node {
         let gpu = |rng: &mut Rng, i: usize| Gpu {
@@ -309,7 +309,7 @@ impl Node {
 
     pub(crate) fn tell(&self, message: FromAgent) {
         if self.up {
-            let _ = self.say.send(Say::Tell(Box::new(message)));
+            let _ = self.say.send(ConnectionCommand::Tell(Box::new(message)));
         }
     }
 

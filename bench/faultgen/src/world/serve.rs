@@ -1,8 +1,8 @@
 //! Doing what the server says: starting and stopping work, tests, acts.
 
 use super::gang::{Gang, later};
-use super::{Death, World};
-use crate::link::{Heard, Say};
+use super::{RankDeath, World};
+use crate::link::{ConnectionCommand, ConnectionEvent};
 use muster_link::messages::{Action, FabricFigures, FromAgent, FromServer, RunDetail, RunOrder};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -15,21 +15,21 @@ use muster_model::units::{Span, Time};
 const RESTART_S: f64 = 45.0;
 
 impl World {
-    pub(super) fn hear(&mut self, i: usize, what: Heard) {
+    pub(super) fn hear(&mut self, i: usize, what: ConnectionEvent) {
         match what {
-            Heard::Up => {
+            ConnectionEvent::Up => {
                 self.nodes[i].up = true;
                 for id in std::mem::take(&mut self.nodes[i].acted) {
                     self.nodes[i].tell(FromAgent::Acted { id, ok: true, message: "done".into() });
                 }
             }
-            Heard::Down => {
+            ConnectionEvent::Down => {
                 self.nodes[i].up = false;
                 if self.nodes[i].back_at.is_none() {
                     self.nodes[i].open();
                 }
             }
-            Heard::Said(message) => self.obey(i, *message),
+            ConnectionEvent::Said(message) => self.obey(i, *message),
         }
     }
 
@@ -143,9 +143,13 @@ impl World {
         for (_, i, key, how) in due {
             let Some(rank) = self.nodes[i].work.get(&key).copied() else { continue };
             let exit = match how {
-                Death::Signal(s) => Exit { rank, code: None, signal: Some(s), note: String::new() },
-                Death::Code(c) => Exit { rank, code: Some(c), signal: None, note: String::new() },
-                Death::OutOfMemory => {
+                RankDeath::Signal(s) => {
+                    Exit { rank, code: None, signal: Some(s), note: String::new() }
+                }
+                RankDeath::Code(c) => {
+                    Exit { rank, code: Some(c), signal: None, note: String::new() }
+                }
+                RankDeath::OutOfMemory => {
                     Exit { rank, code: None, signal: Some(9), note: "out of memory".into() }
                 }
             };
@@ -187,7 +191,7 @@ impl World {
         let back = later(self.now, seconds);
         let node = &mut self.nodes[i];
         node.back_at = Some(back);
-        let _ = node.say.send(Say::Close);
+        let _ = node.say.send(ConnectionCommand::Close);
         let gone: Vec<AttemptKey> = node.work.keys().copied().collect();
         node.restarted();
         node.up = false;
@@ -217,7 +221,7 @@ impl World {
 impl World {
     /// The connection is dropped and made again at once; what runs goes on.
     pub(crate) fn reconnect(&mut self, i: usize) {
-        let _ = self.nodes[i].say.send(Say::Close);
+        let _ = self.nodes[i].say.send(ConnectionCommand::Close);
         self.nodes[i].up = false;
     }
 
@@ -233,7 +237,7 @@ impl World {
         self.sour = rest;
         for (_, i) in due {
             for key in self.nodes[i].work.keys().copied().collect::<Vec<_>>() {
-                self.death(now, i, key, Death::Signal(11));
+                self.death(now, i, key, RankDeath::Signal(11));
             }
         }
     }

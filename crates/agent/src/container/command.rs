@@ -1,7 +1,7 @@
 //! What is run for each rank.
 
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
-use super::wanted::Wanted;
+use super::wanted::ContainerRequest;
 use super::{ctr, podman};
 use crate::isolation::{Account, Refusal, acting, not_a_volume};
 use muster_model::spec::Volume;
@@ -31,7 +31,7 @@ pub(crate) struct ContainerOrder {
 pub(crate) fn order(
     containers: &Containers,
     image: &str,
-    w: &Wanted<'_>,
+    w: &ContainerRequest<'_>,
 ) -> Result<(ContainerOrder, Vec<Vec<String>>), String> {
     let runtime = containers.runtime()?.clone();
     if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {
@@ -120,8 +120,8 @@ mod tests {
     use muster_model::placement::GpuSet;
     use muster_model::units::Bytes;
 
-    fn wanted<'a>(d: &'a RunDetail, argv: &'a [String]) -> Wanted<'a> {
-        Wanted {
+    fn wanted<'a>(d: &'a RunDetail, argv: &'a [String]) -> ContainerRequest<'a> {
+        ContainerRequest {
             detail: d,
             prefix: "muster-ab-7.1".into(),
             argv,

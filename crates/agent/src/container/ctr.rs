@@ -1,6 +1,6 @@
 //! Containerd, through its plain client.
 
-use super::wanted::{VARIABLES, Wanted, shown};
+use super::wanted::{ContainerRequest, VARIABLES, shown};
 use super::{Runtime, run};
 use crate::isolation::Refusal;
 
@@ -40,7 +40,7 @@ pub(super) fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, St
 pub(super) fn words(
     runtime: &Runtime,
     image: &str,
-    w: &Wanted<'_>,
+    w: &ContainerRequest<'_>,
     rank: u32,
     name: &str,
 ) -> Vec<String> {

@@ -11,7 +11,7 @@ mod wanted;
 pub(crate) use command::{ContainerOrder, check_volumes, order};
 pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
-pub(crate) use wanted::{VARIABLES, Wanted};
+pub(crate) use wanted::{ContainerRequest, VARIABLES};
 
 use crate::isolation::Refusal;
 use crate::process;
@@ -56,11 +56,11 @@ pub(crate) fn variables<'a>(
 }
 
 /// What came of a command of the runtime.
-struct Said {
+struct RuntimeOutput {
     output: Output,
 }
 
-impl Said {
+impl RuntimeOutput {
     fn ok(&self) -> bool {
         self.output.status.success()
     }
@@ -74,7 +74,7 @@ impl Said {
     }
 }
 
-fn run(runtime: &Runtime, args: &[&str]) -> Result<Said, String> {
+fn run(runtime: &Runtime, args: &[&str]) -> Result<RuntimeOutput, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = Command::new(program);
     command.args(global).args(args).stdin(Stdio::null());
@@ -85,7 +85,7 @@ fn run(runtime: &Runtime, args: &[&str]) -> Result<Said, String> {
         command.pre_exec(process::unblock_signals);
     }
     let output = command.output().map_err(|e| format!("{program}: {e}"))?;
-    Ok(Said { output })
+    Ok(RuntimeOutput { output })
 }
 
 /// Makes sure that the image is there, as far as that is wanted.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const VARIABLES: &str = "{variables}";
 
 /// What a slot wants to run, and where.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ContainerRequest<'a> {
     pub(crate) detail: &'a RunDetail,
     /// Names what differs between agents of one machine.
     pub(crate) prefix: String,
@@ -31,16 +31,17 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Something of the node at a place in a container.
-pub(super) struct Shown {
+pub(super) struct BindMount {
     pub(super) from: String,
     pub(super) at: String,
     pub(super) read_only: bool,
 }
 
 /// What a rank's container sees of the node.
-pub(super) fn shown(w: &Wanted<'_>, rank: u32) -> Vec<Shown> {
+pub(super) fn shown(w: &ContainerRequest<'_>, rank: u32) -> Vec<BindMount> {
     let d = w.detail;
-    let same = |path: String, read_only: bool| Shown { from: path.clone(), at: path, read_only };
+    let same =
+        |path: String, read_only: bool| BindMount { from: path.clone(), at: path, read_only };
     let mut all = vec![same(w.dir.join(format!("{rank}.report")).display().to_string(), false)];
     let script = w.dir.join("script").display().to_string();
     if w.argv.contains(&script) {
@@ -48,9 +49,9 @@ pub(super) fn shown(w: &Wanted<'_>, rank: u32) -> Vec<Shown> {
     }
     if !d.secrets.0.is_empty() {
         let from = secrets::shared(w.dir).display().to_string();
-        all.push(Shown { from, at: w.secrets_dir.display().to_string(), read_only: true });
+        all.push(BindMount { from, at: w.secrets_dir.display().to_string(), read_only: true });
     }
-    all.extend(d.volumes.iter().map(|v| Shown {
+    all.extend(d.volumes.iter().map(|v| BindMount {
         from: v.from.clone(),
         at: v.at.clone(),
         read_only: v.read_only,

@@ -1,8 +1,8 @@
 //! The end that measures: round trips while the path is quiet, then one way, then the other.
 
-use super::held::{self, Held};
-use super::sent::Sent;
-use super::socket::{self, Count, First, Hello, Kind, PING, TAIL, Theirs};
+use super::held::{self, StallWatch};
+use super::sent::SendStats;
+use super::socket::{self, Count, First, Hello, Kind, ListenerReport, PING, TAIL};
 use super::{Dial, FabricError};
 use muster_link::messages::FabricFigures;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -26,7 +26,7 @@ impl Ends {
         let wrong = |source| FabricError::Connect { to: self.to.to_string(), source };
         let stream = socket::connect(self.to, self.from, CONNECT).map_err(wrong)?;
         stream.set_nodelay(true)?;
-        socket::glance(&stream)?;
+        socket::set_short_timeouts(&stream)?;
         let hello = Hello { id: self.id, kind, length };
         socket::write_all(&stream, &hello.bytes(), Instant::now() + CONNECT)?;
         Ok(stream)
@@ -48,15 +48,15 @@ pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
     let control = ends.open(Kind::Control, order.length)?;
     let (rtt_us, rtt_p99_us) = pings(&control, order.length / 4)?;
     let mut control = Some(control);
-    let held = Held::watch();
+    let held = StallWatch::watch();
     let kinds: &[Kind] = if order.one_way { &[Kind::Push] } else { &[Kind::Push, Kind::Pull] };
     let each = order.length * 3 / if order.one_way { 4 } else { 8 };
-    let mut before = Look::at(&held, &mut control);
+    let mut before = EndpointSnapshot::at(&held, &mut control);
     let mut ways = Vec::with_capacity(2);
     let (mut ours_again, mut theirs_again) = (0, 0);
     for &kind in kinds {
         let (mbps, sent) = streams(&ends, kind, order.streams, each)?;
-        let after = Look::at(&held, &mut control);
+        let after = EndpointSnapshot::at(&held, &mut control);
         ours_again += sent.resent;
         theirs_again = after.theirs.resent.max(theirs_again);
         ways.push((mbps, after.held_up(&before, kind, sent)));
@@ -70,22 +70,22 @@ pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
 }
 
 /// How both machines are at a moment.
-struct Look {
+struct EndpointSnapshot {
     at: Instant,
     ours: u64,
-    theirs: Theirs,
+    theirs: ListenerReport,
 }
 
-impl Look {
-    fn at(held: &Held, control: &mut Option<TcpStream>) -> Look {
+impl EndpointSnapshot {
+    fn at(held: &StallWatch, control: &mut Option<TcpStream>) -> EndpointSnapshot {
         let (at, ours) = (Instant::now(), held.micros());
-        Look { at, ours, theirs: ask(control) }
+        EndpointSnapshot { at, ours, theirs: ask(control) }
     }
 
     /// For how long of one direction this machine and the other kept the path waiting. A sender
     /// did while it had nothing on its way. That a receiver takes no more is also what a path with
     /// deep buffers looks like when it is full, so its machine must have been held up as well.
-    fn held_up(&self, before: &Look, kind: Kind, sent: Sent) -> [u16; 2] {
+    fn held_up(&self, before: &EndpointSnapshot, kind: Kind, sent: SendStats) -> [u16; 2] {
         let span = self.at - before.at;
         let ours = held::share(self.ours.saturating_sub(before.ours), span);
         let theirs = held::share(self.theirs.held.saturating_sub(before.theirs.held), span);
@@ -117,8 +117,8 @@ fn pings(control: &TcpStream, length: Duration) -> Result<(u64, u64), FabricErro
 
 /// A connection that does not answer in time is not asked again: its answer may come later, and
 /// would be taken for the next.
-fn ask(control: &mut Option<TcpStream>) -> Theirs {
-    let Some(stream) = control.as_ref() else { return Theirs::default() };
+fn ask(control: &mut Option<TcpStream>) -> ListenerReport {
+    let Some(stream) = control.as_ref() else { return ListenerReport::default() };
     let until = Instant::now() + PATIENCE;
     let (mut question, mut answer) = ([0; PING], [0; PING]);
     question[0] = b'Q';
@@ -126,9 +126,9 @@ fn ask(control: &mut Option<TcpStream>) -> Theirs {
         .and_then(|()| socket::read_all(stream, &mut answer, until));
     if asked.is_err() {
         *control = None;
-        return Theirs::default();
+        return ListenerReport::default();
     }
-    Theirs::read(&answer)
+    ListenerReport::read(&answer)
 }
 
 /// All streams of one direction at once: what they carried together, and what this end says of
@@ -138,7 +138,7 @@ fn streams(
     kind: Kind,
     streams: u32,
     length: Duration,
-) -> Result<(f64, Sent), FabricError> {
+) -> Result<(f64, SendStats), FabricError> {
     let first = First::new();
     let one = || match kind {
         Kind::Pull => pull(ends, length, &first),
@@ -155,7 +155,7 @@ fn streams(
         };
         started.into_iter().map(end).collect()
     });
-    let (mut mbps, mut all, mut wrong) = (0.0, Sent::default(), None);
+    let (mut mbps, mut all, mut wrong) = (0.0, SendStats::default(), None);
     for result in results {
         match result {
             Ok((count, sent)) => {
@@ -172,7 +172,7 @@ fn streams(
     }
 }
 
-fn push(ends: &Ends, length: Duration) -> Result<(Count, Sent), FabricError> {
+fn push(ends: &Ends, length: Duration) -> Result<(Count, SendStats), FabricError> {
     let stream = ends.open(Kind::Push, length)?;
     let sent = socket::pour(&stream, Instant::now() + length + TAIL);
     // The receiver counts: what sits in this machine's buffers has not arrived.
@@ -183,9 +183,9 @@ fn push(ends: &Ends, length: Duration) -> Result<(Count, Sent), FabricError> {
     Ok((Count::read(&words), sent))
 }
 
-fn pull(ends: &Ends, length: Duration, first: &First) -> Result<(Count, Sent), FabricError> {
+fn pull(ends: &Ends, length: Duration, first: &First) -> Result<(Count, SendStats), FabricError> {
     let stream = ends.open(Kind::Pull, length)?;
     let counted = socket::count(&stream, length, first)?;
     socket::cut(stream);
-    Ok((counted, Sent::default()))
+    Ok((counted, SendStats::default()))
 }

@@ -19,11 +19,11 @@ struct Shared {
 }
 
 /// Watches until it is dropped.
-pub(super) struct Held(Arc<Shared>);
+pub(super) struct StallWatch(Arc<Shared>);
 
-impl Held {
+impl StallWatch {
     /// Begins. Without a thread for it nothing is seen.
-    pub(super) fn watch() -> Held {
+    pub(super) fn watch() -> StallWatch {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let body = move || {
@@ -36,7 +36,7 @@ impl Held {
             }
         };
         let _ = muster_supervise::thread("fabric-held", body);
-        Held(shared)
+        StallWatch(shared)
     }
 
     /// For how long the machine was held up so far.
@@ -45,7 +45,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for StallWatch {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
 //! The end that listens.
 
-use super::held::Held;
-use super::sent::Sent;
-use super::socket::{self, First, HELLO, Hello, Kind, PING, TAIL, Theirs};
+use super::held::StallWatch;
+use super::sent::SendStats;
+use super::socket::{self, First, HELLO, Hello, Kind, ListenerReport, PING, TAIL};
 use super::{Bound, FabricError, Listen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ struct Shared {
     open: AtomicUsize,
     /// Connections on which this end sends.
     sending: AtomicUsize,
-    sent: Mutex<Sent>,
+    sent: Mutex<SendStats>,
     /// The first byte that came in.
     first: First,
 }
@@ -82,7 +82,7 @@ fn serve(listener: &TcpListener, id: u64, until: Instant) {
 fn talk(stream: TcpStream, id: u64, until: Instant, shared: &Shared) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    socket::glance(&stream)?;
+    socket::set_short_timeouts(&stream)?;
     let mut bytes = [0; HELLO];
     socket::read_all(&stream, &mut bytes, Instant::now() + GREETING)?;
     let Some(hello) = Hello::read(&bytes).filter(|h| h.id == id) else { return Ok(()) };
@@ -109,7 +109,7 @@ fn talk(stream: TcpStream, id: u64, until: Instant, shared: &Shared) -> std::io:
 
 /// Answers pings; a ping that begins with `Q` asks what this end says of itself.
 fn control(stream: &TcpStream, until: Instant, shared: &Shared) -> std::io::Result<()> {
-    let held = Held::watch();
+    let held = StallWatch::watch();
     let mut ping = [0; PING];
     let answered = loop {
         if let Err(e) = socket::read_all(stream, &mut ping, until) {
@@ -122,7 +122,8 @@ fn control(stream: &TcpStream, until: Instant, shared: &Shared) -> std::io::Resu
             }
             let sent = *shared.sent.lock().unwrap_or_else(PoisonError::into_inner);
             ping =
-                Theirs { resent: sent.resent, shares: sent.shares(), held: held.micros() }.bytes();
+                ListenerReport { resent: sent.resent, shares: sent.shares(), held: held.micros() }
+                    .bytes();
         }
         if let Err(e) = socket::write_all(stream, &ping, until) {
             break Err(e);

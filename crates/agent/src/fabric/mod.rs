@@ -153,24 +153,24 @@ pub(crate) fn dial(
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// One of the places that tests may take.
-struct Turn;
+struct TestSlotGuard;
 
-impl Turn {
-    fn take() -> Option<Turn> {
+impl TestSlotGuard {
+    fn take() -> Option<TestSlotGuard> {
         let more = |n: usize| (n < AT_ONCE).then_some(n + 1);
-        ACTIVE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Turn)
+        ACTIVE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| TestSlotGuard)
     }
 }
 
-impl Drop for Turn {
+impl Drop for TestSlotGuard {
     fn drop(&mut self) {
         ACTIVE.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// On a thread of its own. Without a thread nothing is said: whoever asked gives up.
-fn background(name: &str, work: impl FnOnce(Option<&Turn>) + Send + 'static) {
-    let turn = Turn::take();
+fn background(name: &str, work: impl FnOnce(Option<&TestSlotGuard>) + Send + 'static) {
+    let turn = TestSlotGuard::take();
     let body = move || work(turn.as_ref());
     if let Err(e) = std::thread::Builder::new().name(name.into()).spawn(body) {
         tracing::warn!(error = %e, "no thread for a test of the network");

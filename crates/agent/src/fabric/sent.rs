@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Of one connection, or of several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sent {
+pub(super) struct SendStats {
     /// Packets that were sent again.
     pub(super) resent: u64,
     /// Microseconds for which it should have sent.
@@ -19,8 +19,8 @@ pub(super) struct Sent {
     full: u64,
 }
 
-impl AddAssign for Sent {
-    fn add_assign(&mut self, other: Sent) {
+impl AddAssign for SendStats {
+    fn add_assign(&mut self, other: SendStats) {
         self.resent += other.resent;
         self.span = self.span.saturating_add(other.span);
         self.idle = self.idle.saturating_add(other.idle);
@@ -28,18 +28,18 @@ impl AddAssign for Sent {
     }
 }
 
-impl Sent {
+impl SendStats {
     /// On a connection that has sent for so long and still does.
-    pub(super) fn of(s: &TcpStream, span: Duration) -> Sent {
+    pub(super) fn of(s: &TcpStream, span: Duration) -> SendStats {
         let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let (info, words) = info(s);
-        Sent::read(&info[..words], span)
+        SendStats::read(&info[..words], span)
     }
 
     /// Words of `struct tcp_info`, which only grows at its end: `tcpi_total_retrans` is the 26th,
     /// `tcpi_busy_time` the 43rd and the next, `tcpi_rwnd_limited` those after. An old kernel that
     /// does not say them excuses nobody.
-    fn read(info: &[u32], span: u64) -> Sent {
+    fn read(info: &[u32], span: u64) -> SendStats {
         let resent = info.get(25).map_or(0, |w| u64::from(*w));
         let long = |at: usize| match info.get(at..at + 2) {
             Some(&[a, b]) => {
@@ -49,7 +49,7 @@ impl Sent {
             _ => None,
         };
         let idle = long(42).map_or(0, |busy| span.saturating_sub(busy));
-        Sent { resent, span, idle, full: long(44).unwrap_or(0).min(span) }
+        SendStats { resent, span, idle, full: long(44).unwrap_or(0).min(span) }
     }
 
     /// Of a thousand parts of the time, how many this machine had nothing to send, and how many
@@ -93,7 +93,7 @@ mod tests {
             words.swap(42, 43);
             words.swap(44, 45);
         }
-        let mut all = Sent::read(&words, 1_000_000);
+        let mut all = SendStats::read(&words, 1_000_000);
         assert_eq!((all.resent, all.shares()), (7, [250, 100]));
         // A second connection that was never short of anything.
         words[42] = words[42].max(words[43]) * 2;
@@ -101,10 +101,10 @@ mod tests {
         if cfg!(target_endian = "big") {
             words.swap(42, 43);
         }
-        all += Sent::read(&words, 1_000_000);
+        all += SendStats::read(&words, 1_000_000);
         assert_eq!((all.resent, all.shares()), (14, [125, 100]));
         // An old kernel.
-        assert_eq!(Sent::read(&words[..26], 1_000_000).shares(), [0, 0]);
-        assert_eq!(Sent::read(&[], 0).shares(), [0, 0]);
+        assert_eq!(SendStats::read(&words[..26], 1_000_000).shares(), [0, 0]);
+        assert_eq!(SendStats::read(&[], 0).shares(), [0, 0]);
     }
 }

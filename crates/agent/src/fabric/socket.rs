@@ -1,6 +1,6 @@
 //! What both ends of a test say and count.
 
-use super::sent::Sent;
+use super::sent::SendStats;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -71,16 +71,16 @@ impl Hello {
 
 /// What the listening end says of itself when it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Theirs {
+pub(super) struct ListenerReport {
     /// Packets that it sent again.
     pub(super) resent: u64,
     /// Microseconds for which its machine was held up since the test began.
     pub(super) held: u64,
-    /// Of what it sent, as [`Sent::shares`] has it.
+    /// Of what it sent, as [`SendStats::shares`] has it.
     pub(super) shares: [u16; 2],
 }
 
-impl Theirs {
+impl ListenerReport {
     pub(super) fn bytes(self) -> [u8; PING] {
         let mut out = [0; PING];
         out[0] = b'Q';
@@ -91,15 +91,15 @@ impl Theirs {
         out
     }
 
-    pub(super) fn read(bytes: &[u8; PING]) -> Theirs {
+    pub(super) fn read(bytes: &[u8; PING]) -> ListenerReport {
         let long = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]).min(1000);
-        Theirs { resent: long(8), held: long(16), shares: [short(24), short(26)] }
+        ListenerReport { resent: long(8), held: long(16), shares: [short(24), short(26)] }
     }
 }
 
 /// Neither the kernel nor a dead peer may hold a thread for longer than a glance.
-pub(super) fn glance(stream: &TcpStream) -> io::Result<()> {
+pub(super) fn set_short_timeouts(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(GLANCE))?;
     stream.set_write_timeout(Some(GLANCE))
 }
@@ -152,7 +152,7 @@ pub(super) fn write_all(mut s: &TcpStream, mut bytes: &[u8], until: Instant) -> 
 }
 
 /// Sends as much as goes until a moment, or until nobody takes it.
-pub(super) fn pour(mut s: &TcpStream, until: Instant) -> Sent {
+pub(super) fn pour(mut s: &TcpStream, until: Instant) -> SendStats {
     let data = vec![0xa5; CHUNK];
     let began = Instant::now();
     while Instant::now() < until {
@@ -162,7 +162,7 @@ pub(super) fn pour(mut s: &TcpStream, until: Instant) -> Sent {
             Err(_) => break,
         }
     }
-    Sent::of(s, began.elapsed())
+    SendStats::of(s, began.elapsed())
 }
 
 /// What came in, and in how long.

@@ -1,4 +1,4 @@
-use super::socket::{Count, HELLO, Hello, Kind, Theirs};
+use super::socket::{Count, HELLO, Hello, Kind, ListenerReport};
 use super::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -106,6 +106,6 @@ fn greetings_and_counts_are_read_back() {
     assert_eq!(Count::read(&c.words()), c);
     assert!((c.mbps() - 1000.0).abs() < 1e-9);
     assert!(Count::default().mbps().abs() < 1e-9);
-    let t = Theirs { resent: 3, held: u64::MAX, shares: [12, 1000] };
-    assert_eq!(Theirs::read(&t.bytes()), t);
+    let t = ListenerReport { resent: 3, held: u64::MAX, shares: [12, 1000] };
+    assert_eq!(ListenerReport::read(&t.bytes()), t);
 }

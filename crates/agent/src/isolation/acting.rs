@@ -6,7 +6,7 @@ use std::io;
 
 /// Does something with the file system as an account would. For this thread alone.
 pub(crate) fn acting<T>(who: &Account, act: impl FnOnce() -> T) -> io::Result<T> {
-    let before = Before::leave(who)?;
+    let before = PreviousIdentity::leave(who)?;
     let done = act();
     drop(before);
     Ok(done)
@@ -14,24 +14,24 @@ pub(crate) fn acting<T>(who: &Account, act: impl FnOnce() -> T) -> io::Result<T>
 
 /// Who this thread was. Root's rights over files leave the thread together with the user id and
 /// come back with it.
-struct Before {
+struct PreviousIdentity {
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
 }
 
-impl Before {
-    fn leave(who: &Account) -> io::Result<Before> {
+impl PreviousIdentity {
+    fn leave(who: &Account) -> io::Result<PreviousIdentity> {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let groups = rustix::process::getgroups()?.into_iter().map(|g| g.as_raw()).collect();
-        let before = Before { uid: uid.as_raw(), gid: gid.as_raw(), groups };
+        let before = PreviousIdentity { uid: uid.as_raw(), gid: gid.as_raw(), groups };
         set_groups(&who.groups)?;
         set_file_ids(who.uid, who.gid)?;
         Ok(before)
     }
 }
 
-impl Drop for Before {
+impl Drop for PreviousIdentity {
     fn drop(&mut self) {
         let back = set_file_ids(self.uid, self.gid).and_then(|()| set_groups(&self.groups));
         if back.is_err() {

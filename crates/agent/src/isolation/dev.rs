@@ -1,13 +1,13 @@
 //! A `/dev` of the slot's own.
 
-use super::{Inside, sys};
+use super::{IsolationView, sys};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Builds it at `stage` and moves it over `/dev`.
-pub(super) fn build(inside: &Inside, stage: &Path) -> io::Result<()> {
+pub(super) fn build(inside: &IsolationView, stage: &Path) -> io::Result<()> {
     fs::create_dir_all(stage)?;
     let tmpfs = Path::new("tmpfs");
     sys::mount(Some(tmpfs), stage, Some("tmpfs"), libc::MS_NOSUID, Some("mode=0755,size=1m"))?;
@@ -59,7 +59,7 @@ pub(super) fn build(inside: &Inside, stage: &Path) -> io::Result<()> {
 
 /// A node that was made for the slot alone is its account's, so that it opens whatever the rights
 /// of the node's own are. What every program has stays as it is.
-fn give(at: &Path, inside: &Inside, node: &Path) -> io::Result<()> {
+fn give(at: &Path, inside: &IsolationView, node: &Path) -> io::Result<()> {
     let mode = fs::metadata(node)?.permissions().mode() & 0o777;
     if mode & 0o006 == 0o006 {
         return Ok(());

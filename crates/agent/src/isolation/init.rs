@@ -1,6 +1,6 @@
 //! The first process of a slot's namespaces.
 
-use super::{Inside, Refusal, SlotPlan, sys, view};
+use super::{IsolationView, Refusal, SlotPlan, sys, view};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +18,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// Makes the namespaces and everything in them. When that fails nothing is left of them.
-    pub(crate) fn make(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Inner, Refusal> {
+    pub(crate) fn make(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Inner, Refusal> {
         let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
         let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
         let home = File::open("/proc/self/ns/pid").map_err(step("no process namespaces"))?;
@@ -91,7 +91,7 @@ fn ask(mut to: UnixStream) -> Option<Result<(), Refusal>> {
     serde_json::from_slice(&answer).ok()
 }
 
-fn be_init(mut to: UnixStream, plan: &SlotPlan<'_>, inside: &Inside) -> ! {
+fn be_init(mut to: UnixStream, plan: &SlotPlan<'_>, inside: &IsolationView) -> ! {
     #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
     // SAFETY: these are valid dispositions and arguments, and this process has one thread.
     unsafe {

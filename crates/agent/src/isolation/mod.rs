@@ -32,10 +32,10 @@ pub(crate) use caps::KEPT_NAMES;
 pub(crate) use filter::filter;
 pub(crate) use hidden::hidden;
 pub(crate) use init::Inner;
-pub(crate) use own::{hand_over, own_path};
+pub(crate) use own::{grant_access, own_path};
 pub(crate) use plan::SlotPlan;
 pub(crate) use scope::keep_abstract_sockets;
-pub(crate) use shed::Becoming;
+pub(crate) use shed::TargetAccount;
 pub(crate) use view::{named, not_a_volume};
 
 use muster_model::units::Span;
@@ -85,7 +85,7 @@ impl Refusal {
 
 /// What the ranks of a slot are to see of the node.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Inside {
+pub(crate) struct IsolationView {
     /// Whether they may run without.
     pub(crate) required: bool,
     /// Who they are.

@@ -71,12 +71,12 @@ pub(super) fn make_read_only(dir: &Path) -> io::Result<()> {
 }
 
 /// What was mounted before something else was.
-pub(crate) struct Before(BTreeSet<u64>);
+pub(crate) struct ExistingMounts(BTreeSet<u64>);
 
-impl Before {
+impl ExistingMounts {
     /// What is mounted now.
-    pub(crate) fn now() -> io::Result<Before> {
-        Ok(Before(mounts(&fs::read(LIST)?).map(|m| m.id).collect()))
+    pub(crate) fn now() -> io::Result<ExistingMounts> {
+        Ok(ExistingMounts(mounts(&fs::read(LIST)?).map(|m| m.id).collect()))
     }
 
     /// Makes what was mounted since read-only, together with all that came below it.

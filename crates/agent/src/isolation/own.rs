@@ -17,7 +17,7 @@ pub(crate) fn own_path(dir: &Path, path: &Path) -> Option<PathBuf> {
 
 /// Lets an account use a file that stays root's. Its owner could do more than write: hold whoever
 /// opens it up, for one.
-pub(crate) fn hand_over(path: &Path, who: &Account, rights: u32) -> io::Result<()> {
+pub(crate) fn grant_access(path: &Path, who: &Account, rights: u32) -> io::Result<()> {
     match std::os::unix::fs::lchown(path, None, Some(who.gid)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),

@@ -58,12 +58,12 @@ pub(super) fn refused_at(real: &Path, hidden: &[PathBuf]) -> Option<String> {
 
 /// Places to bind something at, made where there are none.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct MountPoints {
     /// Directories that were covered with a copy, and its device.
     copied: Vec<(&'static str, u64)>,
 }
 
-impl Places {
+impl MountPoints {
     /// Makes a place when there is none. As the account, where there is one: a job could name any
     /// place, and lead there by a link.
     pub(crate) fn make(

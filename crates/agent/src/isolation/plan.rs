@@ -5,7 +5,7 @@ use crate::env::Env;
 use muster_model::spec::Volume;
 use std::path::Path;
 
-/// What a slot's ranks are to find inside, besides what [`super::Inside`] says.
+/// What a slot's ranks are to find inside, besides what [`super::IsolationView`] says.
 pub(crate) struct SlotPlan<'a> {
     /// The attempt's directory.
     pub(crate) dir: &'a Path,

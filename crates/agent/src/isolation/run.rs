@@ -20,16 +20,16 @@ const SHOWN: [&str; 6] = [
 ];
 
 /// What is kept of the node's `/run`, held open because it is about to be covered.
-pub(super) struct Kept(Vec<(File, PathBuf)>);
+pub(super) struct RetainedRunFiles(Vec<(File, PathBuf)>);
 
-impl Kept {
-    pub(super) fn open() -> Kept {
+impl RetainedRunFiles {
+    pub(super) fn open() -> RetainedRunFiles {
         let open = |name: &&str| {
             let path = Path::new("/run").join(name);
             let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path);
             file.ok().map(|f| (f, path))
         };
-        Kept(SHOWN.iter().filter_map(open).collect())
+        RetainedRunFiles(SHOWN.iter().filter_map(open).collect())
     }
 
     /// Covers `/run`, and makes the place for the slot's own files in it.

@@ -7,15 +7,15 @@ use super::caps;
 const UMASK: libc::mode_t = 0o077;
 
 /// An account as it is needed between fork and exec, where nothing may be allocated.
-pub(crate) struct Becoming {
+pub(crate) struct TargetAccount {
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
 }
 
-impl Becoming {
-    pub(crate) fn new(a: &Account) -> Becoming {
-        Becoming { uid: a.uid, gid: a.gid, groups: a.groups.clone() }
+impl TargetAccount {
+    pub(crate) fn new(a: &Account) -> TargetAccount {
+        TargetAccount { uid: a.uid, gid: a.gid, groups: a.groups.clone() }
     }
 
     /// Becomes it for good: no capability is left, and none can come back. Makes nothing but

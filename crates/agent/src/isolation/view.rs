@@ -1,10 +1,12 @@
 //! What the ranks see of the file system.
 
 use super::account::Account;
-use super::mounted::{self, Before};
+use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, own_path};
-use super::place::{self, Places};
-use super::{Inside, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys};
+use super::place::{self, MountPoints};
+use super::{
+    IsolationView, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys,
+};
 use crate::run_dir::write_private;
 use crate::secrets;
 use std::fs::{self, File, Permissions};
@@ -26,21 +28,21 @@ const CHANGED: &str = "a link on the way there changed meanwhile";
 
 /// Something of the node that is shown again at a place that is otherwise private. Held open,
 /// because its path is about to be covered.
-struct Shown {
+struct ExposedPath {
     from: File,
     at: PathBuf,
 }
 
-impl Shown {
-    fn open(from: &Path, at: PathBuf) -> io::Result<Shown> {
-        Ok(Shown { from: place::open(from)?.0, at })
+impl ExposedPath {
+    fn open(from: &Path, at: PathBuf) -> io::Result<ExposedPath> {
+        Ok(ExposedPath { from: place::open(from)?.0, at })
     }
 
     /// Shows it at its place, which is made when it is missing. Looked up with the job's rights,
     /// once: what was mounted before may hold links, which lead anywhere and change.
     fn show(
         &self,
-        places: &mut Places,
+        places: &mut MountPoints,
         read_only: bool,
         who: &Account,
         refused: impl FnOnce(&Path) -> Option<String>,
@@ -50,9 +52,9 @@ impl Shown {
         if let Some(why) = refused(&real) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        let before = read_only.then(Before::now).transpose()?;
+        let before = read_only.then(ExistingMounts::now).transpose()?;
         self.bind(&place::descriptor(&place))?;
-        before.as_ref().map_or(Ok(()), Before::make_later_read_only)
+        before.as_ref().map_or(Ok(()), ExistingMounts::make_later_read_only)
     }
 
     fn bind(&self, at: &Path) -> io::Result<()> {
@@ -72,7 +74,7 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
 /// Makes a mount namespace and everything in it. Runs in the namespaces' init. What is root's to
 /// write is written before anything of the job's is mounted: a link in there must not lead it
 /// elsewhere.
-pub(super) fn build(plan: &SlotPlan<'_>, inside: &Inside) -> Result<(), Refusal> {
+pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
     let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
     let who = &inside.account;
@@ -89,7 +91,7 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &Inside) -> Result<(), Refusal>
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
     let look_up = || -> Result<_, Refusal> { Ok((shown(plan, inside)?, volumes(plan, inside)?)) };
     let (shown, volumes) = acting(who, look_up).map_err(step("cannot act as another user"))??;
-    run::Kept::open().build().map_err(node("cannot make /run"))?;
+    run::RetainedRunFiles::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
         p.bind(&p.at).map_err(node("cannot cover what is shared"))?;
@@ -109,7 +111,7 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &Inside) -> Result<(), Refusal>
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
     groups::show_own(plan.group, &mounts).map_err(node("cannot hide control groups"))?;
     proc_and_sys().map_err(node("cannot mount /proc"))?;
-    let mut places = Places::default();
+    let mut places = MountPoints::default();
     for s in &shown {
         let changed = |real: &Path| (real != s.at).then(|| CHANGED.to_owned());
         s.show(&mut places, false, who, changed).map_err(|e| {
@@ -149,7 +151,7 @@ fn in_volume(plan: &SlotPlan<'_>, path: &Path) -> bool {
     plan.volumes.iter().any(|v| path.starts_with(&v.at))
 }
 
-fn shown(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
+fn shown(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>, Refusal> {
     if let Some(dir) = inside.lasting.as_ref().filter(|d| !in_volume(plan, d)) {
         make_lasting(dir, inside)?;
     }
@@ -166,7 +168,7 @@ fn shown(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
             if found != real {
                 return Err(gone(&CHANGED));
             }
-            shown.push(Shown { from, at: real });
+            shown.push(ExposedPath { from, at: real });
         }
     }
     // What is above comes first, so that it does not cover what is below.
@@ -176,7 +178,7 @@ fn shown(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
 }
 
 /// Makes the directory for checkpoints when it is missing, and looks at it. Called as the account.
-fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
+fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
     let within = |d: &Path| dir.starts_with(d);
     if inside.hidden.iter().any(|d| within(d)) {
         let dir = dir.display();
@@ -202,7 +204,7 @@ pub(crate) fn not_a_volume(real: &Path) -> Option<&'static str> {
     kept.then_some("what is under /proc, /sys, /run and /dev/shm is the node's alone")
 }
 
-fn volumes(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
+fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>, Refusal> {
     let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
         let bad = |why: &dyn std::fmt::Display| {
@@ -223,18 +225,18 @@ fn volumes(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> 
         if let Some(why) = not_a_volume(&real) {
             return Err(bad(&why));
         }
-        Ok(Shown { from, at: PathBuf::from(&v.at) })
+        Ok(ExposedPath { from, at: PathBuf::from(&v.at) })
     };
     plan.volumes.iter().map(open).collect()
 }
 
 /// What the ranks use of the attempt's directory; the rest is between agent and supervisor.
-fn own_files(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
+fn own_files(plan: &SlotPlan<'_>) -> io::Result<Vec<ExposedPath>> {
     let reports = plan.ranks.iter().map(|r| format!("{r}.report"));
     let mut own = Vec::new();
     for name in reports.chain(["script".to_owned()]) {
         let path = plan.dir.join(&name);
-        match Shown::open(&path, Path::new(OWN).join(name)) {
+        match ExposedPath::open(&path, Path::new(OWN).join(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             open => own.push(open?),
         }
@@ -243,7 +245,7 @@ fn own_files(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
 }
 
 /// Directories of the slot's own for what everybody shares.
-fn private(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
+fn private(plan: &SlotPlan<'_>) -> io::Result<Vec<ExposedPath>> {
     let scratch = plan.dir.join(SCRATCH);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch)?;
     let mut private = Vec::new();
@@ -253,12 +255,12 @@ fn private(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
             fs::create_dir(&dir)?;
             fs::set_permissions(&dir, Permissions::from_mode(0o1777))?;
         }
-        private.push(Shown::open(&dir, PathBuf::from(at))?);
+        private.push(ExposedPath::open(&dir, PathBuf::from(at))?);
     }
     Ok(private)
 }
 
-fn hide(inside: &Inside) -> io::Result<()> {
+fn hide(inside: &IsolationView) -> io::Result<()> {
     let (kind, options) = (Some("tmpfs"), Some("mode=0755,size=4k"));
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
     for dir in &inside.hidden {
@@ -272,7 +274,7 @@ fn proc_and_sys() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let proc = Path::new("/proc");
     sys::mount(Some(proc), proc, Some("proc"), flags, None)?;
-    let before = Before::now()?;
+    let before = ExistingMounts::now()?;
     for path in READ_ONLY.iter().map(Path::new).filter(|p| p.exists()) {
         sys::mount(Some(path), path, None, libc::MS_BIND | libc::MS_REC, None)?;
     }

@@ -1,6 +1,6 @@
 //! What happens between the last process of a slot and the word that it is over.
 
-use super::hands::{Hands, SlotGpus};
+use super::hands::{RunnerTools, SlotGpus};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -26,7 +26,7 @@ pub(super) struct Finishing(Receiver<Finished>);
 impl Finishing {
     /// Begins; none when there is nobody to ask. `wake` is called at the end.
     pub(super) fn begin(
-        hands: &Hands,
+        hands: &RunnerTools,
         slot: SlotGpus,
         failed: bool,
         container: Vec<String>,

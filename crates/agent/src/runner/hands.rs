@@ -4,7 +4,7 @@ use super::pids::PidMap;
 use crate::container::Containers;
 use crate::isolation::{Accounts, Isolation, devices};
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{GpuSet, AllocatedPart, Slot};
+use muster_model::placement::{AllocatedPart, GpuSet, Slot};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub type Explain = Arc<dyn Fn(AttemptKey, &[i32]) -> Option<String> + Send + Syn
 /// What a runner does its work with. The default isolates as well as it can, gives out the
 /// NVIDIA devices of this machine, and asks nobody.
 #[derive(Clone)]
-pub struct Hands {
+pub struct RunnerTools {
     /// Whether ranks may run where they cannot be isolated.
     pub isolation: Isolation,
     /// Which users ranks run as.
@@ -66,15 +66,15 @@ pub struct Hands {
     pub pids: PidMap,
 }
 
-impl Hands {
+impl RunnerTools {
     /// For a node whose GPUs are not there: its slots are given no devices.
     #[must_use]
-    pub fn simulated() -> Hands {
-        Hands { device_nodes: Arc::new(|_| Vec::new()), ..Hands::default() }
+    pub fn simulated() -> RunnerTools {
+        RunnerTools { device_nodes: Arc::new(|_| Vec::new()), ..RunnerTools::default() }
     }
 }
 
-impl Hands {
+impl RunnerTools {
     /// The slice of a slot that has one.
     pub(super) fn slice(&self, slot: &Slot) -> Result<Option<Slice>, String> {
         match (&slot.part, &self.slices, slot.gpus.iter().next()) {
@@ -86,9 +86,9 @@ impl Hands {
     }
 }
 
-impl Default for Hands {
-    fn default() -> Hands {
-        Hands {
+impl Default for RunnerTools {
+    fn default() -> RunnerTools {
+        RunnerTools {
             isolation: Isolation::default(),
             accounts: Accounts::default(),
             hidden: Vec::new(),
@@ -102,8 +102,8 @@ impl Default for Hands {
     }
 }
 
-impl fmt::Debug for Hands {
+impl fmt::Debug for RunnerTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hands").field("isolation", &self.isolation).finish_non_exhaustive()
+        f.debug_struct("RunnerTools").field("isolation", &self.isolation).finish_non_exhaustive()
     }
 }

@@ -10,16 +10,16 @@ mod start;
 mod strays;
 mod unproven;
 
-pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
+pub use hands::{AfterSlot, DeviceNodes, Explain, RunnerTools, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
 
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
 use crate::lease::{BootTime, LeaseOrder, Renewals};
-use crate::run_dir::{RunDir, TRASH, Why};
+use crate::run_dir::{RankStopCause, RunDir, TRASH};
 use crate::trash;
 use crate::watch::{Bell, Watcher};
-use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, ProgressReport};
+use muster_link::messages::{LogChunk, LogMark, ProgressReport, RunDetail, Stream};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use unproven::Unproven;
+use unproven::UnprovenEnd;
 
 /// Between SIGTERM and SIGKILL when nobody said otherwise.
 pub const GRACE: Span = Span::secs(10);
@@ -142,7 +142,7 @@ const LEFTOVERS: usize = 64;
 /// What the slots of a runner share.
 #[derive(Debug, Default)]
 struct Desk {
-    hands: Hands,
+    hands: RunnerTools,
     pids: PidMap,
     bell: Bell,
 }
@@ -166,7 +166,7 @@ pub struct Runner {
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
     /// Attempts of which nothing is known but whether their processes could be ended.
-    unproven: BTreeMap<AttemptKey, Unproven>,
+    unproven: BTreeMap<AttemptKey, UnprovenEnd>,
     renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
@@ -252,7 +252,7 @@ impl Runner {
                 }
                 continue;
             }
-            let what = left.what();
+            let what = left.describe_leftovers();
             tracing::warn!(attempt = %key, "left behind: {what}");
             self.slots.remove(&key);
             self.unproven.insert(key, left);
@@ -263,7 +263,7 @@ impl Runner {
 
     /// With other hands than the default ones; for before the first start.
     #[must_use]
-    pub fn with_hands(mut self, hands: Hands) -> Runner {
+    pub fn with_hands(mut self, hands: RunnerTools) -> Runner {
         self.desk.pids = hands.pids.clone();
         self.desk.hands = hands;
         self
@@ -413,7 +413,7 @@ impl Runner {
     /// Stops an attempt: SIGTERM, SIGKILL after the grace. Asking again changes nothing.
     pub fn stop(&mut self, key: AttemptKey, grace: Span, now: Instant) {
         if let Some(slot) = self.slots.get_mut(&key) {
-            slot.stop(Why::Asked, grace, now);
+            slot.stop(RankStopCause::Asked, grace, now);
         }
         if let Some(w) = self.waiting.remove(&key) {
             self.refuse(key, &w.detail, SlotEnd::Stopped);
@@ -426,14 +426,14 @@ impl Runner {
         for slot in self.slots.values_mut().filter(|s| s.active() && !s.leased()) {
             let Some(most) = slot.stop_after() else { continue };
             if now.saturating_duration_since(heard) >= most.to_std() {
-                slot.stop(Why::NoServer(most), slot.lease_grace(), now);
+                slot.stop(RankStopCause::NoServer(most), slot.lease_grace(), now);
             }
         }
     }
 
     /// When [`Runner::unheard`] next has something to do.
     #[must_use]
-    pub fn unheard_due(&self, heard: Instant) -> Option<Instant> {
+    pub fn next_unheard_deadline(&self, heard: Instant) -> Option<Instant> {
         let spans = self.slots.values().filter(|s| s.active() && !s.stopping() && !s.leased());
         let shortest = spans.filter_map(Slot::stop_after).min();
         shortest.and_then(|most| heard.checked_add(most.to_std()))
@@ -445,7 +445,7 @@ impl Runner {
             self.refuse(key, &w.detail, SlotEnd::fault("the node was shut down"));
         }
         for slot in self.slots.values_mut() {
-            slot.stop(Why::Fault("the node was shut down".into()), grace, now);
+            slot.stop(RankStopCause::Fault("the node was shut down".into()), grace, now);
         }
     }
 
@@ -470,7 +470,7 @@ impl Runner {
             self.looked_at_all = Some(now);
             for slot in self.slots.values_mut().filter(|s| !s.settled()) {
                 slot.changed();
-                slot.look_who_is_there(&self.desk.pids);
+                slot.remember_processes(&self.desk.pids);
             }
         }
         for key in &rung.keys {
@@ -484,7 +484,7 @@ impl Runner {
         }
         let mut again = false;
         for (key, slot) in &mut self.slots {
-            if !slot.worth_a_look(now, connected) {
+            if !slot.may_have_news(now, connected) {
                 continue;
             }
             let was_active = slot.active();
@@ -579,8 +579,8 @@ impl Runner {
         if !self.waiting.is_empty() {
             return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
         }
-        let settled =
-            self.slots.values().all(Slot::settled) && self.unproven.values().all(Unproven::settled);
+        let settled = self.slots.values().all(Slot::settled)
+            && self.unproven.values().all(UnprovenEnd::settled);
         if settled && self.ending.is_empty() {
             return None;
         }

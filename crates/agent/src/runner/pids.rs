@@ -23,18 +23,18 @@ struct Owner {
 }
 
 #[derive(Debug)]
-struct Held {
+struct SlotProcesses {
     first_rank: u32,
     ranks: u32,
     supervisor: Option<i32>,
-    about: About,
+    about: SlotLabels,
     /// Processes by number, with their rank.
     pids: BTreeMap<i32, u32>,
     /// When its slot ended.
     ended: Option<Instant>,
 }
 
-impl Held {
+impl SlotProcesses {
     /// GPUs are dealt out to the ranks of a node in order, each the same number.
     fn rank_of_gpu(&self, gpu: u32) -> Option<u32> {
         let place = u32::try_from(self.about.gpus.iter().position(|g| g == gpu)?).ok()?;
@@ -46,7 +46,7 @@ impl Held {
 
 /// What a slot is, for those who name it beside a GPU's figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct About {
+pub(super) struct SlotLabels {
     pub(super) name: String,
     pub(super) project: String,
     pub(super) gpus: GpuSet,
@@ -67,7 +67,7 @@ pub struct Holder {
 
 /// The processes of all slots of a runner; usable from any thread.
 #[derive(Debug, Clone, Default)]
-pub struct PidMap(Arc<Mutex<BTreeMap<AttemptKey, Held>>>);
+pub struct PidMap(Arc<Mutex<BTreeMap<AttemptKey, SlotProcesses>>>);
 
 impl PidMap {
     /// The attempt and the rank that a process belongs to, or belonged to until a minute ago: a
@@ -135,9 +135,9 @@ impl PidMap {
         supervisor: Option<i32>,
         first: u32,
         pids: &[i32],
-        about: About,
+        about: SlotLabels,
     ) {
-        let held = Held {
+        let held = SlotProcesses {
             first_rank: first,
             ranks: u32::try_from(pids.len()).unwrap_or(u32::MAX),
             supervisor,
@@ -171,11 +171,13 @@ impl PidMap {
         if let Some(held) = all.get_mut(&key) {
             held.ended.get_or_insert(now);
         }
-        let old = |h: &Held| h.ended.is_some_and(|at| now.saturating_duration_since(at) > REMEMBER);
+        let old = |h: &SlotProcesses| {
+            h.ended.is_some_and(|at| now.saturating_duration_since(at) > REMEMBER)
+        };
         all.retain(|_, h| !old(h));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptKey, Held>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptKey, SlotProcesses>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,7 +199,7 @@ mod tests {
         let map = PidMap::default();
         let key = |job| AttemptKey { job: JobId(job), attempt: 1 };
         let me = std::process::id().cast_signed();
-        map.add(key(1), None, 4, &[me - 1_000_000, me], About::default());
+        map.add(key(1), None, 4, &[me - 1_000_000, me], SlotLabels::default());
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let pid = child.id().cast_signed();
         assert_eq!(map.owner_of(pid), Some((key(1), 5)));
@@ -208,7 +210,7 @@ mod tests {
         map.end(key(1), now);
         assert_eq!(map.owner_of(pid), Some((key(1), 5)), "it was seen while it lived");
         assert!(map.of_attempt(key(1)).contains(&pid));
-        map.add(key(2), None, 0, &[pid], About::default());
+        map.add(key(2), None, 0, &[pid], SlotLabels::default());
         assert_eq!(map.owner_of(pid), Some((key(2), 0)), "a number that is used again");
         map.end(key(2), now + REMEMBER + Duration::from_millis(1));
         assert!(map.of_attempt(key(1)).is_empty());
@@ -218,7 +220,8 @@ mod tests {
     fn a_gpu_belongs_to_the_rank_it_was_dealt_to() {
         let map = PidMap::default();
         let key = AttemptKey { job: JobId(3), attempt: 1 };
-        let about = || About { name: "train".into(), gpus: GpuSet::first(8), ..About::default() };
+        let about =
+            || SlotLabels { name: "train".into(), gpus: GpuSet::first(8), ..SlotLabels::default() };
         map.add(key, None, 8, &[-1, -2, -3, -4], about());
         let rank = |gpu| map.holder_of(gpu).map(|h| h.rank);
         assert_eq!(
@@ -235,7 +238,7 @@ mod tests {
     fn what_a_supervisor_adopts_is_told_by_its_environment() {
         let map = PidMap::default();
         let key = AttemptKey { job: JobId(9), attempt: 2 };
-        map.add(key, Some(std::process::id().cast_signed()), 2, &[-2, -3], About::default());
+        map.add(key, Some(std::process::id().cast_signed()), 2, &[-2, -3], SlotLabels::default());
         for (rank, owner) in [("3", 3), ("17", 2)] {
             let mut child =
                 std::process::Command::new("sleep").arg("100").env("RANK", rank).spawn().unwrap();

@@ -10,9 +10,9 @@ use crate::clock::wall;
 use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
-use crate::run_dir::{KillBy, MetaFile, RunDir, StateFile, Why, sanitised};
-use crate::signals::Reach;
 use crate::progress::{self, ProgressReader};
+use crate::run_dir::{KillBy, MetaFile, RankStopCause, RunDir, StateFile, sanitised};
+use crate::signals::SignalTargets;
 use muster_link::messages::RunDetail;
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -39,7 +39,7 @@ enum Phase {
 
 /// Who is asked after the last process is gone, before the end is told.
 #[derive(Debug)]
-enum After {
+enum FinishCheck {
     /// Somebody may have to be.
     Due,
     Asked(Finishing),
@@ -70,7 +70,7 @@ pub(super) struct Slot {
     child: Option<Child>,
     ranks: Vec<i32>,
     phase: Phase,
-    after: After,
+    after: FinishCheck,
     /// Something is left, and nobody has been told yet.
     leftover: Option<String>,
     /// Its supervisor died and cannot have cleaned up.
@@ -128,7 +128,7 @@ impl Slot {
             child: None,
             ranks: Vec::new(),
             phase: Phase::Starting,
-            after: if state.finished { After::Done } else { After::Due },
+            after: if state.finished { FinishCheck::Done } else { FinishCheck::Due },
             leftover: state.leftover.clone(),
             orphaned: false,
             stop: None,
@@ -174,7 +174,7 @@ impl Slot {
                 slot.child = Some(child);
                 slot.permit = Some(permit);
             }
-            Err(end) => slot.conclude_unstarted(end),
+            Err(end) => slot.finish_unstarted(end),
         }
         slot
     }
@@ -193,7 +193,7 @@ impl Slot {
         let meta = MetaFile { detail, group: None, boot, lease: false, place: None };
         // Kept, so that it is not tried again after a restart of the agent.
         let _ = slot.dir.create().and_then(|()| slot.dir.write("meta.json", &meta));
-        slot.conclude_unstarted(end);
+        slot.finish_unstarted(end);
         slot
     }
 
@@ -214,7 +214,7 @@ impl Slot {
             let record = slot.dir.find_record()?;
             let told = slot.state.end.clone().or_else(|| record.end.map(|e| slot.verdict(&e)));
             let copy = || SlotEnd::unproven("the agent's directory is a copy");
-            slot.conclude_unstarted(told.unwrap_or_else(copy));
+            slot.finish_unstarted(told.unwrap_or_else(copy));
             return Ok(Some(slot));
         }
         slot.group = meta.group;
@@ -224,7 +224,7 @@ impl Slot {
             return Ok(Some(slot));
         }
         if !slot.this_boot && slot.dir.find_record()?.end.is_none() {
-            slot.conclude(SlotEnd::fault("the node was restarted"));
+            slot.finish_slot(SlotEnd::fault("the node was restarted"));
             return Ok(Some(slot));
         }
         // Ranks of an earlier agent run whether or not they fit the budget of this one.
@@ -254,10 +254,10 @@ impl Slot {
     }
 
     /// Whether a look may find anything.
-    pub(super) fn worth_a_look(&self, now: Instant, connected: bool) -> bool {
+    pub(super) fn may_have_news(&self, now: Instant, connected: bool) -> bool {
         self.look
             || (connected && matches!(self.phase, Phase::Draining(_)))
-            || matches!(self.after, After::Asked(_))
+            || matches!(self.after, FinishCheck::Asked(_))
             || (!self.watched && !self.settled())
             || self.stop.as_ref().is_some_and(|s| self.active() && s.kill_at <= now)
     }
@@ -326,8 +326,8 @@ impl Slot {
         self.state.ended.filter(|_| known).map(|at| BootTime::now().since(at))
     }
 
-    fn reach(&self) -> Reach<'_> {
-        Reach {
+    fn reach(&self) -> SignalTargets<'_> {
+        SignalTargets {
             group: self.group.as_ref(),
             shim: self.shim.as_ref(),
             ranks: &self.ranks,
@@ -335,7 +335,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn stop(&mut self, why: Why, grace: Span, now: Instant) {
+    pub(super) fn stop(&mut self, why: RankStopCause, grace: Span, now: Instant) {
         if !self.active() {
             return;
         }
@@ -413,15 +413,15 @@ impl Slot {
     }
 
     /// Remembers the processes of a slot with GPUs: of one that died the driver still talks.
-    pub(super) fn look_who_is_there(&self, pids: &PidMap) {
+    pub(super) fn remember_processes(&self, pids: &PidMap) {
         if self.active() && !self.detail.slot.gpus.is_empty() {
-            pids.learn_all(self.reach().everybody());
+            pids.learn_all(self.reach().all_pids());
         }
     }
 
     /// What is left of the slot, told once.
     pub(super) fn take_leftover(&mut self) -> Option<String> {
-        self.leftover.take_if(|_| matches!(self.after, After::Done))
+        self.leftover.take_if(|_| matches!(self.after, FinishCheck::Done))
     }
 
     pub(super) fn save(&mut self, now_please: bool, now: Instant) {

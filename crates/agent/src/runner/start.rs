@@ -1,14 +1,14 @@
 //! Starting one slot: its directory, its group, its supervisor.
 
-use super::{Hands, RunnerConfig, Slice};
+use super::{RunnerConfig, RunnerTools, Slice};
 use crate::cgroup::{Fence, Group};
 use crate::container;
-use crate::env::{self, Env, Places};
+use crate::env::{self, Env, SlotDirs};
 use crate::inventory;
-use crate::isolation::{self, Account, Inside, Isolation, devices};
+use crate::isolation::{self, Account, Isolation, IsolationView, devices};
 use crate::lease::LeaseOrder;
 use crate::process;
-use crate::run_dir::{MetaFile, Place, RunDir, sanitised, write_private};
+use crate::run_dir::{DirIdentity, MetaFile, RunDir, sanitised, write_private};
 use crate::shim::{Order, RankOrder};
 use muster_link::messages::{RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
@@ -29,7 +29,7 @@ pub(super) const LOG: &str = "shim.log";
 /// What a start needs that all starts share.
 pub(super) struct Tools<'a> {
     pub(super) config: &'a RunnerConfig,
-    pub(super) hands: &'a Hands,
+    pub(super) hands: &'a RunnerTools,
     /// Variables that ranks inherit from the agent.
     pub(super) base: &'a Env,
     /// How long the ranks may go on without a server.
@@ -37,7 +37,7 @@ pub(super) struct Tools<'a> {
 }
 
 /// What there is after a start, complete or not.
-pub(super) struct Started {
+pub(super) struct StartedSlot {
     pub(super) group: Option<Group>,
     pub(super) child: Result<Child, SlotEnd>,
 }
@@ -48,7 +48,7 @@ pub(super) fn start(
     detail: &RunDetail,
     tools: &Tools<'_>,
     made: impl FnOnce(&Path),
-) -> Started {
+) -> StartedSlot {
     let config = tools.config;
     let fault = |what: &str, e: &io::Error| SlotEnd::fault(format!("{what}: {e}"));
     let mut group = None;
@@ -73,7 +73,7 @@ pub(super) fn start(
             group: group.clone(),
             boot: process::boot_id(),
             lease: tools.lease.is_some(),
-            place: Place::of(&dir.0),
+            place: DirIdentity::of(&dir.0),
         };
         dir.write("meta.json", &meta).map_err(|e| fault("cannot write meta.json", &e))?;
         let argv = argv(dir, detail).map_err(|e| fault("cannot write the script", &e))?;
@@ -99,7 +99,7 @@ pub(super) fn start(
     if let (Err(_), Some(group)) = (&child, &group) {
         group.remove();
     }
-    Started { group, child }
+    StartedSlot { group, child }
 }
 
 /// What the ranks are to see of the node; everything when they cannot be isolated.
@@ -107,7 +107,7 @@ fn inside(
     detail: &RunDetail,
     tools: &Tools<'_>,
     slice: Option<&Slice>,
-) -> Result<Option<Inside>, SlotEnd> {
+) -> Result<Option<IsolationView>, SlotEnd> {
     let required = tools.hands.isolation == Isolation::Required;
     if tools.hands.isolation == Isolation::Off || detail.run.image.is_some() {
         return Ok(None);
@@ -133,7 +133,7 @@ fn inside(
     let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
     let mut account = tools.hands.accounts.of(detail);
     account.join_groups_of(&nodes);
-    Ok(Some(Inside {
+    Ok(Some(IsolationView {
         required,
         env: account.env(&detail.run.env, tools.base),
         account,
@@ -169,7 +169,7 @@ fn contain(
 ) -> Result<(), String> {
     let account = contained_as(detail, tools)?;
     let hidden = isolation::hidden(&tools.config.state, &tools.hands.hidden);
-    let wanted = container::Wanted {
+    let wanted = container::ContainerRequest {
         detail,
         prefix: format!("muster-{:08x}-{key}", state_hash(tools.config)),
         argv: &order.argv,
@@ -188,7 +188,7 @@ fn contain(
     // What the agent's own environment says is about this machine, not about the image. A
     // runtime writes variables to its disk, so secrets come as files alone.
     let plain = RunDetail { secrets: Secrets::default(), ..detail.clone() };
-    let places = Places { run_dir: &order.dir, secrets_dir: &order.secrets_dir };
+    let places = SlotDirs { run_dir: &order.dir, secrets_dir: &order.secrets_dir };
     let mut variables = env::common(key, &plain, &places, &Env::new());
     if let Some(dir) = order.env.get("MUSTER_SECRETS_DIR") {
         variables.insert("MUSTER_SECRETS_DIR".into(), dir.clone());
@@ -265,7 +265,7 @@ fn order(
     base: &Env,
 ) -> Order {
     let secrets_dir = dir.secrets();
-    let places = Places { run_dir: &dir.0, secrets_dir: &secrets_dir };
+    let places = SlotDirs { run_dir: &dir.0, secrets_dir: &secrets_dir };
     let ranks = (0..detail.slot.ranks).map(|local| RankOrder {
         rank: detail.slot.first_rank + local,
         env: env::of_rank(detail, local, &places),

@@ -2,7 +2,7 @@
 //! they are, was lost. The server would hear nothing of them, or that they never started, so they
 //! are stopped before it hears anything.
 
-use super::unproven::Unproven;
+use super::unproven::UnprovenEnd;
 use super::{RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::process::{self, ProcessId};
@@ -27,14 +27,14 @@ const SHARED: Duration = Duration::from_secs(5);
 
 /// What is there of one attempt.
 #[derive(Debug, Default)]
-struct Stray {
+struct StrayAttempt {
     supervisors: Vec<ProcessId>,
     group: Option<Group>,
     /// What was found below and in these, by its number.
     others: BTreeMap<i32, ProcessId>,
 }
 
-impl Stray {
+impl StrayAttempt {
     /// Kills everything that is there and all that it started. Whether anything was there.
     fn kill(&mut self, supervisors_too: bool) -> bool {
         let mut pids = self.group.as_ref().map_or_else(Vec::new, Group::pids);
@@ -60,9 +60,9 @@ impl Stray {
     }
 
     /// What could not be killed.
-    fn left(self) -> Unproven {
+    fn left(self) -> UnprovenEnd {
         let supervisors = self.supervisors.into_iter().filter(ProcessId::alive);
-        Unproven::new(self.others.into_values().chain(supervisors).collect(), self.group)
+        UnprovenEnd::new(self.others.into_values().chain(supervisors).collect(), self.group)
     }
 }
 
@@ -77,8 +77,8 @@ pub(super) fn stop(
     runs: &Path,
     first: bool,
     claimed: impl Fn(AttemptKey, bool) -> io::Result<bool>,
-) -> io::Result<Vec<(AttemptKey, Unproven)>> {
-    let mut found: BTreeMap<AttemptKey, Stray> = BTreeMap::new();
+) -> io::Result<Vec<(AttemptKey, UnprovenEnd)>> {
+    let mut found: BTreeMap<AttemptKey, StrayAttempt> = BTreeMap::new();
     for (key, process) in supervisors(config, runs, first) {
         found.entry(key).or_default().supervisors.push(process);
     }
@@ -96,8 +96,8 @@ pub(super) fn stop(
             strays.insert(key, stray);
         }
     }
-    let mut all: BTreeMap<AttemptKey, Unproven> =
-        strays.keys().map(|key| (*key, Unproven::new(Vec::new(), None))).collect();
+    let mut all: BTreeMap<AttemptKey, UnprovenEnd> =
+        strays.keys().map(|key| (*key, UnprovenEnd::new(Vec::new(), None))).collect();
     end(&mut strays, PATIENCE);
     all.extend(strays.into_iter().map(|(key, stray)| (key, stray.left())));
     // Some may have gone since the last look.
@@ -108,7 +108,7 @@ pub(super) fn stop(
 }
 
 /// Kills all of them at a time; leaves those that are still there then.
-fn end(strays: &mut BTreeMap<AttemptKey, Stray>, patience: Duration) {
+fn end(strays: &mut BTreeMap<AttemptKey, StrayAttempt>, patience: Duration) {
     let from = Instant::now();
     loop {
         let late = from.elapsed() >= patience / 2;
@@ -122,7 +122,7 @@ fn end(strays: &mut BTreeMap<AttemptKey, Stray>, patience: Duration) {
 
 /// Supervisors of this agent, also those whose directory was removed.
 fn supervisors(config: &RunnerConfig, runs: &Path, first: bool) -> Vec<(AttemptKey, ProcessId)> {
-    let Some(ours) = Ours::of(config, runs) else { return Vec::new() };
+    let Some(ours) = SupervisorMarks::of(config, runs) else { return Vec::new() };
     let all = machine(first);
     let found = all.iter().filter_map(|s| Some((ours.attempt(&s.at(), s.log)?, s.process.clone())));
     found.filter(|(_, process)| process.alive()).collect()
@@ -204,7 +204,7 @@ impl File {
 /// What tells supervisors of this agent from those of another one, which may work at the same path
 /// in another view of the machine's files.
 #[derive(Debug)]
-struct Ours {
+struct SupervisorMarks {
     runs: PathBuf,
     device: u64,
     /// What our supervisors have as their stderr.
@@ -212,12 +212,12 @@ struct Ours {
     mounts: Option<PathBuf>,
 }
 
-impl Ours {
-    fn of(config: &RunnerConfig, runs: &Path) -> Option<Ours> {
+impl SupervisorMarks {
+    fn of(config: &RunnerConfig, runs: &Path) -> Option<SupervisorMarks> {
         let runs = runs.canonicalize().ok()?;
         let device = fs::metadata(&runs).ok()?.dev();
         let log = File::at(&config.state.join(start::LOG));
-        Some(Ours { runs, device, log, mounts: mounts(Path::new("/proc/self")) })
+        Some(SupervisorMarks { runs, device, log, mounts: mounts(Path::new("/proc/self")) })
     }
 
     /// The attempt of a supervisor that is ours for certain.
@@ -277,7 +277,7 @@ mod tests {
         let mut strays = BTreeMap::new();
         for (job, child) in (1..).zip(&children) {
             let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
-            let stray = Stray { supervisors: vec![process], ..Stray::default() };
+            let stray = StrayAttempt { supervisors: vec![process], ..StrayAttempt::default() };
             strays.insert(AttemptKey { job: JobId(job), attempt: 1 }, stray);
         }
         // One round, after which nobody can be known to be gone.
@@ -324,8 +324,8 @@ mod tests {
         let device = fs::metadata(&open).unwrap().dev();
         let log = File::at(&at("state/shim.log"));
         let mounts = Some("mnt:[1]".into());
-        let mut ours = Ours { runs: at("state/runs"), device, log, mounts };
-        let attempt = |ours: &Ours, log: &Path, mounts: &str| {
+        let mut ours = SupervisorMarks { runs: at("state/runs"), device, log, mounts };
+        let attempt = |ours: &SupervisorMarks, log: &Path, mounts: &str| {
             let log = told(&process, log, &open, mounts);
             ours.attempt(&process, log).map(|k| k.to_string())
         };

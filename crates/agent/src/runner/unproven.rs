@@ -6,7 +6,7 @@ use muster_model::job::SlotEnd;
 
 /// What is left of one.
 #[derive(Debug)]
-pub(super) struct Unproven {
+pub(super) struct UnprovenEnd {
     processes: Vec<ProcessId>,
     group: Option<Group>,
     end: SlotEnd,
@@ -14,14 +14,14 @@ pub(super) struct Unproven {
     told: bool,
 }
 
-impl Unproven {
-    pub(super) fn new(processes: Vec<ProcessId>, group: Option<Group>) -> Unproven {
+impl UnprovenEnd {
+    pub(super) fn new(processes: Vec<ProcessId>, group: Option<Group>) -> UnprovenEnd {
         let end = SlotEnd::unproven(&says(&processes));
-        Unproven { processes, group, end, told: false }
+        UnprovenEnd { processes, group, end, told: false }
     }
 
     /// What is left, in words.
-    pub(super) fn what(&self) -> String {
+    pub(super) fn describe_leftovers(&self) -> String {
         says(&self.processes)
     }
 
@@ -92,7 +92,7 @@ mod tests {
         dir.create().unwrap();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
-        runner.unproven.insert(key, Unproven::new(vec![process], None));
+        runner.unproven.insert(key, UnprovenEnd::new(vec![process], None));
         let stands = |runner: &Runner| match runner.observed().as_slice() {
             [(k, Observed::Ended(end))] if *k == key => end.clone(),
             other => panic!("{other:?}"),

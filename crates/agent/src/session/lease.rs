@@ -19,25 +19,25 @@ const FASTEST: Span = Span(500);
 
 /// When a question was asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct LeaseRequestTime {
     at: Instant,
     boot: BootTime,
 }
 
-impl Asked {
-    pub(super) fn now() -> Asked {
+impl LeaseRequestTime {
+    pub(super) fn now() -> LeaseRequestTime {
         // The earlier of the two moments that the caller cannot tell apart.
         let boot = BootTime::now();
-        Asked { at: Instant::now(), boot }
+        LeaseRequestTime { at: Instant::now(), boot }
     }
 }
 
 /// What this node has asked and not heard the answer of, and what waits for one.
 #[derive(Debug)]
 pub(super) struct Contact {
-    hello: Option<Asked>,
+    hello: Option<LeaseRequestTime>,
     /// Answered in this order.
-    beats: VecDeque<Asked>,
+    beats: VecDeque<LeaseRequestTime>,
     /// The last question that was answered.
     renewed: BootTime,
     /// Starts that wait until the server is certain to be there.
@@ -56,14 +56,14 @@ impl Contact {
 
     /// A new connection, on which nothing was asked but who is there.
     pub(super) fn greeted(&mut self) {
-        self.hello = Some(Asked::now());
+        self.hello = Some(LeaseRequestTime::now());
         self.beats.clear();
         self.held_back.clear();
     }
 
     /// A heartbeat goes out.
     pub(super) fn asked(&mut self) {
-        self.beats.push_back(Asked::now());
+        self.beats.push_back(LeaseRequestTime::now());
     }
 
     /// Whether an attempt has so much of its lease before it that it may start now.
@@ -75,7 +75,7 @@ impl Contact {
     }
 
     /// Keeps a start back if it has too little of its lease before it.
-    pub(super) fn hold_back(&mut self, key: AttemptKey, detail: &Arc<RunDetail>) -> bool {
+    pub(super) fn delay_start(&mut self, key: AttemptKey, detail: &Arc<RunDetail>) -> bool {
         let hold = !self.may_start(detail);
         if hold {
             self.held_back.insert(key, detail.clone());
@@ -109,7 +109,7 @@ impl Contact {
 
 impl Session {
     /// The server answered the greeting. A second welcome answers nothing.
-    pub(super) fn welcomed(&mut self) {
+    pub(super) fn note_welcome(&mut self) {
         if let Some(asked) = self.contact.hello.take() {
             self.renew(asked);
         }
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    fn renew(&mut self, asked: Asked) {
+    fn renew(&mut self, asked: LeaseRequestTime) {
         self.heard = self.heard.max(asked.at);
         self.contact.renewed = self.contact.renewed.max(asked.boot);
         self.body.renewed(asked.boot);

@@ -38,7 +38,7 @@ const WELCOME: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// Clocks of one connection.
-struct Beats {
+struct ConnectionTimers {
     heartbeat: Span,
     telemetry: Span,
     next_heartbeat: Instant,
@@ -84,7 +84,7 @@ impl Session {
         wire.say(self.hello());
         let opened = Instant::now();
         let mut last = opened;
-        let mut beats: Option<Beats> = None;
+        let mut beats: Option<ConnectionTimers> = None;
         let end = loop {
             let full = match &beats {
                 Some(_) => self.pump(&wire),
@@ -122,7 +122,7 @@ impl Session {
                 }
                 () = wake.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
                 () = news.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
-                () = wire.roomy(), if full => {}
+                () = wire.wait_for_capacity(), if full => {}
                 done = &mut sending => {
                     let why = match done.map_err(tokio::task::JoinError::try_into_panic) {
                         Err(Ok(panic)) => {
@@ -178,7 +178,7 @@ impl Session {
         left == 0
     }
 
-    fn beat(&mut self, b: &mut Beats, wire: &Wire) {
+    fn beat(&mut self, b: &mut ConnectionTimers, wire: &Wire) {
         let now = Instant::now();
         if now >= b.next_heartbeat {
             b.next_heartbeat = now + self.beat_every(b.heartbeat).to_std();
@@ -217,7 +217,7 @@ impl Session {
         &mut self,
         message: FromServer,
         wire: &Wire,
-        beats: &mut Option<Beats>,
+        beats: &mut Option<ConnectionTimers>,
     ) -> Result<(), End> {
         let now = Instant::now();
         match message {
@@ -229,7 +229,7 @@ impl Session {
                     }));
                 }
                 self.leader(epoch, beats)?;
-                self.welcomed();
+                self.note_welcome();
                 self.site.site = Some(site);
                 if protected {
                     tracing::warn!(node = %self.config.node, server = %seq, seen = %self.site.seq,
@@ -278,10 +278,10 @@ impl Session {
             }
             FromServer::ActOver { id } => self.body.act_over(id),
             FromServer::FabricServe { id, bind, length } => {
-                crate::fabric::serve(id, bind, &self.config.address, length, wire.teller());
+                crate::fabric::serve(id, bind, &self.config.address, length, wire.message_sender());
             }
             FromServer::FabricDial { id, to, bind, streams, length, one_way } => {
-                let tell = wire.teller();
+                let tell = wire.message_sender();
                 crate::fabric::dial(id, to, bind, streams, length, one_way, tell);
             }
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
@@ -312,13 +312,13 @@ impl Session {
         Ok(())
     }
 
-    fn beats(&self, heartbeat: Span, telemetry: Span, now: Instant) -> Beats {
+    fn beats(&self, heartbeat: Span, telemetry: Span, now: Instant) -> ConnectionTimers {
         // At least a little: a server that says zero must not make us spin.
         let (heartbeat, telemetry) = (heartbeat.max(Span(10)), telemetry.max(Span(10)));
         let share = |every: Span, what: &str| {
             Duration::from_millis(fnv(&[self.config.node.as_str(), what]) % every.0)
         };
-        Beats {
+        ConnectionTimers {
             next_heartbeat: now + share(heartbeat, "heartbeat"),
             next_telemetry: now + share(telemetry, "telemetry"),
             heartbeat,
@@ -329,7 +329,11 @@ impl Session {
     }
 
     /// A leader that was replaced must not be obeyed.
-    fn leader(&mut self, epoch: muster_model::Epoch, beats: &Option<Beats>) -> Result<(), End> {
+    fn leader(
+        &mut self,
+        epoch: muster_model::Epoch,
+        beats: &Option<ConnectionTimers>,
+    ) -> Result<(), End> {
         if epoch < self.site.epoch {
             tracing::warn!(node = %self.config.node, epoch = %epoch, seen = %self.site.epoch,
                 "a server that no longer leads was refused");
@@ -378,7 +382,7 @@ impl Session {
                 (Some(Observed::Running), Action::Run, _) => {}
                 (None, Action::Stop { .. }, _) => say(Observed::Ended(SlotEnd::Stopped)),
                 // An order may have waited here for longer than the server waited for us.
-                (None, Action::Run, Some(detail)) if self.contact.hold_back(key, &detail) => {}
+                (None, Action::Run, Some(detail)) if self.contact.delay_start(key, &detail) => {}
                 (None, Action::Run, None) if self.contact.holds(key) => {}
                 (None, Action::Run, Some(detail)) => self.start(key, &detail, wire, now),
                 (None, Action::Run, None) => {
@@ -389,6 +393,6 @@ impl Session {
     }
 }
 
-fn lost(why: &str, beats: &Option<Beats>) -> End {
+fn lost(why: &str, beats: &Option<ConnectionTimers>) -> End {
     End::Lost { why: why.to_owned(), welcomed: beats.is_some() }
 }

@@ -48,7 +48,7 @@ impl Wire {
     }
 
     /// Says things from elsewhere for as long as the connection lasts.
-    pub(super) fn teller(&self) -> impl Fn(FromAgent) + Send + 'static {
+    pub(super) fn message_sender(&self) -> impl Fn(FromAgent) + Send + 'static {
         let queue = self.queue.downgrade();
         move |message| {
             if let Some(queue) = queue.upgrade() {
@@ -68,7 +68,7 @@ impl Wire {
     }
 
     /// Completes when there is room again.
-    pub(super) async fn roomy(&self) {
+    pub(super) async fn wait_for_capacity(&self) {
         self.flow.room.notified().await;
     }
 }

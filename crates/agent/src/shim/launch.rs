@@ -6,7 +6,7 @@ use crate::container;
 use crate::env;
 use crate::isolation::sys::c_path;
 use crate::isolation::{
-    Account, Becoming, Inner, Refusal, filter, hand_over, keep_abstract_sockets, own_path,
+    Account, Inner, Refusal, TargetAccount, filter, grant_access, keep_abstract_sockets, own_path,
 };
 use crate::process;
 use crate::run_dir::RunDir;
@@ -69,9 +69,9 @@ pub(super) fn launch(
 /// Lets the ranks' account use what is theirs of the attempt's directory.
 fn give_files(order: &Order, dir: &RunDir, who: &Account) -> io::Result<()> {
     for rank in &order.ranks {
-        hand_over(&dir.path(&format!("{}.report", rank.rank)), who, 0o660)?;
+        grant_access(&dir.path(&format!("{}.report", rank.rank)), who, 0o660)?;
     }
-    hand_over(&dir.path("script"), who, 0o550)
+    grant_access(&dir.path("script"), who, 0o550)
 }
 
 fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
@@ -158,7 +158,7 @@ fn start(
     let (out, err) = (create(dir, rank.rank, "out")?, create(dir, rank.rank, "err")?);
     if let Some(who) = order.account().filter(|_| inner.is_some()) {
         for stream in ["out", "err"] {
-            hand_over(&dir.path(&format!("{}.{stream}", rank.rank)), who, 0o660)
+            grant_access(&dir.path(&format!("{}.{stream}", rank.rank)), who, 0o660)
                 .map_err(|e| Refusal::node("cannot hand over output", &e))?;
         }
     }
@@ -167,7 +167,7 @@ fn start(
     let workdir = order.workdir.as_ref().map(|d| c_path(Path::new(d))).transpose().map_err(bad)?;
     let fds: Vec<i32> = entrances.iter().map(AsRawFd::as_raw_fd).collect();
     let mounts = inner.map(|i| i.mounts().as_raw_fd());
-    let becoming = order.account().filter(|_| inner.is_some()).map(Becoming::new);
+    let becoming = order.account().filter(|_| inner.is_some()).map(TargetAccount::new);
     // What runs a container needs the powers that it keeps from the container.
     let plain = rank.argv.is_empty();
     #[expect(unsafe_code, reason = "a rank joins its group before its program starts")]

@@ -6,7 +6,7 @@ use crate::isolation::Refusal;
 use crate::lease::{BootTime, LeaseOrder, last_renewal};
 use crate::process::ProcessId;
 use crate::run_dir::{Entry, note};
-use crate::signals::Reach;
+use crate::signals::SignalTargets;
 use muster_model::units::Span;
 use std::fs::File;
 use std::io;
@@ -145,9 +145,9 @@ impl Lease {
     }
 }
 
-fn reach(order: &Order, ranks: &Ranks, act: impl FnOnce(&Reach<'_>)) {
+fn reach(order: &Order, ranks: &Ranks, act: impl FnOnce(&SignalTargets<'_>)) {
     let (me, ranks) = (ProcessId::me(), ranks.keys().copied().collect::<Vec<i32>>());
-    act(&Reach {
+    act(&SignalTargets {
         group: order.group.as_ref(),
         shim: Some(&me),
         ranks: &ranks,

@@ -41,13 +41,15 @@ pub fn main() -> ! {
         std::process::exit(2);
     };
     let dir = order.dir.clone();
-    std::process::exit(match guard::stay_behind(&order).and_then(|()| supervise(order)) {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("{}: {e}", dir.display());
-            1
-        }
-    })
+    std::process::exit(
+        match guard::continue_as_supervisor(&order).and_then(|()| supervise(order)) {
+            Ok(()) => 0,
+            Err(e) => {
+                eprintln!("{}: {e}", dir.display());
+                1
+            }
+        },
+    )
 }
 
 /// Leaves the agent's session and its fate, and becomes the parent of whatever the ranks leave

@@ -2,8 +2,8 @@
 
 use super::Order;
 use crate::container;
-use crate::isolation::mounted::Before;
-use crate::isolation::place::{self, Places};
+use crate::isolation::mounted::ExistingMounts;
+use crate::isolation::place::{self, MountPoints};
 use crate::isolation::{Account, Refusal, acting, lasting, sys};
 use crate::run_dir::write_private;
 use crate::secrets;
@@ -62,7 +62,7 @@ fn mount(order: &Order) -> Result<(), Refusal> {
             )));
         }
     }
-    let mut places = Places::default();
+    let mut places = MountPoints::default();
     let hidden = order.inside.as_ref().map_or(&[][..], |i| &i.hidden);
     for v in &order.volumes {
         if let Some(why) = place::refused(Path::new(&v.at), hidden) {
@@ -88,12 +88,12 @@ fn own_namespace() -> io::Result<()> {
     sys::mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
-fn bind(places: &mut Places, v: &Volume) -> io::Result<()> {
+fn bind(places: &mut MountPoints, v: &Volume) -> io::Result<()> {
     let (from, at) = (Path::new(&v.from), Path::new(&v.at));
     places.make(at, from.is_dir(), None)?;
-    let before = v.read_only.then(Before::now).transpose()?;
+    let before = v.read_only.then(ExistingMounts::now).transpose()?;
     sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
-    before.as_ref().map_or(Ok(()), Before::make_later_read_only)
+    before.as_ref().map_or(Ok(()), ExistingMounts::make_later_read_only)
 }
 
 fn write_secrets(order: &Order, private: bool) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use crate::cgroup::Group;
 use crate::container::ContainerOrder;
 use crate::env::Env;
-use crate::isolation::{Account, Inside, SlotPlan};
+use crate::isolation::{Account, IsolationView, SlotPlan};
 use crate::lease::LeaseOrder;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(crate) struct Order {
     pub(crate) secrets_dir: PathBuf,
     pub(crate) group: Option<Group>,
     /// What the ranks are to see of the node; everything when absent.
-    pub(crate) inside: Option<Inside>,
+    pub(crate) inside: Option<IsolationView>,
     /// How the ranks run in containers, when they do.
     #[serde(default)]
     pub(crate) container: Option<ContainerOrder>,

@@ -3,8 +3,8 @@
 use super::{Pretended, SIM_CAN, Simulated, Test};
 use crate::cgroup::Cgroups;
 use crate::clock::wall;
-use crate::devices::{Away, Devices, Ended, Injected, Start, no_act_of_agents};
-use crate::runner::Hands;
+use crate::devices::{ActResult, Away, Devices, Injected, Start, no_act_of_agents};
+use crate::runner::RunnerTools;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
 use muster_model::command::Observed;
 use muster_model::fault::SeenFault;
@@ -31,8 +31,8 @@ impl Devices for Simulated {
         Arc::default()
     }
 
-    fn hands(&self) -> Hands {
-        Hands::simulated()
+    fn hands(&self) -> RunnerTools {
+        RunnerTools::simulated()
     }
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
@@ -74,7 +74,7 @@ impl Devices for Simulated {
         }
     }
 
-    fn acts_over(&mut self, now: Instant) -> Vec<Ended> {
+    fn acts_over(&mut self, now: Instant) -> Vec<ActResult> {
         let at = self.clock.at(now);
         let due: Vec<_> = self.resets.extract_if(.., |(_, _, end)| *end <= at).collect();
         let mut over = Vec::new();
@@ -202,7 +202,9 @@ impl Devices for Simulated {
     fn observed(&self) -> Vec<(AttemptKey, Observed)> {
         let seen = self.work.iter().map(|(k, w)| match &w.end {
             // What it has to say of its checkpoint comes first.
-            Some(end) if w.progress_reports.is_empty() || !w.speaks => (*k, Observed::Ended(end.clone())),
+            Some(end) if w.progress_reports.is_empty() || !w.speaks => {
+                (*k, Observed::Ended(end.clone()))
+            }
             _ => (*k, Observed::Running),
         });
         seen.collect()

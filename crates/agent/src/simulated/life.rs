@@ -5,27 +5,27 @@ use super::{Pretended, Simulated};
 use crate::clock::wall;
 use crate::run_dir::RunDir;
 use muster_model::names::NodeName;
-use muster_simnode::Past;
+use muster_simnode::NodeHistory;
 use std::path::Path;
 
 /// Where the life of one node is kept. A sound one that was never restarted has no file.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct NodeStateFile {
     dir: RunDir,
     file: String,
     there: bool,
 }
 
-impl Life {
+impl NodeStateFile {
     /// That of a node of the fleet that keeps its things in `state`.
-    pub(crate) fn of(state: &Path, node: &NodeName) -> Life {
+    pub(crate) fn of(state: &Path, node: &NodeName) -> NodeStateFile {
         let (dir, file) = (RunDir(state.join("lives")), format!("{node}.json"));
         let there = dir.path(&file).exists();
-        Life { dir, file, there }
+        NodeStateFile { dir, file, there }
     }
 
     /// What the last process wrote down.
-    pub(crate) fn read(&self) -> Option<Past> {
+    pub(crate) fn read(&self) -> Option<NodeHistory> {
         let read = self.there.then(|| self.dir.read(&self.file)).flatten();
         if self.there && read.is_none() {
             let path = self.dir.path(&self.file);
@@ -35,7 +35,7 @@ impl Life {
     }
 
     /// Writes down what it has behind it now. Work is not part of that: it is started anew.
-    pub(crate) fn write(&mut self, past: &Past) {
+    pub(crate) fn write(&mut self, past: &NodeHistory) {
         let sound = past.boots == 0 && past.faults.is_empty() && past.away.is_none();
         let path = self.dir.path(&self.file);
         let done = match (sound, self.there) {
@@ -53,7 +53,7 @@ impl Life {
 impl Simulated {
     /// Takes up the life that is given, or the one that the last process kept, and keeps it from
     /// now on.
-    pub(crate) fn live_on(&mut self, life: Life, given: Option<Past>) {
+    pub(crate) fn restore_state(&mut self, life: NodeStateFile, given: Option<NodeHistory>) {
         if let Some(past) = given.or_else(|| life.read()) {
             self.take_up(&past);
         }
@@ -66,9 +66,9 @@ impl Simulated {
         let now = wall();
         self.away_until = self.away_until.filter(|t| *t > now);
         if let Some(life) = &mut self.life {
-            life.write(&Past {
+            life.write(&NodeHistory {
                 boots: self.node.boots(),
-                faults: self.node.ailments(),
+                faults: self.node.current_faults(),
                 work: Vec::new(),
                 at: Some(now),
                 away: self.away_until,
@@ -77,7 +77,7 @@ impl Simulated {
     }
 
     /// Takes up a life that was lived elsewhere: what the node suffers from, and its work.
-    fn take_up(&mut self, past: &Past) {
+    fn take_up(&mut self, past: &NodeHistory) {
         self.node.take_up(past, self.clock.start);
         self.away_until = past.away;
         self.gangs_seen = None;
@@ -105,7 +105,7 @@ mod tests {
         let (node, gangs) = ("n1".parse().expect("a name"), Arc::new(Gangs::default()));
         let config = SimConfig::of(Sku::H100Sxm, 8);
         let mut s = Simulated::new(1, config, "n1", SimClock::new(1.0), gangs);
-        s.live_on(Life::of(state, &node), None);
+        s.restore_state(NodeStateFile::of(state, &node), None);
         s
     }
 

@@ -2,7 +2,7 @@
 //! that a drill is judged as an accident would be.
 
 use crate::clock::wall;
-use muster_health::faults::{Catalogue, Code, Context, Reader, Seen};
+use muster_health::faults::{Catalogue, Code, Context, FaultReport, Reader};
 use muster_model::fault::SeenFault;
 use muster_model::units::Time;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ pub(crate) fn xid_line(pci: &str, code: u32) -> Result<String, String> {
 }
 
 /// What a fault says to whoever asks why a rank died.
-pub(crate) fn why(f: &SeenFault) -> String {
+pub(crate) fn fault_summary(f: &SeenFault) -> String {
     let name = match f.code.strip_prefix("xid-") {
         Some(n) => format!("XID {n}"),
         None => f.code.clone(),
@@ -58,7 +58,7 @@ impl Log {
     }
 
     /// What the reader has to tell now.
-    pub(crate) fn heard(&mut self, at: Time) -> Vec<Seen> {
+    pub(crate) fn heard(&mut self, at: Time) -> Vec<FaultReport> {
         self.reader.as_mut().map_or_else(Vec::new, |r| r.take(at))
     }
 

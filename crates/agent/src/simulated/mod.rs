@@ -7,7 +7,7 @@ mod life;
 mod log;
 
 pub(crate) use gangs::Gangs;
-pub(crate) use life::Life;
+pub(crate) use life::NodeStateFile;
 
 use crate::clock::wall;
 use gangs::SOUND;
@@ -19,7 +19,7 @@ use muster_model::job::{Exit, SlotEnd};
 use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
-use muster_simnode::{SimConfig, SimEvent, SimNode, Stages, What};
+use muster_simnode::{SimConfig, SimEvent, SimNode, Stages, WorkEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,7 +123,7 @@ pub(crate) struct Simulated {
     /// Resets that are under way: act, GPU, end.
     resets: Vec<(u64, u32, Time)>,
     /// Where what it suffers from is kept.
-    life: Option<Life>,
+    life: Option<NodeStateFile>,
     /// Down or cut off until then, by the wall's clock.
     away_until: Option<Time>,
 }
@@ -218,8 +218,8 @@ impl Simulated {
             SlotEnd::Failed { exit: Exit { rank: work.rank, code, signal, note } }
         };
         match event.what {
-            What::Step { step, stages, .. } => work.step = Some(told(step, &stages)),
-            What::Checkpoint { step } => {
+            WorkEvent::Step { step, stages, .. } => work.step = Some(told(step, &stages)),
+            WorkEvent::Checkpoint { step } => {
                 let path = work.checkpoints.as_ref().map(|dir| match step {
                     Some(step) => format!("{dir}/step-{step}"),
                     None => dir.clone(),
@@ -234,10 +234,10 @@ impl Simulated {
                     blocked_s: None,
                 });
             }
-            What::Ended { code: 0 } => work.end = Some(SlotEnd::Ok),
-            What::Ended { code } => work.end = Some(exit(Some(i32::from(code)), None)),
-            What::Stopped => work.end = Some(SlotEnd::Stopped),
-            What::Killed => work.end = Some(exit(None, Some(9))),
+            WorkEvent::Ended { code: 0 } => work.end = Some(SlotEnd::Ok),
+            WorkEvent::Ended { code } => work.end = Some(exit(Some(i32::from(code)), None)),
+            WorkEvent::Stopped => work.end = Some(SlotEnd::Stopped),
+            WorkEvent::Killed => work.end = Some(exit(None, Some(9))),
         }
         if work.end.is_some() {
             self.gangs.tell(event.key, work.rank, None);
@@ -256,7 +256,7 @@ impl Simulated {
             if fault.class != FaultClass::Notice
                 && let Some(w) = fault.attempt.and_then(|key| self.work.get_mut(&key))
             {
-                w.why.get_or_insert_with(|| log::why(&fault));
+                w.why.get_or_insert_with(|| log::fault_summary(&fault));
             }
             self.log.keep(fault);
         }

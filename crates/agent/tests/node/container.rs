@@ -3,9 +3,9 @@
 use crate::support::{Bench, key, long_sleep, with_word};
 use muster_agent::container::{Containers, Pull};
 use muster_agent::isolation::Isolation;
-use muster_agent::runner::Hands;
+use muster_agent::runner::RunnerTools;
 use muster_agent::testing::detail;
-use muster_link::messages::{RunDetail, Stream, ProgressReport};
+use muster_link::messages::{ProgressReport, RunDetail, Stream};
 use muster_model::job::SlotEnd;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{OnPartition, Volume};
@@ -129,7 +129,7 @@ pub(crate) fn a_rank_runs_in_its_image() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     let mut d = contained(
         "ls /; echo rank $RANK of $WORLD_SIZE; echo \"$GREETING\"; echo err >&2
@@ -157,7 +157,7 @@ pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
     let mut d = contained(
@@ -189,7 +189,7 @@ pub(crate) fn an_exit_code_comes_through() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     b.runner.start(k, &contained("exit 7"), Instant::now());
     assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.code == Some(7)));
@@ -211,7 +211,7 @@ pub(crate) fn a_stop_reaches_what_runs_inside() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     let script = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     b.runner.start(k, &contained(script), Instant::now());
@@ -231,7 +231,7 @@ pub(crate) fn a_container_that_ignores_sigterm_is_killed() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     let word = long_sleep(k);
     let script = format!("trap '' TERM; echo up; sleep {word} & sleep {word}");
@@ -256,7 +256,7 @@ pub(crate) fn a_container_keeps_to_the_limits_of_its_slot() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     if !muster_testkit::machine(b.cgroups.has("memory"), "no control group for memory") {
         return;
     }
@@ -272,7 +272,7 @@ pub(crate) fn containers_are_gone_when_their_supervisor_dies() {
         return;
     }
     for lease in [OnPartition::Continue, OnPartition::StopAfter(Span::mins(600))] {
-        let mut b = Bench::handy(Hands::default());
+        let mut b = Bench::handy(RunnerTools::default());
         let k = key();
         let word = long_sleep(k);
         let mut d = contained(&format!("sleep {word}; true"));
@@ -307,14 +307,14 @@ fn refusal(b: &mut Bench, d: &RunDetail) -> String {
 }
 
 pub(crate) fn what_cannot_run_is_refused_with_what_to_do() {
-    let none = Hands { containers: Arc::new(Containers::none()), ..Hands::default() };
+    let none = RunnerTools { containers: Arc::new(Containers::none()), ..RunnerTools::default() };
     let mut b = Bench::handy(none);
     let reason = refusal(&mut b, &contained("true"));
     assert!(reason.contains("install podman"), "{reason}");
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let mut d = contained("true");
     d.run.image = Some("localhost/no-such-image:9".into());
     let reason = refusal(&mut b, &d);
@@ -327,7 +327,10 @@ pub(crate) fn what_cannot_run_is_refused_with_what_to_do() {
     missing.volumes = vec![Volume { from, at, read_only: true }];
     let reason = refusal(&mut b, &missing);
     assert!(reason.contains("`/no/such/volume` does not exist"), "{reason}");
-    let pulls = Hands { containers: Arc::new(Containers::new(Pull::Missing)), ..Hands::default() };
+    let pulls = RunnerTools {
+        containers: Arc::new(Containers::new(Pull::Missing)),
+        ..RunnerTools::default()
+    };
     let mut b = Bench::handy(pulls);
     d.run.image = Some("localhost:1/no-such-image:9".into());
     let reason = refusal(&mut b, &d);
@@ -346,8 +349,10 @@ pub(crate) fn gpus_come_by_their_description() {
     if !muster_testkit::machine(fit, "it describes devices of its own, or has no /dev/loop7") {
         return;
     }
-    let hands =
-        Hands { device_nodes: Arc::new(|_| vec![PathBuf::from("/dev/loop7")]), ..Hands::default() };
+    let hands = RunnerTools {
+        device_nodes: Arc::new(|_| vec![PathBuf::from("/dev/loop7")]),
+        ..RunnerTools::default()
+    };
     let mut b = Bench::handy(hands);
     let mut d = contained("ls /dev | grep loop; echo $CUDA_VISIBLE_DEVICES");
     d.slot.gpus = GpuSet(0b10);
@@ -433,7 +438,8 @@ pub(crate) fn containerd_does_it_too() {
     assert!(saved.unwrap().status.success());
     assert!(daemon.ctr(&["images", "import", &archive]).status.success());
     let containers = Arc::new(Containers::containerd(Pull::Never, &daemon.socket()));
-    let mut b = Bench::handy(Hands { containers: containers.clone(), ..Hands::default() });
+    let mut b =
+        Bench::handy(RunnerTools { containers: containers.clone(), ..RunnerTools::default() });
     let mut user = "-ge 200000";
     if !containers.knows_users().unwrap() {
         let k = key();
@@ -443,7 +449,11 @@ pub(crate) fn containerd_does_it_too() {
             matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("no `--user`")),
             "{end:?}"
         );
-        b = Bench::handy(Hands { containers, isolation: Isolation::Off, ..Hands::default() });
+        b = Bench::handy(RunnerTools {
+            containers,
+            isolation: Isolation::Off,
+            ..RunnerTools::default()
+        });
         user = "-eq 0";
     }
     let k = key();

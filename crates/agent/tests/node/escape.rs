@@ -5,7 +5,7 @@ use crate::attempts::ARG;
 use crate::support::{Bench, key, open_dir, shim};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::isolation::{self, Isolation};
-use muster_agent::runner::{Hands, RankBudget};
+use muster_agent::runner::{RankBudget, RunnerTools};
 use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::ids::AttemptKey;
@@ -69,7 +69,7 @@ fn site() -> Option<Site> {
     let fleet = data.path().join("fleet");
     std::fs::create_dir(&fleet).unwrap();
     let state = Arc::new(tempfile::tempdir_in(fleet).unwrap());
-    let hands = Hands { isolation: Isolation::Required, ..Hands::default() };
+    let hands = RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() };
     let groups = Arc::new(Cgroups::detect());
     let budget = RankBudget::unlimited();
     let bench = Bench::open_with(state, Arc::new(open_dir()), groups, budget, hands, shim());
@@ -308,7 +308,7 @@ pub(crate) fn real_accounts_go_before_the_range() {
     let Some(Site { data: _data, bench: b }) = site() else { return };
     let accounts = isolation::Accounts::default();
     let accounts = accounts.with_file("project default 5001:5002:5003 /srv\nuser ann 6001:6002");
-    let hands = Hands { accounts: accounts.unwrap(), ..b.hands.clone() };
+    let hands = RunnerTools { accounts: accounts.unwrap(), ..b.hands.clone() };
     drop(b);
     let mut b = Bench::handy(hands);
     let mut d = detail("echo $(id -u) $(id -g) $(id -G) $HOME");
@@ -578,7 +578,7 @@ pub(crate) fn abstract_sockets_are_kept_to_the_slot() {
 pub(crate) fn a_job_cannot_spoil_its_own_isolation() {
     let Some(Site { data: _data, bench }) = site() else { return };
     drop(bench);
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let mut d = b.detail("id -u");
     d.secrets.0.insert("large".into(), "x".repeat(9 << 20));
     let (k, end) = end_of(&mut b, &d);

@@ -3,7 +3,7 @@
 
 use crate::support::{Bench, LONG, key};
 use muster_agent::isolation::Isolation;
-use muster_agent::runner::Hands;
+use muster_agent::runner::RunnerTools;
 use muster_link::messages::ProgressReport;
 use muster_model::job::SlotEnd;
 use std::time::{Duration, Instant};
@@ -31,7 +31,11 @@ echo '{"checkpoint":{"state":"done","step":7}}' >> "$MUSTER_REPORT""#;
     b.runner.start(k, &b.detail(script), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
     assert!(checkpoint(&b, 7), "what was written last is heard: {:?}", b.progress_reports);
-    assert!(b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Garbled { .. })), "{:?}", b.progress_reports);
+    assert!(
+        b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Garbled { .. })),
+        "{:?}",
+        b.progress_reports
+    );
     b.runner.forget(k);
     assert!(!b.runner.knows(k), "nothing is held for it any more");
 }
@@ -72,7 +76,8 @@ echo '{"checkpoint":{"state":"done","step":8}}' >> "$MUSTER_REPORT""#;
 
 pub(crate) fn what_a_rank_puts_in_the_place_of_its_files_is_not_waited_for() {
     // Isolated ranks cannot replace them.
-    let mut b = Bench::ungrouped(Hands { isolation: Isolation::Off, ..Hands::default() });
+    let mut b =
+        Bench::ungrouped(RunnerTools { isolation: Isolation::Off, ..RunnerTools::default() });
     let k = key();
     std::fs::write(b.files.path().join("other"), "not yours").unwrap();
     let script = r#"out="${MUSTER_REPORT%report}out"

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, key, long_sleep, open_dir, with_word};
 use muster_agent::isolation::{self, Isolation};
-use muster_agent::runner::{Hands, ShimCommand};
+use muster_agent::runner::{RunnerTools, ShimCommand};
 use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::job::SlotEnd;
@@ -33,12 +33,12 @@ pub(crate) fn all() -> Vec<crate::Test> {
     ]
 }
 
-fn bench(hands: Hands) -> Option<Bench> {
+fn bench(hands: RunnerTools) -> Option<Bench> {
     if let Err(why) = isolation::possible() {
         let _ = muster_testkit::machine(false, why);
         return None;
     }
-    Some(Bench::handy(Hands { isolation: Isolation::Required, ..hands }))
+    Some(Bench::handy(RunnerTools { isolation: Isolation::Required, ..hands }))
 }
 
 fn run(b: &mut Bench, d: &RunDetail) -> String {
@@ -50,7 +50,7 @@ fn run(b: &mut Bench, d: &RunDetail) -> String {
 }
 
 pub(crate) fn a_slot_sees_its_own_processes_only() {
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     let neighbour = key();
     let word = long_sleep(neighbour);
     b.runner.start(neighbour, &detail(&format!("exec sleep {word}")), Instant::now());
@@ -72,7 +72,7 @@ pub(crate) fn a_slot_sees_its_own_processes_only() {
 }
 
 pub(crate) fn scratch_space_is_private_and_gone_afterwards() {
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     let (k, places) = (key(), ["/tmp", "/var/tmp", "/dev/shm"]);
     let mark = format!("muster-mark-{}", k.job);
     let mut d = b.detail(&format!(
@@ -101,7 +101,7 @@ pub(crate) fn scratch_space_is_private_and_gone_afterwards() {
 }
 
 pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     let (data, away) = (open_dir(), open_dir());
     std::fs::write(data.path().join("in"), "treasure\n").unwrap();
     let saved = away.path().join("not/yet/there");
@@ -129,7 +129,7 @@ pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
 }
 
 pub(crate) fn the_agents_directory_is_hidden() {
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     std::fs::write(b.dir.path().join("key.pem"), "private").unwrap();
     std::fs::create_dir(b.dir.path().join("keys")).unwrap();
     let dir = b.dir.path().display().to_string();
@@ -180,7 +180,7 @@ fn checkpoints(dir: &Path) -> CheckpointSpec {
 }
 
 pub(crate) fn the_powers_of_root_stay_outside() {
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     let script = "no() { \"$@\" 2>/dev/null && echo \"could: $*\"; }
 grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status
 no mount -t tmpfs none /mnt
@@ -210,10 +210,10 @@ echo end";
 /// A device that no rank has by itself stands in for a GPU.
 const FAKE_GPU: &str = "/dev/loop7";
 
-fn with_fake_gpu() -> Hands {
-    Hands {
+fn with_fake_gpu() -> RunnerTools {
+    RunnerTools {
         device_nodes: Arc::new(|i| if i == 3 { vec![PathBuf::from(FAKE_GPU)] } else { Vec::new() }),
-        ..Hands::default()
+        ..RunnerTools::default()
     }
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn a_real_gpu_is_reached_by_its_slot_alone() {
     if !muster_testkit::machine(gpu, "no NVIDIA GPU") {
         return;
     }
-    let Some(mut b) = bench(Hands::default()) else { return };
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
     let script = "ls /dev | grep nvidia; nvidia-smi -L
 python3 - <<'EOF'
 import ctypes
@@ -312,7 +312,7 @@ EOF"
 
 pub(crate) fn what_outlives_the_ranks_is_killed_and_counted() {
     for groups in [true, false] {
-        let Some(mut b) = bench(Hands::default()) else { return };
+        let Some(mut b) = bench(RunnerTools::default()) else { return };
         if !groups {
             b = Bench::new();
         }
@@ -342,11 +342,11 @@ fn weak_shim() -> Option<ShimCommand> {
 }
 
 pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
-    let Some(b) = bench(Hands::default()) else { return };
+    let Some(b) = bench(RunnerTools::default()) else { return };
     let Some(shim) = weak_shim() else { return };
     drop(b);
     let mut b = Bench::handy_with(
-        Hands { isolation: Isolation::Required, ..Hands::default() },
+        RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() },
         shim.clone(),
     );
     let k = key();
@@ -357,7 +357,7 @@ pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
         }
         other => panic!("{other:?}"),
     }
-    let mut b = Bench::handy_with(Hands::default(), shim);
+    let mut b = Bench::handy_with(RunnerTools::default(), shim);
     let k = key();
     b.runner.start(k, &detail("echo ran"), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
@@ -366,7 +366,7 @@ pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
 }
 
 pub(crate) fn ranks_can_be_left_as_they_are() {
-    let mut b = Bench::handy(Hands { isolation: Isolation::Off, ..Hands::default() });
+    let mut b = Bench::handy(RunnerTools { isolation: Isolation::Off, ..RunnerTools::default() });
     let k = key();
     b.runner.start(k, &detail("echo $$"), Instant::now());
     b.end(k);
@@ -378,14 +378,14 @@ pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
     let calls = Arc::new(AtomicU32::new(0));
     let (seen, (open, gate)) = (calls.clone(), std::sync::mpsc::channel::<()>());
     let gate = std::sync::Mutex::new(gate);
-    let hands = Hands {
+    let hands = RunnerTools {
         after_slot: Some(Arc::new(move |slot| {
             assert_eq!(slot.gpus, GpuSet(0b10));
             let _ = gate.lock().unwrap().recv();
             seen.fetch_add(1, Ordering::SeqCst);
             Err("a process still uses GPU 1".into())
         })),
-        ..Hands::simulated()
+        ..RunnerTools::simulated()
     };
     let mut b = Bench::handy(hands);
     let k = key();
@@ -414,14 +414,14 @@ pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
 pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
-    let hands = Hands {
+    let hands = RunnerTools {
         explain: Some(Arc::new(move |_, pids| {
             // The kernel's word comes a little later than the death. A second time it is always
             // asked, however long that took.
             let late = count.fetch_add(1, Ordering::SeqCst) >= 1;
             (late && !pids.is_empty()).then(|| "XID 31 on GPU 0: MMU fault".into())
         })),
-        ..Hands::simulated()
+        ..RunnerTools::simulated()
     };
     let mut b = Bench::handy(hands);
     let k = key();
@@ -446,7 +446,7 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
 }
 
 pub(crate) fn a_process_is_known_by_its_number() {
-    let mut b = Bench::handy(Hands::default());
+    let mut b = Bench::handy(RunnerTools::default());
     let k = key();
     let word = long_sleep(k);
     let mut d = detail(&format!(

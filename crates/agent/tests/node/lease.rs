@@ -7,7 +7,7 @@ use crate::support::{Bench, LONG, alive, key, long_sleep, open_dir, shim, with_w
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::isolation::Isolation;
-use muster_agent::runner::Hands;
+use muster_agent::runner::RunnerTools;
 use muster_agent::testing::detail;
 use muster_agent::{NodeConfig, run_node};
 use muster_link::messages::{Action, FromAgent, FromServer, RunDetail, RunOrder};
@@ -293,7 +293,7 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
 
 /// There is no namespace that the kernel could end, and no agent that looks for them.
 pub(crate) fn what_ranks_that_are_not_isolated_started_dies_with_their_supervisor() {
-    let open = || Hands { isolation: Isolation::Off, ..Hands::default() };
+    let open = || RunnerTools { isolation: Isolation::Off, ..RunnerTools::default() };
     for mut b in [Bench::ungrouped(open()), Bench::handy(open())] {
         let k = key();
         let word = long_sleep(k);

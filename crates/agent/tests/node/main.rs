@@ -13,9 +13,9 @@ mod panics;
 mod ranks;
 mod server;
 mod session;
-mod unhealthy;
 mod strays;
 mod support;
+mod unhealthy;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -5,7 +5,7 @@ use muster_agent::BootTime;
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
 use muster_agent::testing::detail;
-use muster_link::messages::{LogMark, Stream, ProgressReport};
+use muster_link::messages::{LogMark, ProgressReport, Stream};
 use muster_model::command::Observed;
 use muster_model::job::SlotEnd;
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition, Volume};
@@ -399,8 +399,12 @@ while :; do sleep 0.02; done"#;
         interval: None,
     });
     b.runner.start(k, &d, Instant::now());
-    b.until("a step", |b| b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { step: 8, .. })));
-    b.until("a garbled line", |b| b.progress_reports.contains(&ProgressReport::Garbled { lines: 1 }));
+    b.until("a step", |b| {
+        b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { step: 8, .. }))
+    });
+    b.until("a garbled line", |b| {
+        b.progress_reports.contains(&ProgressReport::Garbled { lines: 1 })
+    });
     b.runner.ask_checkpoint(k);
     assert_eq!(b.end(k), SlotEnd::Ok);
     assert_eq!(b.out(k), "after\n");
@@ -472,7 +476,7 @@ pub(crate) fn ranks_of_an_older_supervisor_are_stopped_by_the_agent() {
     let heard = Instant::now();
     b.runner.unheard(heard, heard + Duration::from_secs(59));
     assert_eq!(b.runner.active().count(), 2);
-    assert_eq!(b.runner.unheard_due(heard), Some(heard + Duration::from_secs(60)));
+    assert_eq!(b.runner.next_unheard_deadline(heard), Some(heard + Duration::from_secs(60)));
     b.runner.unheard(heard, heard + Duration::from_secs(61));
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason, .. } if reason == "no server for 1m"));
     assert_eq!(b.runner.active().collect::<Vec<_>>(), vec![stays]);
@@ -583,7 +587,8 @@ pub(crate) fn a_checkpoint_is_told_again_after_a_restart_and_on_every_connection
     let script = r#"echo '{"checkpoint":{"state":"done","step":4}}' >> $MUSTER_REPORT
 until [ -e go ]; do sleep 0.02; done"#;
     let told = |b: &Bench| {
-        let done = |v: &&ProgressReport| matches!(v, ProgressReport::Checkpoint { step: Some(4), .. });
+        let done =
+            |v: &&ProgressReport| matches!(v, ProgressReport::Checkpoint { step: Some(4), .. });
         b.progress_reports.iter().filter(done).count()
     };
     b.runner.start(k, &b.detail(script), Instant::now());
@@ -671,7 +676,9 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
         interval: None,
     });
     b.runner.start(k, &d, Instant::now());
-    b.until("a step", |b| b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { .. })));
+    b.until("a step", |b| {
+        b.progress_reports.iter().any(|v| matches!(v, ProgressReport::Step { .. }))
+    });
     b.runner.ask_checkpoint(k);
     let done = |b: &Bench| {
         b.progress_reports.iter().find_map(|v| match v {

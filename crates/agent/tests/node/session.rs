@@ -7,13 +7,13 @@ use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
 use muster_agent::{AgentError, FleetConfig, NodeConfig, run_node, run_sim_fleet};
 use muster_link::messages::{
-    Action, FromAgent, FromServer, LogMark, RunOrder, Stream, ProgressReport,
+    Action, FromAgent, FromServer, LogMark, ProgressReport, RunOrder, Stream,
 };
 use muster_model::command::Observed;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
-use muster_model::placement::{GpuSet, AllocatedPart};
+use muster_model::placement::{AllocatedPart, GpuSet};
 use muster_model::spec::{OnPartition, Simulate};
 use muster_model::units::Span;
 use muster_simnode::{SimConfig, Sku};
@@ -641,7 +641,9 @@ pub(crate) fn a_checkpoint_reaches_the_next_connection_before_the_end() {
         assert_eq!(hello.observed, vec![(k, Observed::Running)], "its end is yet to come");
         conn.until(|m| match m {
             FromAgent::Progress {
-                key, report: ProgressReport::Checkpoint { step: Some(4), .. }, ..
+                key,
+                report: ProgressReport::Checkpoint { step: Some(4), .. },
+                ..
             } => (*key == k).then_some(()),
             FromAgent::Report { observed: Observed::Ended(_), .. } => panic!("the end came first"),
             _ => None,

@@ -3,7 +3,7 @@
 use crate::support::{Bench, LONG, alive, key, long_sleep, shim, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::isolation::Isolation;
-use muster_agent::runner::{Hands, RankBudget, Runner, RunnerConfig};
+use muster_agent::runner::{RankBudget, Runner, RunnerConfig, RunnerTools};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
@@ -68,7 +68,7 @@ pub(crate) fn ranks_without_a_readable_record_are_stopped_and_others_are_left_al
 }
 
 pub(crate) fn ranks_whose_directory_was_removed_are_stopped() {
-    for mut b in [Bench::new(), Bench::handy(Hands::default())] {
+    for mut b in [Bench::new(), Bench::handy(RunnerTools::default())] {
         let k = key();
         let word = sleeps(&mut b, k);
         fs::remove_dir_all(b.dir.path().join("runs")).unwrap();
@@ -122,7 +122,7 @@ pub(crate) fn what_is_left_in_a_control_group_is_stopped_without_a_supervisor() 
     if !muster_testkit::machine(groups.has("pids"), lacks) {
         return;
     }
-    let mut b = Bench::handy(Hands { isolation: Isolation::Off, ..Hands::default() });
+    let mut b = Bench::handy(RunnerTools { isolation: Isolation::Off, ..RunnerTools::default() });
     let k = key();
     let word = sleeps(&mut b, k);
     let shim = b.recorded(k, "supervisor").unwrap();

@@ -1,8 +1,8 @@
 //! A runner in a directory of its own, and waiting for things to happen.
 
 use muster_agent::cgroup::Cgroups;
-use muster_agent::runner::{Hands, RankBudget, Runner, RunnerConfig, ShimCommand};
-use muster_link::messages::{LogChunk, RunDetail, Stream, ProgressReport};
+use muster_agent::runner::{RankBudget, Runner, RunnerConfig, RunnerTools, ShimCommand};
+use muster_link::messages::{LogChunk, ProgressReport, RunDetail, Stream};
 use muster_model::command::Observed;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::SlotEnd;
@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     pub(crate) dir: Arc<tempfile::TempDir>,
     /// What ranks and tests both see, when a job names it.
     pub(crate) files: Arc<tempfile::TempDir>,
-    pub(crate) hands: Hands,
+    pub(crate) hands: RunnerTools,
     pub(crate) runner: Runner,
     pub(crate) logs: Vec<LogChunk>,
     pub(crate) seen: Vec<(AttemptKey, Observed)>,
@@ -43,22 +43,22 @@ impl Bench {
     }
 
     pub(crate) fn with(cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
-        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, Hands::default())
+        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, RunnerTools::default())
     }
 
     /// Without control groups, and with hands of one's own.
-    pub(crate) fn ungrouped(hands: Hands) -> Bench {
+    pub(crate) fn ungrouped(hands: RunnerTools) -> Bench {
         let cgroups = Arc::new(Cgroups::none());
         Bench::open(new_dir(), Arc::new(open_dir()), cgroups, RankBudget::unlimited(), hands)
     }
 
     /// With all that this machine has, and hands of one's own.
-    pub(crate) fn handy(hands: Hands) -> Bench {
+    pub(crate) fn handy(hands: RunnerTools) -> Bench {
         Bench::handy_with(hands, shim())
     }
 
     /// The same with another supervisor.
-    pub(crate) fn handy_with(hands: Hands, shim: ShimCommand) -> Bench {
+    pub(crate) fn handy_with(hands: RunnerTools, shim: ShimCommand) -> Bench {
         let cgroups = Arc::new(Cgroups::detect());
         let budget = RankBudget::unlimited();
         Bench::open_with(new_dir(), Arc::new(open_dir()), cgroups, budget, hands, shim)
@@ -69,7 +69,7 @@ impl Bench {
         files: Arc<tempfile::TempDir>,
         cgroups: Arc<Cgroups>,
         budget: Arc<RankBudget>,
-        hands: Hands,
+        hands: RunnerTools,
     ) -> Bench {
         Bench::open_with(dir, files, cgroups, budget, hands, shim())
     }
@@ -79,7 +79,7 @@ impl Bench {
         files: Arc<tempfile::TempDir>,
         cgroups: Arc<Cgroups>,
         budget: Arc<RankBudget>,
-        hands: Hands,
+        hands: RunnerTools,
         shim: ShimCommand,
     ) -> Bench {
         let config = RunnerConfig {
@@ -91,7 +91,16 @@ impl Bench {
             budget,
         };
         let runner = Runner::open(config).unwrap().with_hands(hands.clone());
-        Bench { dir, files, hands, runner, logs: vec![], seen: vec![], progress_reports: vec![], cgroups }
+        Bench {
+            dir,
+            files,
+            hands,
+            runner,
+            logs: vec![],
+            seen: vec![],
+            progress_reports: vec![],
+            cgroups,
+        }
     }
 
     /// Another agent on the same directory; the old one is simply gone.

@@ -4,7 +4,7 @@ use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block, fleet};
 use crate::support::key;
 use muster_agent::testing::detail;
-use muster_link::messages::{FromAgent, FromServer, Hello, RunDetail, ProgressReport};
+use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport, RunDetail};
 use muster_model::command::Observed;
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
@@ -116,7 +116,9 @@ type Stages = BTreeMap<String, f64>;
 async fn step(conn: &mut Conn, key: AttemptKey, fits: impl Fn(f64, &Stages) -> bool) -> Stages {
     conn.until(|m| match m {
         FromAgent::Progress {
-            key: k, report: ProgressReport::Step { t: Some(t), stages, .. }, ..
+            key: k,
+            report: ProgressReport::Step { t: Some(t), stages, .. },
+            ..
         } if *k == key && fits(*t, stages) => Some(stages.clone()),
         _ => None,
     })
@@ -288,7 +290,9 @@ pub(crate) fn the_next_attempt_goes_on_from_the_checkpoint() {
         conn.desire(1, vec![run(first, &share)]).await;
         let saved = conn
             .until(|m| match m {
-                FromAgent::Progress { report: ProgressReport::Checkpoint { step, .. }, .. } => *step,
+                FromAgent::Progress { report: ProgressReport::Checkpoint { step, .. }, .. } => {
+                    *step
+                }
                 _ => None,
             })
             .await;

@@ -21,11 +21,11 @@ use muster_terminal::pick;
 )]
 pub(crate) struct Describe {
     #[command(subcommand)]
-    what: What,
+    what: DescribeTarget,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum DescribeTarget {
     /// A job: its gang, its attempts and why each ended, its timeline
     #[command(alias = "jobs")]
     Job {
@@ -49,18 +49,21 @@ impl Describe {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         match self.what {
-            What::Job { name } => {
+            DescribeTarget::Job { name } => {
                 let job = pick::job(&client, &name).await?;
                 if let Some(array) = pick::array(&job, &name) {
                     let array = client.job_array(&array.parent.to_string()).await?;
                     ctx.show(&array, |a| job::array_text(a, colour::on()))?;
                     return Ok(0);
                 }
-                let beside =
-                    if ctx.is_table() { beside(&client, &job).await } else { Beside::default() };
+                let beside = if ctx.is_table() {
+                    beside(&client, &job).await
+                } else {
+                    JobContext::default()
+                };
                 ctx.show(&job, |j| job::text(j, &beside, now(), colour::on()))?;
             }
-            What::Node { name } => {
+            DescribeTarget::Node { name } => {
                 let node = match client.node(&name).await {
                     Ok(node) => node,
                     Err(e) => return Err(pick::with_node_hint(&client, &name, e).await),
@@ -75,7 +78,7 @@ impl Describe {
 
 /// What is told of a job beside the job itself; without it the rest is still worth showing.
 #[derive(Debug, Default)]
-struct Beside {
+struct JobContext {
     /// Its newest records.
     events: Vec<Event>,
     /// From here on these are all; nothing when the log could not be read.
@@ -85,14 +88,14 @@ struct Beside {
     report: Option<JobReport>,
 }
 
-async fn beside(client: &Client, job: &Job) -> Beside {
+async fn beside(client: &Client, job: &Job) -> JobContext {
     let query = FaultsQuery { job: Some(job.number), ..FaultsQuery::default() };
     let faults = client.faults(&query).await.map(|l| l.items).unwrap_or_default();
     let query = FindingsQuery { job: Some(job.number), ..FindingsQuery::default() };
     let findings = client.findings_up_to(&query, 200).await.map(|l| l.items).unwrap_or_default();
     let report = client.job_report(&job.id).await.ok();
     let (events, since) = newest(records(client).await, job.number);
-    Beside { events, since, faults, findings, report }
+    JobContext { events, since, faults, findings, report }
 }
 
 /// What happened to a node; not for tokens that are bound to a project.

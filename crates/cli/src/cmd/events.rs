@@ -219,7 +219,8 @@ pub(crate) fn about(e: &Event) -> String {
 fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
     let text = |pointer: &str| data.pointer(pointer).and_then(|v| v.as_str()).map(str::to_owned);
     let mut words = Vec::new();
-    for pointer in ["/finding/kind", "/seen/kind", "/remediation/action", "/act/act/what", "/stage"] {
+    for pointer in ["/finding/kind", "/seen/kind", "/remediation/action", "/act/act/what", "/stage"]
+    {
         words.extend(text(pointer));
     }
     words.extend(text("/remediation/kind").map(|k| format!("for {k}")));

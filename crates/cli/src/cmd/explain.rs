@@ -58,7 +58,7 @@ impl Explain {
             return Err(Fail::usage(format!("`{}` is no kind of fault", self.what))
                 .hint("write `muster explain xid 79`, `sxid 12028` or `fault oom`"));
         }
-        let place = fault::Where {
+        let place = fault::FaultScope {
             file: self.rules.as_deref(),
             sku: self.sku.as_deref().unwrap_or_default(),
             pool: self.pool.as_deref().unwrap_or_default(),

@@ -15,11 +15,11 @@ docs/metrics.md says how they are used. No server is needed."
 )]
 pub(crate) struct Export {
     #[command(subcommand)]
-    what: What,
+    what: ExportTarget,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ExportTarget {
     /// Recording and alerting rules
     PrometheusRules {
         /// Also the SLOs that come with Muster, as burn-rate alerts
@@ -40,7 +40,7 @@ enum What {
 impl Export {
     pub(crate) fn run(self) -> Result<u8, Fail> {
         match self.what {
-            What::PrometheusRules { slos, out } => {
+            ExportTarget::PrometheusRules { slos, out } => {
                 let mut groups = rules::platform();
                 if slos {
                     groups.extend(rules::objectives(&muster_slo::defaults::set(1)));
@@ -51,7 +51,7 @@ impl Export {
                     None => output::print(&text)?,
                 }
             }
-            What::Grafana { out } => grafana(out.as_deref())?,
+            ExportTarget::Grafana { out } => grafana(out.as_deref())?,
         }
         Ok(0)
     }

@@ -49,7 +49,7 @@ struct Node {
     #[arg(long, value_name = "N")]
     gpu: Option<u32>,
     #[command(flatten)]
-    what: What,
+    what: HistorySelection,
 }
 
 /// Show metrics of a job's GPUs, while they were allocated to it
@@ -58,11 +58,11 @@ struct Job {
     /// The job
     id: String,
     #[command(flatten)]
-    what: What,
+    what: HistorySelection,
 }
 
 #[derive(Debug, Args)]
-struct What {
+struct HistorySelection {
     /// Only these, such as util,power [default: the usual ones]
     #[arg(long, value_name = "METRIC", value_delimiter = ',')]
     metric: Vec<String>,
@@ -74,7 +74,7 @@ struct What {
     points: Option<u32>,
 }
 
-impl What {
+impl HistorySelection {
     fn query(self, ctx: &Ctx) -> HistoryQuery {
         let to = now();
         HistoryQuery {

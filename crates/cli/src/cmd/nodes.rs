@@ -57,7 +57,7 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
         let jobs: Vec<&str> = node.jobs.iter().map(|j| j.id.as_str()).collect();
         let mut row = vec![
             cell(&node.name),
-            state(&standing(node)),
+            state(&state_text(node)),
             cell(&node.sku),
             cell(bar(node.gpus_used, node.gpus_total)),
             number(format!("{}/{}", node.cpus_used, node.cpus_total)),
@@ -73,7 +73,7 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
 }
 
 /// Its state, and whether new work stays away although the state does not say so.
-pub(crate) fn standing(node: &Node) -> String {
+pub(crate) fn state_text(node: &Node) -> String {
     match node {
         Node { avoided: Some(_), .. } => format!("{}, avoided", node.state),
         Node { no_new_work: Some(_), state, .. } if state == "ready" => "ready, no new work".into(),

@@ -115,7 +115,7 @@ fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
             cell(&job.name),
             cell(&job.project),
             cell(job.user.strip_prefix("user:").unwrap_or(&job.user)),
-            state(jobs::word(job)),
+            state(jobs::job_state_label(job)),
             number(job.nodes()),
             number(gpus(job)),
             number(time::short(now.since(job.submitted_at.0))),
@@ -276,7 +276,10 @@ pub(crate) mod tests {
         };
         let waits = job(5, JobState::Queued);
         let held = Job { held: Some("user:alice".into()), ..waits.clone() };
-        assert_eq!((jobs::word(&waits), jobs::word(&held)), ("queued", "held"));
+        assert_eq!(
+            (jobs::job_state_label(&waits), jobs::job_state_label(&held)),
+            ("queued", "held")
+        );
         for (state, held) in [
             (None, None),
             (Some("queued"), Some(false)),

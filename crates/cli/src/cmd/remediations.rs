@@ -2,7 +2,10 @@
 
 use super::several::Refusals;
 use clap::{Args, Subcommand};
-use muster_api::{Finding, FindingsQuery, RemediationsQuery, Remediation, RemediationDryRun, RemediationDryRunReport};
+use muster_api::{
+    Finding, FindingsQuery, Remediation, RemediationDryRun, RemediationDryRunReport,
+    RemediationsQuery,
+};
 use muster_client::RemediationDecision;
 use muster_health::modes::mode as mode_of;
 use muster_model::fault::FaultClass;

@@ -18,11 +18,11 @@ use muster_terminal::pick;
 )]
 pub(crate) struct Report {
     #[command(subcommand)]
-    what: What,
+    what: ReportKind,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ReportKind {
     /// Where a job's time went, what it did with its GPUs, and what would have been enough
     #[command(alias = "jobs")]
     Job {
@@ -41,19 +41,19 @@ impl Report {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         match self.what {
-            What::Fleet(args) => {
+            ReportKind::Fleet(args) => {
                 let report = client.fleet_report(&args.query()).await?;
                 ctx.show(&report, |r| fleet::text(r, colour::on()))?;
             }
-            What::Weekly(args) => {
+            ReportKind::Weekly(args) => {
                 let report = client.period_report(args.query(PeriodKind::Week)).await?;
                 ctx.show(&report, |r| period::text(r, colour::on()))?;
             }
-            What::Monthly(args) => {
+            ReportKind::Monthly(args) => {
                 let report = client.period_report(args.query(PeriodKind::Month)).await?;
                 ctx.show(&report, |r| period::text(r, colour::on()))?;
             }
-            What::Job { name } => {
+            ReportKind::Job { name } => {
                 let job = pick::job(&client, &name).await?;
                 let report = client.job_report(&job.id).await?;
                 ctx.show(&report, |r| job::text(r, colour::on()))?;

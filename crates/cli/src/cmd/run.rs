@@ -48,7 +48,7 @@ impl Run {
         let ended = attend(&client, job, !ctx.is_table()).await?;
         let Some(job) = ended else { return Ok(INTERRUPTED) };
         if job.state != JobState::Succeeded {
-            super::wait::say(&job);
+            super::wait::print_job_end(&job);
         }
         if !ctx.is_table() {
             ctx.show(&job, |_| String::new())?;
@@ -120,12 +120,12 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                 signal.map_err(|e| Fail::failed(format!("cannot listen for Ctrl-C: {e}")))?;
                 waiting.hide();
                 match ask(&job).await {
-                    Wish::Cancel => {
+                    RunExit::Cancel => {
                         client.act(&job.id, JobAction::Cancel).await?;
                         output::note(&format!("job {} is being cancelled", job.id));
                     }
-                    Wish::Go => {}
-                    Wish::Detach => {
+                    RunExit::Go => {}
+                    RunExit::Detach => {
                         output::note(&format!(
                             "detached; job {id} continues\n  see it:  muster logs -f {id}\n  end it:  muster cancel {id}",
                             id = job.id
@@ -155,16 +155,16 @@ fn detached(job: &Job, e: ClientError) -> Fail {
     fail
 }
 
-enum Wish {
+enum RunExit {
     Cancel,
     Go,
     Detach,
 }
 
 /// Asks what Ctrl-C was meant to do; a second one detaches at once, and so does a script.
-async fn ask(job: &Job) -> Wish {
+async fn ask(job: &Job) -> RunExit {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Wish::Detach;
+        return RunExit::Detach;
     }
     eprint!("\nCancel job {}? [y/N] (Ctrl-C again leaves it running) ", job.id);
     let answer = tokio::task::spawn_blocking(|| {
@@ -173,12 +173,12 @@ async fn ask(job: &Job) -> Wish {
     });
     tokio::select! {
         line = answer => match line {
-            Ok(Ok(l)) if matches!(l.trim(), "y" | "Y" | "yes") => Wish::Cancel,
-            _ => Wish::Go,
+            Ok(Ok(l)) if matches!(l.trim(), "y" | "Y" | "yes") => RunExit::Cancel,
+            _ => RunExit::Go,
         },
         _ = tokio::signal::ctrl_c() => {
             eprintln!();
-            Wish::Detach
+            RunExit::Detach
         }
     }
 }

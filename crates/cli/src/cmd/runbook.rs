@@ -53,7 +53,7 @@ enum Verb {
         /// Its name
         name: String,
         #[command(flatten)]
-        about: About,
+        about: RunbookTarget,
         /// Say what each step would see and do; changes nothing
         #[arg(long)]
         dry_run: bool,
@@ -127,7 +127,7 @@ enum Answer {
 
 /// What a run is about.
 #[derive(Debug, Args)]
-struct About {
+struct RunbookTarget {
     /// The node
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
@@ -148,9 +148,9 @@ struct About {
     breaker: Option<String>,
 }
 
-impl About {
+impl RunbookTarget {
     fn vars(self) -> BTreeMap<String, String> {
-        let About { node, gpu, job, finding, incident, breaker } = self;
+        let RunbookTarget { node, gpu, job, finding, incident, breaker } = self;
         let gpu = gpu.map(|g| g.to_string());
         let all = [
             ("node", node),

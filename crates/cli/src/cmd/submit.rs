@@ -59,7 +59,7 @@ impl Submit {
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;
             code = code.max(follow::exit_code(&ended));
-            super::wait::say(&ended);
+            super::wait::print_job_end(&ended);
         }
         if ctx.is_table() {
             output::print(&said(&submitted, &spec, false))?;

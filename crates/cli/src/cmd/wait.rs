@@ -27,7 +27,7 @@ impl Wait {
         let mut ended = Vec::new();
         for job in open {
             let job = follow::until_final(&client, job).await?;
-            say(&job);
+            print_job_end(&job);
             ended.push(job);
         }
         let code = ended.iter().map(follow::exit_code).max().unwrap_or(0);
@@ -42,7 +42,7 @@ impl Wait {
 }
 
 /// How a job ended, on stderr.
-pub(crate) fn say(job: &Job) {
+pub(crate) fn print_job_end(job: &Job) {
     let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
     output::note(&format!("job {} ({}) {}{why}", job.id, job.name, job.state));
     if let Some(hint) = job.hint() {

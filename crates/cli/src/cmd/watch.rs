@@ -26,7 +26,7 @@ where
         let text = draw().await?;
         if terminal {
             // Home, then clear to the end of each line and of the screen: no flicker.
-            let text = output::harmless(&text).replace('\n', "\x1b[K\n");
+            let text = output::escape_controls(&text).replace('\n', "\x1b[K\n");
             output::print_bytes(format!("\x1b[H{text}\x1b[J").as_bytes())?;
         } else {
             output::print(&format!("{text}\n"))?;

@@ -7,7 +7,7 @@ use muster_model::event::{Record, SCHEMA};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_sim::report::Run;
-use muster_sim::site::{Answer, CHANGES, Change, Life, Plan, Site};
+use muster_sim::site::{Answer, CHANGES, Change, Plan, SimulatedRun, Site};
 use muster_sim::{SimError, site};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -113,7 +113,7 @@ impl Twin {
         };
         let lives = muster_simcli::pool::each(&work, threads, live)?;
         let mut lives = lives.into_iter();
-        let mut pairs: Vec<(Life, Life)> = Vec::new();
+        let mut pairs: Vec<(SimulatedRun, SimulatedRun)> = Vec::new();
         while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
             pairs.push((b, c));
         }

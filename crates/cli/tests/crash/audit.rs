@@ -1,7 +1,7 @@
 //! What must hold after a crash, and at the end.
 
 use super::api::Api;
-use super::load::{Acked, Board, Cancel};
+use super::load::{AckedJob, Board, Cancel};
 use super::ranks::{self, RankKey};
 use super::work::{Kind, STEPS};
 use serde_json::Value;
@@ -129,7 +129,7 @@ pub(crate) async fn settled(api: &Api, board: &Board) -> Result<BTreeMap<u64, Va
 /// Each job ended as it had to. `one_attempt`: only the server was killed, which is no reason
 /// to try anything again.
 pub(crate) fn outcomes(
-    acked: &[Acked],
+    acked: &[AckedJob],
     jobs: &BTreeMap<u64, Value>,
     one_attempt: bool,
 ) -> Vec<String> {
@@ -181,7 +181,7 @@ pub(crate) fn outcomes(
 /// What the ranks wrote agrees with what the jobs say.
 pub(crate) fn witnesses(
     file: &Path,
-    acked: &[Acked],
+    acked: &[AckedJob],
     jobs: &BTreeMap<u64, Value>,
 ) -> Result<(), String> {
     let lines = ranks::read(file)?;

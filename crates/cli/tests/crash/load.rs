@@ -23,7 +23,7 @@ pub(crate) enum Cancel {
 
 /// A job whose submission was acknowledged.
 #[derive(Debug, Clone)]
-pub(crate) struct Acked {
+pub(crate) struct AckedJob {
     pub(crate) id: String,
     pub(crate) number: u64,
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) struct Acked {
 /// What the clients share.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    jobs: Mutex<Vec<Acked>>,
+    jobs: Mutex<Vec<AckedJob>>,
     problems: Mutex<Vec<String>>,
     stop: AtomicBool,
     /// Submissions whose first answer was lost.
@@ -47,11 +47,11 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Board {
     /// Everything acknowledged until now.
-    pub(crate) fn acked(&self) -> Vec<Acked> {
+    pub(crate) fn acked(&self) -> Vec<AckedJob> {
         lock(&self.jobs).clone()
     }
 
-    pub(crate) fn add(&self, job: Acked) {
+    pub(crate) fn add(&self, job: AckedJob) {
         lock(&self.jobs).push(job);
     }
 
@@ -160,12 +160,12 @@ impl Client {
         while !self.board.stopped() {
             let pause = self.rng.between(20, 200);
             tokio::time::sleep(Duration::from_millis(pause)).await;
-            let open: Vec<Acked> = {
+            let open: Vec<AckedJob> = {
                 let jobs = lock(&self.board.jobs);
                 let recent = jobs.iter().rev().take(200);
                 recent.filter(|j| j.cancel == Cancel::No && j.name != "sleeper").cloned().collect()
             };
-            let endless: Vec<Acked> =
+            let endless: Vec<AckedJob> =
                 open.iter().filter(|j| j.kind == Kind::Endless).cloned().collect();
             // Those that only a cancellation ends must not fill the site.
             let from = if endless.len() > 4 || self.rng.one_in(2) { &endless } else { &open };
@@ -201,12 +201,18 @@ pub(crate) async fn submit(
     let (Some(id), Some(number)) = (job["id"].as_str(), job["number"].as_u64()) else {
         return Err(format!("the submission of {name} was answered without an id: {job}"));
     };
-    board.add(Acked { id: id.to_owned(), number, name: name.to_owned(), kind, cancel: Cancel::No });
+    board.add(AckedJob {
+        id: id.to_owned(),
+        number,
+        name: name.to_owned(),
+        kind,
+        cancel: Cancel::No,
+    });
     Ok(number)
 }
 
 /// Cancels until it is acknowledged or too late.
-pub(crate) async fn cancel(board: &Board, api: &Api, job: &Acked) -> Result<(), String> {
+pub(crate) async fn cancel(board: &Board, api: &Api, job: &AckedJob) -> Result<(), String> {
     board.set_cancel(job.number, Cancel::Asked);
     let path = format!("/v1/jobs/{}/cancel", job.id);
     match api.insist(&path, &format!("cancel-{}", job.name), None).await {

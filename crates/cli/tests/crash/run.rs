@@ -36,7 +36,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
 /// How often what is done.
 #[derive(Debug, Clone, Copy)]
-struct Dose {
+struct KillPlan {
     /// Kills of the server.
     kills: u64,
     /// Kills of the agents.
@@ -45,10 +45,10 @@ struct Dose {
     agent_stops: u64,
 }
 
-impl Dose {
+impl KillPlan {
     /// As asked for. With every change the server is killed with its clock set, without, and at a
     /// failpoint; the agents are killed on the one store and stopped on the other.
-    fn of(kind: &str) -> Dose {
+    fn of(kind: &str) -> KillPlan {
         let given = |name: &str| {
             let given = std::env::var(name).ok();
             given.map(|n| n.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
@@ -60,7 +60,7 @@ impl Dose {
             // With two, one takes the server with it.
             None => (2, 0),
         };
-        Dose {
+        KillPlan {
             kills: asked.unwrap_or(3),
             agent_kills: given("MUSTER_CRASH_AGENT_KILLS").unwrap_or(agent_kills),
             agent_stops: given("MUSTER_CRASH_STOPS").unwrap_or(agent_stops),
@@ -81,7 +81,7 @@ fn seed() -> u64 {
 
 /// Runs the whole test on one store, and panics with everything one needs to repeat it.
 pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
-    let (seed, dose) = (seed(), Dose::of(kind));
+    let (seed, dose) = (seed(), KillPlan::of(kind));
     println!("crash test on {kind}: {} kills, MUSTER_CRASH_SEED={seed}", dose.kills);
     let mut rng = Rng::new(seed);
     let others = usize::try_from(dose.agent_stops).unwrap_or(usize::MAX).min(stops::HOSTS);
@@ -135,7 +135,7 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
 
 pub(super) struct Test {
     pub(super) site: Site,
-    dose: Dose,
+    dose: KillPlan,
     rng: Rng,
     pub(super) board: Arc<Board>,
     pub(super) join: String,
@@ -336,14 +336,14 @@ impl Test {
 
     /// What was acknowledged, for the auditor.
     fn submitted(&self) -> Vec<Submitted> {
-        let end = |job: &load::Acked| match job.cancel {
+        let end = |job: &load::AckedJob| match job.cancel {
             Cancel::No => Some(job.kind.expected()),
             Cancel::Asked => None,
             Cancel::Acknowledged => Some("cancelled"),
         };
         let acked = self.board.acked();
         let of =
-            |a: &load::Acked| Submitted { number: a.number, name: a.name.clone(), end: end(a) };
+            |a: &load::AckedJob| Submitted { number: a.number, name: a.name.clone(), end: end(a) };
         acked.iter().map(of).collect()
     }
 

@@ -2,7 +2,7 @@
 //! after the last.
 
 use super::api::Api;
-use super::load::{self, Acked, Board};
+use super::load::{self, AckedJob, Board};
 use super::ranks;
 use super::work::{self, Kind};
 use serde_json::json;
@@ -75,7 +75,8 @@ impl Sleepers {
     /// Cancelled, they say their last line.
     pub(crate) async fn end(self, api: &Api, board: &Board) -> Result<(), String> {
         self.known(api).await?;
-        let own: Vec<Acked> = board.acked().into_iter().filter(|a| a.number == self.job).collect();
+        let own: Vec<AckedJob> =
+            board.acked().into_iter().filter(|a| a.number == self.job).collect();
         for job in &own {
             load::cancel(board, api, job).await?;
         }

@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a command said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     status: Option<i32>,
     what: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// It ended with this exit code.
     #[track_caller]
     pub(crate) fn code(&self, want: i32) {
@@ -262,12 +262,12 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn muster(&self, args: &[&str]) -> Said {
+    pub(crate) fn muster(&self, args: &[&str]) -> CommandOutput {
         self.muster_with_input(args, "")
     }
 
     /// A command, with something on its stdin.
-    pub(crate) fn muster_with_input(&self, args: &[&str], input: &str) -> Said {
+    pub(crate) fn muster_with_input(&self, args: &[&str], input: &str) -> CommandOutput {
         let mut child = self
             .command()
             .args(args)
@@ -290,7 +290,7 @@ impl Cluster {
         let out = child.wait_with_output().expect("it ends");
         let _ = done.send(());
         let _ = guard.join();
-        Said {
+        CommandOutput {
             stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
             status: out.status.code(),

@@ -276,7 +276,7 @@ fn after_the_loss_of_the_whole_log_nodes_come_back_held_and_what_they_run_goes_o
     until("the node is ready", || c.nodes_in("ready") == 1);
 }
 
-fn refuses_check(check: &crate::minutes::cluster::Said) {
+fn refuses_check(check: &crate::minutes::cluster::CommandOutput) {
     check.code(1);
     let all = format!("{}{}", check.stdout, check.stderr);
     assert!(all.contains("were committed and are missing at the end of the log"), "{all}");

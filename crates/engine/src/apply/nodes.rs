@@ -11,7 +11,7 @@ use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::reservation::Over;
-use muster_model::slo::Footing;
+use muster_model::slo::NodeServiceFacts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -138,11 +138,14 @@ impl State {
             Event::NodeReady { node, reason } => {
                 self.node(r.seq, node, |n| enter(n, r.at, Stage::Ready, reason, None))
             }
-            Event::NodeStaged { node, stage, reason, until, by_operator } => self.node(r.seq, node, |n| {
-                let was = (n.stage, n.drained_by_remediation);
-                n.drained_by_remediation = Footing::drained_by_remediation(was, *stage, *by_operator);
-                enter(n, r.at, *stage, reason, *until);
-            }),
+            Event::NodeStaged { node, stage, reason, until, by_operator } => {
+                self.node(r.seq, node, |n| {
+                    let was = (n.stage, n.drained_by_remediation);
+                    n.drained_by_remediation =
+                        NodeServiceFacts::drained_by_remediation(was, *stage, *by_operator);
+                    enter(n, r.at, *stage, reason, *until);
+                })
+            }
             Event::NodeRetired { node } => self.node(r.seq, node, |n| {
                 enter(n, r.at, Stage::Retired, "", None);
                 n.reachable = false;

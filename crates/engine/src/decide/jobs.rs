@@ -222,7 +222,7 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
         }
         // Its ranks have all ended: it keeps its result, and nothing starts it again.
         _ if job.ending_until().is_some() => {
-            e.settle_now(id);
+            e.conclude_job_now(id);
             if e.state.jobs.get(&id).is_some_and(|j| j.state == JobState::Queued) {
                 let reason = format!("cancelled by {by}");
                 e.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
@@ -232,7 +232,7 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
             let stopping = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
             if !stopping.is_some_and(|s| matches!(s.reason, StopReason::Cancelled { .. })) {
                 e.order_stop(&job, StopReason::Cancelled { by }, None);
-                e.settle_job(id);
+                e.conclude_job(id);
             }
         }
     }
@@ -310,7 +310,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         JobState::Queued => {}
         s if s.is_final() => {
             let reason = format!("requeued by {by}");
-            let not_before = fence_of_last(e, &job)?.max(e.lost_life_until(&job));
+            let not_before = fence_of_last(e, &job)?.max(e.lost_generation_until(&job));
             let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
             e.emit(Some(&job.project), event);
             // It was cancelled while it was held. Whoever asks for it now wants it to run; only
@@ -323,7 +323,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         }
         // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
         _ if job.ending_until().is_some() => {
-            e.settle_now(id);
+            e.conclude_job_now(id);
             if e.state.jobs.get(&id).is_some_and(|j| j.state.is_final()) {
                 let (reason, not_before) = (format!("requeued by {by}"), Time(0));
                 let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
@@ -332,7 +332,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         }
         _ => {
             e.order_stop(&job, StopReason::Requeued { by }, None);
-            e.settle_job(id);
+            e.conclude_job(id);
         }
     }
     Ok(Answer::Done)
@@ -435,7 +435,7 @@ pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Check
             && let Some(job) = e.state.jobs.get(&key.job).cloned()
         {
             e.order_stop(&job, n.reason, None);
-            e.settle_job(key.job);
+            e.conclude_job(key.job);
         }
     }
     Answer::Done
@@ -493,7 +493,8 @@ fn drop_reserved_starts_before(e: &mut Engine, job: &Job, limit: Span) {
     }
     let end = a.started_at.unwrap_or(a.placed_at) + limit;
     let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
-    let rests = |p: &ReservedStart| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
+    let rests =
+        |p: &ReservedStart| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
     let waits =
         |j: &&Arc<Job>| j.state == JobState::Queued && j.reserved_start.as_ref().is_some_and(rests);
     let before = e.state.index.reserved_starts.range(..(end, JobId(0)));

@@ -162,7 +162,7 @@ pub(super) fn readmit(
 }
 
 /// How an attempt that an agent names stands in the log.
-enum Standing {
+enum ReportedAttemptState {
     /// Wanted there and alive as far as the log knows.
     Live(SlotState),
     /// The node was lost with it; it may not go on.
@@ -171,16 +171,16 @@ enum Standing {
     Orphan,
 }
 
-fn standing(state: &State, node: &NodeName, key: AttemptKey) -> Standing {
-    let Some(job) = state.jobs.get(&key.job) else { return Standing::Orphan };
+fn standing(state: &State, node: &NodeName, key: AttemptKey) -> ReportedAttemptState {
+    let Some(job) = state.jobs.get(&key.job) else { return ReportedAttemptState::Orphan };
     let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else {
-        return Standing::Orphan;
+        return ReportedAttemptState::Orphan;
     };
     let first = state.slots_on(key.job, node).first();
     match first.and_then(|i| a.slots.get(*i)) {
-        Some(SlotState::Lost) => Standing::Lost,
-        Some(s) => Standing::Live(s.clone()),
-        None => Standing::Orphan,
+        Some(SlotState::Lost) => ReportedAttemptState::Lost,
+        Some(s) => ReportedAttemptState::Live(s.clone()),
+        None => ReportedAttemptState::Orphan,
     }
 }
 
@@ -220,9 +220,9 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         matches!(o, Observed::Running) && a.is_some_and(|a| a.deadline.is_some())
     };
     if observed.iter().any(limited) {
-        e.await_the_rest(node);
+        e.start_awaiting_node(node);
     } else {
-        e.awaited_no_longer(node);
+        e.stop_awaiting_node(node);
     }
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
@@ -230,7 +230,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     let orphans: BTreeSet<AttemptKey> = seen
         .iter()
         .filter(|(_, o)| matches!(o, Observed::Running))
-        .filter(|(k, _)| !matches!(standing(&e.state, node, **k), Standing::Live(..)))
+        .filter(|(k, _)| !matches!(standing(&e.state, node, **k), ReportedAttemptState::Live(..)))
         .map(|(k, _)| *k)
         .collect();
     let same = n.reachable
@@ -308,15 +308,15 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
 fn keep_started_elsewhere(e: &mut Engine, node: &NodeName, job: &Job, key: AttemptKey) {
     let in_preflight = job.attempt.as_ref().is_some_and(|a| a.in_preflight().is_some());
     match standing(&e.state, node, key) {
-        Standing::Lost | Standing::Orphan => {}
+        ReportedAttemptState::Lost | ReportedAttemptState::Orphan => {}
         // Not ordered yet; or it does no harm twice, and the order goes out again.
-        Standing::Live(SlotState::Pending) if in_preflight || !job.spec.fenced() => {}
+        ReportedAttemptState::Live(SlotState::Pending) if in_preflight || !job.spec.fenced() => {}
         // The order may have reached the other agent, although that did not report it any more.
-        Standing::Live(_) => {
+        ReportedAttemptState::Live(_) => {
             let end = from_another_directory();
             let (reason, now) = (StopReason::SlotFailed { node: node.clone(), end }, e.state.now);
             if lose_slot(e, key.job, node, reason, now) {
-                e.settle_job(key.job);
+                e.conclude_job(key.job);
             }
         }
     }
@@ -332,7 +332,7 @@ fn from_another_directory() -> SlotEnd {
 fn is_started_elsewhere(state: &State, node: &NodeName, key: AttemptKey) -> bool {
     let up = !matches!(
         standing(state, node, key),
-        Standing::Live(SlotState::Pending) | Standing::Orphan
+        ReportedAttemptState::Live(SlotState::Pending) | ReportedAttemptState::Orphan
     );
     let a = state.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
     let n = state.nodes.get(node);
@@ -370,13 +370,13 @@ fn reconcile_attempt(
             report(e, node, key, o, ago);
         }
         // Never started there: the order goes out again.
-        (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
+        (ReportedAttemptState::Live(SlotState::Pending) | ReportedAttemptState::Orphan, None) => {}
         // The node came back before it was called lost: as for a lost one, the trouble began when it
         // was last heard.
-        (Standing::Live(_), None) => {
+        (ReportedAttemptState::Live(_), None) => {
             end_slot(e, key, node, gone.end.clone(), gone.away.or(gone.silent_for));
         }
-        (Standing::Lost, None) => end_slot(e, key, node, gone.end.clone(), gone.away),
+        (ReportedAttemptState::Lost, None) => end_slot(e, key, node, gone.end.clone(), gone.away),
     }
 }
 
@@ -400,17 +400,17 @@ pub(super) fn report(
     };
     let unproven = is_unproven(observed);
     match (observed, standing(&e.state, node, key)) {
-        (Observed::Running, Standing::Live(SlotState::Pending)) => {
+        (Observed::Running, ReportedAttemptState::Live(SlotState::Pending)) => {
             e.preflight_overtaken(key);
             let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
             e.emit(project.as_ref(), Event::SlotStarted { key, node: node.clone() });
             // Until the last is up there is nothing to conclude.
             if e.state.left(key.job).pending == 0 {
-                e.settle_job(key.job);
+                e.conclude_job(key.job);
             }
         }
         // The agent of another directory took them over: from now on its word of their end counts.
-        (Observed::Running, Standing::Live(SlotState::Running))
+        (Observed::Running, ReportedAttemptState::Live(SlotState::Running))
             if is_started_elsewhere(&e.state, node, key) =>
         {
             let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
@@ -418,15 +418,19 @@ pub(super) fn report(
         }
         (Observed::Running, _) => {}
         // What nobody saw end holds its lease, which was renewed just now at the latest.
-        (Observed::Ended(end), Standing::Live(_)) if unproven => {
+        (Observed::Ended(end), ReportedAttemptState::Live(_)) if unproven => {
             let reason = StopReason::SlotFailed { node: node.clone(), end: end.clone() };
             let now = e.state.now;
             lose_slot(e, key.job, node, reason, now);
         }
-        (Observed::Ended(_), Standing::Lost) if unproven => {}
-        (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone(), ago),
-        (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped, ago),
-        (Observed::Ended(_), Standing::Orphan) => {}
+        (Observed::Ended(_), ReportedAttemptState::Lost) if unproven => {}
+        (Observed::Ended(end), ReportedAttemptState::Live(_)) => {
+            end_slot(e, key, node, end.clone(), ago)
+        }
+        (Observed::Ended(_), ReportedAttemptState::Lost) => {
+            end_slot(e, key, node, SlotEnd::Stopped, ago)
+        }
+        (Observed::Ended(_), ReportedAttemptState::Orphan) => {}
     }
     if orphan && matches!(observed, Observed::Ended(_)) {
         e.emit(None, Event::OrphanGone { node: node.clone(), key });
@@ -436,7 +440,7 @@ pub(super) fn report(
         e.follow_lost_ranks([key.job]);
     }
     if unproven {
-        e.settle_job(key.job);
+        e.conclude_job(key.job);
     }
     Answer::Done
 }
@@ -461,15 +465,15 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
         e.order_stop(&job, StopReason::TimeLimit { limit }, None);
     }
     if let Some(at) = ended_at {
-        e.told_late(node, at);
+        e.note_late_end(node, at);
     }
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
     let left = e.state.left(key.job);
     if fails || !left.any() || (left.pending == 0 && !started) {
-        e.settle_job(key.job);
+        e.conclude_job(key.job);
     }
-    e.settle_node(node);
+    e.finish_drain(node);
 }
 
 /// When ranks ended, where that was before now. Whatever a node says, it is neither before the
@@ -508,17 +512,17 @@ pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<A
     if !n.reachable {
         return Ok(Answer::Done);
     }
-    e.awaited_no_longer(name);
+    e.stop_awaiting_node(name);
     e.emit(None, Event::NodeLost { node: name.clone(), last_seen });
     let here: Vec<JobId> = e.state.attempts_on(name).map(|j| j.id).collect();
     for id in here {
         let reason = StopReason::NodeLost { node: name.clone() };
         if lose_slot(e, id, name, reason, last_seen) {
             e.swap(id);
-            e.settle_job(id);
+            e.conclude_job(id);
         }
     }
-    e.settle_node(name);
+    e.finish_drain(name);
     e.node_lost_found(name, last_seen);
     Ok(Answer::Done)
 }
@@ -593,11 +597,11 @@ pub(super) fn drain(
                 let why = StopReason::Drain { node: name.clone(), automatic };
                 e.order_stop(&job, why, None);
                 e.swap(job.id);
-                e.settle_job(job.id);
+                e.conclude_job(job.id);
             }
         }
     }
-    e.settle_node(name);
+    e.finish_drain(name);
     Ok(Answer::Done)
 }
 
@@ -610,7 +614,8 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
         ));
     }
     let holds = |r: &&Arc<Remediation>| {
-        r.action.takes_node() && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
+        r.action.takes_node()
+            && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
     };
     if let Some(id) = e.state.health.remediations_of(name).find(holds).map(|r| r.id) {
         return Err(Refusal::new(
@@ -642,7 +647,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
     let is_lost = |job: &Arc<Job>| {
         let key = job.attempt_key();
-        key.is_some_and(|key| matches!(standing(&e.state, name, key), Standing::Lost))
+        key.is_some_and(|key| matches!(standing(&e.state, name, key), ReportedAttemptState::Lost))
     };
     // Ranks that its agent cannot know of keep the drain from its end, and nothing else is there.
     let only_lost = !here.is_empty() && here.iter().all(is_lost);
@@ -687,7 +692,7 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
         if n.stage == Stage::Ready && n.qualified.is_none() && idle {
             qualify::on_join(e, name);
         }
-        e.consider_reconciled(name);
+        e.act_on_reconciled_findings(name);
     }
     Ok(Answer::Done)
 }

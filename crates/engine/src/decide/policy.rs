@@ -97,7 +97,7 @@ pub(super) fn idle(
         e.emit(Some(&job.project), Event::IdleWarned { job: job.id, idle });
     } else if warned && policy.end_after.is_some_and(|end| idle >= end) {
         e.order_stop(&job, StopReason::Idle { idle }, None);
-        e.settle_job(job.id);
+        e.conclude_job(job.id);
     }
     Answer::Done
 }

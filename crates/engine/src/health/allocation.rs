@@ -5,8 +5,8 @@
 use super::findings::of_hardware;
 use crate::state::index::block;
 use crate::{Engine, State};
-use muster_lifecycle::steps::SURE;
 use muster_lifecycle::limits::stop_holds;
+use muster_lifecycle::steps::SURE;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Why new work stays away from a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StaysAway {
+pub enum AllocationBlocker {
     /// It gets none.
     Always(String),
     /// It gets some where no other node fits.
@@ -28,19 +28,19 @@ pub enum StaysAway {
 impl State {
     /// Why new work stays away from a node, if it does: what the scheduler itself is told of it.
     #[must_use]
-    pub fn stays_away(&self, n: &Node) -> Option<StaysAway> {
+    pub fn allocation_blocker(&self, n: &Node) -> Option<AllocationBlocker> {
         if let Some(b) = block(n) {
             let why = match &n.breaker {
                 Some(e) if b == Block::Breaker => format!("breaker {e} is not closed"),
                 _ => b.words().to_owned(),
             };
-            return Some(StaysAway::Always(why));
+            return Some(AllocationBlocker::Always(why));
         }
         let r = self.health.waiting_on(&n.name)?;
         let found = self.health.findings.get(&r.finding);
         let severity = found.map_or("", |f| f.seen.severity.word());
         let why = format!("{severity} finding {} ({})", r.finding, r.kind);
-        Some(StaysAway::IfOthersFit(why.trim_start().to_owned()))
+        Some(AllocationBlocker::IfOthersFit(why.trim_start().to_owned()))
     }
 }
 
@@ -52,7 +52,9 @@ impl Engine {
         let waits = self.state.health.waits_on(node);
         match (n.stage, cause) {
             (Stage::Ready, Some(f)) if waits && n.reachable => self.stop_allocation(&n, &f),
-            (Stage::Suspect, None) if !self.is_taken(node) => self.ready_again(&n, why, by_operator),
+            (Stage::Suspect, None) if !self.is_taken(node) => {
+                self.ready_again(&n, why, by_operator)
+            }
             (Stage::Suspect, Some(_)) if !waits && !self.is_taken(node) => {
                 self.ready_again(&n, why, by_operator);
             }
@@ -108,7 +110,10 @@ impl Engine {
     /// Has automation taken a node, by a remediation that goes on?
     fn is_taken(&self, node: &NodeName) -> bool {
         let on = |s: RemediationStep| {
-            !matches!(s, RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended)
+            !matches!(
+                s,
+                RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
+            )
         };
         self.state.health.remediations_of(node).any(|r| r.action.takes_node() && on(r.step))
     }

@@ -1,7 +1,7 @@
 //! Folds records about health in. No policy here: only what the record says.
 
 use crate::state::health_book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIATIONS_KEPT};
-use crate::state::{ApplyError, State, Stopped};
+use crate::state::{ApplyError, AutomationStop, State};
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
@@ -55,7 +55,8 @@ impl State {
             }
             Event::ProbationSet { node, until } => self.node(r.seq, node, |n| n.probation = *until),
             Event::AutomationStopped { reason, by_operator } => {
-                let stopped = Stopped { at: r.at, reason: reason.clone(), by_operator: *by_operator };
+                let stopped =
+                    AutomationStop { at: r.at, reason: reason.clone(), by_operator: *by_operator };
                 self.health.automation.stopped = Some(stopped);
                 Ok(())
             }
@@ -69,7 +70,7 @@ impl State {
             Event::AttemptAttributed { key, verdict, findings, reason } => {
                 let (no, verdict) = (key.attempt, *verdict);
                 // The cause is the first of them.
-                let cause = findings.first().filter(|_| verdict.excuses());
+                let cause = findings.first().filter(|_| verdict.exonerates_job());
                 let fault = cause.and_then(|id| self.health.fault_of(*id));
                 self.job(r.seq, key.job, |j| {
                     let mut counts = (j.application_failures, j.infrastructure_failures);

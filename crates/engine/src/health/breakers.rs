@@ -73,7 +73,7 @@ impl Engine {
         let old = self.state.health.breakers.get(&entity).map(|b| b.state);
         self.emit(None, Event::BreakerSet { breaker: Box::new(b), by_operator });
         if is_work(&entity) {
-            self.work_follows(&entity);
+            self.update_jobs_behind_breaker(&entity);
         } else if closed && old.is_some_and(|s| s != BreakerState::Closed) {
             self.group_is_open_to_work(&entity);
         }
@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Breakers whose time has come are probed.
-    pub(super) fn pass_breakers(&mut self) {
+    pub(super) fn probe_due_breakers(&mut self) {
         let now = self.state.now;
         let due: Vec<Arc<Breaker>> =
             self.state.health.breakers.values().filter(|b| breaker::due(b, now)).cloned().collect();
@@ -112,7 +112,7 @@ impl Engine {
         let trying: Vec<Arc<Breaker>> =
             self.state.health.breakers.values().filter(half).cloned().collect();
         for b in trying {
-            self.look_at_probe(&b);
+            self.evaluate_probe(&b);
         }
         let silent = |b: &&Arc<Breaker>| {
             b.state == BreakerState::HalfOpen && b.pinned.is_none() && now >= b.since + PROBE_WITHIN
@@ -120,7 +120,7 @@ impl Engine {
         let late: Vec<Arc<Breaker>> =
             self.state.health.breakers.values().filter(silent).cloned().collect();
         for b in late {
-            let next = breaker::lapsed(&b, now, "nothing came of its probe".to_owned());
+            let next = breaker::reopen_after_probe(&b, now, "nothing came of its probe".to_owned());
             self.set_breaker(next, false);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::held::{image, of_work, template};
 use crate::Engine;
-use muster_health::correlate::{Common, Hit, Place, correlate};
+use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
@@ -41,7 +41,7 @@ impl Engine {
         }
         let sizes = RefCell::new(std::mem::take(&mut self.work.sizes));
         let causes = {
-            let hits: Vec<Hit<'_>> = recent.iter().map(|f| self.hit(f)).collect();
+            let hits: Vec<CorrelationInput<'_>> = recent.iter().map(|f| self.hit(f)).collect();
             let of_work = self.sizes_of_work(&hits);
             let size = |e: &Entity| match e {
                 Entity::Job(_) => self.size_of(e),
@@ -63,16 +63,16 @@ impl Engine {
         }
     }
 
-    fn hit<'a>(&'a self, f: &'a Finding) -> Hit<'a> {
+    fn hit<'a>(&'a self, f: &'a Finding) -> CorrelationInput<'a> {
         let node = f.seen.entity.node().and_then(|n| self.state.nodes.get(n));
         let job = f.seen.attempt.and_then(|k| self.state.jobs.get(&k.job));
-        Hit {
+        CorrelationInput {
             id: f.id,
             kind: &f.seen.kind,
             severity: f.seen.severity,
             entity: &f.seen.entity,
             at: f.seen.first_seen.max(f.opened_at - Span::mins(10)),
-            place: node.map(|n| Place {
+            place: node.map(|n| NodeTraits {
                 node: &n.name,
                 location: &n.location,
                 pool: n.pool(),
@@ -87,7 +87,7 @@ impl Engine {
 
     /// Nodes on which the same template or image ran lately, where enough findings name one. All
     /// are counted in one pass: there may be very many jobs.
-    fn sizes_of_work(&self, hits: &[Hit<'_>]) -> BTreeMap<Entity, u32> {
+    fn sizes_of_work(&self, hits: &[CorrelationInput<'_>]) -> BTreeMap<Entity, u32> {
         let mut named: BTreeMap<&Entity, BTreeSet<&NodeName>> = BTreeMap::new();
         for h in hits {
             let Some(node) = h.entity.node() else { continue };
@@ -187,7 +187,7 @@ impl Engine {
         match &c.cause {
             cause if is_group(cause) => {
                 let (hit, of) = (self.nodes_hit(&c), self.size_of(&c.cause));
-                if muster_health::breaker::trips(&c.cause, 0, hit, of) {
+                if muster_health::breaker::should_trip(&c.cause, 0, hit, of) {
                     self.open_breaker(c.cause.clone(), &c.summary, Some(id));
                 }
             }
@@ -208,26 +208,26 @@ impl Engine {
         if self.is_dealt_with(&c.cause) {
             self.explain_by(findings, c);
         } else {
-            self.consider_again(findings);
+            self.reconsider_findings(findings);
         }
     }
 
     /// Nothing else is done about these any more: what was left alone is looked after. What has a
     /// remediation keeps it, and what was decided about one stays.
-    fn consider_again(&mut self, findings: &[u64]) {
+    fn reconsider_findings(&mut self, findings: &[u64]) {
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
             let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
             if last.is_none_or(|r| r.outcome == Some(RemediationOutcome::Superseded)) {
-                self.consider(&f);
+                self.choose_remediation(&f);
             }
         }
     }
 
     /// A node was reconciled: what was found there meanwhile is acted on.
-    pub(crate) fn consider_reconciled(&mut self, node: &NodeName) {
+    pub(crate) fn act_on_reconciled_findings(&mut self, node: &NodeName) {
         let open: Vec<u64> = self.state.health.open_on(node).map(|f| f.id).collect();
-        self.consider_again(&open);
+        self.reconsider_findings(&open);
     }
 
     /// The breaker of a group has closed: what is still open of the incidents that have the group
@@ -244,7 +244,7 @@ impl Engine {
         }
         let theirs = |f: &&Arc<Finding>| f.incident.is_some_and(|i| of_it.contains(&i));
         let findings: Vec<u64> = book.open().filter(theirs).map(|f| f.id).collect();
-        self.consider_again(&findings);
+        self.reconsider_findings(&findings);
     }
 
     /// Does what is done about a cause elsewhere keep work from the nodes it is seen on? A group of

@@ -14,7 +14,9 @@ use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep};
+use muster_model::remediation::{
+    Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep,
+};
 use muster_model::resolve::{one_line, some_lines};
 use muster_model::units::Span;
 use std::sync::Arc;
@@ -105,7 +107,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::FirstStep { key } => e.first_step(*key),
         _ => {}
     }
-    e.pass_due();
+    e.advance_remediations();
     Ok(Answer::Done)
 }
 
@@ -200,7 +202,10 @@ fn live(e: &Engine, id: u64) -> Result<Arc<Remediation>, Refusal> {
 
 fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
     let r = live(e, id)?;
-    if !matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval) {
+    if !matches!(
+        r.step,
+        RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval
+    ) {
         return Err(conflict(
             format!("remediation {id} is {}", r.step.words()),
             "it is not pending approval",
@@ -233,7 +238,8 @@ fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remediation>> {
 
 /// Does this remediation keep its node out of service?
 fn holds(r: &Remediation) -> bool {
-    r.action.takes_node() && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
+    r.action.takes_node()
+        && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
 }
 
 /// Refuses what would bring a node back, or test it, in the middle of a reset, a reboot or a power
@@ -271,7 +277,10 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
     let why = format!("{}: {note}", req.actor.name);
     if r.step != RemediationStep::Testing {
         let (id, step) = (r.id, RemediationStep::Testing);
-        e.emit(None, Event::RemediationStepped { id, step, why, until: None, act: None, held: false });
+        e.emit(
+            None,
+            Event::RemediationStepped { id, step, why, until: None, act: None, held: false },
+        );
     }
     e.work.due.insert(node.clone());
     Ok(())
@@ -367,8 +376,15 @@ fn force(
 impl Engine {
     /// Ends a remediation and brings its node back to where it was, unless another one holds it, or
     /// something was begun with it that cannot be stopped.
-    pub(super) fn take_back(&mut self, id: u64, outcome: RemediationOutcome, why: &str, by_operator: bool) {
-        let Some(r) = self.state.health.remediations.get(&id).filter(|r| r.outcome.is_none()).cloned()
+    pub(super) fn take_back(
+        &mut self,
+        id: u64,
+        outcome: RemediationOutcome,
+        why: &str,
+        by_operator: bool,
+    ) {
+        let Some(r) =
+            self.state.health.remediations.get(&id).filter(|r| r.outcome.is_none()).cloned()
         else {
             return;
         };

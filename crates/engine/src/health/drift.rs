@@ -17,7 +17,7 @@ const AFTER: Span = Span::secs(60);
 
 impl Engine {
     /// Compares nodes with their peers, some time after one of them told something new.
-    pub(super) fn pass_drift(&mut self) {
+    pub(super) fn detect_drift(&mut self) {
         if self.next_drift().is_none_or(|t| t > self.state.now) {
             return;
         }
@@ -38,7 +38,8 @@ impl Engine {
             self.state.nodes.keys().filter(|n| !all.contains_key(*n)).filter_map(ours).collect();
         for (node, found) in all {
             let (entity, now) = (Entity::Node(node), self.state.now);
-            let mut seen = SeenFinding::new(KIND, entity, Severity::Warning, now).sure(700);
+            let mut seen =
+                SeenFinding::new(KIND, entity, Severity::Warning, now).with_confidence(700);
             for d in found {
                 seen = seen.because(format!("{MARK}{}", d.words()));
             }

@@ -15,7 +15,7 @@ pub(crate) fn faults(
 ) -> Result<Answer, Refusal> {
     find(e, node)?;
     for fault in faults {
-        let mut fault = e.judged_by_site(node, fault.clone().bounded());
+        let mut fault = e.apply_site_verdicts(node, fault.clone().bounded());
         let project = fault.attempt.and_then(|key| e.state.ran_here(node, key));
         if project.is_none() {
             (fault.attempt, fault.rank) = (None, None);

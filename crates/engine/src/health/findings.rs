@@ -61,7 +61,7 @@ impl Engine {
 
     /// What a node told, as this site judges it: the operator's verdicts count whatever the
     /// agent was started with.
-    pub(crate) fn judged_by_site(&self, node: &NodeName, fault: SeenFault) -> SeenFault {
+    pub(crate) fn apply_site_verdicts(&self, node: &NodeName, fault: SeenFault) -> SeenFault {
         match (&self.policy.faults, self.state.nodes.get(node)) {
             (Some(c), Some(n)) => c.rejudge(fault, n.sku(), &n.inventory.pool),
             _ => fault,
@@ -80,8 +80,10 @@ impl Engine {
             Some(f) if seen.over && f.inferred && !decided => {}
             Some(f) if seen.over => self.close_finding(f.id, "not seen any more", decided),
             None if seen.over => {}
-            Some(f) if self.seen_by_another(&f, &seen) => self.second_word(&f, seen, decided),
-            Some(f) => self.seen_again(&f, seen, decided),
+            Some(f) if self.is_confirmed_by_another_project(&f, &seen) => {
+                self.confirm_straggler(&f, seen, decided)
+            }
+            Some(f) => self.update_open_finding(&f, seen, decided),
             None => self.open_finding(seen, decided),
         }
     }
@@ -110,7 +112,7 @@ impl Engine {
 
     /// A finding that is open was seen again. What changes something is written down at once; what
     /// only repeats is added up, and written down when its time has come or something rests on it.
-    pub(super) fn seen_again(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
+    pub(super) fn update_open_finding(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
         let was = &f.seen;
         let mut known = self.work.repeats.get(&f.id).map_or(was, |r| &r.seen).clone();
         // What was said about one tenant's program is not for the next one to read.
@@ -167,7 +169,7 @@ impl Engine {
     }
 
     /// Repeats whose time has come are written down.
-    pub(super) fn pass_repeats(&mut self) {
+    pub(super) fn record_due_repeats(&mut self) {
         while let Some(id) = self.work.repeats_at.pop(self.state.now) {
             self.write_repeats(&[id]);
         }
@@ -182,11 +184,11 @@ impl Engine {
         self.write_repeats(&[id]);
         let project = self.project_of(f.seen.attempt);
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
-        self.word_is_over(&f.seen);
+        self.close_straggler(&f.seen);
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
             if f.seen.kind == FailureMode::LEMON {
-                self.keep_for_all_work(node);
+                self.allow_all_work(node);
             }
         }
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)).cloned() else {
@@ -206,11 +208,11 @@ impl Engine {
             Some(node) if f.seen.kind == FailureMode::HAZARD => {
                 self.mark(node, None, u32::from(f.seen.confidence));
             }
-            Some(node) if f.seen.kind == FailureMode::LEMON => self.keep_for_small_work(node),
+            Some(node) if f.seen.kind == FailureMode::LEMON => self.restrict_to_small_work(node),
             _ => {}
         }
         self.attribute_late(&f.seen, false);
-        self.consider(&f);
+        self.choose_remediation(&f);
     }
 
     /// What a node is kept for, and how likely it is to fail, by our own conclusion.

@@ -3,7 +3,7 @@
 
 use crate::Engine;
 use crate::state::State;
-use muster_health::breaker::{self, trips};
+use muster_health::breaker::{self, should_trip};
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
@@ -101,7 +101,7 @@ impl Engine {
             _ => unhealthy,
         };
         let next = if says_nothing {
-            breaker::lapsed(b, now, why.to_owned())
+            breaker::reopen_after_probe(b, now, why.to_owned())
         } else {
             breaker::probed(b, now, !own, why.to_owned())
         };
@@ -150,7 +150,7 @@ impl Engine {
             let (failures, nodes) = of(&e);
             // Where other work fails just as much, it is not this.
             let jobs = counts.get(&e).map_or(0, |c| c.failures(&Entity::Site, now));
-            if trips(&e, failures, 0, 0) && nodes >= NODES && jobs.saturating_mul(2) > site {
+            if should_trip(&e, failures, 0, 0) && nodes >= NODES && jobs.saturating_mul(2) > site {
                 open.push((
                     e,
                     format!("{failures} failures on {nodes} nodes that nothing else explains"),
@@ -163,7 +163,7 @@ impl Engine {
         {
             let e = Entity::Node(node.clone());
             let (failures, _) = of(&e);
-            if trips(&e, failures, 0, 0) {
+            if should_trip(&e, failures, 0, 0) {
                 open.push((e, format!("{failures} jobs failed on it, and no finding says why")));
             }
         }
@@ -203,12 +203,15 @@ impl Engine {
         let probe = Some(Probe::Attempt { key: Some(key) });
         self.emit(
             None,
-            Event::BreakerSet { breaker: Box::new(Breaker { probe, ..b.clone() }), by_operator: false },
+            Event::BreakerSet {
+                breaker: Box::new(Breaker { probe, ..b.clone() }),
+                by_operator: false,
+            },
         );
     }
 
     /// Jobs that were just submitted may be behind a breaker.
-    pub(super) fn pass_arrived(&mut self) {
+    pub(super) fn hold_jobs_behind_breakers(&mut self) {
         for (first, count) in std::mem::take(&mut self.work.arrived) {
             if !self.state.health.breakers.keys().any(is_work) {
                 continue;
@@ -220,7 +223,7 @@ impl Engine {
     }
 
     /// A breaker about work moved: what waits follows.
-    pub(super) fn work_follows(&mut self, entity: &Entity) {
+    pub(super) fn update_jobs_behind_breaker(&mut self, entity: &Entity) {
         let Some(b) = self.state.health.breakers.get(entity).cloned() else { return };
         match b.state {
             BreakerState::Closed => self.release_all(entity),
@@ -272,7 +275,7 @@ impl Engine {
     }
 
     /// A probe that has run for so long went well; one that will not run came to nothing.
-    pub(super) fn look_at_probe(&mut self, b: &Breaker) {
+    pub(super) fn evaluate_probe(&mut self, b: &Breaker) {
         let Some(id) = probe_job(b) else { return };
         let now = self.state.now;
         let job = self.state.jobs.get(&id);
@@ -281,7 +284,7 @@ impl Engine {
         let next = if ran.is_some_and(|t| now.since(t) >= SOON) {
             breaker::probed(b, now, true, format!("job {id} works"))
         } else if job.is_none_or(|j| j.state.is_final()) {
-            breaker::lapsed(b, now, format!("job {id} was not tried"))
+            breaker::reopen_after_probe(b, now, format!("job {id} was not tried"))
         } else {
             return;
         };

@@ -50,7 +50,7 @@ impl State {
                 let lemon =
                     self.health.findings.get(id).filter(|f| f.seen.kind == FailureMode::LEMON);
                 if let Some(node) = lemon.and_then(|f| f.seen.entity.node()).cloned() {
-                    self.health.acquit(&node);
+                    self.health.reset_history(&node);
                 }
             }
             Event::RemediationStepped {
@@ -66,7 +66,7 @@ impl State {
                 let r = self.health.remediations.get(id);
                 let repaired = r.filter(|r| r.kind == FailureMode::LEMON && by_people(r.step));
                 if let Some(node) = repaired.map(|r| r.node.clone()) {
-                    self.health.acquit(&node);
+                    self.health.reset_history(&node);
                 }
             }
             Event::NodeMarked { node, role, decided, .. } => self.marked(node, *role, *decided),
@@ -112,7 +112,7 @@ impl State {
         if verdict == Verdict::Infrastructure
             && let Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }) =
                 reason
-            && !(end.had_no_server() || end.went_with_agent() || end.is_unproven())
+            && !(end.had_no_server() || end.ended_with_agent() || end.is_unproven())
             && !self.is_unhealthy(node)
         {
             let node = node.clone();
@@ -132,7 +132,7 @@ impl State {
         let Some(job) = self.jobs.get(&key.job).cloned() else { return };
         let Some(p) = job.past.iter().find(|p| p.no == key.attempt) else { return };
         if !findings.is_empty() || !matches!(verdict, Verdict::Infrastructure | Verdict::Platform) {
-            self.health.counts.values_mut().for_each(|c| c.forgive(p.ended_at, job.id));
+            self.health.counts.values_mut().for_each(|c| c.discount_failure(p.ended_at, job.id));
             self.health.counts.retain(|_, c| !c.is_empty());
         }
         let found: Vec<&Arc<Finding>> =
@@ -146,7 +146,7 @@ impl State {
         let own = |f: &&Arc<Finding>| of_hardware(&f.seen) && !self.health.is_elsewhere(f);
         let culprit = found.first().filter(|f| own(f)).and_then(|f| f.seen.entity.node()).cloned();
         for n in &p.nodes {
-            self.health.correct(n, |r| r.forgive(p.ended_at, job.id));
+            self.health.correct(n, |r| r.discount_failure(p.ended_at, job.id));
         }
         if let Some(n) = culprit.filter(|n| !nobody && self.nodes.contains_key(n)) {
             self.health.history(&n).failed(p.ended_at, job.id, 1);
@@ -159,7 +159,7 @@ impl State {
             let Some(f) = self.health.findings.get(id) else { continue };
             let since = f.seen.first_seen.min(f.opened_at) - BEFORE;
             if let Some(node) = f.seen.entity.node().cloned() {
-                self.health.correct(&node, |r| r.forgive_since(since));
+                self.health.correct(&node, |r| r.discount_failures_since(since));
             }
         }
     }
@@ -174,7 +174,7 @@ impl State {
         self.health.lemons.remove(node);
         // Somebody knows better.
         if !decided && was == Some(NodeRole::Lemon) && role != NodeRole::Lemon {
-            self.health.acquit(node);
+            self.health.reset_history(node);
         }
     }
 
@@ -210,8 +210,8 @@ impl HealthBook {
         }
     }
 
-    fn acquit(&mut self, node: &NodeName) {
-        self.correct(node, lemon::Record::acquit);
+    fn reset_history(&mut self, node: &NodeName) {
+        self.correct(node, lemon::Record::reset_history);
     }
 
     fn unknown(&mut self, node: &NodeName) {

@@ -1,9 +1,11 @@
 //! Jobs and unhealthy hardware: what caused an attempt's end, and how long recovery took.
 
 use super::findings::CLOCK;
-use super::work::ToldLate;
+use super::work::LateEndReport;
 use crate::Engine;
-use muster_health::attribute::{AFTER, Attribution, BEFORE, Ended, Known, attribute, names_cause};
+use muster_health::attribute::{
+    AFTER, Attribution, BEFORE, EndedAttempt, NumberedFinding, attribute, names_cause,
+};
 use muster_health::modes;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -42,7 +44,7 @@ impl Engine {
         }
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });
         let freed_at = job.attempt.as_ref().and_then(|a| a.freed_at);
-        let ended = Ended {
+        let ended = EndedAttempt {
             // With its last rank, however long its cause is looked for.
             at: freed_at.unwrap_or(self.state.now),
             started_at: job.attempt.as_ref().and_then(|a| a.started_at),
@@ -58,7 +60,7 @@ impl Engine {
     fn judge(
         &self,
         key: AttemptKey,
-        ended: &Ended<'_>,
+        ended: &EndedAttempt<'_>,
         placement: Option<&Placement>,
         why: Option<&StopReason>,
     ) -> Attribution {
@@ -106,9 +108,9 @@ impl Engine {
             .map(|f| (f, self.seen_by(f, ended)))
             .filter(|(f, seen)| can(f, seen))
             .collect();
-        let known: Vec<Known<'_>> = known
+        let known: Vec<NumberedFinding<'_>> = known
             .iter()
-            .map(|(f, seen)| Known { id: f.id, seen, opened_at: f.opened_at })
+            .map(|(f, seen)| NumberedFinding { id: f.id, seen, opened_at: f.opened_at })
             .collect();
         attribute(ended, key, &known)
     }
@@ -132,7 +134,7 @@ impl Engine {
     }
 
     /// What is known of a finding around an end, with repeats that are not written down yet.
-    fn seen_by<'a>(&'a self, f: &'a Finding, ended: &Ended<'_>) -> Cow<'a, SeenFinding> {
+    fn seen_by<'a>(&'a self, f: &'a Finding, ended: &EndedAttempt<'_>) -> Cow<'a, SeenFinding> {
         let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
         if self.may_be_as_old(f, seen, ended) {
             return Cow::Owned(SeenFinding { first_seen: ended.at, ..seen.clone() });
@@ -146,7 +148,7 @@ impl Engine {
 
     /// May what a node told have begun before an end, although it is dated later? Only where the
     /// node told of that end as late, and where nobody knows when it began.
-    fn may_be_as_old(&self, f: &Finding, seen: &SeenFinding, ended: &Ended<'_>) -> bool {
+    fn may_be_as_old(&self, f: &Finding, seen: &SeenFinding, ended: &EndedAttempt<'_>) -> bool {
         if ended.by_clock || !f.inferred || seen.first_seen <= ended.at {
             return false;
         }
@@ -164,13 +166,13 @@ impl Engine {
 
     /// A node tells of ranks that ended a while ago, because no server heard it. What else it tells
     /// around now may be as old.
-    pub(crate) fn told_late(&mut self, node: &NodeName, ended_at: Time) {
+    pub(crate) fn note_late_end(&mut self, node: &NodeName, ended_at: Time) {
         let now = self.state.now;
         if now.since(ended_at) <= CLOCK {
             return;
         }
         let first = self.late_since(node).map_or(ended_at, |t| t.min(ended_at));
-        let late = ToldLate { ended_at: first, heard_at: now };
+        let late = LateEndReport { ended_at: first, heard_at: now };
         self.work.told_late.insert(node.clone(), late);
     }
 
@@ -199,7 +201,7 @@ impl Engine {
         let tried: BTreeSet<JobId> = if again {
             self.work.failed.keys().map(|k| k.job).collect()
         } else {
-            self.state.index.lately_tried(now - AFTER).collect()
+            self.state.index.jobs_attempted_since(now - AFTER).collect()
         };
         let ended: Vec<Arc<Job>> = tried
             .iter()
@@ -210,7 +212,7 @@ impl Engine {
         for job in ended {
             let Some(p) = job.past.last().cloned() else { continue };
             let key = AttemptKey { job: job.id, attempt: p.no };
-            let ended = Ended {
+            let ended = EndedAttempt {
                 at: p.freed(),
                 started_at: p.started_at,
                 verdict: p.verdict,
@@ -260,7 +262,7 @@ impl Engine {
             .map(|j| j.id)
             .collect();
         for id in ending {
-            self.settle_job(id);
+            self.conclude_job(id);
         }
     }
 

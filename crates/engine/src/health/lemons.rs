@@ -22,7 +22,7 @@ const JOBS: usize = 8;
 
 impl Engine {
     /// Looks at the histories of nodes, if it is time.
-    pub(super) fn pass_lemons(&mut self) {
+    pub(super) fn review_lemons(&mut self) {
         let now = self.state.now;
         if self.work.judged_at.is_some() && self.next_lemons().is_none_or(|t| t > now) {
             return;
@@ -66,7 +66,7 @@ impl Engine {
 
     /// A lemon only gets work that is easily done again. Where there would be too many of them,
     /// somebody is told instead.
-    pub(super) fn keep_for_small_work(&mut self, node: &NodeName) {
+    pub(super) fn restrict_to_small_work(&mut self, node: &NodeName) {
         let serve = |s: Stage| !matches!(s, Stage::Enrolled | Stage::Retired);
         let fleet = self.state.nodes.values().filter(|n| serve(n.stage)).count();
         let kept = self.state.health.lemons.len();
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// It was no lemon, or is none any more. What an operator chose stays.
-    pub(super) fn keep_for_all_work(&mut self, node: &NodeName) {
+    pub(super) fn allow_all_work(&mut self, node: &NodeName) {
         let Some(n) = self.state.nodes.get(node) else { return };
         if n.role == NodeRole::Lemon && self.state.health.lemons.contains(node) {
             let (role, hazard) = (NodeRole::Normal, n.hazard);
@@ -96,7 +96,7 @@ fn told(node: &NodeName, l: &Lemon, record: &Record, now: Time) -> SeenFinding {
     let entity = Entity::Node(node.clone());
     let jobs: Vec<String> = record.jobs(now).take(JOBS).map(|j| j.to_string()).collect();
     let seen = SeenFinding::new(FailureMode::LEMON.code(), entity, Severity::Warning, now)
-        .sure(l.confidence)
+        .with_confidence(l.confidence)
         .because(l.reason.clone())
         .because(format!("the last jobs it failed: {}", jobs.join(", ")));
     match record.outs(now) {

@@ -262,7 +262,10 @@ pub(crate) fn is_out(book: &HealthBook, n: &Node) -> bool {
     }
     book.remediations_of(&n.name).any(|r| {
         r.action.takes_node()
-            && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended)
+            && !matches!(
+                r.step,
+                RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
+            )
     })
 }
 

@@ -9,6 +9,7 @@ mod breakers;
 mod causes;
 mod decide;
 mod drift;
+mod due_work;
 mod faults;
 mod findings;
 mod held;
@@ -16,7 +17,6 @@ mod history;
 mod jobs;
 mod lemons;
 mod limits;
-mod look;
 mod recovery;
 mod rehearse;
 mod remediations;
@@ -24,7 +24,7 @@ mod timers;
 mod witness;
 mod work;
 
-pub use allocation::StaysAway;
+pub use allocation::AllocationBlocker;
 pub(crate) use decide::decide;
 pub(crate) use faults::faults;
 pub(crate) use findings::of_hardware;
@@ -32,5 +32,5 @@ pub(crate) use limits::is_out;
 pub(crate) use recovery::{
     recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,
 };
-pub use rehearse::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal};
+pub use rehearse::{RehearsedRemediation, RehearsedRemediations, RemediationRehearsal};
 pub(crate) use work::Work;

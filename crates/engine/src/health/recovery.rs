@@ -101,7 +101,9 @@ pub(crate) fn recovery_begins(
         j.unhealthy_nodes.push(node.clone());
     }
     let counts = match reason {
-        StopReason::Unhealthy { .. } | StopReason::Hung { .. } | StopReason::NodeLost { .. } => true,
+        StopReason::Unhealthy { .. } | StopReason::Hung { .. } | StopReason::NodeLost { .. } => {
+            true
+        }
         StopReason::SlotFailed { end, .. } => {
             matches!(end, SlotEnd::NodeFault { .. } | SlotEnd::Failed { .. })
         }

@@ -21,7 +21,9 @@ use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::policy::SitePolicy;
 use muster_model::qualification::{Level, Outcome, Qualification};
-use muster_model::remediation::{Act, Action, Mode, Remediations, Remediation, RemediationOutcome, RemediationStep};
+use muster_model::remediation::{
+    Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep, Remediations,
+};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,7 +136,12 @@ impl RemediationRehearsal {
     /// them in service, and nothing found yet. `site` is what the site's own engine goes by: its
     /// verdicts on faults count here, too.
     #[must_use]
-    pub fn new(state: &State, site: &Policy, policy: Remediations, from: Time) -> RemediationRehearsal {
+    pub fn new(
+        state: &State,
+        site: &Policy,
+        policy: Remediations,
+        from: Time,
+    ) -> RemediationRehearsal {
         // Nobody is told of what is only rehearsed.
         let engine = Policy { objectives: false, ..site.clone() };
         let nodes = state.nodes.values().map(|n| (n.name.clone(), Arc::new(begins(n, from))));
@@ -337,7 +344,9 @@ impl RemediationRehearsal {
             Event::RemediationStepped { id, step, .. } => self.stepped(*id, *step),
             Event::RemediationEnded { id, outcome, why, .. } => {
                 let watched = |c: &Chosen| c.action == Action::Watch;
-                if *outcome == RemediationOutcome::Noted && !self.chosen.get(id).is_some_and(watched) {
+                if *outcome == RemediationOutcome::Noted
+                    && !self.chosen.get(id).is_some_and(watched)
+                {
                     self.was_held(*id, why);
                 }
                 self.is_back(*id);
@@ -427,7 +436,9 @@ impl RemediationRehearsal {
         let testable = nodes.get(&node).is_some_and(|n| n.inventory.can.contains(CAN));
         match step {
             // Nobody approves a test that cannot be made.
-            RemediationStep::Approval if action == Action::Drain => self.ask(TEST, Answer::Return(node)),
+            RemediationStep::Approval if action == Action::Drain => {
+                self.ask(TEST, Answer::Return(node))
+            }
             RemediationStep::Approval if self.is_done(id) => self.ask(TEST, Answer::Return(node)),
             RemediationStep::Approval => self.ask(Span(0), Answer::Approve(id)),
             RemediationStep::Repairing => self.ask(REPAIR, Answer::Repair(node)),

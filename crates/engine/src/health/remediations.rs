@@ -4,8 +4,8 @@
 use super::witness::Proof;
 use crate::Engine;
 use crate::qualify::{self, CAN};
-use muster_lifecycle::steps::{self, Asked, Before};
 use muster_lifecycle::remediation::{Next, View, next};
+use muster_lifecycle::steps::{self, ActionableFinding, PastAction};
 use muster_lifecycle::{Step, step, time_limit};
 use muster_model::FailureMode;
 use muster_model::cordon::CordonedBy;
@@ -15,7 +15,9 @@ use muster_model::job::{Job, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::Qualified;
-use muster_model::remediation::{Act, Action, AskedAct, Leave, Mode, Remediation, RemediationOutcome, RemediationStep};
+use muster_model::remediation::{
+    Act, Action, AskedAct, Leave, Mode, Remediation, RemediationOutcome, RemediationStep,
+};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ const WATCH: Span = Span::mins(15);
 
 impl Engine {
     /// Chooses what is done about a finding.
-    pub(super) fn consider(&mut self, f: &Finding) {
+    pub(super) fn choose_remediation(&mut self, f: &Finding) {
         if !self.state.policy.remediations.enabled || f.closed.is_some() || self.explained(f) {
             return;
         }
@@ -83,7 +85,12 @@ impl Engine {
             .collect();
         self.emit(None, Event::RemediationChosen { remediation: Box::new(remediation) });
         for old in lighter {
-            self.end_remediation(old, RemediationOutcome::Superseded, "a heavier remediation follows", false);
+            self.end_remediation(
+                old,
+                RemediationOutcome::Superseded,
+                "a heavier remediation follows",
+                false,
+            );
         }
         if choice.action.takes_node() {
             self.watch_for_storm();
@@ -93,7 +100,7 @@ impl Engine {
             self.end_remediation(id, RemediationOutcome::Noted, &why, false);
         }
         self.work.due.insert(node);
-        self.pass_due();
+        self.advance_remediations();
     }
 
     /// Stopping allocation is switched off: everything that begins with it is only written down.
@@ -104,7 +111,7 @@ impl Engine {
 
     pub(super) fn choice(&self, f: &Finding, n: &Node, proof: Proof) -> steps::Choice {
         let most = proof.most();
-        let asked = Asked {
+        let asked = ActionableFinding {
             kind: &f.seen.kind,
             severity: f.seen.severity,
             confidence: f.seen.confidence,
@@ -113,17 +120,20 @@ impl Engine {
             gpu: f.seen.entity.gpu(),
             most: most.as_ref().map(|(action, why)| (*action, why.as_str())),
         };
-        let before: Vec<Before<'_>> = self
+        let before: Vec<PastAction<'_>> = self
             .state
             .health
             .remediations_ever(&n.name)
-            .map(|r| Before {
+            .map(|r| PastAction {
                 kind: &r.kind,
                 gpu: r.gpu,
                 action: r.action,
                 at: r.at,
                 done: r.step == RemediationStep::Probation
-                    || matches!(r.outcome, Some(RemediationOutcome::Resolved | RemediationOutcome::Escalated))
+                    || matches!(
+                        r.outcome,
+                        Some(RemediationOutcome::Resolved | RemediationOutcome::Escalated)
+                    )
                     || r.outcome == Some(RemediationOutcome::Noted) && r.action == Action::Watch,
             })
             .collect();
@@ -184,7 +194,7 @@ impl Engine {
             testable: n.inventory.can.contains(CAN),
             now: self.state.now,
         });
-        self.carry(&r, &n, answer)
+        self.apply_next_step(&r, &n, answer)
     }
 
     /// Is a finding bad enough, and proven enough, to go on when watching did not help?
@@ -219,7 +229,7 @@ impl Engine {
         })
     }
 
-    fn carry(&mut self, r: &Remediation, n: &Node, answer: Next) -> bool {
+    fn apply_next_step(&mut self, r: &Remediation, n: &Node, answer: Next) -> bool {
         match answer {
             Next::Wait => {
                 self.hurry(r);
@@ -260,7 +270,13 @@ impl Engine {
                     return false;
                 }
                 if r.step != RemediationStep::Testing {
-                    self.stepped(r, RemediationStep::Testing, "tested before its return", None, None);
+                    self.stepped(
+                        r,
+                        RemediationStep::Testing,
+                        "tested before its return",
+                        None,
+                        None,
+                    );
                 }
                 if able {
                     let level = self.state.policy.remediations.requalify;
@@ -289,7 +305,7 @@ impl Engine {
                 if r.step == RemediationStep::Testing && r.action == Action::Drain {
                     self.test_found(&r.node, &format!("{why}, after {}", r.kind), false);
                 } else if let Some(f) = self.state.health.findings.get(&r.finding).cloned() {
-                    self.consider(&f);
+                    self.choose_remediation(&f);
                 }
             }
         }
@@ -302,7 +318,8 @@ impl Engine {
 
     /// Work that was let finish and did not in time is moved.
     fn hurry(&mut self, r: &Remediation) {
-        let late = r.step == RemediationStep::Moving && r.until.is_some_and(|t| t <= self.state.now);
+        let late =
+            r.step == RemediationStep::Moving && r.until.is_some_and(|t| t <= self.state.now);
         if late {
             let why = "what ran there did not end in time";
             self.stepped(r, RemediationStep::Moving, why, None, None);
@@ -348,7 +365,7 @@ impl Engine {
             let hung = f.and_then(|f| f.seen.attempt).and_then(|k| self.state.jobs.get(&k.job));
             if let Some(job) = hung.cloned() {
                 self.order_stop(&job, StopReason::Hung { finding: r.finding }, None);
-                self.settle_job(job.id);
+                self.conclude_job(job.id);
             }
             return;
         }
@@ -356,20 +373,23 @@ impl Engine {
         let all: Vec<Arc<Job>> = self.work_on(&r.node, only).cloned().collect();
         for job in all {
             let unhealthy = self.work_on(&r.node, r.gpu).any(|j| j.id == job.id);
-            let reason =
-                StopReason::Unhealthy { node: r.node.clone(), finding: r.finding, mode: r.kind.clone() };
+            let reason = StopReason::Unhealthy {
+                node: r.node.clone(),
+                finding: r.finding,
+                mode: r.kind.clone(),
+            };
             let stopping = job.attempt.as_ref().is_some_and(|a| a.stop.is_some());
             match leave {
                 _ if stopping => {}
                 Leave::Finish => {}
                 Leave::Now if unhealthy => {
                     self.order_stop(&job, reason, None);
-                    self.settle_job(job.id);
+                    self.conclude_job(job.id);
                 }
                 Leave::Now | Leave::Checkpoint => self.give_notice(&job, reason, None),
             }
         }
-        self.settle_node(&r.node);
+        self.finish_drain(&r.node);
     }
 
     fn act(&mut self, r: &Remediation, n: &Node) {
@@ -423,7 +443,10 @@ impl Engine {
         }
         let what = r.gpu.map_or_else(|| n.name.to_string(), |g| format!("{} GPU {g}", n.name));
         let title = format!("{what}: {}; {}", r.kind, r.action.words());
-        self.ask_act(Act::Ticket { node: n.name.clone(), title, remediation: r.id }, Span::hours(24));
+        self.ask_act(
+            Act::Ticket { node: n.name.clone(), title, remediation: r.id },
+            Span::hours(24),
+        );
     }
 
     pub(super) fn ask_act(&mut self, act: Act, within: Span) -> u64 {
@@ -448,9 +471,20 @@ impl Engine {
         }
         self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
         if done {
-            self.stepped(r, RemediationStep::Probation, "watched after its return", Some(until), None);
+            self.stepped(
+                r,
+                RemediationStep::Probation,
+                "watched after its return",
+                Some(until),
+                None,
+            );
         } else {
-            self.end_remediation(r.id, RemediationOutcome::Superseded, "the node passed its test", false);
+            self.end_remediation(
+                r.id,
+                RemediationOutcome::Superseded,
+                "the node passed its test",
+                false,
+            );
         }
         // What a person's test disproved was closed when it passed.
         if r.step == RemediationStep::Testing {
@@ -463,7 +497,8 @@ impl Engine {
     /// A node is retired: the next machine of its name inherits neither findings nor remediations.
     pub(crate) fn forget_node(&mut self, node: &NodeName) {
         let why = "the node was retired";
-        let remediations: Vec<u64> = self.state.health.remediations_of(node).map(|r| r.id).collect();
+        let remediations: Vec<u64> =
+            self.state.health.remediations_of(node).map(|r| r.id).collect();
         for id in remediations {
             self.end_remediation(id, RemediationOutcome::Superseded, why, false);
         }
@@ -499,7 +534,13 @@ impl Engine {
         self.emit(None, Event::RemediationStepped { id: r.id, step, why, until, act, held: false });
     }
 
-    pub(super) fn end_remediation(&mut self, id: u64, outcome: RemediationOutcome, why: &str, by_operator: bool) {
+    pub(super) fn end_remediation(
+        &mut self,
+        id: u64,
+        outcome: RemediationOutcome,
+        why: &str,
+        by_operator: bool,
+    ) {
         let live = self.state.health.remediations.get(&id).filter(|r| r.outcome.is_none());
         if live.is_some() {
             let why = why.to_owned();
@@ -508,13 +549,13 @@ impl Engine {
     }
 
     /// A node that stands in a stage for too long is told of, and again after as long.
-    pub(super) fn stands_too_long(&mut self, node: &NodeName) {
+    pub(super) fn report_stuck_stage(&mut self, node: &NodeName) {
         let now = self.state.now;
         let Some(n) = self.state.nodes.get(node).cloned() else { return };
         if n.stage_until.is_none_or(|t| t > now) {
             return;
         }
-        let word = muster_lifecycle::word(n.stage);
+        let word = muster_lifecycle::stage_label(n.stage);
         let detail = format!("since {}: {}", now.since(n.stage_since), n.stage_why);
         self.page(&format!("node {node} is {word} for too long"), &detail);
         let event = Event::NodeStaged {

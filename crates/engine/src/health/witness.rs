@@ -84,7 +84,7 @@ impl Proof {
 }
 
 /// The attempt on whose word alone a finding is, and the node it speaks of.
-pub(super) fn told_by(seen: &SeenFinding) -> Option<(AttemptKey, &NodeName)> {
+pub(super) fn reporting_attempt(seen: &SeenFinding) -> Option<(AttemptKey, &NodeName)> {
     if seen.kind != FailureMode::STRAGGLER {
         return None;
     }
@@ -103,7 +103,7 @@ fn holds_gpus(job: &Job, key: AttemptKey, node: &NodeName) -> bool {
 impl Engine {
     /// What a finding rests on.
     pub(super) fn proof(&self, f: &Finding) -> Proof {
-        let Some((key, node)) = told_by(&f.seen) else { return Proof::Corroborated };
+        let Some((key, node)) = reporting_attempt(&f.seen) else { return Proof::Corroborated };
         let job = key.job;
         let (Some(gang), Some(n)) = (self.state.jobs.get(&job), self.state.nodes.get(node)) else {
             return Proof::Shared(job);
@@ -134,7 +134,7 @@ impl Engine {
     /// May findings with a common cause be counted with this one? What only jobs say is no sign of
     /// a switch or a version that fails.
     pub(super) fn is_shown(&self, f: &Finding) -> bool {
-        told_by(&f.seen).is_none_or(|(_, node)| self.node_shows(&f.seen, node))
+        reporting_attempt(&f.seen).is_none_or(|(_, node)| self.node_shows(&f.seen, node))
     }
 
     /// Does the node's own telemetry show something that explains it?
@@ -187,7 +187,7 @@ impl Engine {
     fn others_see(&self, key: AttemptKey, node: &NodeName) -> bool {
         let now = self.state.now;
         self.state.health.findings.values().any(|o| {
-            told_by(&o.seen).is_some_and(|(k, n)| {
+            reporting_attempt(&o.seen).is_some_and(|(k, n)| {
                 n == node
                     && now.since(o.seen.last_seen) < REMEMBERED
                     && self.differ(k, key)
@@ -218,15 +218,16 @@ impl Engine {
     }
 
     /// A straggler that is open is seen by a job of another project, too.
-    pub(super) fn seen_by_another(&self, f: &Finding, seen: &SeenFinding) -> bool {
-        let both = told_by(&f.seen).zip(told_by(seen));
+    pub(super) fn is_confirmed_by_another_project(&self, f: &Finding, seen: &SeenFinding) -> bool {
+        let both = reporting_attempt(&f.seen).zip(reporting_attempt(seen));
         both.is_some_and(|((a, _), (b, _))| self.differ(a, b))
     }
 
     /// A second project's word makes a straggler proven: it is a finding of its own, so that the
     /// log keeps who said what. Where it adds nothing, the finding stays with the first.
-    pub(super) fn second_word(&mut self, f: &Finding, mut seen: SeenFinding, decided: bool) {
-        let counts = |s: &SeenFinding| told_by(s).is_some_and(|(k, n)| self.is_witness(k, n));
+    pub(super) fn confirm_straggler(&mut self, f: &Finding, mut seen: SeenFinding, decided: bool) {
+        let counts =
+            |s: &SeenFinding| reporting_attempt(s).is_some_and(|(k, n)| self.is_witness(k, n));
         let (first, second) = (counts(&f.seen), counts(&seen));
         if first && second && self.proof(f) != Proof::Corroborated {
             self.close_finding(f.id, "a job of another project sees it, too", true);
@@ -238,19 +239,19 @@ impl Engine {
             // What was said about one tenant's program is not for another one to read.
             seen.evidence.clear();
         }
-        self.seen_again(f, seen, decided);
+        self.update_open_finding(f, seen, decided);
     }
 
     /// A straggler that was only watched may be proven by now: its gang has the node to itself, or
     /// the test of another node is over.
     pub(super) fn proven_since(&mut self, id: u64) {
         let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
-        let Some((_, node)) = told_by(&f.seen) else { return };
+        let Some((_, node)) = reporting_attempt(&f.seen) else { return };
         let Some(n) = self.state.nodes.get(node).cloned() else { return };
         let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
         let watched = last.is_some_and(|r| r.action <= Action::RestartJob && r.outcome.is_some());
         if watched && self.choice(&f, &n, self.proof(&f)).action.takes_node() {
-            self.consider(&f);
+            self.choose_remediation(&f);
         }
     }
 
@@ -269,8 +270,8 @@ impl Engine {
 
     /// A straggler is over: so is what was concluded about its job, and about jobs that have
     /// ended.
-    pub(super) fn word_is_over(&mut self, seen: &SeenFinding) {
-        let Some((key, _)) = told_by(seen) else { return };
+    pub(super) fn close_straggler(&mut self, seen: &SeenFinding) {
+        let Some((key, _)) = reporting_attempt(seen) else { return };
         let runs = |j: &JobId| self.state.jobs.get(j).is_some_and(|j| j.attempt.is_some());
         let over = |f: &&Arc<Finding>| match &f.seen.entity {
             Entity::Job(j) => {

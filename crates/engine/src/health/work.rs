@@ -59,14 +59,14 @@ pub(crate) struct Work {
     /// What attempts that failed within the last minutes held, and when they ended.
     pub(crate) failed: BTreeMap<AttemptKey, (Time, Arc<Placement>)>,
     /// Nodes that told late how ranks ended, one entry each.
-    pub(crate) told_late: BTreeMap<NodeName, ToldLate>,
+    pub(crate) told_late: BTreeMap<NodeName, LateEndReport>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
 }
 
 /// When the first of the ranks ended of whose end a node told late, and when it last did so.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToldLate {
+pub(crate) struct LateEndReport {
     pub(crate) ended_at: Time,
     pub(crate) heard_at: Time,
 }
@@ -117,7 +117,8 @@ impl Work {
     /// How much of which group is out may have changed.
     fn note_groups(&mut self, event: &Event, book: &HealthBook) {
         let ended = |id: &u64| {
-            let took = |r: &Remediation| r.action.takes_node() && r.step != RemediationStep::Proposed;
+            let took =
+                |r: &Remediation| r.action.takes_node() && r.step != RemediationStep::Proposed;
             book.remediations.get(id).is_some_and(|r| took(r))
         };
         let changed = match event {

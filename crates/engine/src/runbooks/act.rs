@@ -1,6 +1,6 @@
 //! From an act of a book to the command that the API has for it.
 
-use super::look::remediation;
+use super::observe::remediation;
 use crate::Engine;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::names::NodeName;
@@ -191,15 +191,18 @@ impl Engine {
                 .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
         let waits = self.state.health.remediations_of(&node).find(|r| {
-            matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval)
-                && r.approved.is_none()
+            matches!(
+                r.step,
+                RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval
+            ) && r.approved.is_none()
         });
         Ok(match kind {
             ActKind::Approve => Command::ApproveRemediation { id: waits.ok_or_else(none)?.id },
             ActKind::Deny => Command::DenyRemediation { id: waits.ok_or_else(none)?.id, reason },
-            _ => {
-                Command::UndoRemediation { id: remediation(&self.state, &node).ok_or_else(none)?.id, reason }
-            }
+            _ => Command::UndoRemediation {
+                id: remediation(&self.state, &node).ok_or_else(none)?.id,
+                reason,
+            },
         })
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             }
             too_long("note", note, WORDS_MAX)?;
             e.say(&req.actor, &run, answer, note, seen.as_deref())?;
-            e.pass_runs();
+            e.advance_runbook_runs();
         }
         Command::RunbookSaw { run, step, seen } => e.saw(*run, *step, seen),
         Command::StopRunbook { run, reason } => {
@@ -189,7 +189,7 @@ fn start(
         ended: None,
     };
     e.emit(None, Event::RunbookStarted { run: Box::new(run) });
-    e.pass_runs();
+    e.advance_runbook_runs();
     Ok(Answer::Begun { id })
 }
 

@@ -1,11 +1,11 @@
 //! Where somebody who opens a runbook now has to begin.
 
-use super::look::look;
+use super::observe::observe;
 use crate::state::State;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::runbook::StepOutcome;
-use muster_runbook::{Act, ActKind, Book, Next, What};
+use muster_runbook::{Act, ActKind, Book, Next, StepKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first step that somebody has to take: checks are looked up, waits that are over and acts that
@@ -16,12 +16,12 @@ pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>)
     while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
         let outcome = match &step.what {
             // What only the agents know has to be looked at by whoever follows the book.
-            What::Check(t) | What::Wait(t, _) if t.look.outside() => return Some(no),
-            What::Check(t) if !t.bound.holds(&look(state, t, vars)) => StepOutcome::HoldsNot,
-            What::Wait(t, _) if !t.bound.holds(&look(state, t, vars)) => return Some(no),
-            What::Check(_) | What::Wait(..) => StepOutcome::Holds,
-            What::Act(act) if is_done(state, act, vars) => StepOutcome::Done,
-            What::Act(_) | What::Ask(_) => return Some(no),
+            StepKind::Check(t) | StepKind::Wait(t, _) if t.look.outside() => return Some(no),
+            StepKind::Check(t) if !t.bound.holds(&observe(state, t, vars)) => StepOutcome::HoldsNot,
+            StepKind::Wait(t, _) if !t.bound.holds(&observe(state, t, vars)) => return Some(no),
+            StepKind::Check(_) | StepKind::Wait(..) => StepOutcome::Holds,
+            StepKind::Act(act) if is_done(state, act, vars) => StepOutcome::Done,
+            StepKind::Act(_) | StepKind::Ask(_) => return Some(no),
         };
         match book.after(no, outcome, None) {
             Next::Step(n) => no = n,

@@ -5,7 +5,7 @@ mod act;
 mod apply;
 mod decide;
 mod here;
-mod look;
+mod observe;
 mod rehearse;
 mod step;
 
@@ -42,12 +42,12 @@ pub(crate) fn no_book(name: &str) -> Refusal {
 
 /// What the step that a run stands at sees now; none where there is nothing to see in the log.
 #[must_use]
-pub fn sees(state: &crate::State, run: &Run) -> Option<String> {
-    use muster_runbook::What;
+pub fn current_observation(state: &crate::State, run: &Run) -> Option<String> {
+    use muster_runbook::StepKind;
     let book = parse(&run.book, &run.text).ok()?;
     match &book.step(run.step)?.what {
-        What::Check(t) | What::Wait(t, _) if !t.look.outside() => {
-            Some(step::saw(t, &look::look(state, t, &run.vars)))
+        StepKind::Check(t) | StepKind::Wait(t, _) if !t.look.outside() => {
+            Some(step::observation_text(t, &observe::observe(state, t, &run.vars)))
         }
         _ => None,
     }

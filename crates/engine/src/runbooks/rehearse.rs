@@ -1,14 +1,14 @@
 //! A dry run: the very steps of the real one, on a copy of the state that nobody keeps.
 
 use super::decide::open;
-use super::look::look;
-use super::step::saw;
+use super::observe::observe;
+use super::step::observation_text;
 use crate::state::State;
 use crate::{Engine, Policy};
 use muster_model::command::{Actor, Refusal};
 use muster_model::runbook::{RunOutcome, StepOutcome};
 use muster_model::units::Time;
-use muster_runbook::{Look, Next, Value, What, fill};
+use muster_runbook::{Next, Observable, StepKind, Value, fill};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a step would see and do.
@@ -50,7 +50,7 @@ pub fn rehearse(
     vars: &BTreeMap<String, String>,
     actor: &Actor,
     now: Time,
-    outside: &dyn Fn(&Look) -> Option<String>,
+    outside: &dyn Fn(&Observable) -> Option<String>,
 ) -> Result<Rehearsed, Refusal> {
     let mut e = Engine::new(state, Policy::default());
     e.advance(now);
@@ -62,25 +62,29 @@ pub fn rehearse(
     while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
         let mut chose = None;
         let (outcome, saw, would) = match &step.what {
-            What::Check(t) | What::Wait(t, _) => {
+            StepKind::Check(t) | StepKind::Wait(t, _) => {
                 let value = match t.look.outside() {
                     true => outside(&t.look)
                         .map_or_else(|| Value::Unknown("no data".into()), |v| Value::told(&v)),
-                    false => look(&e.state, t, vars),
+                    false => observe(&e.state, t, vars),
                 };
                 let holds = t.bound.holds(&value);
                 match (&step.what, holds) {
-                    (What::Wait(_, span), false) => {
+                    (StepKind::Wait(_, span), false) => {
                         later = true;
                         let would = format!("wait up to {span} until {}", t.words());
-                        (StepOutcome::Assumed, saw(t, &value), would)
+                        (StepOutcome::Assumed, observation_text(t, &value), would)
                     }
-                    (_, false) if later => (StepOutcome::Assumed, saw(t, &value), String::new()),
-                    (_, true) => (StepOutcome::Holds, saw(t, &value), String::new()),
-                    (_, false) => (StepOutcome::HoldsNot, saw(t, &value), String::new()),
+                    (_, false) if later => {
+                        (StepOutcome::Assumed, observation_text(t, &value), String::new())
+                    }
+                    (_, true) => (StepOutcome::Holds, observation_text(t, &value), String::new()),
+                    (_, false) => {
+                        (StepOutcome::HoldsNot, observation_text(t, &value), String::new())
+                    }
                 }
             }
-            What::Act(a) => {
+            StepKind::Act(a) => {
                 let held = e.taken_by(a, vars).and_then(|n| e.machine_held(&n));
                 let tried = e.act_as(actor, a, vars);
                 let would = a.words(vars);
@@ -93,7 +97,7 @@ pub fn rehearse(
                     (Ok(()), None) => (StepOutcome::Done, String::new(), would),
                 }
             }
-            What::Ask(a) => {
+            StepKind::Ask(a) => {
                 later = true;
                 chose = Some(a.assume.clone());
                 let all: Vec<&str> = a.choices.iter().map(|c| c.text.as_str()).collect();

@@ -1,21 +1,21 @@
 //! One step of a run, by the machine or by a person.
 
 use super::apply::STEPS_KEPT;
-use super::look::look;
+use super::observe::observe;
 use crate::Engine;
 use muster_model::command::{Actor, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::names::NodeName;
-use muster_model::runbook::{Run, RunOutcome, StepDone, StepOutcome, StepAnswer};
+use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepDone, StepOutcome};
 use muster_model::units::Time;
-use muster_runbook::{Book, Next, Step, Test, Value, What};
+use muster_runbook::{Book, Next, Step, StepKind, Test, Value};
 use std::sync::Arc;
 
 /// Steps that the machine takes of one run without looking at anything else.
 const AT_ONCE: usize = 32;
 
 /// What is to be written down of a step.
-pub(super) struct Taken {
+pub(super) struct StepRecord {
     pub(super) by: String,
     pub(super) outcome: StepOutcome,
     pub(super) saw: String,
@@ -26,9 +26,9 @@ pub(super) struct Taken {
     pub(super) took: Option<NodeName>,
 }
 
-impl Taken {
-    pub(super) fn new(by: &str, outcome: StepOutcome) -> Taken {
-        Taken {
+impl StepRecord {
+    pub(super) fn new(by: &str, outcome: StepOutcome) -> StepRecord {
+        StepRecord {
             by: by.to_owned(),
             outcome,
             saw: String::new(),
@@ -40,14 +40,14 @@ impl Taken {
         }
     }
 
-    fn of(by: &str, test: &Test, value: &Value) -> Taken {
+    fn of(by: &str, test: &Test, value: &Value) -> StepRecord {
         let holds = test.bound.holds(value);
         let outcome = if holds { StepOutcome::Holds } else { StepOutcome::HoldsNot };
-        Taken { saw: saw(test, value), ..Taken::new(by, outcome) }
+        StepRecord { saw: observation_text(test, value), ..StepRecord::new(by, outcome) }
     }
 }
 
-pub(super) fn saw(test: &Test, value: &Value) -> String {
+pub(super) fn observation_text(test: &Test, value: &Value) -> String {
     format!("{} is {value}; expected: {}", test.look, test.bound)
 }
 
@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// Takes every step that the machine can take now.
-    pub(crate) fn pass_runs(&mut self) {
+    pub(crate) fn advance_runbook_runs(&mut self) {
         if self.state.runbooks.live.is_empty() {
             return;
         }
@@ -99,32 +99,32 @@ impl Engine {
         let Some(step) = book.step(run.step) else { return false };
         let taken = match &step.what {
             // The server looks and tells.
-            What::Check(t) if t.look.outside() => return false,
-            What::Check(t) => Taken::of("system", t, &look(&self.state, t, &run.vars)),
-            What::Wait(t, _) => {
+            StepKind::Check(t) if t.look.outside() => return false,
+            StepKind::Check(t) => StepRecord::of("system", t, &observe(&self.state, t, &run.vars)),
+            StepKind::Wait(t, _) => {
                 let value = match t.look.outside() {
                     true => Value::Unknown("no data".into()),
-                    false => look(&self.state, t, &run.vars),
+                    false => observe(&self.state, t, &run.vars),
                 };
                 let late = run.until.is_none_or(|u| u <= self.state.now);
                 if !t.bound.holds(&value) && !late {
                     return false;
                 }
-                Taken::of("system", t, &value)
+                StepRecord::of("system", t, &value)
             }
-            What::Act(_) => return self.act_by_itself(&run, &book, step),
-            What::Ask(a) => {
+            StepKind::Act(_) => return self.act_by_itself(&run, &book, step),
+            StepKind::Ask(a) => {
                 let why = muster_runbook::fill(&a.question, &run.vars);
                 self.emit(None, Event::RunbookWaits { run: id, why });
                 return false;
             }
         };
-        self.finish(&run, &book, step, Taken { decided: true, ..taken });
+        self.finish(&run, &book, step, StepRecord { decided: true, ..taken });
         true
     }
 
     fn act_by_itself(&mut self, run: &Run, book: &Book, step: &Step) -> bool {
-        let What::Act(act) = &step.what else { return false };
+        let StepKind::Act(act) = &step.what else { return false };
         let node = self.taken_by(act, &run.vars);
         // What holds for automation holds for what the machine does in somebody's name.
         if let Some(why) = node.as_deref().and_then(|n| self.machine_held(n)) {
@@ -135,10 +135,11 @@ impl Engine {
         let before = std::mem::replace(&mut self.actor, run.by.name.clone());
         let done = self.acts_as(run).and_then(|who| self.act_as(&who, act, &run.vars));
         let mut taken = match done {
-            Ok(()) => Taken::new(&run.by.name, StepOutcome::Done),
-            Err(r) => {
-                Taken { saw: r.to_string(), ..Taken::new(&run.by.name, StepOutcome::Refused) }
-            }
+            Ok(()) => StepRecord::new(&run.by.name, StepOutcome::Done),
+            Err(r) => StepRecord {
+                saw: r.to_string(),
+                ..StepRecord::new(&run.by.name, StepOutcome::Refused)
+            },
         };
         taken.did = act.words(&run.vars);
         taken.decided = true;
@@ -158,17 +159,17 @@ impl Engine {
         let Some(step) = book.step(no) else { return };
         let value = Value::told(seen);
         match &step.what {
-            What::Check(t) if t.look.outside() => {
-                let taken = Taken { decided: true, ..Taken::of("system", t, &value) };
+            StepKind::Check(t) if t.look.outside() => {
+                let taken = StepRecord { decided: true, ..StepRecord::of("system", t, &value) };
                 self.finish(&run, &book, step, taken);
             }
-            What::Wait(t, _) if t.look.outside() && t.bound.holds(&value) => {
-                let taken = Taken { decided: true, ..Taken::of("system", t, &value) };
+            StepKind::Wait(t, _) if t.look.outside() && t.bound.holds(&value) => {
+                let taken = StepRecord { decided: true, ..StepRecord::of("system", t, &value) };
                 self.finish(&run, &book, step, taken);
             }
             _ => return,
         }
-        self.pass_runs();
+        self.advance_runbook_runs();
     }
 
     /// A person's word at the step that a run stands at.
@@ -186,17 +187,17 @@ impl Engine {
         self.may_answer(who, run, &book)?;
         let by = who.name.as_str();
         let mut taken = match (&step.what, answer) {
-            (_, StepAnswer::Skip) => Taken::new(by, StepOutcome::Skipped),
-            (What::Ask(a), StepAnswer::Choose(c)) => {
+            (_, StepAnswer::Skip) => StepRecord::new(by, StepOutcome::Skipped),
+            (StepKind::Ask(a), StepAnswer::Choose(c)) => {
                 if !a.choices.iter().any(|x| x.text == *c) {
                     let all: Vec<&str> = a.choices.iter().map(|x| x.text.as_str()).collect();
                     return Err(Refusal::new(RefusalCode::Invalid, format!("`{c}` is no choice"))
                         .field("choose")
                         .hint(format!("say one of: {}", all.join("; "))));
                 }
-                Taken { chose: Some(c.clone()), ..Taken::new(by, StepOutcome::Answered) }
+                StepRecord { chose: Some(c.clone()), ..StepRecord::new(by, StepOutcome::Answered) }
             }
-            (What::Ask(_), _) | (_, StepAnswer::Choose(_)) => {
+            (StepKind::Ask(_), _) | (_, StepAnswer::Choose(_)) => {
                 return Err(Refusal::new(
                     RefusalCode::Invalid,
                     format!("step {} is of the kind {}", step.no, step.what.word()),
@@ -204,31 +205,31 @@ impl Engine {
                 .field("answer")
                 .hint("a question takes a choice; the others take go, yes, no or skip"));
             }
-            (What::Check(t) | What::Wait(t, _), StepAnswer::Go) => {
+            (StepKind::Check(t) | StepKind::Wait(t, _), StepAnswer::Go) => {
                 let value = match (t.look.outside(), seen) {
                     (true, Some(text)) => Value::told(text),
                     (true, None) => Value::Unknown("the node's agent reported nothing".into()),
-                    (false, _) => look(&self.state, t, &run.vars),
+                    (false, _) => observe(&self.state, t, &run.vars),
                 };
-                let waits = matches!(step.what, What::Wait(..))
+                let waits = matches!(step.what, StepKind::Wait(..))
                     && run.until.is_some_and(|u| u > self.state.now);
                 if waits && !t.bound.holds(&value) {
-                    return Err(conflict(&format!("not yet: {}", saw(t, &value)))
+                    return Err(conflict(&format!("not yet: {}", observation_text(t, &value)))
                         .hint("wait and look again, or say yes, no or skip"));
                 }
-                Taken::of(by, t, &value)
+                StepRecord::of(by, t, &value)
             }
-            (What::Act(a), StepAnswer::Go) => {
+            (StepKind::Act(a), StepAnswer::Go) => {
                 self.act_as(who, a, &run.vars)?;
-                Taken { did: a.words(&run.vars), ..Taken::new(by, StepOutcome::Done) }
+                StepRecord { did: a.words(&run.vars), ..StepRecord::new(by, StepOutcome::Done) }
             }
-            (What::Act(a), StepAnswer::Yes) => {
+            (StepKind::Act(a), StepAnswer::Yes) => {
                 let did = format!("by hand: {}", a.words(&run.vars));
-                Taken { did, ..Taken::new(by, StepOutcome::Done) }
+                StepRecord { did, ..StepRecord::new(by, StepOutcome::Done) }
             }
-            (What::Act(_), StepAnswer::No) => Taken::new(by, StepOutcome::Refused),
-            (_, StepAnswer::Yes) => Taken::new(by, StepOutcome::Holds),
-            (_, StepAnswer::No) => Taken::new(by, StepOutcome::HoldsNot),
+            (StepKind::Act(_), StepAnswer::No) => StepRecord::new(by, StepOutcome::Refused),
+            (_, StepAnswer::Yes) => StepRecord::new(by, StepOutcome::Holds),
+            (_, StepAnswer::No) => StepRecord::new(by, StepOutcome::HoldsNot),
         };
         taken.note = note.to_owned();
         self.finish(run, &book, step, taken);
@@ -264,7 +265,7 @@ impl Engine {
     }
 
     /// Writes a step down, and what follows from it.
-    fn finish(&mut self, run: &Run, book: &Book, step: &Step, t: Taken) {
+    fn finish(&mut self, run: &Run, book: &Book, step: &Step, t: StepRecord) {
         let next = book.after(step.no, t.outcome, t.chose.as_deref());
         let to = match next {
             Next::Step(n) => n,
@@ -308,7 +309,7 @@ impl Engine {
     /// When the time of a step is up, if it begins now.
     pub(super) fn limit_of(&self, book: &Book, no: u32) -> Option<Time> {
         match book.step(no).map(|s| &s.what) {
-            Some(What::Wait(_, span)) => Some(self.state.now + *span),
+            Some(StepKind::Wait(_, span)) => Some(self.state.now + *span),
             _ => None,
         }
     }

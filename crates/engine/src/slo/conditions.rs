@@ -12,7 +12,7 @@ use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::units::Time;
-use muster_slo::conditions::{self, Standing};
+use muster_slo::conditions::{self, SiteConditions};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Engine {
@@ -21,7 +21,7 @@ impl Engine {
         let (s, now) = (&self.state, self.state.now);
         let stopped = s.health.automation.stopped.as_ref();
         let spares = s.spares();
-        let standing = Standing {
+        let standing = SiteConditions {
             // A site that keeps no spares does not miss them.
             spares: spares.is_empty() || spares.values().any(|of| of.ready > 0),
             automation: stopped.is_none(),
@@ -34,7 +34,8 @@ impl Engine {
                 *of = f.seen.severity.max(*of);
             }
             // That automation has stopped says it already, with why.
-            if f.seen.kind == FailureMode::DETECTOR_STORM && stopped.is_some_and(|s| !s.by_operator) {
+            if f.seen.kind == FailureMode::DETECTOR_STORM && stopped.is_some_and(|s| !s.by_operator)
+            {
                 continue;
             }
             // What was chosen for it and denied helps nobody.
@@ -62,7 +63,8 @@ impl Engine {
         if s.nodes.values().any(|n| n.protected && n.stage != Stage::Retired) {
             out.push(conditions::nodes_protected(s.lives.last().map_or(now, |l| l.at)));
         }
-        let waiting = || s.health.live_remediations().filter(|r| r.step == RemediationStep::Approval);
+        let waiting =
+            || s.health.live_remediations().filter(|r| r.step == RemediationStep::Approval);
         let since = waiting().map(|r| r.since).min().unwrap_or(now);
         out.extend(conditions::approvals_wait(waiting().count() as u64, since));
         let gone = spares.iter().filter(|(_, of)| of.ready == 0);

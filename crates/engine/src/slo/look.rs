@@ -3,7 +3,7 @@
 //! at least; objectives once a minute.
 
 use crate::Engine;
-use muster_model::alert::{Alert, AlertState, Condition, Seen};
+use muster_model::alert::{Alert, AlertState, Condition, MatcherInput};
 use muster_model::event::Event;
 use muster_model::names::Label;
 use muster_model::slo::Gate;
@@ -38,7 +38,7 @@ impl Engine {
             return;
         }
         self.end_silences();
-        self.look_at_alerts();
+        self.decide_alerts();
         self.forget_alerts();
     }
 
@@ -76,8 +76,9 @@ impl Engine {
     fn judge_objectives(&mut self) {
         let now = self.state.now;
         self.watch.judged_at = Some(now);
-        let standings = self.state.standings(now);
-        let so = |s: &crate::state::Standing| conditions::objective(&s.objective, &s.status, now);
+        let standings = self.state.objective_statuses(now);
+        let so =
+            |s: &crate::state::ObjectiveStatus| conditions::objective(&s.objective, &s.status, now);
         let mut burning: Vec<_> = standings.iter().filter_map(so).collect();
         // What burns goes on burning while its words change, or something beside it does.
         for c in &mut burning {
@@ -115,7 +116,7 @@ impl Engine {
         }
     }
 
-    fn look_at_alerts(&mut self) {
+    fn decide_alerts(&mut self) {
         let now = self.state.now;
         let conditions = self.conditions();
         self.watch.news = false;
@@ -155,7 +156,7 @@ impl Engine {
         for a in slo.open() {
             out.extend(a.gone_since.map(|t| t + HOLD));
             if let Some(loud) = a.loud_since.filter(|_| a.state == AlertState::Firing) {
-                let routes = slo.routing.routes_of(&Seen::from(a));
+                let routes = slo.routing.routes_of(&MatcherInput::from(a));
                 let steps = routes.iter().flat_map(|r| &r.escalate);
                 out.extend(steps.map(|e| loud + e.after));
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A part that was not there before; each kind is numbered from 0 in the order of the lines.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Found {
+pub(super) enum SharedPart {
     Spec(Arc<JobSpec>),
     Groups(Arc<[Group]>),
     Depends(Arc<[Dependency]>),
@@ -97,19 +97,19 @@ impl Parts {
     pub(super) fn fold(
         &mut self,
         job: &Job,
-        found: &mut dyn FnMut(Found) -> Result<(), SnapshotError>,
+        found: &mut dyn FnMut(SharedPart) -> Result<(), SnapshotError>,
     ) -> Result<FoldedJob, SnapshotError> {
         let (spec, first) = self.specs.number_at(&job.spec)?;
         if first {
-            found(Found::Spec(job.spec.clone()))?;
+            found(SharedPart::Spec(job.spec.clone()))?;
         }
         let (groups, first) = self.groups.number_at(&job.groups)?;
         if first {
-            found(Found::Groups(job.groups.clone()))?;
+            found(SharedPart::Groups(job.groups.clone()))?;
         }
         let (depends, first) = self.depends.number_at(&job.depends)?;
         if first {
-            found(Found::Depends(job.depends.clone()))?;
+            found(SharedPart::Depends(job.depends.clone()))?;
         }
         let mut job = job.clone();
         (job.spec, job.groups, job.depends) = self.blank.clone();
@@ -117,11 +117,11 @@ impl Parts {
     }
 
     /// The next part of a snapshot.
-    pub(super) fn add(&mut self, part: Found) {
+    pub(super) fn add(&mut self, part: SharedPart) {
         match part {
-            Found::Spec(spec) => self.specs.values.push(spec),
-            Found::Groups(groups) => self.groups.values.push(groups),
-            Found::Depends(depends) => self.depends.values.push(depends),
+            SharedPart::Spec(spec) => self.specs.values.push(spec),
+            SharedPart::Groups(groups) => self.groups.values.push(groups),
+            SharedPart::Depends(depends) => self.depends.values.push(depends),
         }
     }
 

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Ended jobs of each project in the order they ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct EndedJobs {
     by_project: BTreeMap<ProjectName, BTreeSet<(Time, JobId)>>,
     count: usize,
 }
 
-impl Ended {
+impl EndedJobs {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.count

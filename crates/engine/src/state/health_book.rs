@@ -57,7 +57,7 @@ pub struct HealthBook {
 #[serde(default)]
 pub struct Automation {
     /// It does nothing more until an operator resumes it.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<AutomationStop>,
     /// Nodes it took out of service within the last hour, and when.
     pub taken: VecDeque<(Time, NodeName)>,
     /// Findings that asked for a node, within the storm's window.
@@ -71,7 +71,7 @@ pub struct Automation {
 
 /// Why automation does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct AutomationStop {
     /// When it was stopped.
     pub at: Time,
     /// Why, for people.
@@ -168,7 +168,7 @@ impl HealthBook {
 
     /// Were incidents or findings that were over after this moment left out of the working state?
     #[must_use]
-    pub fn forgot_since(&self, from: Time) -> bool {
+    pub fn has_forgotten_since(&self, from: Time) -> bool {
         let full = |over: &BTreeSet<(Time, u64)>, kept: usize| {
             over.len() >= kept && over.first().is_some_and(|(at, _)| *at > from)
         };
@@ -207,7 +207,10 @@ impl HealthBook {
     }
 
     /// Remediations of a node that are kept, also those that ended, oldest first.
-    pub(crate) fn remediations_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remediation>> {
+    pub(crate) fn remediations_ever(
+        &self,
+        node: &NodeName,
+    ) -> impl Iterator<Item = &Arc<Remediation>> {
         let ids = self.index.remediations_ever.get(node).into_iter().flatten();
         ids.filter_map(|id| self.remediations.get(id))
     }

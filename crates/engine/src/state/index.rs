@@ -4,9 +4,9 @@
 use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
-use super::ended::Ended;
-use super::saves::Saves;
-use super::waits::{Depends, Waits};
+use super::ended::EndedJobs;
+use super::saves::CheckpointDirs;
+use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{
     Basis, Job, JobState, LastChange, PastAttempt, SlotState, Stop, StopReason, Verdict,
@@ -17,7 +17,7 @@ use muster_model::node::{Gpu, Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::spec::{Group, JobSpec};
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Block, Closed, Cluster, Demand, FAR, NodeFacts, Running, Work};
+use muster_scheduler::{Block, Cluster, Demand, FAR, NodeFacts, ReservedNodes, Running, Work};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,13 +35,13 @@ pub(crate) struct Index {
     /// Times at which something must be looked at.
     pub(crate) wakes: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others.
-    pub(crate) waits: Waits,
+    pub(crate) waits: DependencyIndex,
     /// How many jobs wait, in the scheduler's queue or not.
     pub(crate) backlog: Backlog,
     /// Which jobs save to which directory.
-    pub(crate) saves: Saves,
+    pub(crate) saves: CheckpointDirs,
     /// Ended jobs of each project in the order they ended.
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndedJobs,
     /// Jobs in the order in which their last attempts ended, also those that go on.
     tried: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
@@ -220,7 +220,7 @@ impl Index {
     }
 
     /// Jobs whose last attempt that is over ended at or after a moment.
-    pub(crate) fn lately_tried(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
+    pub(crate) fn jobs_attempted_since(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
         self.tried.range((since, JobId(0))..).map(|(_, id)| *id)
     }
 
@@ -276,7 +276,7 @@ impl Index {
 
     /// The reservations, or the nodes they cover, are others now.
     pub(crate) fn reservations_changed(&mut self, state: &State) {
-        let all = state.reservations.values().map(|b| Closed {
+        let all = state.reservations.values().map(|b| ReservedNodes {
             reservation: b.reservation.clone(),
             nodes: state.reserved_nodes(b).into_iter().collect(),
         });
@@ -291,9 +291,9 @@ impl Index {
 
     fn wait(&mut self, state: &State, job: &Job) {
         let w = Arc::new(work(job));
-        let belief = state.belief(&w);
+        let belief = state.runtime_estimate(&w);
         self.cluster.queue.insert(w);
-        self.cluster.queue.believe(job.id, belief);
+        self.cluster.queue.set_estimate(job.id, belief);
     }
 
     /// Keeps the capacity that is reserved for a job.
@@ -314,9 +314,9 @@ impl Index {
         self.reserved_starts.insert((p.at, job.id));
     }
 
-    fn unkeep(&mut self, job: &Job) {
+    fn release_reservation(&mut self, job: &Job) {
         if let Some(p) = &job.reserved_start {
-            self.cluster.fleet.unkeep(job.id);
+            self.cluster.fleet.release_reservation(job.id);
             self.reserved_starts.remove(&(p.at, job.id));
         }
     }
@@ -339,9 +339,10 @@ impl Index {
             self.hit.extend(hits(new));
         }
         // What is reserved for it is so for as long as it may run.
-        let other_limit = new.reserved_start.is_some() && old.spec.time_limit != new.spec.time_limit;
+        let other_limit =
+            new.reserved_start.is_some() && old.spec.time_limit != new.spec.time_limit;
         if old.reserved_start != new.reserved_start || other_limit {
-            self.unkeep(old);
+            self.release_reservation(old);
             self.keep(new);
         }
         let (Some(r), Some(a)) = (running(state, new), &new.attempt) else { return };
@@ -373,7 +374,7 @@ impl Index {
 
     /// Takes a job's traces out; [`Index::add`] puts those of its new state in.
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
-        self.unkeep(job);
+        self.release_reservation(job);
         self.waits.remove(job);
         self.saves.remove(job);
         self.noticed.remove(&job.id);
@@ -500,7 +501,7 @@ impl Index {
     }
 
     /// Jobs whose wait after a failure is over join the queue.
-    pub(crate) fn ripen(&mut self, state: &State, now: Time) {
+    pub(crate) fn queue_due_retries(&mut self, state: &State, now: Time) {
         let due: Vec<(Time, JobId)> =
             self.wakes.range(..=(now, JobId(u64::MAX))).copied().collect();
         for (at, id) in due {
@@ -563,11 +564,11 @@ impl Index {
     /// Compares with a fresh build.
     pub(crate) fn problems(&self, state: &State) -> Vec<String> {
         let mut fresh = Index::build(state);
-        fresh.ripen(state, state.now);
+        fresh.queue_due_retries(state, state.now);
         // A copy only where something falls due: every test pays for it after every record.
         let mut ripe = Cow::Borrowed(self);
         if self.wakes.range(..=(state.now, JobId(u64::MAX))).next().is_some() {
-            ripe.to_mut().ripen(state, state.now);
+            ripe.to_mut().queue_due_retries(state, state.now);
         }
         let mine: &Index = &ripe;
         let mut out = Vec::new();

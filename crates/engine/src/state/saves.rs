@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Jobs of each directory, the tasks of an array together. Those that wait for others are left out:
 /// whoever chains jobs means the next one to go on where the last one stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Saves {
+pub(crate) struct CheckpointDirs {
     by_dir: BTreeMap<(ProjectName, String), BTreeMap<JobId, BTreeSet<JobId>>>,
 }
 
@@ -23,7 +23,7 @@ fn counted(job: &Job) -> Option<(ProjectName, String)> {
     Some((job.project.clone(), dir.to_owned()))
 }
 
-impl Saves {
+impl CheckpointDirs {
     pub(crate) fn add(&mut self, job: &Job) {
         if let Some(dir) = counted(job) {
             self.by_dir.entry(dir).or_default().entry(job.payload).or_default().insert(job.id);

@@ -77,7 +77,7 @@ impl Default for SloState {
 
 /// How an objective stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ObjectiveStatus {
     /// The objective as it was set.
     pub objective: Objective,
     /// Its budget, how much is left and the burn rate.
@@ -116,7 +116,7 @@ impl SloState {
 
 impl State {
     /// What counts already although the log has not told its end; to be looked at together with
-    /// what was counted ([`State::standings_with`]).
+    /// what was counted ([`State::objective_statuses_with`]).
     #[must_use]
     pub fn slo_tail(&self, now: Time) -> Ledger {
         self.slo.book.tail(now, self)
@@ -124,15 +124,15 @@ impl State {
 
     /// How every objective stands at a moment.
     #[must_use]
-    pub fn standings(&self, now: Time) -> Vec<Standing> {
-        self.standings_with(&self.slo_tail(now), now)
+    pub fn objective_statuses(&self, now: Time) -> Vec<ObjectiveStatus> {
+        self.objective_statuses_with(&self.slo_tail(now), now)
     }
 
     /// How every objective stands, with what only counts at the moment given.
     #[must_use]
-    pub fn standings_with(&self, tail: &Ledger, now: Time) -> Vec<Standing> {
+    pub fn objective_statuses_with(&self, tail: &Ledger, now: Time) -> Vec<ObjectiveStatus> {
         let ledgers = [&self.slo.book.ledger, tail];
-        let of = |o: &Objective| Standing {
+        let of = |o: &Objective| ObjectiveStatus {
             objective: o.clone(),
             status: muster_slo::status(o, Counts(&ledgers), now),
         };

@@ -70,7 +70,7 @@ fn shown(state: &State, id: JobId) -> String {
 
 /// Who waits for whom, and who is called what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct DependencyIndex {
     /// Jobs that wait, by the first number of what they wait for.
     waiters: BTreeMap<JobId, BTreeSet<JobId>>,
     /// How the tasks of each array stand, by its first number.
@@ -105,9 +105,9 @@ impl Tasks {
 /// All that those who wait for an array can tell of it: whether any task is open, has succeeded,
 /// has failed. While this is the same, nothing changes for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Outlook([bool; 3]);
+pub(crate) struct ArrayOutlook([bool; 3]);
 
-impl Waits {
+impl DependencyIndex {
     /// A job is there, in the state it has now.
     pub(crate) fn add(&mut self, job: &Job) {
         if let Some(a) = job.array {
@@ -121,7 +121,7 @@ impl Waits {
         }
     }
 
-    /// Takes back what [`Waits::add`] did for the job in this state.
+    /// Takes back what [`DependencyIndex::add`] did for the job in this state.
     pub(crate) fn remove(&mut self, job: &Job) {
         if let Some(a) = job.array
             && let Some(tasks) = self.arrays.get_mut(&a.parent)
@@ -169,10 +169,10 @@ impl Waits {
     }
 
     /// How the array of a task stands; always the same for a job that is no task.
-    pub(crate) fn outlook(&self, job: &Job) -> Outlook {
+    pub(crate) fn outlook(&self, job: &Job) -> ArrayOutlook {
         let tasks = job.array.and_then(|a| self.arrays.get(&a.parent));
-        tasks.map_or_else(Outlook::default, |t| {
-            Outlook([!t.open.is_empty(), !t.succeeded.is_empty(), !t.failed.is_empty()])
+        tasks.map_or_else(ArrayOutlook::default, |t| {
+            ArrayOutlook([!t.open.is_empty(), !t.succeeded.is_empty(), !t.failed.is_empty()])
         })
     }
 

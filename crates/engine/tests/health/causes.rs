@@ -156,7 +156,11 @@ fn unhealthy_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
         let all = w.engine.state().health.breakers.values();
         all.filter(|b| b.state != BreakerState::Closed).count()
     };
-    assert_eq!((open(&w), remediation(&w, &node(8))), (1, None), "the rack's breaker deals with it");
+    assert_eq!(
+        (open(&w), remediation(&w, &node(8))),
+        (1, None),
+        "the rack's breaker deals with it"
+    );
     let from = w.log.len();
     for i in [12, 13] {
         see(&mut w, "thermal", Entity::Node(node(i)), Severity::Degraded);

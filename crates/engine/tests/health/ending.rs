@@ -4,7 +4,7 @@
 use super::ended::no_odd_steps;
 use super::*;
 use crate::common::{crash, gang, replay};
-use muster_metering::{Fleet, Lives, Step, deaf, goodput};
+use muster_metering::{Fleet, JobHistories, Step, goodput, no_observation};
 use muster_model::command::RefusalCode;
 use muster_model::job::{JobState, StopReason, Verdict};
 use muster_model::spec::Priority;
@@ -51,10 +51,10 @@ fn what_is_allocated_ends_with_the_last_rank_for_everybody_who_counts() {
     w.finish(second);
     assert_eq!(w.job(second).state, JobState::Succeeded);
     // Each had the node for 100 s, one after the other: 200 s of 8 GPUs in all.
-    let (mut lives, mut fleet) = (Lives::default(), Fleet::default());
+    let (mut lives, mut fleet) = (JobHistories::default(), Fleet::default());
     for r in &w.log {
         lives.apply(r);
-        fleet.apply(r, &deaf);
+        fleet.apply(r, &no_observation);
     }
     let each = 8000 * 100_000u128;
     for id in [first, second] {
@@ -64,7 +64,7 @@ fn what_is_allocated_ends_with_the_last_rank_for_everybody_who_counts() {
             assert_eq!(g.time.total(), u128::from(g.wall.0), "{id}");
         }
     }
-    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &deaf);
+    let report = fleet.report(w.now, (Time(0), w.now), Step::Hour, None, &no_observation);
     let held: u128 = report.rows.iter().map(|r| r.work.held.total()).sum();
     assert_eq!(held, 2 * each);
     assert_eq!(held, u128::from(w.now.since(from).0) * 8000, "all the node had");

@@ -214,7 +214,11 @@ fn people_who_repaired_a_lemon_and_had_it_tested_clear_it() {
     let ask = || Command::Qualify { node: n.clone(), level: Level::Quick };
     w.ok(ask());
     tested(&mut w, &n, Outcome::Passed);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval), "no test clears it");
+    assert_eq!(
+        stands(&w, &n),
+        (Stage::Quarantined, RemediationStep::Approval),
+        "no test clears it"
+    );
     w.pass(Span::mins(1));
     let id = remediation(&w, &n).unwrap().id;
     w.ok(Command::ApproveRemediation { id });

@@ -384,7 +384,7 @@ fn does(w: &mut World, op: &Op) {
     match op {
         Op::Find { node: i, gpu, kind, severity, sure } => {
             let e = Entity::Gpu(node(*i), *gpu);
-            let f = SeenFinding::new(KINDS[*kind], e, sev[*severity], w.now).sure(*sure);
+            let f = SeenFinding::new(KINDS[*kind], e, sev[*severity], w.now).with_confidence(*sure);
             w.ok(Command::FindingsSeen { findings: vec![f] });
         }
         Op::Over { node: i, gpu, kind } => {
@@ -410,8 +410,9 @@ fn does(w: &mut World, op: &Op) {
             }
         }
         Op::Approve => {
-            let waits =
-                |r: &&Arc<Remediation>| r.step == RemediationStep::Approval && r.action != Action::Drain;
+            let waits = |r: &&Arc<Remediation>| {
+                r.step == RemediationStep::Approval && r.action != Action::Drain
+            };
             let id = w.engine.state().health.live_remediations().find(waits).map(|r| r.id);
             if let Some(id) = id {
                 // The node is out already: a word for the act takes nothing more.

@@ -154,7 +154,7 @@ fn a_node_that_came_back_before_it_was_called_lost_was_gone_when_it_was_last_hea
         // What report says is the same.
         w.pass(Span::secs(1));
         moves_on(&mut w, job);
-        let mut lives = muster_metering::Lives::default();
+        let mut lives = muster_metering::JobHistories::default();
         w.log.iter().for_each(|r| lives.apply(r));
         let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
         assert_eq!(g.recover, Some(w.now.since(heard)), "{boot}");
@@ -209,7 +209,7 @@ fn a_recovery_that_is_over_is_not_changed_by_what_happens_to_later_attempts() {
     moves_on(&mut w, job);
     assert_eq!(recovery(&w, job), over);
     // What report tells is the same.
-    let mut lives = muster_metering::Lives::default();
+    let mut lives = muster_metering::JobHistories::default();
     w.log.iter().for_each(|r| lives.apply(r));
     let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
     assert_eq!(g.recover, over.started_at.map(|t| t.since(over.fault_at)));

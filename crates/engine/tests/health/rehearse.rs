@@ -25,7 +25,12 @@ fn rehearsed(w: &World, policy: Remediations, from: Time) -> RehearsedRemediatio
 }
 
 /// The same on a site whose engine was started with something.
-fn rehearsed_by(w: &World, site: &Policy, policy: Remediations, from: Time) -> RehearsedRemediations {
+fn rehearsed_by(
+    w: &World,
+    site: &Policy,
+    policy: Remediations,
+    from: Time,
+) -> RehearsedRemediations {
     let mut life = RemediationRehearsal::new(w.engine.state(), site, policy, from);
     for r in w.log.iter().filter(|r| r.at >= from) {
         life.read(r);

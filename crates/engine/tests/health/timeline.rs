@@ -85,7 +85,11 @@ fn a_reboot_that_is_approved_is_done_once_and_the_next_step_follows_when_it_did_
     let mut w = able(8);
     let n = node(3);
     xid79(&mut w, &n);
-    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval), "nothing ran there");
+    assert_eq!(
+        stands(&w, &n),
+        (Stage::Quarantined, RemediationStep::Approval),
+        "nothing ran there"
+    );
     let id = remediation(&w, &n).unwrap().id;
     w.ok(Command::ApproveRemediation { id });
     assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));

@@ -32,7 +32,11 @@ fn stragglers(w: &World) -> usize {
 fn assert_untouched(w: &World) {
     let book = &w.engine.state().health;
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
-    assert!(book.remediations.values().all(|r| r.action == Action::Watch), "{:#?}", book.remediations);
+    assert!(
+        book.remediations.values().all(|r| r.action == Action::Watch),
+        "{:#?}",
+        book.remediations
+    );
     assert!(book.automation.taken.is_empty() && book.automation.asked.is_empty());
     assert!(book.acts.is_empty(), "{:#?}", book.acts);
 }

@@ -53,7 +53,8 @@ fn others_are_said_to_be_stopped_only_while_they_are() {
     let job = w.submit(limited(1, 8, 30));
     // It was reserved when others were stopped for it; all of them are gone.
     let (nodes, basis) = ([node(0)].into(), Basis::Preemption);
-    let reserved_start = ReservedStart { at: w.now + Span::mins(1), nodes, basis, since: w.now, moved: None };
+    let reserved_start =
+        ReservedStart { at: w.now + Span::mins(1), nodes, basis, since: w.now, moved: None };
     let mut s = replay(&w.log);
     let event = Event::StartReserved { job, reserved_start };
     let r = Record { seq: s.seq.next(), at: w.now, event, ..w.log[0].clone() };

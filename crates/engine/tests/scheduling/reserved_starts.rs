@@ -147,7 +147,8 @@ fn a_change_of_what_a_job_asks_for_drops_its_reserved_start_and_a_new_one_follow
         priority: Some(Priority::Low),
         time_limit: Some(Span::mins(90)),
     });
-    let dropped = |e: &&Event| matches!(e, Event::ReservedStartDropped { job, .. } if *job == first);
+    let dropped =
+        |e: &&Event| matches!(e, Event::ReservedStartDropped { job, .. } if *job == first);
     assert_eq!(w.since(n).filter(dropped).count(), 1);
     assert_eq!(w.job(first).spec.time_limit, Some(Span::mins(90)));
     assert_eq!(w.job(first).spec.priority, Priority::Low);
@@ -176,7 +177,9 @@ fn a_shorter_limit_of_what_runs_leaves_reserved_starts_alone_and_a_longer_one_mo
     assert!(!w.since(n).any(|e| matches!(e, Event::ReservedStartDropped { .. })));
     assert_eq!(reserved_start(&w, waits).at, begins);
     w.ok(update(short, 90));
-    assert!(w.since(n).any(|e| matches!(e, Event::ReservedStartDropped { job, .. } if *job == waits)));
+    assert!(
+        w.since(n).any(|e| matches!(e, Event::ReservedStartDropped { job, .. } if *job == waits))
+    );
     assert_eq!(reserved_start(&w, waits).at, begins + Span::mins(30));
 }
 

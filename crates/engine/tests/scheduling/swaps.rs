@@ -204,7 +204,10 @@ fn a_gang_that_its_fence_makes_late_goes_before_whoever_came_meanwhile() {
     let reserved = w.job(other).reserved_start.clone().expect("after the gang");
     w.sleep(Span::mins(10));
     assert_eq!((w.job(id).state, w.job(other).state), (JobState::Starting, JobState::Queued));
-    assert!(w.job(other).reserved_start.as_ref().is_some_and(|p| p.at <= reserved.at), "and it is kept");
+    assert!(
+        w.job(other).reserved_start.as_ref().is_some_and(|p| p.at <= reserved.at),
+        "and it is kept"
+    );
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

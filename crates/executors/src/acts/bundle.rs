@@ -56,7 +56,7 @@ struct Board {
 
 /// An attempt that was hit.
 #[derive(Debug, Clone, Serialize)]
-struct Hit {
+struct AffectedAttempt {
     job: u64,
     attempt: u32,
 }
@@ -85,7 +85,7 @@ pub(super) struct Bundle {
     other_findings: Vec<Arc<Finding>>,
     faults: Vec<Arc<KeptFault>>,
     qualification: Option<Arc<Qualified>>,
-    jobs_hit: Vec<Hit>,
+    jobs_hit: Vec<AffectedAttempt>,
     timeline: Vec<Moment>,
     /// Of the remediation, which may be forgotten.
     #[serde(skip)]
@@ -183,11 +183,14 @@ impl Bundle {
         self.finding.iter().chain(&self.other_findings)
     }
 
-    fn hit(&self, held: impl Iterator<Item = AttemptKey>) -> Vec<Hit> {
+    fn hit(&self, held: impl Iterator<Item = AttemptKey>) -> Vec<AffectedAttempt> {
         let found = self.findings().filter_map(|f| f.seen.attempt);
         let told = self.faults.iter().filter_map(|f| f.fault.attempt);
         let all: BTreeSet<AttemptKey> = found.chain(told).chain(held).collect();
-        all.into_iter().take(JOBS).map(|k| Hit { job: k.job.0, attempt: k.attempt }).collect()
+        all.into_iter()
+            .take(JOBS)
+            .map(|k| AffectedAttempt { job: k.job.0, attempt: k.attempt })
+            .collect()
     }
 
     fn moments(&self, n: Option<&Node>) -> Vec<Moment> {

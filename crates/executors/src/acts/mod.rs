@@ -161,19 +161,19 @@ impl<L: Log> Effect for Acts<L> {
         self.log.read(|s| is_open(s, *id))
     }
 
-    async fn carry_out(&self, _: &Key, asked: Arc<AskedAct>) -> Outcome<End> {
+    async fn execute(&self, _: &Key, asked: Arc<AskedAct>) -> Outcome<End> {
         match &asked.act {
             Act::Ticket { .. } => {
                 let Some(bundle) = self.log.read(|s| bundle::of(s, &asked)) else {
                     return Outcome::Later;
                 };
-                ticket::carry_out(&self.dir, self.tickets.as_ref(), &bundle).await
+                ticket::execute(&self.dir, self.tickets.as_ref(), &bundle).await
             }
             Act::Page { title, detail } => {
                 let (site, life) = self.log.read(|s| (s.site.clone(), life(s, asked.id)));
                 let site = site.unwrap_or_default().to_string();
                 let page = page::Page::new(site, life, &asked, title, detail);
-                page::carry_out(&self.dir, self.pages.as_ref(), &page).await
+                page::execute(&self.dir, self.pages.as_ref(), &page).await
             }
             Act::PowerCycle { node, .. } => {
                 // Another server may lead by now, and may cut it as well.
@@ -182,7 +182,7 @@ impl<L: Log> Effect for Acts<L> {
                     self.log.read(|s| (life(s, asked.id), asked_before(s, epoch, asked.id)));
                 let label = label(life, asked.id);
                 let command = self.power_cycle.as_deref();
-                power::carry_out(&self.dir, command, &label, node, earlier).await
+                power::execute(&self.dir, command, &label, node, earlier).await
             }
             Act::ResetGpu { .. } | Act::Reboot { .. } => Outcome::Begun,
         }

@@ -48,7 +48,7 @@ impl Page {
     }
 }
 
-pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, page: &Page) -> Outcome<End> {
+pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, page: &Page) -> Outcome<End> {
     let Ok(line) = serde_json::to_string(page) else { return Outcome::Later };
     let path = dir.join("pages.jsonl");
     let (text, id, life) = (line.clone(), page.id, page.life);

@@ -55,7 +55,7 @@ pub(super) fn tidy<L: Log>(acts: &Acts<L>) {
 }
 
 /// `earlier`: it was asked for under an earlier lead.
-pub(super) async fn carry_out(
+pub(super) async fn execute(
     dir: &Path,
     command: Option<&str>,
     label: &str,

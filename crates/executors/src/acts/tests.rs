@@ -94,12 +94,14 @@ fn unhealthy() -> State {
 }
 
 /// What came in at a webhook: key, signature, body.
-type Heard = Arc<Mutex<Vec<(String, String, Bytes)>>>;
+type ReceivedWebhooks = Arc<Mutex<Vec<(String, String, Bytes)>>>;
 
 /// A webhook that fails so often before it takes something.
-async fn webhook(failures: usize) -> (String, Heard) {
-    let heard = Heard::default();
-    let handler = move |Shared(heard): Shared<Heard>, headers: HeaderMap, body: Bytes| async move {
+async fn webhook(failures: usize) -> (String, ReceivedWebhooks) {
+    let heard = ReceivedWebhooks::default();
+    let handler = move |Shared(heard): Shared<ReceivedWebhooks>,
+                        headers: HeaderMap,
+                        body: Bytes| async move {
         let text = |name: &str| {
             headers.get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
         };
@@ -120,7 +122,7 @@ async fn a_ticket_is_written_once_with_all_that_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = unhealthy();
     let first = bundle::of(&state, &a_ticket()).unwrap();
-    let done = ticket::carry_out(dir.path(), None, &first).await;
+    let done = ticket::execute(dir.path(), None, &first).await;
     assert_eq!(done, Outcome::Over(End { ok: true, message: "tickets/17-23.json".into() }));
     let json = std::fs::read(dir.path().join("tickets/17-23.json")).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -137,7 +139,7 @@ async fn a_ticket_is_written_once_with_all_that_is_known() {
     // Another server takes over; more is known by now.
     state.health.findings.clear();
     let second = bundle::of(&state, &a_ticket()).unwrap();
-    let again = ticket::carry_out(dir.path(), None, &second).await;
+    let again = ticket::execute(dir.path(), None, &second).await;
     assert_eq!(again, done);
     assert_eq!(std::fs::read(dir.path().join("tickets/17-23.json")).unwrap(), json);
     assert_eq!(std::fs::read_dir(dir.path().join("tickets")).unwrap().count(), 2);
@@ -152,10 +154,10 @@ async fn a_webhook_is_tried_until_it_takes_a_ticket_and_then_left_alone() {
     let hook = Hook::new(&url, Some(secret)).unwrap();
     let bundle = bundle::of(&unhealthy(), &a_ticket()).unwrap();
     for _ in 0..2 {
-        let failed = ticket::carry_out(dir.path(), Some(&hook), &bundle).await;
+        let failed = ticket::execute(dir.path(), Some(&hook), &bundle).await;
         assert_eq!(failed, Outcome::Later);
     }
-    let done = ticket::carry_out(dir.path(), Some(&hook), &bundle).await;
+    let done = ticket::execute(dir.path(), Some(&hook), &bundle).await;
     assert!(
         matches!(&done, Outcome::Over(End { ok: true, message }) if message.contains("127.0.0.1"))
     );
@@ -168,7 +170,7 @@ async fn a_webhook_is_tried_until_it_takes_a_ticket_and_then_left_alone() {
             assert_eq!(body, &std::fs::read(dir.path().join("tickets/17-23.json")).unwrap());
         }
     }
-    let again = ticket::carry_out(dir.path(), Some(&hook), &bundle).await;
+    let again = ticket::execute(dir.path(), Some(&hook), &bundle).await;
     assert_eq!((again, heard.lock().unwrap().len()), (done, 3), "it was sent already");
 }
 
@@ -190,9 +192,9 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
     let hook = Hook::new(&url, None).unwrap();
     let act = asked(5, Act::Page { title: "storm".into(), detail: "40 nodes".into() });
     let page = Page::new("site-1".into(), 0, &act, "storm", "40 nodes");
-    assert_eq!(page::carry_out(dir.path(), Some(&hook), &page).await, Outcome::Later);
+    assert_eq!(page::execute(dir.path(), Some(&hook), &page).await, Outcome::Later);
     for _ in 0..2 {
-        let done = page::carry_out(dir.path(), Some(&hook), &page).await;
+        let done = page::execute(dir.path(), Some(&hook), &page).await;
         assert!(matches!(done, Outcome::Over(End { ok: true, .. })));
     }
     let text = std::fs::read_to_string(&path).unwrap();
@@ -208,35 +210,26 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
 #[tokio::test]
 async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
     let dir = tempfile::tempdir().unwrap();
-    let none = power::carry_out(dir.path(), None, "1", &n1(), false).await;
+    let none = power::execute(dir.path(), None, "1", &n1(), false).await;
     assert!(
         matches!(&none, Outcome::Over(End { ok: false, message }) if message.contains("--power-cycle-command"))
     );
     let made = dir.path().join("cut-n1");
     let command = format!("mkdir {}/cut-{{node}}", dir.path().display());
-    assert_eq!(
-        power::carry_out(dir.path(), Some(&command), "2", &n1(), false).await,
-        Outcome::Begun
-    );
+    assert_eq!(power::execute(dir.path(), Some(&command), "2", &n1(), false).await, Outcome::Begun);
     assert!(made.is_dir());
     // A server that was killed in the middle does not cut it again.
     std::fs::remove_dir(&made).unwrap();
-    assert_eq!(
-        power::carry_out(dir.path(), Some(&command), "2", &n1(), false).await,
-        Outcome::Begun
-    );
+    assert_eq!(power::execute(dir.path(), Some(&command), "2", &n1(), false).await, Outcome::Begun);
     assert!(!made.exists());
     // Nor one that took the lead from another, in whose directory the mark is.
-    assert_eq!(
-        power::carry_out(dir.path(), Some(&command), "5", &n1(), true).await,
-        Outcome::Begun
-    );
+    assert_eq!(power::execute(dir.path(), Some(&command), "5", &n1(), true).await, Outcome::Begun);
     assert!(!made.exists());
-    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), "3", &n1(), false).await;
+    let wrong = power::execute(dir.path(), Some("ls /no/such/place"), "3", &n1(), false).await;
     assert!(
         matches!(&wrong, Outcome::Over(End { ok: false, message }) if message.contains("No such file"))
     );
-    let absent = power::carry_out(dir.path(), Some("/no/such/program"), "4", &n1(), false).await;
+    let absent = power::execute(dir.path(), Some("/no/such/program"), "4", &n1(), false).await;
     assert!(matches!(absent, Outcome::Over(End { ok: false, .. })));
 }
 
@@ -267,7 +260,7 @@ async fn the_power_command_outlives_the_server_that_began_it() {
     std::fs::write(&script, text).unwrap();
     let (at, command) = (dir.path().to_path_buf(), format!("sh {}", script.display()));
     let server = tokio::spawn(async move {
-        power::carry_out(&at, Some(&command), "6", &n1(), false).await;
+        power::execute(&at, Some(&command), "6", &n1(), false).await;
     });
     let until = async |path: &Path| {
         while !path.exists() {
@@ -307,7 +300,7 @@ async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
     let mut s = unhealthy();
     let ticket = async |s: &State| {
         let bundle = bundle::of(s, &a_ticket()).unwrap();
-        ticket::carry_out(dir.path(), None, &bundle).await
+        ticket::execute(dir.path(), None, &bundle).await
     };
     let message = |o| match o {
         Outcome::Over(End { ok: true, message }) => message,
@@ -316,12 +309,12 @@ async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
     assert_eq!(message(ticket(&s).await), "tickets/17-23.json");
     // The log was restored before record 23: this is another act of the same number.
     let epoch = Epoch(1_700_000_042);
-    s.lives.push(muster_engine::Life { seq: Seq(20), at: Time(0), epoch });
+    s.lives.push(muster_engine::LogGeneration { seq: Seq(20), at: Time(0), epoch });
     assert_eq!(message(ticket(&s).await), "tickets/1700000042-17-23.json");
     let act = asked(23, Act::Page { title: "storm".into(), detail: String::new() });
     for life in [0, 1_700_000_042, 1_700_000_042] {
         let page = Page::new("site-1".into(), life, &act, "storm", "");
-        page::carry_out(dir.path(), None, &page).await;
+        page::execute(dir.path(), None, &page).await;
     }
     let pages = std::fs::read_to_string(dir.path().join("pages.jsonl")).unwrap();
     assert_eq!(pages.lines().count(), 2, "one for each of the two acts: {pages}");

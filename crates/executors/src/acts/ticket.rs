@@ -23,7 +23,7 @@ fn keep(dir: &Path, name: &str, bundle: &Bundle) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) async fn carry_out(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) -> Outcome<End> {
+pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) -> Outcome<End> {
     let label = super::label(bundle.life(), bundle.act);
     let name = match bundle.life() {
         0 => format!("{}-{}", bundle.remediation_id(), bundle.act),

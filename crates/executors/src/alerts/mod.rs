@@ -80,7 +80,7 @@ impl<L: Log> Effect for Letters<L> {
         self.log.read(|s| {
             let (alerts, routing) = (&s.slo.alerts, &s.slo.routing);
             let mut desk = self.post.desk();
-            desk.know_receivers(&s.slo.desk);
+            desk.copy_receivers_from(&s.slo.desk);
             desk.tidy(alerts, routing);
             let mut taken = BTreeSet::new();
             let mut out = Vec::new();
@@ -100,7 +100,7 @@ impl<L: Log> Effect for Letters<L> {
         })
     }
 
-    async fn carry_out(&self, _: &Label, parcel: Parcel) -> Outcome<Self::End> {
+    async fn execute(&self, _: &Label, parcel: Parcel) -> Outcome<Self::End> {
         let result = self.sender.send(&parcel.receiver, &parcel.letter, &parcel.alerts).await;
         Outcome::Over((parcel, result))
     }

@@ -92,7 +92,7 @@ pub trait Effect: Sized + Send + Sync + 'static {
     }
 
     /// Does it, such that doing it a second time is harmless.
-    fn carry_out(
+    fn execute(
         &self,
         key: &Self::Key,
         task: Self::Task,
@@ -114,7 +114,7 @@ pub enum Outcome<E> {
 }
 
 /// Why something that is intended is not begun.
-enum Held {
+enum NotStarted {
     UnderWay,
     /// Its end is seen elsewhere.
     Begun,
@@ -125,7 +125,7 @@ enum Held {
 pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Output = ()> + Send) {
     let mut stop = pin!(stop);
     let mut growth = log.growth();
-    let mut held: HashMap<E::Key, Held> = HashMap::new();
+    let mut held: HashMap<E::Key, NotStarted> = HashMap::new();
     // The last pause of what came to nothing so far.
     let mut pauses: HashMap<E::Key, Duration> = HashMap::new();
     let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
@@ -136,9 +136,9 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
         {
             let open: HashSet<&E::Key> = intended.iter().map(|(key, _)| key).collect();
             held.retain(|key, why| match why {
-                Held::UnderWay => true,
-                Held::Begun => open.contains(key),
-                Held::Until(at) => *at > now && open.contains(key),
+                NotStarted::UnderWay => true,
+                NotStarted::Begun => open.contains(key),
+                NotStarted::Until(at) => *at > now && open.contains(key),
             });
             pauses.retain(|key, _| open.contains(key));
         }
@@ -146,13 +146,13 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
             if held.contains_key(&key) || !effect.has_room(&key, under_way.values()) {
                 continue;
             }
-            held.insert(key.clone(), Held::UnderWay);
+            held.insert(key.clone(), NotStarted::UnderWay);
             let begun = tasks.spawn(try_one(Arc::clone(&effect), log.clone(), key.clone(), task));
             under_way.insert(begun.id(), key);
         }
         let held_until = held.values().filter_map(|why| match why {
-            Held::Until(at) => Some(*at),
-            Held::UnderWay | Held::Begun => None,
+            NotStarted::Until(at) => Some(*at),
+            NotStarted::UnderWay | NotStarted::Begun => None,
         });
         let next = held_until.chain(wait.map(|w| now + w)).min();
         tokio::select! {
@@ -165,12 +165,12 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
                 let Some(key) = under_way.remove(&id) else { continue };
                 match outcome {
                     Outcome::Over(()) => held.remove(&key),
-                    Outcome::Begun => held.insert(key, Held::Begun),
+                    Outcome::Begun => held.insert(key, NotStarted::Begun),
                     Outcome::Later => {
                         let (first, longest) = E::PAUSES;
                         let pause = pauses.get(&key).map_or(first, |p| (*p * 2).min(longest));
                         pauses.insert(key.clone(), pause);
-                        held.insert(key, Held::Until(Instant::now() + pause))
+                        held.insert(key, NotStarted::Until(Instant::now() + pause))
                     }
                 };
                 continue;
@@ -188,7 +188,7 @@ async fn try_one<L: Log, E: Effect>(
     key: E::Key,
     task: E::Task,
 ) -> Outcome<()> {
-    let end = match effect.carry_out(&key, task).await {
+    let end = match effect.execute(&key, task).await {
         Outcome::Over(end) => end,
         Outcome::Begun => return Outcome::Begun,
         Outcome::Later => return Outcome::Later,

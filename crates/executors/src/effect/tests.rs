@@ -102,7 +102,7 @@ impl Effect for Acts {
         !self.log.told.lock().unwrap().contains(key)
     }
 
-    async fn carry_out(&self, key: &u64, (): ()) -> Outcome<()> {
+    async fn execute(&self, key: &u64, (): ()) -> Outcome<()> {
         self.done.lock().unwrap().push(*key);
         assert!(!one_less(&self.panics), "as the test wants it");
         match *key {

@@ -1,27 +1,38 @@
 //! Drills for GPUs.
 
-use super::{NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, unhealthy};
-use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, blow};
+use super::{
+    NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, unhealthy,
+};
+use crate::scene::{
+    Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, SceneEvent, ScheduledEvent,
+    Setting, immediate_fault,
+};
 use muster_api::Inject;
 use muster_model::remediation::{Action, RemediationStep};
 use std::time::Duration;
 
-fn xid(s: &Scene, code: u32) -> Vec<Blow> {
-    vec![blow(second(s), Inject::Xid { gpu: 3, code })]
+fn xid(s: &Scene, code: u32) -> Vec<ScheduledEvent> {
+    vec![immediate_fault(second(s), Inject::Xid { gpu: 3, code })]
 }
 
-fn line(s: &Scene, text: &str) -> Vec<Blow> {
-    vec![blow(second(s), Inject::KernelLine { text: text.to_owned() })]
+fn line(s: &Scene, text: &str) -> Vec<ScheduledEvent> {
+    vec![immediate_fault(second(s), Inject::KernelLine { text: text.to_owned() })]
 }
 
 /// A GPU of a node that nobody uses.
-fn idle(kind: &'static str, remediation: Want) -> Expect {
-    Expect { kind: Some(kind), about: gpu3, verdict: "gpu", remediation, job: After::Any }
+fn idle(kind: &'static str, remediation: ExpectedRemediation) -> Expect {
+    Expect {
+        kind: Some(kind),
+        about: gpu3,
+        verdict: "gpu",
+        remediation,
+        job: ExpectedJobOutcome::Any,
+    }
 }
 
 #[expect(clippy::too_many_lines, reason = "one entry after the other")]
 pub(super) fn drills() -> Vec<Drill> {
-    let tested = Want::Reaches(Action::Drain, RemediationStep::Testing);
+    let tested = ExpectedRemediation::Reaches(Action::Drain, RemediationStep::Testing);
     vec![
         drill(
             "gpu-off-bus",
@@ -36,86 +47,96 @@ pub(super) fn drills() -> Vec<Drill> {
             },
             |s| xid(s, 79),
             Expect {
-                job: After::OnSpare,
-                ..unhealthy("gpu-off-bus", gpu3, Want::Repaired(Action::Reboot))
+                job: ExpectedJobOutcome::OnSpare,
+                ..unhealthy("gpu-off-bus", gpu3, ExpectedRemediation::Repaired(Action::Reboot))
             },
         ),
         drill(
             "gpu-missing",
             "a GPU is gone without an error",
             at_work(),
-            |s| vec![blow(second(s), Inject::LoseGpu { gpu: 3 })],
-            unhealthy("gpu-missing", gpu3, Want::Approved(Action::Reboot)),
+            |s| vec![immediate_fault(second(s), Inject::LoseGpu { gpu: 3 })],
+            unhealthy("gpu-missing", gpu3, ExpectedRemediation::Approved(Action::Reboot)),
         ),
         drill(
             "driver-verdict",
             "the driver itself asks for a reset of a GPU",
             at_work(),
             |s| xid(s, 154),
-            unhealthy("gpu-reset-needed", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("gpu-reset-needed", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "gpu-fault",
             "a GPU fails so that only a restart of its node helps",
             at_work(),
             |s| xid(s, 151),
-            unhealthy("gpu-fault", gpu3, Want::Approved(Action::Reboot)),
+            unhealthy("gpu-fault", gpu3, ExpectedRemediation::Approved(Action::Reboot)),
         ),
         drill(
             "driver-hang",
             "the firmware of a GPU stops to answer",
             at_work(),
             |s| xid(s, 119),
-            unhealthy("driver-hang", gpu3, Want::Approved(Action::ResetGpu)),
+            unhealthy("driver-hang", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "ecc-storm",
             "uncorrectable errors in a GPU's memory kill the rank there",
             at_work(),
-            |s| vec![blow(second(s), Inject::EccUncorrectable { gpu: 3 })],
-            unhealthy("ecc-uncorrectable", gpu3, Want::Approved(Action::ResetGpu)),
+            |s| vec![immediate_fault(second(s), Inject::EccUncorrectable { gpu: 3 })],
+            unhealthy("ecc-uncorrectable", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "ecc-rate",
             "correctable errors come by the dozen each second",
             at_work(),
-            |s| vec![blow(second(s), Inject::EccRate { gpu: 3, per_s: 30 })],
+            |s| vec![immediate_fault(second(s), Inject::EccRate { gpu: 3, per_s: 30 })],
             noted("ecc-rate", gpu3, "gpu"),
         ),
         drill(
             "remap-pending",
             "rows of an idle GPU wait for a reset",
             Setting::default(),
-            |s| vec![blow(second(s), Inject::Remap { gpu: 3, pending: true, failed: false })],
-            idle("row-remap-pending", Want::Approved(Action::ResetGpu)),
+            |s| {
+                vec![immediate_fault(
+                    second(s),
+                    Inject::Remap { gpu: 3, pending: true, failed: false },
+                )]
+            },
+            idle("row-remap-pending", ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "remap-failure",
             "rows of a GPU can no longer be replaced; people replace it",
             at_work(),
-            |s| vec![blow(second(s), Inject::Remap { gpu: 3, pending: false, failed: true })],
-            unhealthy("row-remap-failure", gpu3, Want::Repaired(Action::Replace)),
+            |s| {
+                vec![immediate_fault(
+                    second(s),
+                    Inject::Remap { gpu: 3, pending: false, failed: true },
+                )]
+            },
+            unhealthy("row-remap-failure", gpu3, ExpectedRemediation::Repaired(Action::Replace)),
         ),
         drill(
             "pcie-replay",
             "the bus of a GPU repeats packets",
             at_work(),
-            |s| vec![blow(second(s), Inject::Replay { gpu: 3, per_min: 120 })],
+            |s| vec![immediate_fault(second(s), Inject::Replay { gpu: 3, per_min: 120 })],
             noted("pcie-replay", gpu3, "gpu"),
         ),
         drill(
             "pcie-downgrade",
             "the bus of a GPU has lost lanes",
             at_work(),
-            |s| vec![blow(second(s), Inject::PcieDowngrade { gpu: 3 })],
+            |s| vec![immediate_fault(second(s), Inject::PcieDowngrade { gpu: 3 })],
             unhealthy("pcie-downgrade", gpu3, tested),
         ),
         drill(
             "nvlink-errors",
             "links between GPUs fail",
             at_work(),
-            |s| vec![blow(second(s), Inject::NvlinkErrors { gpu: 3, per_s: 300 })],
-            unhealthy("nvlink-errors", gpu3, Want::Approved(Action::ResetGpu)),
+            |s| vec![immediate_fault(second(s), Inject::NvlinkErrors { gpu: 3, per_s: 300 })],
+            unhealthy("nvlink-errors", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "nvswitch-fault",
@@ -127,27 +148,27 @@ pub(super) fn drills() -> Vec<Drill> {
                     "nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, Fatal, Link 32 egress non-posted PRIV error (First)",
                 )
             },
-            unhealthy("nvswitch-fault", node, Want::Approved(Action::Reboot)),
+            unhealthy("nvswitch-fault", node, ExpectedRemediation::Approved(Action::Reboot)),
         ),
         drill(
             "thermal",
             "a GPU is cooled badly and slows down under load",
             long_at_work(),
-            |s| vec![blow(second(s), Inject::Thermal { gpu: 3 })],
+            |s| vec![immediate_fault(second(s), Inject::Thermal { gpu: 3 })],
             unhealthy("thermal", gpu3, tested),
         ),
         drill(
             "power-brake",
             "a power supply slows all GPUs of a node",
             long_at_work(),
-            |s| vec![blow(second(s), Inject::PowerBrake)],
+            |s| vec![immediate_fault(second(s), Inject::PowerBrake)],
             unhealthy("power-brake", node, tested),
         ),
         drill(
             "clocks-low",
             "the clocks of a GPU stay low and nothing says why",
             long_at_work(),
-            |s| vec![blow(second(s), Inject::LowClocks { gpu: 3, percent: 30 })],
+            |s| vec![immediate_fault(second(s), Inject::LowClocks { gpu: 3, percent: 30 })],
             unhealthy("clocks-low", gpu3, tested),
         ),
         drill(
@@ -156,8 +177,8 @@ pub(super) fn drills() -> Vec<Drill> {
             at_work(),
             |s| {
                 vec![
-                    blow(second(s), Inject::EccRate { gpu: 3, per_s: 30 }),
-                    blow(second(s), Inject::Replay { gpu: 3, per_min: 200 }),
+                    immediate_fault(second(s), Inject::EccRate { gpu: 3, per_s: 30 }),
+                    immediate_fault(second(s), Inject::Replay { gpu: 3, per_min: 200 }),
                 ]
             },
             noted("hazard", gpu3, "gpu"),
@@ -167,16 +188,19 @@ pub(super) fn drills() -> Vec<Drill> {
             "a GPU computes wrong results; a test finds it and people replace it",
             Setting::default(),
             |s| {
-                let test =
-                    Blow { node: second(s).to_owned(), what: What::Qualify, wait: Duration::ZERO };
-                vec![blow(second(s), Inject::WrongResults { gpu: 3 }), test]
+                let test = ScheduledEvent {
+                    node: second(s).to_owned(),
+                    what: SceneEvent::Qualify,
+                    wait: Duration::ZERO,
+                };
+                vec![immediate_fault(second(s), Inject::WrongResults { gpu: 3 }), test]
             },
             Expect {
                 kind: Some("wrong-results"),
                 about: node,
                 verdict: "node",
-                remediation: Want::Repaired(Action::Replace),
-                job: After::Any,
+                remediation: ExpectedRemediation::Repaired(Action::Replace),
+                job: ExpectedJobOutcome::Any,
             },
         ),
         drill(
@@ -184,16 +208,22 @@ pub(super) fn drills() -> Vec<Drill> {
             "a slow GPU is found by a test",
             Setting::default(),
             |s| {
-                let test =
-                    Blow { node: second(s).to_owned(), what: What::Qualify, wait: Duration::ZERO };
-                vec![blow(second(s), Inject::SlowGpu { gpu: 3, percent: 40 }), test]
+                let test = ScheduledEvent {
+                    node: second(s).to_owned(),
+                    what: SceneEvent::Qualify,
+                    wait: Duration::ZERO,
+                };
+                vec![immediate_fault(second(s), Inject::SlowGpu { gpu: 3, percent: 40 }), test]
             },
             Expect {
                 kind: Some("failed-qualification"),
                 about: node,
                 verdict: "node",
-                remediation: Want::Reaches(Action::Replace, RemediationStep::Approval),
-                job: After::Any,
+                remediation: ExpectedRemediation::Reaches(
+                    Action::Replace,
+                    RemediationStep::Approval,
+                ),
+                job: ExpectedJobOutcome::Any,
             },
         ),
     ]

@@ -1,13 +1,16 @@
 //! Drills in which the work itself is slow, stuck or broken.
 
 use super::{NEVER_MISSED, at_work, drill, gang, gpu3, job, long_at_work, node, second};
-use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, Work, blow};
+use crate::scene::{
+    Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, SceneEvent, ScheduledEvent,
+    Setting, Work, immediate_fault,
+};
 use muster_api::Inject;
 use muster_model::remediation::{Action, RemediationStep};
 use std::time::Duration;
 
-fn on_all(s: &Scene, fault: impl Fn() -> Inject) -> Vec<Blow> {
-    s.all_of_job().into_iter().map(|n| blow(n, fault())).collect()
+fn on_all(s: &Scene, fault: impl Fn() -> Inject) -> Vec<ScheduledEvent> {
+    s.all_of_job().into_iter().map(|n| immediate_fault(n, fault())).collect()
 }
 
 /// It is the job: no node is touched and it goes on.
@@ -16,8 +19,8 @@ fn of_job(kind: &'static str) -> Expect {
         kind: Some(kind),
         about: job,
         verdict: "job",
-        remediation: Want::Untouched,
-        job: After::GoesOn,
+        remediation: ExpectedRemediation::Untouched,
+        job: ExpectedJobOutcome::GoesOn,
     }
 }
 
@@ -28,13 +31,13 @@ pub(super) fn drills() -> Vec<Drill> {
             "slow-rank",
             "one rank of a gang computes slowly",
             long_at_work(),
-            |s| vec![blow(second(s), Inject::SlowWork { key: s.key(), percent: 40 })],
+            |s| vec![immediate_fault(second(s), Inject::SlowWork { key: s.key(), percent: 40 })],
             Expect {
                 kind: Some("straggler"),
                 about: |s| format!("gpu:{}/0", second(s)),
                 verdict: "infrastructure",
-                remediation: Want::Reaches(Action::Drain, RemediationStep::Testing),
-                job: After::Again,
+                remediation: ExpectedRemediation::Reaches(Action::Drain, RemediationStep::Testing),
+                job: ExpectedJobOutcome::Again,
             },
         ),
         drill(
@@ -56,26 +59,29 @@ pub(super) fn drills() -> Vec<Drill> {
             "hang",
             "one rank stops inside a collective and all others wait",
             long_at_work(),
-            |s| vec![blow(second(s), Inject::HangWork { key: s.key() })],
+            |s| vec![immediate_fault(second(s), Inject::HangWork { key: s.key() })],
             Expect {
                 kind: Some("hang"),
                 about: job,
                 verdict: "unknown",
-                remediation: Want::Reaches(Action::RestartJob, RemediationStep::Moving),
-                job: After::Again,
+                remediation: ExpectedRemediation::Reaches(
+                    Action::RestartJob,
+                    RemediationStep::Moving,
+                ),
+                job: ExpectedJobOutcome::Again,
             },
         ),
         drill(
             "rank-killed",
             "ranks are killed and nothing says why",
             at_work(),
-            |s| vec![blow(second(s), Inject::KillRanks { key: s.key() })],
+            |s| vec![immediate_fault(second(s), Inject::KillRanks { key: s.key() })],
             Expect {
                 kind: None,
                 about: job,
                 verdict: "unknown",
-                remediation: Want::Untouched,
-                job: After::Again,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::Again,
             },
         ),
         drill(
@@ -83,19 +89,21 @@ pub(super) fn drills() -> Vec<Drill> {
             "a job crashes and leaves errors on all its nodes",
             Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
-                let mut blows: Vec<Blow> = Vec::new();
+                let mut blows: Vec<ScheduledEvent> = Vec::new();
                 for n in s.all_of_job() {
-                    blows.extend((0..8).map(|gpu| blow(n, Inject::Xid { gpu, code: 31 })));
+                    blows.extend(
+                        (0..8).map(|gpu| immediate_fault(n, Inject::Xid { gpu, code: 31 })),
+                    );
                 }
-                blows.push(blow(second(s), Inject::KillRanks { key: s.key() }));
+                blows.push(immediate_fault(second(s), Inject::KillRanks { key: s.key() }));
                 blows
             },
             Expect {
                 kind: Some("app-spray"),
                 about: job,
                 verdict: "application",
-                remediation: Want::Untouched,
-                job: After::Again,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::Again,
             },
         ),
         drill(
@@ -104,28 +112,30 @@ pub(super) fn drills() -> Vec<Drill> {
             at_work(),
             |s| {
                 let some = s.nodes.iter().take(12);
-                some.flat_map(|n| (0..8).map(|gpu| blow(&n.name, Inject::Xid { gpu, code: 45 })))
-                    .collect()
+                some.flat_map(|n| {
+                    (0..8).map(|gpu| immediate_fault(&n.name, Inject::Xid { gpu, code: 45 }))
+                })
+                .collect()
             },
             Expect {
                 kind: None,
                 about: job,
                 verdict: "none",
-                remediation: Want::Untouched,
-                job: After::GoesOn,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::GoesOn,
             },
         ),
         drill(
             "app-fault",
             "a program touches memory of a GPU that is not its own",
             at_work(),
-            |s| vec![blow(second(s), Inject::Xid { gpu: 3, code: 31 })],
+            |s| vec![immediate_fault(second(s), Inject::Xid { gpu: 3, code: 31 })],
             Expect {
                 kind: Some("app-fault"),
                 about: gpu3,
                 verdict: "gpu",
-                remediation: Want::Untouched,
-                job: After::GoesOn,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::GoesOn,
             },
         ),
         drill(
@@ -134,14 +144,14 @@ pub(super) fn drills() -> Vec<Drill> {
             at_work(),
             |s| {
                 let text = "Memory cgroup out of memory: Killed process 18245 (python3) total-vm:41932800kB, anon-rss:16738412kB, file-rss:71936kB, shmem-rss:12kB, UID:1001 pgtables:34012kB oom_score_adj:0";
-                vec![blow(second(s), Inject::KernelLine { text: text.into() })]
+                vec![immediate_fault(second(s), Inject::KernelLine { text: text.into() })]
             },
             Expect {
                 kind: Some("oom"),
                 about: node,
                 verdict: "node",
-                remediation: Want::Untouched,
-                job: After::GoesOn,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::GoesOn,
             },
         ),
         drill(
@@ -156,8 +166,8 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("crash-loop"),
                 about: job,
                 verdict: "application",
-                remediation: Want::Untouched,
-                job: After::Held,
+                remediation: ExpectedRemediation::Untouched,
+                job: ExpectedJobOutcome::Held,
             },
         ),
         drill(
@@ -165,9 +175,9 @@ pub(super) fn drills() -> Vec<Drill> {
             "the nodes of one job fail one after another",
             Setting { nodes: 24, jobs: vec![gang(2)], ..Setting::default() },
             |_| {
-                let after = |secs| Blow {
+                let after = |secs| ScheduledEvent {
                     node: String::new(),
-                    what: What::CrashUnderJob,
+                    what: SceneEvent::CrashUnderJob,
                     wait: Duration::from_secs(secs),
                 };
                 vec![after(0), after(2), after(2), after(2)]
@@ -176,8 +186,8 @@ pub(super) fn drills() -> Vec<Drill> {
                 kind: Some("node-killer"),
                 about: job,
                 verdict: "job",
-                remediation: Want::Watched,
-                job: After::Held,
+                remediation: ExpectedRemediation::Watched,
+                job: ExpectedJobOutcome::Held,
             },
         ),
     ]

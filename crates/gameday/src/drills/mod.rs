@@ -6,7 +6,10 @@ mod jobs;
 mod site;
 
 use super::real;
-use super::scene::{After, Blow, Drill, Expect, Play, Scene, Setting, Want, Work};
+use super::scene::{
+    Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Play, Scene, ScheduledEvent, Setting,
+    Work,
+};
 use muster_model::units::Span;
 use std::time::Duration;
 
@@ -29,7 +32,7 @@ fn drill(
     name: &'static str,
     about: &'static str,
     set: Setting,
-    inject: fn(&Scene) -> Vec<Blow>,
+    inject: fn(&Scene) -> Vec<ScheduledEvent>,
     expect: Expect,
 ) -> Drill {
     Drill { name, about, set, play: Play::Faults { inject, expect } }
@@ -49,13 +52,29 @@ fn long_at_work() -> Setting {
 }
 
 /// An unhealthy part takes its node out of service, and the job goes on elsewhere.
-fn unhealthy(kind: &'static str, about: fn(&Scene) -> String, remediation: Want) -> Expect {
-    Expect { kind: Some(kind), about, verdict: "infrastructure", remediation, job: After::Again }
+fn unhealthy(
+    kind: &'static str,
+    about: fn(&Scene) -> String,
+    remediation: ExpectedRemediation,
+) -> Expect {
+    Expect {
+        kind: Some(kind),
+        about,
+        verdict: "infrastructure",
+        remediation,
+        job: ExpectedJobOutcome::Again,
+    }
 }
 
 /// Nothing follows but a finding.
 fn noted(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
-    Expect { kind: Some(kind), about, verdict, remediation: Want::Watched, job: After::GoesOn }
+    Expect {
+        kind: Some(kind),
+        about,
+        verdict,
+        remediation: ExpectedRemediation::Watched,
+        job: ExpectedJobOutcome::GoesOn,
+    }
 }
 
 /// The node that is struck: the second of the job.

@@ -1,7 +1,10 @@
 //! Drills in which many nodes are hit at once.
 
 use super::{NEVER_MISSED, at_work, drill, gang, long_at_work};
-use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, blow};
+use crate::scene::{
+    Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, ScheduledEvent, Setting,
+    immediate_fault,
+};
 use muster_api::{Inject, Node};
 use muster_model::entity::Entity;
 use muster_model::topology::Level;
@@ -19,8 +22,8 @@ fn domain(s: &Scene, level: Level) -> String {
     last(s).and_then(of).map_or_else(String::new, |e| e.to_string())
 }
 
-fn crash(nodes: Vec<&str>) -> Vec<Blow> {
-    nodes.into_iter().map(|n| blow(n, Inject::Crash { down: LONG })).collect()
+fn crash(nodes: Vec<&str>) -> Vec<ScheduledEvent> {
+    nodes.into_iter().map(|n| immediate_fault(n, Inject::Crash { down: LONG })).collect()
 }
 
 /// A version that only some nodes have.
@@ -44,11 +47,17 @@ fn apart(s: &Scene) -> Vec<&str> {
 }
 
 fn lost(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
-    Expect { kind: Some(kind), about, verdict, remediation: Want::Watched, job: After::Any }
+    Expect {
+        kind: Some(kind),
+        about,
+        verdict,
+        remediation: ExpectedRemediation::Watched,
+        job: ExpectedJobOutcome::Any,
+    }
 }
 
-fn all(s: &Scene, fault: &Inject) -> Vec<Blow> {
-    s.nodes.iter().map(|n| blow(&n.name, fault.clone())).collect()
+fn all(s: &Scene, fault: &Inject) -> Vec<ScheduledEvent> {
+    s.nodes.iter().map(|n| immediate_fault(&n.name, fault.clone())).collect()
 }
 
 fn storage(kind: &'static str) -> Expect {
@@ -56,8 +65,8 @@ fn storage(kind: &'static str) -> Expect {
         kind: Some(kind),
         about: |_| "storage:/data".into(),
         verdict: "storage",
-        remediation: Want::Untouched,
-        job: After::GoesOn,
+        remediation: ExpectedRemediation::Untouched,
+        job: ExpectedJobOutcome::GoesOn,
     }
 }
 
@@ -104,7 +113,8 @@ pub(super) fn drills() -> Vec<Drill> {
             |s| {
                 let new = || Inject::Version { component: "driver".into(), version: NEW.into() };
                 let some = apart(s);
-                let mut blows: Vec<Blow> = some.iter().map(|n| blow(n, new())).collect();
+                let mut blows: Vec<ScheduledEvent> =
+                    some.iter().map(|n| immediate_fault(n, new())).collect();
                 blows.extend(crash(some));
                 blows
             },
@@ -130,14 +140,14 @@ pub(super) fn drills() -> Vec<Drill> {
             Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
                 let half = s.nodes.iter().step_by(2);
-                half.map(|n| blow(&n.name, Inject::Xid { gpu: 0, code: 119 })).collect()
+                half.map(|n| immediate_fault(&n.name, Inject::Xid { gpu: 0, code: 119 })).collect()
             },
             Expect {
                 kind: Some("detector-storm"),
                 about: |_| "site".into(),
                 verdict: "site",
-                remediation: Want::Stopped,
-                job: After::Any,
+                remediation: ExpectedRemediation::Stopped,
+                job: ExpectedJobOutcome::Any,
             },
         ),
     ]

@@ -17,7 +17,7 @@ pub(super) const NEVER_TOLD: u32 = u32::MAX;
 
 /// A device as events name it.
 #[derive(Clone)]
-pub(super) struct Watched {
+pub(super) struct WatchedDevice {
     pub(super) handle: Handle,
     pub(super) index: u32,
     pub(super) last: LastXid,
@@ -27,7 +27,7 @@ pub(super) struct Watched {
 pub(super) struct Events {
     api: Arc<Api>,
     set: b::nvmlEventSet_t,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedDevice>,
 }
 
 // SAFETY: the set is memory of the library's that only the library looks into, it has one owner,
@@ -37,7 +37,7 @@ unsafe impl Send for Events {}
 
 impl Events {
     /// Watches those of the devices that can be watched.
-    pub(super) fn new(api: &Arc<Api>, devices: &[Watched]) -> Answer<Events> {
+    pub(super) fn new(api: &Arc<Api>, devices: &[WatchedDevice]) -> Answer<Events> {
         let set = ask!(api, nvmlEventSetCreate(), std::ptr::null_mut())?;
         let mut events = Events { api: Arc::clone(api), set, watched: Vec::new() };
         let mut trouble = Code::NOT_SUPPORTED;
@@ -93,8 +93,8 @@ impl Events {
 
     /// One lost GPU makes the whole set fail: goes on with the others.
     fn without_the_lost(&mut self) -> Result<Option<DriverEvent>, DeviceError> {
-        let answers = |w: &&Watched| !self.api.temperature(w.handle).is_err_and(Code::lost);
-        let left: Vec<Watched> = self.watched.iter().filter(answers).cloned().collect();
+        let answers = |w: &&WatchedDevice| !self.api.temperature(w.handle).is_err_and(Code::lost);
+        let left: Vec<WatchedDevice> = self.watched.iter().filter(answers).cloned().collect();
         if left.len() == self.watched.len() || left.is_empty() {
             return Err(DeviceError::Lost);
         }

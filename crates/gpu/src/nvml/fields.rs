@@ -13,7 +13,7 @@ const ALL_LINKS: u32 = u32::MAX;
 
 /// One figure to ask for. Several for the same field add up.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Wish {
+struct FieldRequest {
     id: u32,
     scope: u32,
     field: Field,
@@ -23,16 +23,16 @@ struct Wish {
 /// A group of figures that is asked for in one call. What the device does not have is asked for
 /// once.
 pub(super) struct Batch {
-    wishes: Vec<Wish>,
+    wishes: Vec<FieldRequest>,
     values: Vec<b::nvmlFieldValue_t>,
 }
 
-const fn wish(id: u32, field: Field, scale: f64) -> Wish {
-    Wish { id, scope: 0, field, scale }
+const fn wish(id: u32, field: Field, scale: f64) -> FieldRequest {
+    FieldRequest { id, scope: 0, field, scale }
 }
 
 /// What moves from one second to the next.
-const FAST: [Wish; 8] = [
+const FAST: [FieldRequest; 8] = [
     wish(id::NVML_FI_DEV_MEMORY_TEMP, Field::MemTemp, 1.0),
     wish(id::NVML_FI_DEV_POWER_AVERAGE, Field::Power, 0.001),
     wish(id::NVML_FI_DEV_POWER_INSTANT, Field::PowerNow, 0.001),
@@ -46,7 +46,7 @@ const FAST: [Wish; 8] = [
 /// What moves rarely, or costs much: the driver asks the device's own processor for these, which
 /// takes 4 ms for the energy, 0.7 ms for the thermal time and 0.2 ms for the replays (H200, driver
 /// 580), where all others together take 0.1 ms.
-const SLOW: [Wish; 14] = [
+const SLOW: [FieldRequest; 14] = [
     wish(id::NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, Field::Energy, 1.0),
     wish(id::NVML_FI_DEV_PCIE_REPLAY_COUNTER, Field::PcieReplay, 1.0),
     wish(id::NVML_FI_DEV_PERF_POLICY_THERMAL, Field::ThermalViolation, 1.0),
@@ -64,18 +64,18 @@ const SLOW: [Wish; 14] = [
 ];
 
 /// Counters of links that exist once for the device (NVLink 3 and before; traffic also on 4).
-const LINK_TOTALS: [Wish; 6] = [
+const LINK_TOTALS: [FieldRequest; 6] = [
     wish(id::NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, Field::NvlinkCrcFlit, 1.0),
     wish(id::NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, Field::NvlinkCrcData, 1.0),
     wish(id::NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, Field::NvlinkReplay, 1.0),
     wish(id::NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, Field::NvlinkRecovery, 1.0),
-    Wish {
+    FieldRequest {
         id: id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
         scope: ALL_LINKS,
         field: Field::NvlinkBytes,
         scale: 1.0,
     },
-    Wish {
+    FieldRequest {
         id: id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
         scope: ALL_LINKS,
         field: Field::NvlinkBytes,
@@ -85,7 +85,7 @@ const LINK_TOTALS: [Wish; 6] = [
 
 /// Counters that exist for each link: the first three on NVLink 4, the others on 5, which counts
 /// bytes and not kibibytes.
-const PER_LINK: [Wish; 6] = [
+const PER_LINK: [FieldRequest; 6] = [
     wish(id::NVML_FI_DEV_NVLINK_ERROR_DL_CRC, Field::NvlinkCrcFlit, 1.0),
     wish(id::NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, Field::NvlinkReplay, 1.0),
     wish(id::NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, Field::NvlinkRecovery, 1.0),
@@ -111,7 +111,7 @@ impl Batch {
         if !links.is_empty() {
             wishes.extend(LINK_TOTALS);
             for link in links {
-                wishes.extend(PER_LINK.map(|w| Wish { scope: *link, ..w }));
+                wishes.extend(PER_LINK.map(|w| FieldRequest { scope: *link, ..w }));
             }
         }
         Batch { wishes, values: Vec::new() }

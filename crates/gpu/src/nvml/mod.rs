@@ -16,7 +16,7 @@ pub use device::NvmlDevice;
 use crate::device::{Device, DeviceError, Driver, DriverEvent};
 use crate::mig::MigPlan;
 use code::Code;
-use events::{Events, LastXid, NEVER_TOLD, Watched};
+use events::{Events, LastXid, NEVER_TOLD, WatchedDevice};
 use nvml_wrapper::Nvml;
 use raw::Api;
 use std::collections::BTreeMap;
@@ -60,12 +60,12 @@ impl NvmlDriver {
         let api = Arc::new(Api::new(nvml));
         let count = api.safe().device_count().map_err(|e| code::error(&e))?;
         let xids: Vec<LastXid> = (0..count).map(|_| Arc::new(AtomicU32::new(NEVER_TOLD))).collect();
-        let watched: Vec<Watched> = xids
+        let watched: Vec<WatchedDevice> = xids
             .iter()
             .zip(0..)
             .filter_map(|(last, index)| {
                 let handle = api.handle(index).ok()?;
-                Some(Watched { handle, index, last: Arc::clone(last) })
+                Some(WatchedDevice { handle, index, last: Arc::clone(last) })
             })
             .collect();
         let events = Mutex::new(Events::new(&api, &watched));

@@ -4,15 +4,15 @@
 mod bench;
 mod expect;
 pub mod host;
-mod look;
+mod inventory_check;
 mod probe;
 mod simulated;
 pub mod trace;
 
 pub use bench::{Bench, RealBench};
 pub use expect::{Bar, ExpectError, Expectations};
-pub use look::Want;
-pub use probe::{Bus, CudaProbe, GoOn, Probe};
+pub use inventory_check::ExpectedGpus;
+pub use probe::{Bus, ContinueCheck, CudaProbe, Probe};
 pub use simulated::{SimBench, SimProbe};
 
 use crate::cuda::{CudaError, EVERY_SM, Kind};
@@ -37,7 +37,7 @@ pub struct Options {
     /// What the figures are held against.
     pub expect: Expectations,
     /// What the node must have.
-    pub want: Want,
+    pub want: ExpectedGpus,
     /// Where the disk is tried.
     pub dir: PathBuf,
     /// Try disk and network too, where the level asks for it.
@@ -53,7 +53,7 @@ impl Options {
             gpus: None,
             length: Duration::from_secs(4 * 3600),
             expect: Expectations::builtin(),
-            want: Want::default(),
+            want: ExpectedGpus::default(),
             dir: std::env::temp_dir(),
             host: true,
         }
@@ -168,8 +168,8 @@ pub fn run(
             checks.push(Check::plain("gpu-answers", Some(*g), Outcome::Failed, note));
         }
     }
-    checks.extend(look::node(&devices, o));
-    let heard = Heard::default();
+    checks.extend(inventory_check::node(&devices, o));
+    let heard = DriverEvents::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| heard.listen(bench, &done));
@@ -225,9 +225,9 @@ fn counted(name: &str, gpu: u32, errors: u64, unit: &str, note: String) -> Check
 
 /// What a driver told while the GPUs worked: a healthy one says nothing.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(Option<u32>, u32)>>);
+struct DriverEvents(Mutex<Vec<(Option<u32>, u32)>>);
 
-impl Heard {
+impl DriverEvents {
     fn listen(&self, bench: &dyn Bench, done: &AtomicBool) {
         loop {
             // Looked at first: what was told before the end is still heard after it.
@@ -336,7 +336,7 @@ fn one_gpu(
         drop(turn);
         passed += step.seconds();
     }
-    out.extend(look::after(device));
+    out.extend(inventory_check::after(device));
     out
 }
 
@@ -360,7 +360,7 @@ fn work(
                 rate("pcie-both", b.both, "GB/s"),
             ];
             // Right after a load the link runs as fast as it can; at rest it is allowed to be slow.
-            out.extend(look::bus(device));
+            out.extend(inventory_check::bus(device));
             out
         }
         Step::Hbm => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub use crate::cuda::Bus;
 
 /// Whether to go on, asked now and then.
-pub type GoOn<'a> = &'a mut dyn FnMut() -> bool;
+pub type ContinueCheck<'a> = &'a mut dyn FnMut() -> bool;
 
 /// Work on one GPU.
 pub trait Probe {
@@ -30,12 +30,16 @@ pub trait Probe {
     ///
     /// # Errors
     /// When the device refuses, or the test proves blind.
-    fn memory(&mut self, all_for: Option<Duration>, go: GoOn<'_>) -> Result<Tested, CudaError>;
+    fn memory(
+        &mut self,
+        all_for: Option<Duration>,
+        go: ContinueCheck<'_>,
+    ) -> Result<Tested, CudaError>;
     /// The same arithmetic on every multiprocessor, for so long.
     ///
     /// # Errors
     /// When the device refuses.
-    fn agree(&mut self, time: Duration, go: GoOn<'_>) -> Result<Agreement, CudaError>;
+    fn agree(&mut self, time: Duration, go: ContinueCheck<'_>) -> Result<Agreement, CudaError>;
     /// Matrix products without a pause, for so long; `each` hears the rate about once a second
     /// and says whether to go on.
     ///
@@ -51,7 +55,11 @@ pub trait Probe {
     ///
     /// # Errors
     /// When the device refuses.
-    fn repeat(&mut self, time: Duration, go: GoOn<'_>) -> Result<(u64, u64, Vec<Bad>), CudaError>;
+    fn repeat(
+        &mut self,
+        time: Duration,
+        go: ContinueCheck<'_>,
+    ) -> Result<(u64, u64, Vec<Bad>), CudaError>;
 }
 
 /// Side of the matrices: large enough that the rate is the device's and not the launch's.
@@ -109,7 +117,11 @@ impl Probe for CudaProbe {
         }
     }
 
-    fn memory(&mut self, all_for: Option<Duration>, go: GoOn<'_>) -> Result<Tested, CudaError> {
+    fn memory(
+        &mut self,
+        all_for: Option<Duration>,
+        go: ContinueCheck<'_>,
+    ) -> Result<Tested, CudaError> {
         if !self.0.memory_test_sees()? {
             return Err(CudaError::Blind);
         }
@@ -132,7 +144,7 @@ impl Probe for CudaProbe {
         Ok(total)
     }
 
-    fn agree(&mut self, time: Duration, go: GoOn<'_>) -> Result<Agreement, CudaError> {
+    fn agree(&mut self, time: Duration, go: ContinueCheck<'_>) -> Result<Agreement, CudaError> {
         let until = Instant::now() + time;
         let mut all = self.0.agree(2000, 1)?;
         // The same seed again: the answer must not change with time either.
@@ -163,7 +175,11 @@ impl Probe for CudaProbe {
         Ok(())
     }
 
-    fn repeat(&mut self, time: Duration, go: GoOn<'_>) -> Result<(u64, u64, Vec<Bad>), CudaError> {
+    fn repeat(
+        &mut self,
+        time: Duration,
+        go: ContinueCheck<'_>,
+    ) -> Result<(u64, u64, Vec<Bad>), CudaError> {
         let mut gemm = Gemm::new(&self.0, Kind::Bf16, SIDE)?;
         let until = Instant::now() + time;
         let (mut times, mut errors, mut first) = (0, 0, Vec::new());

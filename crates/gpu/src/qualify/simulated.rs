@@ -3,7 +3,7 @@
 
 use super::bench::Bench;
 use super::expect::Expectations;
-use super::probe::{Bus, GoOn, Probe};
+use super::probe::{Bus, ContinueCheck, Probe};
 use crate::cuda::{Agreement, Bad, CudaError, Kind, Tested};
 use crate::device::{Device, DeviceError, Driver, DriverEvent};
 use crate::simulated::{Phase, SimDriver, Workload};
@@ -134,12 +134,16 @@ impl Probe for SimProbe {
         }
     }
 
-    fn memory(&mut self, all_for: Option<Duration>, go: GoOn<'_>) -> Result<Tested, CudaError> {
+    fn memory(
+        &mut self,
+        all_for: Option<Duration>,
+        go: ContinueCheck<'_>,
+    ) -> Result<Tested, CudaError> {
         self.pass(all_for.unwrap_or(Duration::from_secs(1)), go);
         Ok(Tested { bytes: 8 << 30, passes: 24, errors: 0, first: Vec::new() })
     }
 
-    fn agree(&mut self, time: Duration, go: GoOn<'_>) -> Result<Agreement, CudaError> {
+    fn agree(&mut self, time: Duration, go: ContinueCheck<'_>) -> Result<Agreement, CudaError> {
         self.pass(time, go);
         let dissent = if self.wrong() { BTreeMap::from([(17, 3)]) } else { BTreeMap::new() };
         Ok(Agreement { answer: 42, took_part: 132, dissent })
@@ -161,7 +165,11 @@ impl Probe for SimProbe {
         lost.map_or(Ok(()), Err)
     }
 
-    fn repeat(&mut self, time: Duration, go: GoOn<'_>) -> Result<(u64, u64, Vec<Bad>), CudaError> {
+    fn repeat(
+        &mut self,
+        time: Duration,
+        go: ContinueCheck<'_>,
+    ) -> Result<(u64, u64, Vec<Bad>), CudaError> {
         let mut times = 0;
         self.pass(time, &mut || {
             times += 400;

@@ -37,7 +37,7 @@ pub(super) mod reason {
 
 /// Nanoseconds the clock was held down, by cause.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Held {
+pub(super) struct ThrottleTimes {
     pub(super) power: f64,
     pub(super) thermal: f64,
     pub(super) board: f64,
@@ -46,7 +46,7 @@ pub(super) struct Held {
 
 /// Counters of bus and links.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wires {
+pub(super) struct LinkCounters {
     pub(super) replay: u64,
     pub(super) flit: u64,
     pub(super) data: u64,
@@ -77,7 +77,7 @@ impl Default for Rates {
 
 /// One simulated GPU.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct SimulatedGpu {
     pub(super) index: u32,
     pub(super) uuid: String,
     pub(super) serial: String,
@@ -91,8 +91,8 @@ pub(super) struct Life {
     pub(super) mig: bool,
     pub(super) slices: Vec<MigSlice>,
     pub(super) memory: Memory,
-    pub(super) wires: Wires,
-    pub(super) held: Held,
+    pub(super) wires: LinkCounters,
+    pub(super) held: ThrottleTimes,
     pub(super) now: Activity,
     pub(super) clock: f64,
     /// The clock it has, or would have with work to do.
@@ -114,14 +114,20 @@ pub(super) struct Life {
     pub(super) random: Random,
 }
 
-impl Life {
-    pub(super) fn new(seed: u64, name: &str, index: u32, figures: Figures, rates: Rates) -> Life {
+impl SimulatedGpu {
+    pub(super) fn new(
+        seed: u64,
+        name: &str,
+        index: u32,
+        figures: Figures,
+        rates: Rates,
+    ) -> SimulatedGpu {
         // The same draws as the simulated node's, so that both name the same parts.
         let mut random = Random::new(seed, &[name, "gpu", &index.to_string()]);
         let uuid = format!("GPU-{}", random.uuid());
         let serial = format!("165{:010}", random.below(10_000_000_000));
         let offset = wide(random.below(6000)) / 1000.0 - 3.0;
-        Life {
+        SimulatedGpu {
             index,
             uuid,
             serial,
@@ -134,8 +140,8 @@ impl Life {
             mig: false,
             slices: Vec::new(),
             memory: Memory::default(),
-            wires: Wires::default(),
-            held: Held::default(),
+            wires: LinkCounters::default(),
+            held: ThrottleTimes::default(),
             now: Activity::default(),
             clock: figures.idle_mhz,
             able: figures.sm_mhz,

@@ -1,7 +1,7 @@
 //! A simulated GPU, asked like a real one.
 
 use super::World;
-use super::body::Life;
+use super::body::SimulatedGpu;
 use super::fault::SimFault;
 use super::load::wide;
 use crate::device::{BusNow, Device, DeviceError, Process, Recovery};
@@ -27,7 +27,7 @@ pub(super) fn pci(index: u32) -> String {
 }
 
 impl SimDevice {
-    pub(super) fn new(world: &Arc<World>, life: &Life) -> SimDevice {
+    pub(super) fn new(world: &Arc<World>, life: &SimulatedGpu) -> SimDevice {
         let (index, uuid) = (life.index, life.uuid.clone());
         SimDevice { world: Arc::clone(world), index, uuid, pci: pci(index) }
     }
@@ -51,7 +51,7 @@ impl Device for SimDevice {
     }
 
     fn bus(&self) -> BusNow {
-        let ask = |life: &Life| life.figures.pcie_gen;
+        let ask = |life: &SimulatedGpu| life.figures.pcie_gen;
         let pcie_gen = self.world.ask(self.index, ask).ok();
         BusNow { pcie_gen, pcie_width: pcie_gen.map(|_| 16) }
     }
@@ -70,7 +70,7 @@ impl Device for SimDevice {
     }
 
     fn recovery(&self) -> Option<Recovery> {
-        let ask = |life: &Life| {
+        let ask = |life: &SimulatedGpu| {
             if life.memory.pending {
                 Recovery::DrainAndReset
             } else if life.has(SimFault::LinkErrors) {
@@ -83,7 +83,7 @@ impl Device for SimDevice {
     }
 }
 
-fn describe(life: &Life) -> Gpu {
+fn describe(life: &SimulatedGpu) -> Gpu {
     let f = &life.figures;
     let links = |link| GpuLink { link, active: true, peer: None };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole watts")]
@@ -122,7 +122,7 @@ fn describe(life: &Life) -> Gpu {
     }
 }
 
-fn fill(life: &Life, s: &mut Sample) {
+fn fill(life: &SimulatedGpu, s: &mut Sample) {
     let f = life.figures;
     let a = life.now;
     if !life.mig {
@@ -160,7 +160,7 @@ fn fill(life: &Life, s: &mut Sample) {
     activity(life, s);
 }
 
-fn held_mib(life: &Life) -> f64 {
+fn held_mib(life: &SimulatedGpu) -> f64 {
     life.run.as_ref().map_or(0.0, |r| wide(r.memory_mib()))
 }
 
@@ -172,7 +172,7 @@ fn frame_buffer(s: &mut Sample, total: f64, used: f64, reserved: f64) {
     s.set(Field::FbFree, total - reserved - used);
 }
 
-fn memory(life: &Life, s: &mut Sample) {
+fn memory(life: &SimulatedGpu, s: &mut Sample) {
     let m = &life.memory;
     for (field, n) in [
         (Field::EccSbeVol, m.sbe),
@@ -205,7 +205,7 @@ fn memory(life: &Life, s: &mut Sample) {
     }
 }
 
-fn wires(life: &Life, s: &mut Sample) {
+fn wires(life: &SimulatedGpu, s: &mut Sample) {
     let w = &life.wires;
     s.set(Field::NvlinkCrcFlit, wide(w.flit));
     s.set(Field::NvlinkCrcData, wide(w.data));
@@ -215,7 +215,7 @@ fn wires(life: &Life, s: &mut Sample) {
     s.set(Field::NvlinkActive, f64::from(life.figures.links));
 }
 
-fn activity(life: &Life, s: &mut Sample) {
+fn activity(life: &SimulatedGpu, s: &mut Sample) {
     let (a, f) = (&life.now, &life.figures);
     s.set(Field::GrActive, a.util);
     s.set(Field::SmActive, a.sm);
@@ -231,7 +231,7 @@ fn activity(life: &Life, s: &mut Sample) {
     s.set(Field::NvlinkRx, a.nvlink * f.nvlink);
 }
 
-fn slices(life: &Life) -> Vec<(u32, u32, Sample)> {
+fn slices(life: &SimulatedGpu) -> Vec<(u32, u32, Sample)> {
     let profiles = life.figures.profiles();
     let one = |slice: &muster_model::node::MigSlice| {
         let mut s = Sample::default();

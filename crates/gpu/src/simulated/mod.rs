@@ -19,7 +19,7 @@ pub use load::{Phase, Workload};
 
 use crate::device::{Device, DeviceError, Driver, DriverEvent, Process};
 use crate::mig::{Creation, MigPlan};
-use body::{Life, STEP_MS};
+use body::{STEP_MS, SimulatedGpu};
 use muster_model::node::{MigProfile, MigSlice};
 use muster_model::units::Span;
 use std::collections::{BTreeMap, VecDeque};
@@ -63,7 +63,7 @@ struct World {
 }
 
 struct State {
-    gpus: Vec<Life>,
+    gpus: Vec<SimulatedGpu>,
     events: VecDeque<DriverEvent>,
     now: Span,
     /// Milliseconds that were handed in and do not make a step yet.
@@ -74,7 +74,7 @@ struct State {
 }
 
 impl State {
-    fn life(&mut self, gpu: u32) -> Result<&mut Life, DeviceError> {
+    fn life(&mut self, gpu: u32) -> Result<&mut SimulatedGpu, DeviceError> {
         let place = usize::try_from(gpu).unwrap_or(usize::MAX);
         let none = || DeviceError::Failed(format!("there is no GPU {gpu} in this world"));
         self.gpus.get_mut(place).ok_or_else(none)
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Asks a GPU. A lost one does not answer; one that hangs answers when it is released.
-    fn ask<T>(&self, gpu: u32, f: impl FnOnce(&Life) -> T) -> Result<T, DeviceError> {
+    fn ask<T>(&self, gpu: u32, f: impl FnOnce(&SimulatedGpu) -> T) -> Result<T, DeviceError> {
         let mut state = self.lock();
         while state.life(gpu)?.has(SimFault::Hang) {
             state.waiting += 1;
@@ -106,7 +106,7 @@ impl SimDriver {
         let figures = config.sku.figures();
         let count = config.gpus.min(64);
         let life = |i| {
-            let mut life = Life::new(config.seed, &config.node, i, figures, config.rates);
+            let mut life = SimulatedGpu::new(config.seed, &config.node, i, figures, config.rates);
             life.numa = u32::from(i >= count.div_ceil(2));
             life
         };
@@ -183,7 +183,7 @@ impl SimDriver {
 
     /// Resets a GPU, as a restart of the node does: what only a reset repairs is repaired.
     pub fn reset(&self, gpu: u32) {
-        self.change(gpu, Life::reset);
+        self.change(gpu, SimulatedGpu::reset);
     }
 
     /// Whether what a GPU computes now is wrong. It does not tell that by itself.
@@ -202,7 +202,7 @@ impl SimDriver {
         alive.then_some(life.able / life.figures.sm_mhz)
     }
 
-    fn change(&self, gpu: u32, f: impl FnOnce(&mut Life)) {
+    fn change(&self, gpu: u32, f: impl FnOnce(&mut SimulatedGpu)) {
         if let Ok(life) = self.world.lock().life(gpu) {
             f(life);
         }
@@ -210,7 +210,7 @@ impl SimDriver {
     }
 }
 
-fn tell(life: &mut Life, xids: &[u32], events: &mut VecDeque<DriverEvent>) {
+fn tell(life: &mut SimulatedGpu, xids: &[u32], events: &mut VecDeque<DriverEvent>) {
     life.told(xids);
     events.extend(xids.iter().map(|xid| DriverEvent { gpu: Some(life.index), xid: *xid }));
 }
@@ -227,7 +227,7 @@ impl Driver for SimDriver {
 
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
         let state = self.world.lock();
-        let one = |life: &Life| {
+        let one = |life: &SimulatedGpu| {
             if life.has(SimFault::Lost) {
                 return Err(DeviceError::Lost);
             }
@@ -280,7 +280,7 @@ impl Driver for SimDriver {
 
 /// Makes one slice where it fits.
 fn cut(
-    life: &Life,
+    life: &SimulatedGpu,
     profiles: &[MigProfile],
     c: &Creation,
     made: u32,

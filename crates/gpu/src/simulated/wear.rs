@@ -1,10 +1,10 @@
 //! How a simulated GPU breaks: by itself, now and then, and when it is told to.
 
-use super::body::Life;
+use super::body::SimulatedGpu;
 use super::fault::SimFault;
 use super::load::wide;
 
-impl Life {
+impl SimulatedGpu {
     /// What breaks in this step.
     pub(super) fn wear(&mut self, dt: f64) -> Vec<u32> {
         let hours = dt / 3_600_000.0;

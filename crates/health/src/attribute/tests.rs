@@ -30,28 +30,29 @@ type Row = (&'static str, Verdict, Vec<SeenFinding>, Verdict, Vec<u64>);
 
 fn judge(guess: Verdict, found: &[SeenFinding]) -> Attribution {
     let nodes = [name("n1"), name("n2")];
-    judge_end(Ended { nodes: &nodes, ..end(guess) }, found)
+    judge_end(EndedAttempt { nodes: &nodes, ..end(guess) }, found)
 }
 
-fn end(verdict: Verdict) -> Ended<'static> {
+fn end(verdict: Verdict) -> EndedAttempt<'static> {
     let started_at = Some(Time(0));
-    Ended { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
+    EndedAttempt { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
 }
 
-fn judge_end(ended: Ended<'_>, found: &[SeenFinding]) -> Attribution {
-    let known: Vec<Known<'_>> = found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
+fn judge_end(ended: EndedAttempt<'_>, found: &[SeenFinding]) -> Attribution {
+    let known: Vec<NumberedFinding<'_>> =
+        found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
     attribute(&ended, KEY, &known)
 }
 
 /// As it is written down on a site that calls a node lost after half a minute.
-fn known(id: u64, seen: &SeenFinding) -> Known<'_> {
-    Known { id, seen, opened_at: seen.first_seen + Span::secs(30) }
+fn known(id: u64, seen: &SeenFinding) -> NumberedFinding<'_> {
+    NumberedFinding { id, seen, opened_at: seen.first_seen + Span::secs(30) }
 }
 
 #[test]
 fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
     let nodes = [name("n1"), name("n2")];
-    let told = Ended { nodes: &nodes, told_at: Some(END), ..end(Verdict::Application) };
+    let told = EndedAttempt { nodes: &nodes, told_at: Some(END), ..end(Verdict::Application) };
     for mode in ["node-lost", "leaf-loss"] {
         for (secs, verdict) in [
             (46, Verdict::Application),
@@ -69,12 +70,12 @@ fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
     let silent = at("node-lost", Entity::Node(name("n1")), -5);
     for (secs, verdict) in [(-2, Verdict::Infrastructure), (1, Verdict::Application)] {
         let opened_at = Time(END.0 + secs * 1000);
-        let found = [Known { id: 1, seen: &silent, opened_at }];
+        let found = [NumberedFinding { id: 1, seen: &silent, opened_at }];
         assert_eq!(attribute(&told, KEY, &found).verdict, verdict, "found {secs} s after the end");
     }
     // Another rank noticed first; this one's node never told.
     let lost = at("node-lost", Entity::Node(name("n1")), -2);
-    let untold = Ended { told_at: None, ..told };
+    let untold = EndedAttempt { told_at: None, ..told };
     assert_eq!(judge_end(untold, &[lost]).verdict, Verdict::Infrastructure);
     // A GPU's fault is often noticed only afterwards.
     let gone = at("gpu-off-bus", gpu("n1", 0), 46);
@@ -84,7 +85,7 @@ fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
 #[test]
 fn what_begins_after_a_time_limit_did_not_end_it() {
     let nodes = [name("n1")];
-    let limit = Ended { nodes: &nodes, by_clock: true, ..end(Verdict::Application) };
+    let limit = EndedAttempt { nodes: &nodes, by_clock: true, ..end(Verdict::Application) };
     for (kind, entity) in [("node-lost", Entity::Node(name("n1"))), ("gpu-off-bus", gpu("n1", 0))] {
         let late = at(kind, entity.clone(), 1);
         assert_eq!(judge_end(limit, &[late]).verdict, Verdict::Application, "{kind}");
@@ -213,9 +214,9 @@ fn whose_doing_it_was() {
 
 #[test]
 fn a_detector_that_is_not_sure_excuses_nobody() {
-    let weak = at("gpu-off-bus", gpu("n1", 3), -1).sure(499);
+    let weak = at("gpu-off-bus", gpu("n1", 3), -1).with_confidence(499);
     assert_eq!(judge(Verdict::Application, &[weak]).verdict, Verdict::Application);
-    let sure = at("gpu-off-bus", gpu("n1", 3), -1).sure(500);
+    let sure = at("gpu-off-bus", gpu("n1", 3), -1).with_confidence(500);
     assert_eq!(judge(Verdict::Application, &[sure]).verdict, Verdict::Infrastructure);
 }
 
@@ -235,7 +236,7 @@ fn what_was_over_before_it_began_is_not_its_end() {
     let nodes = [name("n1")];
     let found = at("gpu-fault", gpu("n1", 0), -60);
     let started_at = Some(END - Span::secs(30));
-    let mut ended = Ended { started_at, nodes: &nodes, ..end(Verdict::Unknown) };
+    let mut ended = EndedAttempt { started_at, nodes: &nodes, ..end(Verdict::Unknown) };
     let known = [known(1, &found)];
     assert_eq!(attribute(&ended, KEY, &known).verdict, Verdict::Unknown);
     // If it never began, whatever was there may be why.
@@ -263,8 +264,8 @@ proptest! {
             .collect();
         let nodes = [name("n1")];
         let ended =
-            Ended { started_at: None, nodes: &nodes, ..end(Verdict::Unknown) };
-        let mut known: Vec<Known<'_>> =
+            EndedAttempt { started_at: None, nodes: &nodes, ..end(Verdict::Unknown) };
+        let mut known: Vec<NumberedFinding<'_>> =
             found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
         let first = attribute(&ended, KEY, &known);
         known.reverse();

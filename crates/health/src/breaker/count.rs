@@ -41,7 +41,7 @@ impl Count {
     }
 
     /// What was counted of a job at that moment had another reason.
-    pub fn forgive(&mut self, at: Time, job: JobId) {
+    pub fn discount_failure(&mut self, at: Time, job: JobId) {
         self.failed.retain(|(t, j, _)| (*t, *j) != (at, job));
     }
 
@@ -101,7 +101,7 @@ impl Count {
 /// A breaker on a place needs a quarter of its nodes, one on a version or a SKU a twentieth: it
 /// takes all of them out of reach, and below that it would cost more than what it prevents.
 #[must_use]
-pub fn trips(kind: &Entity, failures: u32, hits_nodes: u32, of: u32) -> bool {
+pub fn should_trip(kind: &Entity, failures: u32, hits_nodes: u32, of: u32) -> bool {
     let share = |parts: u64| {
         hits_nodes >= NODES && u64::from(hits_nodes) * parts >= u64::from(of.max(hits_nodes))
     };

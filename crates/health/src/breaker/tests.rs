@@ -57,7 +57,7 @@ fn more_failures_of_an_open_one_change_nothing() {
 #[test]
 fn a_probe_that_came_to_nothing_is_no_trip() {
     let half = half_open(&first(), T0 + Span::mins(10), probe());
-    let b = lapsed(&half, T0 + Span::mins(11), "it was preempted".into());
+    let b = reopen_after_probe(&half, T0 + Span::mins(11), "it was preempted".into());
     assert_eq!((b.state, b.trips, b.back_off), (BreakerState::Open, 1, half.back_off));
     assert!(due(&b, T0 + Span::mins(21)) && b.probe.is_none());
 }
@@ -87,7 +87,7 @@ fn what_had_another_reason_is_not_counted() {
     for i in 0..4 {
         c.failed(&image, T0 + Span::mins(i), JobId(i), &name("a"));
     }
-    c.forgive(T0 + Span::mins(1), JobId(1));
+    c.discount_failure(T0 + Span::mins(1), JobId(1));
     assert_eq!(c.failures(&image, T0 + Span::mins(4)), 3);
     c.keep(|job| job == JobId(3));
     assert_eq!(
@@ -104,24 +104,24 @@ fn how_many_failures_are_enough() {
     for i in 0..4 {
         c.failed(&template, T0 + Span::mins(i), JobId(1), &name("a"));
     }
-    assert!(!trips(&template, c.failures(&template, T0 + Span::mins(4)), 0, 0));
+    assert!(!should_trip(&template, c.failures(&template, T0 + Span::mins(4)), 0, 0));
     c.failed(&template, T0 + Span::mins(5), JobId(1), &name("b"));
     assert_eq!(c.nodes(&template, T0 + Span::mins(5)), 2);
-    assert!(trips(&template, c.failures(&template, T0 + Span::mins(5)), 0, 0));
+    assert!(should_trip(&template, c.failures(&template, T0 + Span::mins(5)), 0, 0));
     // The first ones are an hour old by then; or one went well.
-    assert!(!trips(&template, c.failures(&template, T0 + Span::mins(62)), 0, 0));
+    assert!(!should_trip(&template, c.failures(&template, T0 + Span::mins(62)), 0, 0));
     c.succeeded(&template);
     assert!(c.is_empty());
     for (entity, hours) in [(&image, 0), (&node(), 9)] {
         let mut c = Count::default();
         for (i, job) in [1, 1, 2, 2, 3].into_iter().enumerate() {
             let at = T0 + Span::hours(hours * i as u64);
-            assert!(!trips(entity, c.failures(entity, at), 0, 0));
+            assert!(!should_trip(entity, c.failures(entity, at), 0, 0));
             c.failed(entity, at, JobId(job), &name("a"));
         }
         // Nine hours apart the first job's failures are more than a day old.
         assert_eq!(
-            trips(entity, c.failures(entity, T0 + Span::hours(hours * 4)), 0, 0),
+            should_trip(entity, c.failures(entity, T0 + Span::hours(hours * 4)), 0, 0),
             hours == 0
         );
     }
@@ -135,7 +135,7 @@ fn how_many_failures_are_enough() {
         (&version, 4, 100, false),
         (&node(), 9, 9, false),
     ] {
-        assert_eq!(trips(entity, 0, hit, of), want, "{entity} {hit}/{of}");
+        assert_eq!(should_trip(entity, 0, hit, of), want, "{entity} {hit}/{of}");
     }
 }
 
@@ -171,7 +171,7 @@ proptest! {
                 Step::Fail => open(Some(&b), node(), now, "f".into(), None),
                 Step::Half => half_open(&b, now, probe()),
                 Step::Probe(ok) => probed(&b, now, ok, "p".into()),
-                Step::Lapse => lapsed(&b, now, "l".into()),
+                Step::Lapse => reopen_after_probe(&b, now, "l".into()),
                 Step::Force(word) => force(Some(&b), node(), word, "ann", "w", now),
             };
             // Only a word moves a pinned one.

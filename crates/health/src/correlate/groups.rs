@@ -1,8 +1,8 @@
 //! Groups of nodes that explain hardware findings.
 
 use super::{
-    Common, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, kinds_of, nodes_of, tail, told, within,
-    worst,
+    Common, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, ids_of, kinds_of, nodes_of, tail,
+    told, within, worst,
 };
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -27,29 +27,29 @@ const CAUSES_MAX: usize = 64;
 
 /// How a group holds its nodes together. A tie goes to the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Bond {
+enum GroupBond {
     Place,
     Managed,
     Work,
 }
 
-impl Bond {
+impl GroupBond {
     fn span(self) -> Span {
-        if self == Bond::Place { WINDOW } else { LONG }
+        if self == GroupBond::Place { WINDOW } else { LONG }
     }
 
     /// Below this, chance does not explain so many findings among so many nodes.
     fn by_rate(self) -> f64 {
-        if self == Bond::Place { 1e-6 } else { 1e-4 }
+        if self == GroupBond::Place { 1e-6 } else { 1e-4 }
     }
 
     /// Below this, chance does not explain that they fell into one group of this kind. It is
     /// divided by how many such groups there are to fall into.
     fn by_draw(self) -> f64 {
         match self {
-            Bond::Place => 0.03,
-            Bond::Managed => 1e-3,
-            Bond::Work => 1e-2,
+            GroupBond::Place => 0.03,
+            GroupBond::Managed => 1e-3,
+            GroupBond::Work => 1e-2,
         }
     }
 }
@@ -80,27 +80,27 @@ impl Family {
 }
 
 /// A group, the family of findings that counts, and their kind where only one does.
-type Key<'a> = (Bond, Entity, Family, Option<&'a str>);
+type Key<'a> = (GroupBond, Entity, Family, Option<&'a str>);
 
-struct Fit<'a> {
-    bond: Bond,
+struct GroupFit<'a> {
+    bond: GroupBond,
     cause: Entity,
     family: Family,
     kind: Option<&'a str>,
-    group: Vec<Seen<'a>>,
+    group: Vec<LocatedFinding<'a>>,
     nodes: u32,
     size: u32,
     /// Nodes hit anywhere in the same time.
     all: u32,
 }
 
-impl Fit<'_> {
+impl GroupFit<'_> {
     /// Twice the nodes hit inside, over the group's nodes and all nodes hit: a fraction.
     fn dice(&self) -> (u64, u64) {
         (u64::from(self.nodes) * 2, u64::from(self.size) + u64::from(self.all))
     }
 
-    fn is_better(&self, than: &Fit<'_>) -> bool {
+    fn is_better(&self, than: &GroupFit<'_>) -> bool {
         let ((a, b), (c, d)) = (self.dice(), than.dice());
         let order = (a * d).cmp(&(c * b)).reverse();
         let order = order.then(self.bond.cmp(&than.bond)).then(self.size.cmp(&than.size));
@@ -127,7 +127,7 @@ impl Fit<'_> {
     }
 }
 
-fn count(group: &[Seen<'_>], which: impl Fn(FaultClass) -> bool) -> usize {
+fn count(group: &[LocatedFinding<'_>], which: impl Fn(FaultClass) -> bool) -> usize {
     group.iter().filter(|s| which(s.class)).count()
 }
 
@@ -138,7 +138,7 @@ fn by_work(class: FaultClass) -> bool {
 }
 
 /// Every group that a hit's node is in.
-fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
+fn keys<'a>(s: &LocatedFinding<'a>) -> Vec<Key<'a>> {
     let mut keys = Vec::new();
     if let Some(p) = &s.hit.place {
         let at = p.location;
@@ -151,34 +151,34 @@ fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
         places.extend(at.known_feed().map(|feed| Entity::Feed(feed.to_owned())));
         for family in [Family::Surroundings, Family::Devices] {
             if family.has(s.class) {
-                keys.extend(places.iter().map(|e| (Bond::Place, e.clone(), family, None)));
+                keys.extend(places.iter().map(|e| (GroupBond::Place, e.clone(), family, None)));
             }
         }
         let kind = Some(s.hit.kind);
         for (c, v) in p.versions {
             let version = Entity::Version(c.clone(), v.clone());
-            keys.push((Bond::Managed, version, Family::Any, kind));
+            keys.push((GroupBond::Managed, version, Family::Any, kind));
         }
         if !p.sku.is_empty() {
-            keys.push((Bond::Managed, Entity::Sku(p.sku.to_owned()), Family::Any, kind));
+            keys.push((GroupBond::Managed, Entity::Sku(p.sku.to_owned()), Family::Any, kind));
         }
         if !p.pool.is_empty() {
-            keys.push((Bond::Managed, Entity::Pool(p.pool.to_owned()), Family::Any, kind));
+            keys.push((GroupBond::Managed, Entity::Pool(p.pool.to_owned()), Family::Any, kind));
         }
     }
     if by_work(s.class) && s.hit.severity >= Severity::Degraded {
         let job = s.hit.attempt.map(|a| Entity::Job(a.job));
         for e in [job, s.hit.template.clone(), s.hit.image.clone()].into_iter().flatten() {
-            keys.push((Bond::Work, e, Family::Any, None));
+            keys.push((GroupBond::Work, e, Family::Any, None));
         }
     }
     keys
 }
 
 /// Causes of hardware findings, which are in order of time; the best first.
-pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<Common> {
+pub(super) fn explain(hits: &[LocatedFinding<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<Common> {
     let site = size(&Entity::Site);
-    let mut groups: BTreeMap<Key<'_>, Vec<Seen<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key<'_>, Vec<LocatedFinding<'_>>> = BTreeMap::new();
     for s in hits {
         for k in keys(s) {
             groups.entry(k).or_default().push(*s);
@@ -188,7 +188,7 @@ pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<C
     let mut left = hits.to_vec();
     let mut out = Vec::new();
     while out.len() < CAUSES_MAX {
-        let mut best: Option<Fit<'_>> = None;
+        let mut best: Option<GroupFit<'_>> = None;
         for (key, group) in &groups {
             let fit = fit(key, group, &left, size(&key.1), site);
             if let Some(f) = fit
@@ -211,7 +211,10 @@ pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<C
 }
 
 /// The group with what came shortly before and after its densest time.
-fn with_late<'a>(best: &Fit<'a>, groups: &BTreeMap<Key<'a>, Vec<Seen<'a>>>) -> Vec<Seen<'a>> {
+fn with_late<'a>(
+    best: &GroupFit<'a>,
+    groups: &BTreeMap<Key<'a>, Vec<LocatedFinding<'a>>>,
+) -> Vec<LocatedFinding<'a>> {
     let key = (best.bond, best.cause.clone(), best.family, best.kind);
     let ends = best.group.first().zip(best.group.last());
     let Some(((first, last), all)) = ends.zip(groups.get(&key)) else {
@@ -224,18 +227,18 @@ fn with_late<'a>(best: &Fit<'a>, groups: &BTreeMap<Key<'a>, Vec<Seen<'a>>>) -> V
 /// The group's densest time, if chance does not explain it.
 fn fit<'a>(
     key: &Key<'a>,
-    hits: &[Seen<'a>],
-    left: &[Seen<'a>],
+    hits: &[LocatedFinding<'a>],
+    left: &[LocatedFinding<'a>],
     size: u32,
     site: u32,
-) -> Option<Fit<'a>> {
+) -> Option<GroupFit<'a>> {
     let (bond, cause, family, kind) = (key.0, &key.1, key.2, key.3);
     let group = densest(hits, bond.span());
     let (first, last) = group.first().zip(group.last())?;
     let inside = nodes_of(&group);
     let nodes = u32::try_from(inside.len()).unwrap_or(u32::MAX);
     // Work of unknown size may be large: then chance explains much.
-    if inside.len() < NODES_MIN || (bond == Bond::Work && size == 0) {
+    if inside.len() < NODES_MIN || (bond == GroupBond::Work && size == 0) {
         return None;
     }
     let size = size.max(nodes);
@@ -258,7 +261,7 @@ fn fit<'a>(
             && !known[s.no as usize]
             && kind.is_none_or(|k| s.hit.kind == k)
             && family.has(s.class)
-            && (bond != Bond::Work || by_work(s.class));
+            && (bond != GroupBond::Work || by_work(s.class));
         if counts {
             known[s.no as usize] = true;
             out += 1;
@@ -266,14 +269,14 @@ fn fit<'a>(
     }
     let site = site.max(size).max(nodes + out);
     let all = nodes + out;
-    let fit = || Fit { bond, cause: cause.clone(), family, kind, group, nodes, size, all };
+    let fit = || GroupFit { bond, cause: cause.clone(), family, kind, group, nodes, size, all };
     let others = u64::from(site - size);
-    if others * ELSEWHERE < u64::from(size) && bond == Bond::Place {
+    if others * ELSEWHERE < u64::from(size) && bond == GroupBond::Place {
         // What nearly everybody has explains nothing, unless everybody fails: all but a tenth.
         return (u64::from(nodes) * 10 >= u64::from(size) * 9).then(fit);
     }
     // Half a hit is added outside, so that a few nodes without any prove nothing.
-    let half = u64::from(nodes) * 2 >= u64::from(size) && bond != Bond::Managed;
+    let half = u64::from(nodes) * 2 >= u64::from(size) && bond != GroupBond::Managed;
     let times = 2 * u64::from(nodes) * others >= TIMES * (2 * u64::from(out) + 1) * u64::from(size);
     let chance = tail::drawn(nodes, nodes + out, size, site);
     let unlikely = chance < bond.by_draw() * f64::from(size) / f64::from(site);
@@ -283,12 +286,12 @@ fn fit<'a>(
 }
 
 /// Three nodes that work took down. One that only slowed them is not quarantined for it.
-fn killed(group: &[Seen<'_>]) -> bool {
+fn killed(group: &[LocatedFinding<'_>]) -> bool {
     let dead = group.iter().filter(|s| s.hit.severity == Severity::Critical);
     dead.map(|s| s.no).collect::<BTreeSet<_>>().len() >= NODES_MIN
 }
 
-fn tell(fit: &Fit<'_>) -> Common {
+fn tell(fit: &GroupFit<'_>) -> Common {
     use FaultClass::{Host, Network, Power, Thermal};
     let group = &fit.group;
     let most = kinds_of(group).first().map_or(FailureMode::NODE_LOST.code(), |k| k.0);

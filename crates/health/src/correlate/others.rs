@@ -1,6 +1,9 @@
 //! What hardware is not the cause of: file systems, and what jobs spray over their nodes.
 
-use super::{Common, Hit, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, nodes_of, told, within};
+use super::{
+    Common, CorrelationInput, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, ids_of, nodes_of,
+    told, within,
+};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
@@ -21,14 +24,20 @@ const STALLED: [FailureMode; 4] = [
 
 /// File systems that several nodes complain about, or that a finding about the file system as such
 /// and what hangs on it speak of.
-pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) -> Vec<Common> {
-    let mut by: BTreeMap<&Entity, Vec<&Hit<'_>>> = BTreeMap::new();
+pub(super) fn storage(
+    hits: &[CorrelationInput<'_>],
+    now: Time,
+    taken: &mut BTreeSet<u64>,
+) -> Vec<Common> {
+    let mut by: BTreeMap<&Entity, Vec<&CorrelationInput<'_>>> = BTreeMap::new();
     for h in hits.iter().filter(|h| h.at >= now - LONG) {
         if matches!(h.entity, Entity::Storage(_)) {
             by.entry(h.entity).or_default().push(h);
         }
     }
-    let node = |h: &Hit<'_>| h.place.map(|p| p.node.clone()).or_else(|| h.entity.node().cloned());
+    let node = |h: &CorrelationInput<'_>| {
+        h.place.map(|p| p.node.clone()).or_else(|| h.entity.node().cloned())
+    };
     let mut out = Vec::new();
     for (cause, mut own) in by {
         own.sort_by_key(|h| (h.at, h.id));
@@ -37,7 +46,7 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
         own.retain(|h| h.at >= began);
         let reporters: BTreeSet<NodeName> = own.iter().filter_map(|h| node(h)).collect();
         let whole = own.iter().any(|h| node(h).is_none());
-        let follows: Vec<&Hit<'_>> = hits
+        let follows: Vec<&CorrelationInput<'_>> = hits
             .iter()
             .filter(|h| {
                 FailureMode::is_one_of(h.kind, &STALLED)
@@ -74,8 +83,12 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
 
 /// Errors of the application's kind on many nodes of one job: added to the hardware cause that hit
 /// the same attempt, or else laid at the job's door.
-pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Common>) {
-    let mut by: BTreeMap<AttemptKey, Vec<Seen<'_>>> = BTreeMap::new();
+pub(super) fn attribute_application_errors(
+    seen: &[LocatedFinding<'_>],
+    hardware: &[LocatedFinding<'_>],
+    out: &mut Vec<Common>,
+) {
+    let mut by: BTreeMap<AttemptKey, Vec<LocatedFinding<'_>>> = BTreeMap::new();
     for s in seen.iter().filter(|s| FailureMode::is_one_of(s.hit.kind, &SPRAY)) {
         if let Some(key) = s.hit.attempt {
             by.entry(key).or_default().push(*s);
@@ -86,7 +99,7 @@ pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Com
         let nodes = nodes_of(&group);
         let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
         let began = first.hit.at;
-        let mut roots: Vec<Seen<'_>> = hardware
+        let mut roots: Vec<LocatedFinding<'_>> = hardware
             .iter()
             .filter(|s| {
                 s.hit.attempt == Some(key)

@@ -37,11 +37,11 @@ impl Fleet {
         i.is_multiple_of(10)
     }
 
-    fn place(&self, i: usize) -> Place<'_> {
+    fn place(&self, i: usize) -> NodeTraits<'_> {
         let (node, location) = &self.nodes[i];
         let versions = if Fleet::is_new(i) { &self.new } else { &self.old };
         let pool = if i.is_multiple_of(2) { "train" } else { "serve" };
-        Place { node, location, pool, sku: "h100", versions }
+        NodeTraits { node, location, pool, sku: "h100", versions }
     }
 
     fn size(&self, e: &Entity) -> u32 {
@@ -71,11 +71,11 @@ fn ask(fleet: &Fleet, notes: &[Note], size: &dyn Fn(&Entity) -> u32) -> Vec<Comm
     let t0 = Time(1_000_000_000);
     let entities: Vec<Entity> =
         notes.iter().map(|n| Entity::Node(fleet.nodes[n.0].0.clone())).collect();
-    let hits: Vec<Hit<'_>> = notes
+    let hits: Vec<CorrelationInput<'_>> = notes
         .iter()
         .zip(&entities)
         .zip(1..)
-        .map(|((n, entity), id)| Hit {
+        .map(|((n, entity), id)| CorrelationInput {
             id,
             kind: n.1,
             severity: mode(n.1).unwrap().severity,
@@ -219,7 +219,7 @@ fn a_file_system_is_the_cause_and_not_its_nodes() {
     let fleet = Fleet::new(512);
     let mount = Entity::Storage("/data".into());
     let nodes: Vec<Entity> = (0..40).map(|i| Entity::Node(fleet.nodes[i * 12].0.clone())).collect();
-    let hit = |i: usize, id, kind, entity| Hit {
+    let hit = |i: usize, id, kind, entity| CorrelationInput {
         id,
         kind,
         severity: mode(kind).unwrap().severity,

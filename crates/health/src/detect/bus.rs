@@ -1,7 +1,7 @@
 //! The bus between a GPU and its host, and the links between GPUs.
 
 use super::meter::Rise;
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -34,7 +34,7 @@ pub fn replay_limit(c: &WatchConfig, link: BusLink) -> f64 {
 ///
 /// A false alarm costs nothing, later one quick test.
 #[must_use]
-pub fn replay(c: &WatchConfig, rise: Rise, link: BusLink) -> Say {
+pub fn replay(c: &WatchConfig, rise: Rise, link: BusLink) -> DetectorVerdict {
     let limit = replay_limit(c, link);
     // Less than a minute counts as one: the limit is by the minute.
     let minute = rise.by / (rise.secs / 60.0).max(1.0);
@@ -42,9 +42,9 @@ pub fn replay(c: &WatchConfig, rise: Rise, link: BusLink) -> Say {
         let worse = minute > limit * c.replay_worse;
         let severity = if worse { Severity::Degraded } else { Severity::Warning };
         let why = format!("{minute:.0} replays a minute, {limit:.0} allowed");
-        return Say::bad(severity, 850, why);
+        return DetectorVerdict::bad(severity, 850, why);
     }
-    Say::good_if(minute <= limit / 2.0 && rise.secs >= 60.0)
+    DetectorVerdict::good_if(minute <= limit / 2.0 && rise.secs >= 60.0)
 }
 
 /// A link that is narrower or slower under load than it was, or than those of its peers. An idle
@@ -52,24 +52,24 @@ pub fn replay(c: &WatchConfig, rise: Rise, link: BusLink) -> Say {
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn downgrade(now: BusLink, best: BusLink, busy: bool, lasts: bool) -> Say {
+pub fn downgrade(now: BusLink, best: BusLink, busy: bool, lasts: bool) -> DetectorVerdict {
     let known = [now.width, now.generation, best.width, best.generation];
     if !busy || known.iter().any(|v| !v.is_finite() || *v <= 0.0) {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let narrow = now.width < best.width;
     let slow = now.generation < best.generation;
     if !narrow && !slow {
-        return Say::Good;
+        return DetectorVerdict::Good;
     }
     if !lasts {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let why = format!(
         "x{} generation {} under load, x{} generation {} is possible",
         now.width, now.generation, best.width, best.generation
     );
-    Say::bad(Severity::Degraded, if narrow { 900 } else { 750 }, why)
+    DetectorVerdict::bad(Severity::Degraded, if narrow { 900 } else { 750 }, why)
 }
 
 /// Errors of the links between GPUs, by rate and beside the node's other GPUs. `longer` is the
@@ -77,23 +77,23 @@ pub fn downgrade(now: BusLink, best: BusLink, busy: bool, lasts: bool) -> Say {
 ///
 /// A false alarm costs a reset of one GPU.
 #[must_use]
-pub fn nvlink(c: &WatchConfig, own: Rise, longer: Rise, peers_per_sec: f64) -> Say {
+pub fn nvlink(c: &WatchConfig, own: Rise, longer: Rise, peers_per_sec: f64) -> DetectorVerdict {
     let rate = own.per_sec();
     let why = || format!("{rate:.1} link errors a second, peers {peers_per_sec:.2}");
     if rate >= c.nvlink_fatal && own.secs >= 10.0 && own.pieces >= 2 {
-        return Say::bad(Severity::Critical, 900, why());
+        return DetectorVerdict::bad(Severity::Critical, 900, why());
     }
     let steady = own.secs >= 30.0 && own.pieces >= 3;
     if rate >= c.nvlink_rate && steady && rate > peers_per_sec * 10.0 {
-        return Say::bad(Severity::Degraded, 800, why());
+        return DetectorVerdict::bad(Severity::Degraded, 800, why());
     }
     let slow = longer.per_sec();
     let many = longer.by >= c.nvlink_window && longer.secs >= 240.0 && longer.pieces >= 4;
     if many && slow > peers_per_sec * 20.0 {
         let why = format!("{:.0} link errors in {:.0} s, peers fewer", longer.by, longer.secs);
-        return Say::bad(Severity::Warning, 650, why);
+        return DetectorVerdict::bad(Severity::Warning, 650, why);
     }
-    Say::good_if(longer.by < c.nvlink_window / 2.0 && own.secs >= 30.0)
+    DetectorVerdict::good_if(longer.by < c.nvlink_window / 2.0 && own.secs >= 30.0)
 }
 
 #[cfg(test)]
@@ -119,20 +119,20 @@ mod tests {
         assert!(replay(&c, rise(40.0, 20.0, 2), GEN5).is_bad(), "over it before the minute is");
         assert!(!replay(&c, rise(30.0, 60.0, 4), GEN5).is_bad(), "nearly");
         assert!(!replay(&c, rise(4000.0, 60.0, 1), GEN5).is_bad(), "the link trained again");
-        assert_eq!(replay(&c, rise(0.0, 60.0, 0), GEN5), Say::Good);
-        let Say::Bad(b) = replay(&c, rise(900.0, 60.0, 4), GEN5) else { panic!("bad") };
+        assert_eq!(replay(&c, rise(0.0, 60.0, 0), GEN5), DetectorVerdict::Good);
+        let DetectorVerdict::Bad(b) = replay(&c, rise(900.0, 60.0, 4), GEN5) else { panic!("bad") };
         assert_eq!(b.severity, Severity::Degraded);
     }
 
     #[test]
     fn idle_links_shift_down_and_that_is_fine() {
         let low = BusLink { width: 16.0, generation: 1.0 };
-        assert_eq!(downgrade(low, GEN5, false, true), Say::Unknown);
+        assert_eq!(downgrade(low, GEN5, false, true), DetectorVerdict::Unknown);
         assert!(downgrade(low, GEN5, true, true).is_bad());
-        assert_eq!(downgrade(low, GEN5, true, false), Say::Unknown, "just woken");
-        assert_eq!(downgrade(GEN5, GEN5, true, true), Say::Good);
+        assert_eq!(downgrade(low, GEN5, true, false), DetectorVerdict::Unknown, "just woken");
+        assert_eq!(downgrade(GEN5, GEN5, true, true), DetectorVerdict::Good);
         let gone = BusLink { width: f32::NAN, generation: 5.0 };
-        assert_eq!(downgrade(gone, GEN5, true, true), Say::Unknown);
+        assert_eq!(downgrade(gone, GEN5, true, true), DetectorVerdict::Unknown);
     }
 
     #[test]
@@ -145,9 +145,9 @@ mod tests {
         assert!(!nvlink(&c, rise(300.0, 4), 4.0).is_bad(), "peers see the same");
         assert!(!nvlink(&c, rise(50.0, 4), 0.0).is_bad(), "nearly");
         assert!(!nvlink(&c, rise(900.0, 1), 0.0).is_bad(), "one burst, at a restart of the job");
-        assert_eq!(nvlink(&c, rise(0.0, 0), 0.0), Say::Good);
+        assert_eq!(nvlink(&c, rise(0.0, 0), 0.0), DetectorVerdict::Good);
         let longer = |by, pieces| Rise { by, secs: 500.0, pieces };
-        let Say::Bad(b) = super::nvlink(&c, rise(10.0, 3), longer(80.0, 5), 0.0) else {
+        let DetectorVerdict::Bad(b) = super::nvlink(&c, rise(10.0, 3), longer(80.0, 5), 0.0) else {
             panic!("many over ten minutes")
         };
         assert_eq!(b.severity, Severity::Warning);

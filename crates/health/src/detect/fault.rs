@@ -3,7 +3,7 @@
 //! The node's reader has applied the rules that need memory (repeats, the driver's verdict); here
 //! only the failure mode, how bad it is and how sure that is are chosen.
 
-use crate::faults::{FaultAttribution, Catalogue, Code, Entry};
+use crate::faults::{Catalogue, Code, Entry, FaultAttribution};
 use crate::modes::mode;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -50,7 +50,7 @@ pub fn judge_by(
         None => Entity::Node(node.clone()),
     };
     let mut finding = SeenFinding::new(kind, entity, severity, fault.at)
-        .sure(confidence(code, entry, fault, before))
+        .with_confidence(confidence(code, entry, fault, before))
         .because(format!("{}: {}", fault.code, fault.text));
     if let Some(entry) = entry {
         finding = finding.because(entry.text);

@@ -1,6 +1,6 @@
 //! Ranks of one gang beside each other: is it a rank, or is it the job?
 
-use super::robust::{Usual, median};
+use super::robust::{PeerBaseline, median};
 use crate::config::WatchConfig;
 
 /// How fast a rank was over one window of steps, in seconds a step. What is not known is NaN.
@@ -63,22 +63,22 @@ const NOISE: f64 = 0.04;
 const MANY: usize = 12;
 
 /// Figures of a gang, and for each rank what is usual among the others.
-struct Beside<'a> {
+struct PeerComparison<'a> {
     all: &'a [f64],
-    usual: Option<Usual>,
+    usual: Option<PeerBaseline>,
 }
 
-impl Beside<'_> {
-    fn of(all: &[f64]) -> Beside<'_> {
-        Beside { all, usual: Usual::of(all.iter().copied()) }
+impl PeerComparison<'_> {
+    fn of(all: &[f64]) -> PeerComparison<'_> {
+        PeerComparison { all, usual: PeerBaseline::of(all.iter().copied()) }
     }
 
-    fn others(&self, i: usize) -> Option<Usual> {
+    fn others(&self, i: usize) -> Option<PeerBaseline> {
         if self.all.len() >= MANY {
             return self.usual;
         }
         let others = self.all.iter().enumerate().filter(|(j, _)| *j != i);
-        Usual::of(others.map(|(_, v)| *v))
+        PeerBaseline::of(others.map(|(_, v)| *v))
     }
 }
 
@@ -105,8 +105,9 @@ pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
         Some(_) => column(&|p| p.base.unwrap_or(p.own)),
         None => own,
     };
-    let (own, grown, whole) = (Beside::of(&own), Beside::of(&grown), Beside::of(&whole));
-    let exchange = Beside::of(&exchange);
+    let (own, grown, whole) =
+        (PeerComparison::of(&own), PeerComparison::of(&grown), PeerComparison::of(&whole));
+    let exchange = PeerComparison::of(&exchange);
     for (i, p) in paces.iter().enumerate() {
         let found = by_past(c, p, grown.others(i), step)
             .or_else(|| by_exchange(c, p, exchange.others(i), step))
@@ -122,7 +123,12 @@ pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
     out
 }
 
-fn by_past(c: &WatchConfig, p: &Pace, others: Option<Usual>, step: f64) -> Option<(f64, Cause)> {
+fn by_past(
+    c: &WatchConfig,
+    p: &Pace,
+    others: Option<PeerBaseline>,
+    step: f64,
+) -> Option<(f64, Cause)> {
     let (base, others) = (p.base?, others?);
     let grown = p.own / base;
     // With one peer there is no telling how far apart two of them usually are.
@@ -138,7 +144,7 @@ fn by_peers(
     c: &WatchConfig,
     p: &Pace,
     own: f64,
-    others: Option<Usual>,
+    others: Option<PeerBaseline>,
     step: f64,
 ) -> Option<(f64, Cause)> {
     let others = others.filter(|o| o.count >= 2)?;
@@ -153,7 +159,7 @@ fn by_peers(
 fn by_exchange(
     c: &WatchConfig,
     p: &Pace,
-    others: Option<Usual>,
+    others: Option<PeerBaseline>,
     step: f64,
 ) -> Option<(f64, Cause)> {
     let others = others.filter(|o| o.count >= 2)?;
@@ -166,7 +172,7 @@ fn by_exchange(
 fn by_step(
     c: &WatchConfig,
     p: &Pace,
-    others: Option<Usual>,
+    others: Option<PeerBaseline>,
     (waits, reads): (f64, f64),
 ) -> Option<(f64, Cause)> {
     let others = others.filter(|o| o.count >= 2)?;

@@ -1,7 +1,7 @@
 //! A job that makes no progress, and who stopped first.
 
-use super::robust::Usual;
-use super::say::Say;
+use super::robust::PeerBaseline;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -46,13 +46,13 @@ pub fn bound(c: &WatchConfig, gap: f64) -> f64 {
 ///
 /// A false alarm costs one restart of the job from its checkpoint.
 #[must_use]
-pub fn hang(c: &WatchConfig, s: &Stillness) -> Say {
+pub fn hang(c: &WatchConfig, s: &Stillness) -> DetectorVerdict {
     if s.saving || s.storage_stalls {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     // A node that was lost stops its gang: that is found elsewhere, and only later called a hang.
     if s.explained && s.since_step as f64 <= c.hang_idle_floor.0 as f64 * 2.0 {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let most = |n: u32| s.gpus > 0 && u64::from(n) * 4 >= u64::from(s.gpus) * 3;
     let still = s.since_step as f64;
@@ -62,41 +62,45 @@ pub fn hang(c: &WatchConfig, s: &Stillness) -> Say {
         let long = still > c.hang_idle_floor.0 as f64;
         if long && quiet && most(s.spinning) {
             let why = format!("{} of {} GPUs in use draw little power", s.spinning, s.gpus);
-            return Say::bad(Severity::Critical, 650, why);
+            return DetectorVerdict::bad(Severity::Critical, 650, why);
         }
-        return Say::good_if(!most(s.spinning));
+        return DetectorVerdict::good_if(!most(s.spinning));
     };
     let limit = bound(c, gap);
     if still <= limit / 2.0 {
-        return Say::Good;
+        return DetectorVerdict::Good;
     }
     let secs = still / 1000.0;
     let told = format!("no step for {secs:.0} s, usually one every {:.1} s", gap / 1000.0);
     let slowly = (c.hang_floor.0 as f64).max(gap * 5.0);
     if most(s.spinning) && quiet && still > slowly {
         let why = format!("{told}; {} of {} GPUs in use draw little power", s.spinning, s.gpus);
-        return Say::bad(Severity::Critical, 900, why);
+        return DetectorVerdict::bad(Severity::Critical, 900, why);
     }
     if still <= limit {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     if s.gpus == 0 {
         // No figures of GPUs: words and steps are all there is.
         let long = still > limit * 3.0 && quiet;
-        return if long { Say::bad(Severity::Critical, 700, told) } else { Say::Unknown };
+        return if long {
+            DetectorVerdict::bad(Severity::Critical, 700, told)
+        } else {
+            DetectorVerdict::Unknown
+        };
     }
     let idle = (c.hang_idle_floor.0 as f64).max(limit);
     let long = still > idle || most(s.less) || s.apart > 1;
     if most(s.less + s.idle) && quiet && long {
         let why = format!("{told}; {} of {} GPUs do little", s.less + s.idle, s.gpus);
-        return Say::bad(Severity::Critical, 800, why);
+        return DetectorVerdict::bad(Severity::Critical, 800, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 /// A rank of a job that hangs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stopped {
+pub struct StalledRank {
     /// The global rank.
     pub rank: u32,
     /// Its last step; none where it told none.
@@ -110,22 +114,22 @@ pub struct Stopped {
 /// Who stopped first: the one that is behind by more than `usual` steps, or else the one whose GPUs do something else than
 /// those of all others.
 #[must_use]
-pub fn stopped_first(ranks: &[Stopped], usual: u64) -> Option<(u32, String)> {
-    let told: Vec<&Stopped> = ranks.iter().filter(|r| r.step.is_some()).collect();
+pub fn stopped_first(ranks: &[StalledRank], usual: u64) -> Option<(u32, String)> {
+    let told: Vec<&StalledRank> = ranks.iter().filter(|r| r.step.is_some()).collect();
     if let (Some(least), Some(most)) =
         (told.iter().filter_map(|r| r.step).min(), told.iter().filter_map(|r| r.step).max())
         && most - least > usual
     {
-        let behind: Vec<&&Stopped> = told.iter().filter(|r| r.step == Some(least)).collect();
+        let behind: Vec<&&StalledRank> = told.iter().filter(|r| r.step == Some(least)).collect();
         if behind.len() * 2 < told.len().max(3) {
             return behind
                 .first()
                 .map(|r| (r.rank, format!("at step {least} while others are at {most}")));
         }
     }
-    let alone = |figure: &dyn Fn(&Stopped) -> f64, floor: f64| -> Option<(u32, f64, f64)> {
-        let usual = Usual::of(ranks.iter().map(figure)).filter(|u| u.count >= 3)?;
-        let far = |r: &&Stopped| {
+    let alone = |figure: &dyn Fn(&StalledRank) -> f64, floor: f64| -> Option<(u32, f64, f64)> {
+        let usual = PeerBaseline::of(ranks.iter().map(figure)).filter(|u| u.count >= 3)?;
+        let far = |r: &&StalledRank| {
             let x = figure(r);
             let gap = (x - usual.median).abs();
             gap > floor && gap > usual.mad * 5.0
@@ -168,12 +172,12 @@ mod tests {
         let talking = Stillness { idle: 16, since_output: Some(1000), ..still(400_000, 500.0) };
         assert!(!hang(&c, &talking).is_bad());
         let saving = Stillness { idle: 16, saving: true, ..still(900_000, 500.0) };
-        assert_eq!(hang(&c, &saving), Say::Unknown);
+        assert_eq!(hang(&c, &saving), DetectorVerdict::Unknown);
         let stalled = Stillness { idle: 16, storage_stalls: true, ..still(900_000, 500.0) };
-        assert_eq!(hang(&c, &stalled), Say::Unknown, "storage is at fault");
-        assert_eq!(hang(&c, &still(1000, 500.0)), Say::Good);
+        assert_eq!(hang(&c, &stalled), DetectorVerdict::Unknown, "storage is at fault");
+        assert_eq!(hang(&c, &still(1000, 500.0)), DetectorVerdict::Good);
         let lost = Stillness { spinning: 15, explained: true, ..still(200_000, 500.0) };
-        assert_eq!(hang(&c, &lost), Say::Unknown, "a node is silent");
+        assert_eq!(hang(&c, &lost), DetectorVerdict::Unknown, "a node is silent");
     }
 
     #[test]
@@ -196,8 +200,8 @@ mod tests {
 
     #[test]
     fn the_one_that_is_behind_stopped_first() {
-        let r = |rank, step, util, power| Stopped { rank, step, power, util };
-        let mut ranks: Vec<Stopped> = (0..8).map(|i| r(i, Some(100), 100.0, 200.0)).collect();
+        let r = |rank, step, util, power| StalledRank { rank, step, power, util };
+        let mut ranks: Vec<StalledRank> = (0..8).map(|i| r(i, Some(100), 100.0, 200.0)).collect();
         assert_eq!(stopped_first(&ranks, 0), None);
         ranks[3].step = Some(99);
         assert_eq!(stopped_first(&ranks, 0).map(|s| s.0), Some(3));

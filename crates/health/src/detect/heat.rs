@@ -1,6 +1,6 @@
 //! Heat, power and clocks: what makes a GPU slower than it should be.
 
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -57,56 +57,56 @@ impl Heat {
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn thermal(c: &WatchConfig, throttled: bool, no_margin: bool, heat: Heat) -> Say {
+pub fn thermal(c: &WatchConfig, throttled: bool, no_margin: bool, heat: Heat) -> DetectorVerdict {
     let above = heat.above_peers();
     if throttled {
         let sure = if above.is_some_and(|d| d >= c.hotter) { 950 } else { 800 };
         let beside =
             above.map_or(String::new(), |d| format!(", {d:+.0} degrees compared with its peers"));
         let why = format!("throttled for heat at {:.0} degrees{beside}", heat.temp);
-        return Say::bad(Severity::Degraded, sure, why);
+        return DetectorVerdict::bad(Severity::Degraded, sure, why);
     }
     if no_margin && above.is_some_and(|d| d >= c.hotter) {
         let why = format!("{:.0} degrees of margin, hotter than its peers", heat.margin);
-        return Say::bad(Severity::Degraded, 800, why);
+        return DetectorVerdict::bad(Severity::Degraded, 800, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 /// Warmer than its own past at similar power, while its peers are as they were. A weak sign.
 ///
 /// A false alarm costs nothing, later one quick test.
 #[must_use]
-pub fn warmer(c: &WatchConfig, rise: f64, peers_rise: f64, power_ratio: f64) -> Say {
+pub fn warmer(c: &WatchConfig, rise: f64, peers_rise: f64, power_ratio: f64) -> DetectorVerdict {
     if rise >= c.warmer_than_past && rise - peers_rise >= c.hotter && power_ratio <= 1.1 {
         let why = format!("{rise:.0} degrees above its own past at the same power");
-        return Say::bad(Severity::Warning, 500, why);
+        return DetectorVerdict::bad(Severity::Warning, 500, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 /// Held back by the server's power supply.
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn power_brake(lasts: bool, now: bool) -> Say {
+pub fn power_brake(lasts: bool, now: bool) -> DetectorVerdict {
     if lasts {
-        return Say::bad(Severity::Degraded, 900, "the driver names the power brake");
+        return DetectorVerdict::bad(Severity::Degraded, 900, "the driver names the power brake");
     }
-    Say::good_if(!now)
+    DetectorVerdict::good_if(!now)
 }
 
 /// Clocks well below those of the peers, or of its own past, for no reason that the GPU names.
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn clocks_low(own: f64, usual: f64, of_peers: bool, lasts: bool) -> Say {
+pub fn clocks_low(own: f64, usual: f64, of_peers: bool, lasts: bool) -> DetectorVerdict {
     if !lasts {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let (whose, sure) = if of_peers { ("peers", 850) } else { ("its own past", 600) };
     let why = format!("{own:.0} MHz under load, {whose} {usual:.0} MHz, no reason named");
-    Say::bad(Severity::Degraded, sure, why)
+    DetectorVerdict::bad(Severity::Degraded, sure, why)
 }
 
 #[cfg(test)]
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn brakes_and_clocks_have_to_last() {
         assert!(power_brake(true, true).is_bad());
-        assert_eq!(power_brake(false, true), Say::Unknown);
-        assert_eq!(power_brake(false, false), Say::Good);
+        assert_eq!(power_brake(false, true), DetectorVerdict::Unknown);
+        assert_eq!(power_brake(false, false), DetectorVerdict::Good);
         assert!(clocks_low(1200.0, 1900.0, true, true).is_bad());
-        assert_eq!(clocks_low(1200.0, 1900.0, true, false), Say::Unknown);
+        assert_eq!(clocks_low(1200.0, 1900.0, true, false), DetectorVerdict::Unknown);
     }
 }

@@ -1,6 +1,6 @@
 //! A host and its agent: processes that hang in the kernel, rows that stop, GPUs that vanish.
 
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -8,16 +8,16 @@ use muster_model::finding::Severity;
 ///
 /// A false alarm costs one reboot.
 #[must_use]
-pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> Say {
+pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> DetectorVerdict {
     if processes < 1.0 {
-        return Say::good_if(processes >= 0.0);
+        return DetectorVerdict::good_if(processes >= 0.0);
     }
     // Whoever waits for a file server is not unhealthy.
     if storage_stalls || !lasts || processes.is_nan() {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let why = format!("{processes:.0} processes in uninterruptible sleep");
-    Say::bad(Severity::Degraded, 700, why)
+    DetectorVerdict::bad(Severity::Degraded, 700, why)
 }
 
 /// Rounds of rows of all others after which a silent agent hangs, whatever the clock says.
@@ -25,7 +25,7 @@ const ROUNDS: u64 = 20;
 
 /// How silent an agent is that is heard.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Silence {
+pub struct AgentSilence {
     /// Milliseconds since its last row.
     pub ms: i64,
     /// Its usual pause between two rows, in milliseconds.
@@ -40,29 +40,29 @@ pub struct Silence {
 ///
 /// A false alarm costs nothing: ranks go on.
 #[must_use]
-pub fn silent(c: &WatchConfig, s: Silence) -> Say {
+pub fn silent(c: &WatchConfig, s: AgentSilence) -> DetectorVerdict {
     let bound = (c.silent_for.0 as f64).max(s.usual_ms * 6.0);
     let long = s.ms as f64 > bound && s.rounds >= 3;
     if s.heard >= 3 && (long || s.rounds >= ROUNDS) {
         let why = format!("{} heartbeats, and no row for {} s", s.heard, s.ms / 1000);
-        return Say::bad(Severity::Degraded, 800, why);
+        return DetectorVerdict::bad(Severity::Degraded, 800, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 /// A GPU without any figure while others of its node tell theirs.
 ///
 /// A false alarm costs one reboot and a quick test.
 #[must_use]
-pub fn missing(c: &WatchConfig, rows_without: u16, others_tell: bool) -> Say {
+pub fn missing(c: &WatchConfig, rows_without: u16, others_tell: bool) -> DetectorVerdict {
     if rows_without == 0 {
-        return Say::Good;
+        return DetectorVerdict::Good;
     }
     if rows_without >= c.missing_rows && others_tell {
         let why = format!("no number in {rows_without} rows while other GPUs report theirs");
-        return Say::bad(Severity::Critical, 850, why);
+        return DetectorVerdict::bad(Severity::Critical, 850, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 #[cfg(test)]
@@ -72,32 +72,44 @@ mod tests {
     #[test]
     fn stuck_is_who_hangs_without_storage_as_the_cause() {
         assert!(stuck(2.0, true, false).is_bad());
-        assert_eq!(stuck(2.0, true, true), Say::Unknown, "the file server stalls");
-        assert_eq!(stuck(2.0, false, false), Say::Unknown, "for a moment");
-        assert_eq!(stuck(0.0, false, false), Say::Good);
-        assert_eq!(stuck(f64::NAN, true, false), Say::Unknown);
+        assert_eq!(stuck(2.0, true, true), DetectorVerdict::Unknown, "the file server stalls");
+        assert_eq!(stuck(2.0, false, false), DetectorVerdict::Unknown, "for a moment");
+        assert_eq!(stuck(0.0, false, false), DetectorVerdict::Good);
+        assert_eq!(stuck(f64::NAN, true, false), DetectorVerdict::Unknown);
     }
 
     #[test]
     fn silence_counts_beside_the_usual_pause_and_others() {
         let c = WatchConfig::default();
-        let s = Silence { ms: 61_000, usual_ms: 10_000.0, heard: 9, rounds: 6 };
+        let s = AgentSilence { ms: 61_000, usual_ms: 10_000.0, heard: 9, rounds: 6 };
         assert!(silent(&c, s).is_bad());
-        let seldom = Silence { ms: 59_000, ..s };
-        assert_eq!(silent(&c, seldom), Say::Unknown, "its rows are seldom");
-        let nearly = Silence { ms: 29_000, usual_ms: 5000.0, ..s };
-        assert_eq!(silent(&c, nearly), Say::Unknown);
-        assert_eq!(silent(&c, Silence { rounds: 0, ..s }), Say::Unknown, "nobody's rows come");
-        assert_eq!(silent(&c, Silence { heard: 1, ..s }), Say::Unknown, "just back");
-        assert!(silent(&c, Silence { ms: 5000, rounds: 20, ..s }).is_bad());
+        let seldom = AgentSilence { ms: 59_000, ..s };
+        assert_eq!(silent(&c, seldom), DetectorVerdict::Unknown, "its rows are seldom");
+        let nearly = AgentSilence { ms: 29_000, usual_ms: 5000.0, ..s };
+        assert_eq!(silent(&c, nearly), DetectorVerdict::Unknown);
+        assert_eq!(
+            silent(&c, AgentSilence { rounds: 0, ..s }),
+            DetectorVerdict::Unknown,
+            "nobody's rows come"
+        );
+        assert_eq!(
+            silent(&c, AgentSilence { heard: 1, ..s }),
+            DetectorVerdict::Unknown,
+            "just back"
+        );
+        assert!(silent(&c, AgentSilence { ms: 5000, rounds: 20, ..s }).is_bad());
     }
 
     #[test]
     fn a_gpu_is_missing_when_others_are_not() {
         let c = WatchConfig::default();
         assert!(missing(&c, 3, true).is_bad());
-        assert_eq!(missing(&c, 2, true), Say::Unknown);
-        assert_eq!(missing(&c, 9, false), Say::Unknown, "the driver tells nothing at all");
-        assert_eq!(missing(&c, 0, true), Say::Good);
+        assert_eq!(missing(&c, 2, true), DetectorVerdict::Unknown);
+        assert_eq!(
+            missing(&c, 9, false),
+            DetectorVerdict::Unknown,
+            "the driver tells nothing at all"
+        );
+        assert_eq!(missing(&c, 0, true), DetectorVerdict::Good);
     }
 }

@@ -19,7 +19,7 @@ pub mod meter;
 pub mod pace;
 pub mod port;
 pub mod robust;
-mod say;
 pub mod storage;
+mod verdict;
 
-pub use say::{Because, Say};
+pub use verdict::{DetectorVerdict, FindingReason};

@@ -1,6 +1,6 @@
 //! A whole job beside its own past, and what its steps are made of.
 
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -59,32 +59,32 @@ pub fn stage_kind(stage: &str) -> StageKind {
 ///
 /// A false alarm costs nothing: it is a remark to the owner.
 #[must_use]
-pub fn job_slow(c: &WatchConfig, now: f64, base: f64, spread: f64, lasts: bool) -> Say {
+pub fn job_slow(c: &WatchConfig, now: f64, base: f64, spread: f64, lasts: bool) -> DetectorVerdict {
     if !(now > 0.0 && base > 0.0) {
-        return Say::Unknown;
+        return DetectorVerdict::Unknown;
     }
     let gap = now - base;
     if gap <= base * c.job_slow / 2.0 {
-        return Say::Good;
+        return DetectorVerdict::Good;
     }
     if lasts && gap > base * c.job_slow && gap > spread * 4.0 {
         let why =
             format!("steps take {now:.3} s on all ranks, {base:.3} s before: the job, not a node");
-        return Say::bad(Severity::Info, 750, why);
+        return DetectorVerdict::bad(Severity::Info, 750, why);
     }
-    Say::Unknown
+    DetectorVerdict::Unknown
 }
 
 /// A job that waits for its data.
 ///
 /// A false alarm costs nothing: it is a remark to the owner.
 #[must_use]
-pub fn starved(c: &WatchConfig, share: f64, lasts: bool) -> Say {
+pub fn starved(c: &WatchConfig, share: f64, lasts: bool) -> DetectorVerdict {
     if share > c.read_share && lasts {
         let why = format!("{:.0}% of its steps is reading", share * 100.0);
-        return Say::bad(Severity::Info, 800, why);
+        return DetectorVerdict::bad(Severity::Info, 800, why);
     }
-    Say::good_if(share < c.read_share * 0.66)
+    DetectorVerdict::good_if(share < c.read_share * 0.66)
 }
 
 #[cfg(test)]
@@ -116,8 +116,8 @@ mod tests {
         assert!(job_slow(&c, 1.2, 1.0, 0.01, true).is_bad());
         assert!(!job_slow(&c, 1.08, 1.0, 0.01, true).is_bad(), "nearly");
         assert!(!job_slow(&c, 1.2, 1.0, 0.08, true).is_bad(), "its steps always differ");
-        assert_eq!(job_slow(&c, 1.03, 1.0, 0.01, true), Say::Good);
-        assert_eq!(job_slow(&c, f64::NAN, 1.0, 0.0, true), Say::Unknown);
+        assert_eq!(job_slow(&c, 1.03, 1.0, 0.01, true), DetectorVerdict::Good);
+        assert_eq!(job_slow(&c, f64::NAN, 1.0, 0.0, true), DetectorVerdict::Unknown);
     }
 
     #[test]
@@ -125,6 +125,6 @@ mod tests {
         let c = WatchConfig::default();
         assert!(starved(&c, 0.4, true).is_bad());
         assert!(!starved(&c, 0.4, false).is_bad() && !starved(&c, 0.28, true).is_bad());
-        assert_eq!(starved(&c, 0.05, false), Say::Good);
+        assert_eq!(starved(&c, 0.05, false), DetectorVerdict::Good);
     }
 }

@@ -1,7 +1,7 @@
 //! Network ports: down, flapping, or with too many errors.
 
 use super::meter::Rise;
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
@@ -9,26 +9,30 @@ use muster_model::finding::Severity;
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn down(c: &WatchConfig, rows_down: u16, up: bool) -> Say {
+pub fn down(c: &WatchConfig, rows_down: u16, up: bool) -> DetectorVerdict {
     if rows_down >= c.down_rows {
-        return Say::bad(Severity::Critical, 950, format!("no link in {rows_down} rows in a row"));
+        return DetectorVerdict::bad(
+            Severity::Critical,
+            950,
+            format!("no link in {rows_down} rows in a row"),
+        );
     }
-    Say::good_if(up)
+    DetectorVerdict::good_if(up)
 }
 
 /// Down and up again, within an hour.
 ///
 /// A false alarm costs one quick test.
 #[must_use]
-pub fn flap(c: &WatchConfig, downs: u32) -> Say {
+pub fn flap(c: &WatchConfig, downs: u32) -> DetectorVerdict {
     if downs >= c.flaps {
-        return Say::bad(
+        return DetectorVerdict::bad(
             Severity::Degraded,
             900,
             format!("lost its link {downs} times in an hour"),
         );
     }
-    Say::good_if(downs == 0)
+    DetectorVerdict::good_if(downs == 0)
 }
 
 /// What the counters of a port did.
@@ -49,27 +53,29 @@ pub struct Errors {
 ///
 /// A false alarm costs nothing, later one quick test.
 #[must_use]
-pub fn errors(c: &WatchConfig, e: Errors) -> Say {
+pub fn errors(c: &WatchConfig, e: Errors) -> DetectorVerdict {
     let steady = |r: Rise| r.pieces >= 3 && r.secs >= 20.0;
     if steady(e.symbols) && e.symbols.per_sec() > c.symbols_sec {
         let why = format!("{:.1} symbol errors a second", e.symbols.per_sec());
-        return Say::bad(Severity::Degraded, 850, why);
+        return DetectorVerdict::bad(Severity::Degraded, 850, why);
     }
     let minute = e.recoveries.by / (e.recoveries.secs / 60.0).max(1.0);
     if e.recoveries.pieces >= 2 && minute > c.recoveries_min {
         let why = format!("{minute:.0} recoveries of the link a minute");
-        return Say::bad(Severity::Degraded, 850, why);
+        return DetectorVerdict::bad(Severity::Degraded, 850, why);
     }
     if steady(e.receive) && e.receive.per_sec() > c.receive_sec {
         let why = format!("{:.1} receive errors a second", e.receive.per_sec());
-        return Say::bad(Severity::Degraded, 800, why);
+        return DetectorVerdict::bad(Severity::Degraded, 800, why);
     }
     let hour = e.symbols_hour.by / (e.symbols_hour.secs / 3600.0).max(1.0);
     if e.symbols_hour.pieces >= 2 && e.symbols.pieces >= 2 && hour > c.symbols_hour {
         let why = format!("{hour:.0} symbol errors within an hour");
-        return Say::bad(Severity::Warning, 700, why);
+        return DetectorVerdict::bad(Severity::Warning, 700, why);
     }
-    Say::good_if(hour < c.symbols_hour / 2.0 && e.symbols.per_sec() < c.symbols_sec / 2.0)
+    DetectorVerdict::good_if(
+        hour < c.symbols_hour / 2.0 && e.symbols.per_sec() < c.symbols_sec / 2.0,
+    )
 }
 
 #[cfg(test)]
@@ -84,8 +90,8 @@ mod tests {
     fn a_port_is_down_after_some_rows() {
         let c = WatchConfig::default();
         assert!(down(&c, 3, false).is_bad());
-        assert_eq!(down(&c, 2, false), Say::Unknown);
-        assert_eq!(down(&c, 0, true), Say::Good);
+        assert_eq!(down(&c, 2, false), DetectorVerdict::Unknown);
+        assert_eq!(down(&c, 0, true), DetectorVerdict::Good);
         assert!(flap(&c, 3).is_bad() && !flap(&c, 2).is_bad());
     }
 
@@ -99,10 +105,10 @@ mod tests {
             symbols_hour: rise(300.0, 1800.0, 5),
             ..Errors::default()
         };
-        let Say::Bad(b) = errors(&c, many) else { panic!("bad") };
+        let DetectorVerdict::Bad(b) = errors(&c, many) else { panic!("bad") };
         assert_eq!(b.severity, Severity::Warning);
         let fast = Errors { symbols: rise(1200.0, 60.0, 5), ..Errors::default() };
-        let Say::Bad(b) = errors(&c, fast) else { panic!("bad") };
+        let DetectorVerdict::Bad(b) = errors(&c, fast) else { panic!("bad") };
         assert_eq!(b.severity, Severity::Degraded);
         let moved = Errors { symbols: rise(50_000.0, 60.0, 1), ..Errors::default() };
         assert!(!errors(&c, moved).is_bad(), "somebody moved the cable");

@@ -19,7 +19,7 @@ pub fn median(values: &mut Vec<f64>) -> Option<f64> {
 
 /// What is usual among peers, and how far they are from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Usual {
+pub struct PeerBaseline {
     /// The middle value of the peers.
     pub median: f64,
     /// The median absolute deviation from it.
@@ -28,16 +28,16 @@ pub struct Usual {
     pub count: usize,
 }
 
-impl Usual {
+impl PeerBaseline {
     /// Of the finite figures.
     #[must_use]
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Usual> {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<PeerBaseline> {
         let mut all: Vec<f64> = values.into_iter().collect();
         let median = median(&mut all)?;
         let count = all.len();
         all.iter_mut().for_each(|v| *v = (*v - median).abs());
         let mad = self::median(&mut all)?;
-        Some(Usual { median, mad, count })
+        Some(PeerBaseline { median, mad, count })
     }
 
     /// Above it by more than `deviations` median deviations and by more than `share` of it?
@@ -58,15 +58,15 @@ impl Usual {
 /// An average that forgets: after `tau` of time, a new figure counts for half. Made of a division
 /// instead of a power, so that it is the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fading(f32);
+pub struct FadingAverage(f32);
 
-impl Default for Fading {
-    fn default() -> Fading {
-        Fading(f32::NAN)
+impl Default for FadingAverage {
+    fn default() -> FadingAverage {
+        FadingAverage(f32::NAN)
     }
 }
 
-impl Fading {
+impl FadingAverage {
     /// Takes in a figure that came `dt` after the last one. What is not finite is left out.
     pub fn add(&mut self, x: f32, dt: f32, tau: f32) {
         if !x.is_finite() {
@@ -110,18 +110,18 @@ mod tests {
 
     #[test]
     fn one_of_many_stands_out_and_a_hairs_breadth_does_not() {
-        let usual = Usual::of([1.0, 1.01, 0.99, 1.0, 1.02, 1.3]).expect("figures");
+        let usual = PeerBaseline::of([1.0, 1.01, 0.99, 1.0, 1.02, 1.3]).expect("figures");
         assert!(usual.above(1.3, 5.0, 0.07) && !usual.above(1.02, 5.0, 0.07));
-        let alike = Usual::of([1.0; 8]).expect("figures");
+        let alike = PeerBaseline::of([1.0; 8]).expect("figures");
         assert!(!alike.above(1.01, 5.0, 0.07), "a floor below which nothing is seen");
         assert!(alike.below(0.8, 5.0, 0.07));
-        let wide = Usual::of([1.0, 1.4, 0.7, 1.2, 0.8, 1.3]).expect("figures");
+        let wide = PeerBaseline::of([1.0, 1.4, 0.7, 1.2, 0.8, 1.3]).expect("figures");
         assert!(!wide.above(1.4, 5.0, 0.07), "peers that differ this much hide it");
     }
 
     #[test]
     fn a_fading_average_follows_and_cannot_be_poisoned() {
-        let mut f = Fading::default();
+        let mut f = FadingAverage::default();
         f.add(f32::NAN, 1.0, 20.0);
         assert_eq!(f.get(), None);
         f.add(10.0, 1.0, 20.0);

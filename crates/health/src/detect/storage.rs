@@ -1,12 +1,12 @@
 //! File systems: one finding about the file system, so that its users are left alone.
 
-use super::say::Say;
+use super::verdict::DetectorVerdict;
 use crate::config::WatchConfig;
 use muster_model::finding::Severity;
 
 /// How one file system looks from the nodes that use it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct StorageObservation {
     /// Nodes that use it.
     pub nodes: u32,
     /// Of these, those whose probe waits.
@@ -24,12 +24,12 @@ fn enough(hit: u32, of: u32) -> bool {
 ///
 /// A false alarm costs nothing: nodes are left alone.
 #[must_use]
-pub fn stall(seen: Seen) -> Say {
+pub fn stall(seen: StorageObservation) -> DetectorVerdict {
     if enough(seen.stalled, seen.nodes) {
         let why = format!("probes of {} of {} nodes do not come back", seen.stalled, seen.nodes);
-        return Say::bad(Severity::Critical, 900, why);
+        return DetectorVerdict::bad(Severity::Critical, 900, why);
     }
-    Say::good_if(seen.stalled == 0)
+    DetectorVerdict::good_if(seen.stalled == 0)
 }
 
 /// Many nodes for which it is slow at once.
@@ -41,14 +41,14 @@ const MANY: u32 = 8;
 ///
 /// A false alarm costs nothing.
 #[must_use]
-pub fn slow(seen: Seen) -> Say {
+pub fn slow(seen: StorageObservation) -> DetectorVerdict {
     let share = |one_in: u64| u64::from(seen.slow) * one_in >= u64::from(seen.nodes);
     let many = seen.slow >= MANY && share(20);
     if enough(seen.slow, seen.nodes) && (share(4) || many) {
         let why = format!("slower than it was for {} of {} nodes", seen.slow, seen.nodes);
-        return Say::bad(Severity::Warning, 750, why);
+        return DetectorVerdict::bad(Severity::Warning, 750, why);
     }
-    Say::good_if(seen.slow == 0)
+    DetectorVerdict::good_if(seen.slow == 0)
 }
 
 /// Is this latency slow beside its own past?
@@ -63,10 +63,10 @@ mod tests {
 
     #[test]
     fn one_of_many_is_the_nodes_own_trouble() {
-        let seen = |nodes, stalled, slow| Seen { nodes, stalled, slow };
+        let seen = |nodes, stalled, slow| StorageObservation { nodes, stalled, slow };
         assert!(stall(seen(100, 2, 0)).is_bad() && stall(seen(1, 1, 0)).is_bad());
-        assert_eq!(stall(seen(100, 1, 0)), Say::Unknown);
-        assert_eq!(stall(seen(100, 0, 0)), Say::Good);
+        assert_eq!(stall(seen(100, 1, 0)), DetectorVerdict::Unknown);
+        assert_eq!(stall(seen(100, 0, 0)), DetectorVerdict::Good);
         assert!(slow(seen(4, 0, 2)).is_bad() && !slow(seen(100, 0, 2)).is_bad());
         assert!(slow(seen(100, 0, 8)).is_bad() && !slow(seen(100, 0, 7)).is_bad());
         assert!(slow(seen(256, 0, 16)).is_bad() && !slow(seen(12_500, 0, 100)).is_bad());

@@ -50,7 +50,7 @@ impl Path {
 
 /// The past of one path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Past {
+struct PathHistory {
     /// Megabits a second, oldest first; only of tests that were not slow.
     mbps: VecDeque<f64>,
     /// The test it was last part of: the oldest go first when there are too many.
@@ -108,7 +108,7 @@ impl Baseline {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Book {
-    paths: BTreeMap<String, Past>,
+    paths: BTreeMap<String, PathHistory>,
     classes: BTreeMap<String, VecDeque<f64>>,
     /// When nodes were last found good.
     good: BTreeMap<String, Time>,
@@ -152,7 +152,7 @@ impl Book {
             mbps: best.map(|u| u.middle),
             own: own.map(|u| u.middle),
             peers: peers.map(|u| u.middle),
-            floor: best.map(Usual::floor),
+            floor: best.map(PathBaseline::floor),
         }
     }
 
@@ -211,12 +211,12 @@ fn push(into: &mut VecDeque<f64>, value: f64, most: usize) {
 
 /// The middle of figures, and how far they are from it.
 #[derive(Clone, Copy)]
-struct Usual {
+struct PathBaseline {
     middle: f64,
     spread: f64,
 }
 
-impl Usual {
+impl PathBaseline {
     /// 90 %, or lower where figures scatter more than that of themselves: three standard
     /// deviations, of which the median deviation is 0.6745 (normal distribution). Half of the
     /// middle is slow however they scatter: of three figures, a sound and a bad one may do so.
@@ -226,7 +226,7 @@ impl Usual {
     }
 }
 
-fn usual(mut all: Vec<f64>) -> Option<Usual> {
+fn usual(mut all: Vec<f64>) -> Option<PathBaseline> {
     all.retain(|v| v.is_finite());
     all.sort_by(f64::total_cmp);
     // Of an even number the upper one: bad paths are low, and fewer than half.
@@ -234,7 +234,7 @@ fn usual(mut all: Vec<f64>) -> Option<Usual> {
     let mut off: Vec<f64> = all.iter().map(|v| (v - middle).abs()).collect();
     off.sort_by(f64::total_cmp);
     let spread = *off.get((off.len() - 1) / 2)?;
-    Some(Usual { middle, spread })
+    Some(PathBaseline { middle, spread })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum FabricNodeStatus {
     /// Nothing yet, or nothing that could be decided.
     Unknown,
     /// A pair with it passed.
@@ -60,7 +60,7 @@ impl Isolate {
         if suspects.is_empty() {
             return Vec::new();
         }
-        let mut good: Vec<usize> = self.standing_is(Standing::Good);
+        let mut good: Vec<usize> = self.standing_is(FabricNodeStatus::Good);
         if good.is_empty() {
             // Nobody to compare with: others meet until a pair passes.
             while self.done < all_rounds(self.order.len()) {
@@ -132,34 +132,34 @@ impl Isolate {
 
     /// How a node stands.
     #[must_use]
-    pub fn standing(&self, node: usize) -> Standing {
+    pub fn standing(&self, node: usize) -> FabricNodeStatus {
         if self.passed.contains(&node) {
-            return Standing::Good;
+            return FabricNodeStatus::Good;
         }
         let attributed = self.results.iter().any(|((a, b), passed)| {
             let other = if *a == node { b } else { a };
             (*a == node || *b == node) && !passed && self.passed.contains(other)
         });
         match attributed {
-            true => Standing::Bad,
-            false if self.away.contains(&node) => Standing::Away,
-            false => Standing::Unknown,
+            true => FabricNodeStatus::Bad,
+            false if self.away.contains(&node) => FabricNodeStatus::Away,
+            false => FabricNodeStatus::Unknown,
         }
     }
 
-    fn standing_is(&self, wanted: Standing) -> Vec<usize> {
-        let there = |n: &usize| wanted != Standing::Good || !self.away.contains(n);
+    fn standing_is(&self, wanted: FabricNodeStatus) -> Vec<usize> {
+        let there = |n: &usize| wanted != FabricNodeStatus::Good || !self.away.contains(n);
         (0..self.order.len()).filter(|n| self.standing(*n) == wanted).filter(there).collect()
     }
 
     fn unknown(&self) -> Vec<usize> {
-        self.standing_is(Standing::Unknown)
+        self.standing_is(FabricNodeStatus::Unknown)
     }
 
     /// Nodes that are bad, in order.
     #[must_use]
     pub fn bad(&self) -> Vec<usize> {
-        self.standing_is(Standing::Bad)
+        self.standing_is(FabricNodeStatus::Bad)
     }
 
     /// Pairs that failed though both nodes are good with others: the path between them is at
@@ -283,7 +283,7 @@ mod tests {
         assert!(again[0].0 == left || again[0].1 == left);
         i.result(again[0], true);
         assert!(i.next_tests().is_empty());
-        assert_eq!(i.standing(gone), Standing::Away);
-        assert_eq!(i.standing(left), Standing::Good);
+        assert_eq!(i.standing(gone), FabricNodeStatus::Away);
+        assert_eq!(i.standing(left), FabricNodeStatus::Good);
     }
 }

@@ -12,7 +12,7 @@ pub const KIND: &str = FailureMode::LINK_SLOW.code();
 
 /// One test as it was judged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct PairVerdict {
     /// One node.
     pub a: String,
     /// The other node.
@@ -31,7 +31,7 @@ pub struct Judged {
     pub slow: bool,
 }
 
-impl Judged {
+impl PairVerdict {
     /// Whether a node was part of it.
     #[must_use]
     pub fn has(&self, node: &str) -> bool {
@@ -41,7 +41,7 @@ impl Judged {
     /// In a line.
     #[must_use]
     pub fn line(&self) -> String {
-        let Judged { a, b, mbps, rtt_us: (p50, p99), resent, .. } = self;
+        let PairVerdict { a, b, mbps, rtt_us: (p50, p99), resent, .. } = self;
         if let Some(e) = &self.error {
             return format!("{a} and {b}: nothing came through: {e}");
         }
@@ -58,18 +58,18 @@ impl Judged {
 /// A node to which slow pairs were traced. `tests` are all of the hunt; those with the node that
 /// failed are the evidence.
 #[must_use]
-pub fn slow(node: &str, entity: Entity, tests: &[Judged], at: Time) -> SeenFinding {
-    let failed: Vec<&Judged> = tests.iter().filter(|t| t.slow && t.has(node)).collect();
+pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> SeenFinding {
+    let failed: Vec<&PairVerdict> = tests.iter().filter(|t| t.slow && t.has(node)).collect();
     // Several partners are better than one, and a path's own past is better than its peers'.
     let mut sure: u16 = if failed.len() > 1 { 950 } else { 800 };
-    let by_past = |t: &&Judged| {
+    let by_past = |t: &&PairVerdict| {
         t.error.is_some() || t.baseline.own.is_some_and(|own| t.mbps * 100.0 < own * 90.0)
     };
     if !failed.iter().any(by_past) {
         sure -= 100;
     }
-    let mut finding = SeenFinding::new(KIND, entity, Severity::Degraded, at).sure(sure);
-    fn partner<'a>(t: &'a Judged, node: &str) -> &'a str {
+    let mut finding = SeenFinding::new(KIND, entity, Severity::Degraded, at).with_confidence(sure);
+    fn partner<'a>(t: &'a PairVerdict, node: &str) -> &'a str {
         if t.a == node { &t.b } else { &t.a }
     }
     let partners: BTreeSet<&str> = failed.iter().map(|t| partner(t, node)).collect();
@@ -89,7 +89,12 @@ pub fn slow(node: &str, entity: Entity, tests: &[Judged], at: Time) -> SeenFindi
 
 /// A node that was named slow and is not any more.
 #[must_use]
-pub fn well(node: &str, entity: Entity, tests: &[Judged], at: Time) -> SeenFinding {
+pub fn recovered_finding(
+    node: &str,
+    entity: Entity,
+    tests: &[PairVerdict],
+    at: Time,
+) -> SeenFinding {
     let mut finding = SeenFinding::new(KIND, entity, Severity::Info, at);
     finding.over = true;
     let passed = tests.iter().filter(|t| !t.slow && t.has(node));
@@ -100,9 +105,9 @@ pub fn well(node: &str, entity: Entity, tests: &[Judged], at: Time) -> SeenFindi
 mod tests {
     use super::*;
 
-    fn test(a: &str, b: &str, mbps: f64, own: Option<f64>) -> Judged {
+    fn test(a: &str, b: &str, mbps: f64, own: Option<f64>) -> PairVerdict {
         let baseline = Baseline { mbps: Some(100.0), own, peers: Some(100.0), floor: Some(90.0) };
-        Judged {
+        PairVerdict {
             a: a.into(),
             b: b.into(),
             mbps,
@@ -133,7 +138,7 @@ mod tests {
              p99 900 us; 7 packets sent again"
         );
         assert_eq!(f.evidence.len(), 3);
-        assert!(well("n1", entity, &tests, Time(6)).over);
+        assert!(recovered_finding("n1", entity, &tests, Time(6)).over);
     }
 
     #[test]

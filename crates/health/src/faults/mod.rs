@@ -16,10 +16,10 @@ mod pci;
 mod reader;
 mod words;
 
-pub use catalogue::{FaultAttribution, Catalogue, Entry, Repeat, Rule, View};
+pub use catalogue::{Catalogue, Entry, FaultAttribution, Repeat, Rule, View};
 pub use code::Code;
 pub use line::{Detail, Fault, Line, MAX_LINE, Verdict, parse};
 pub use overrides::FaultFileError;
 pub use pci::Pci;
-pub use reader::{Context, Reader, Seen};
+pub use reader::{Context, FaultReport, Reader};
 pub use words::{action_words, attribution_words, class_words};

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// What the registers of an XID 74 speak of, from NVIDIA's XID catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum NvlinkFault {
     /// Nothing that matters.
     Nothing,
     /// Only counters that passed a limit.
@@ -43,37 +43,37 @@ const THIRD_MEMORY: u32 = bits(&[0, 1, 2, 6]);
 const FIFTH_MEMORY: u32 = bits(&[18, 19, 21, 22, 24, 25, 27, 28]);
 const FIFTH_THRESHOLD: u32 = bits(&[20, 23, 26, 29]);
 
-impl Trouble {
+impl NvlinkFault {
     /// The worst that the registers speak of.
-    pub(super) fn of(words: &[u32; 7]) -> Trouble {
+    pub(super) fn of(words: &[u32; 7]) -> NvlinkFault {
         let [first, _, third, _, fifth, _, _] = *words;
         if first & FIRST_SEAT != 0 {
-            Trouble::Seat
+            NvlinkFault::Seat
         } else if first & FIRST_SIGNAL != 0 {
-            Trouble::Signal
+            NvlinkFault::Signal
         } else if first & FIRST_MEMORY | third & THIRD_MEMORY | fifth & FIFTH_MEMORY != 0 {
-            Trouble::Memory
+            NvlinkFault::Memory
         } else if first & !(FIRST_NOTHING | FIRST_SECONDARY) != 0
             || third != 0
             || fifth & !FIFTH_THRESHOLD != 0
         {
-            Trouble::Unknown
+            NvlinkFault::Unknown
         } else if first & FIRST_SECONDARY != 0 {
-            Trouble::Secondary
+            NvlinkFault::Secondary
         } else if fifth != 0 {
-            Trouble::Threshold
+            NvlinkFault::Threshold
         } else if first != 0 {
-            Trouble::Nothing
+            NvlinkFault::Nothing
         } else {
-            Trouble::Unknown
+            NvlinkFault::Unknown
         }
     }
 
     /// What it asks for, where it changes what the catalogue says.
     pub(super) fn action(self) -> Option<FaultAction> {
         match self {
-            Trouble::Nothing => Some(FaultAction::None),
-            Trouble::Threshold => Some(FaultAction::Watch),
+            NvlinkFault::Nothing => Some(FaultAction::None),
+            NvlinkFault::Threshold => Some(FaultAction::Watch),
             _ => None,
         }
     }
@@ -81,19 +81,19 @@ impl Trouble {
     /// What people read for it.
     pub(super) fn words(self) -> &'static str {
         match self {
-            Trouble::Nothing => "registers: nothing that matters",
-            Trouble::Threshold => "registers: only counters that passed a limit",
-            Trouble::Secondary => "registers: it follows from another fault",
-            Trouble::Memory => "registers: memory inside the link",
-            Trouble::Signal => "registers: the signal is at its limit; check seat and cable",
-            Trouble::Seat => "registers: check seat and cable if it comes back",
-            Trouble::Unknown => "registers: bits that are not known",
+            NvlinkFault::Nothing => "registers: nothing that matters",
+            NvlinkFault::Threshold => "registers: only counters that passed a limit",
+            NvlinkFault::Secondary => "registers: it follows from another fault",
+            NvlinkFault::Memory => "registers: memory inside the link",
+            NvlinkFault::Signal => "registers: the signal is at its limit; check seat and cable",
+            NvlinkFault::Seat => "registers: check seat and cable if it comes back",
+            NvlinkFault::Unknown => "registers: bits that are not known",
         }
     }
 
     /// Whether a second time on one link means that somebody has to look.
     pub(super) fn counts(self) -> bool {
-        matches!(self, Trouble::Memory | Trouble::Signal | Trouble::Seat)
+        matches!(self, NvlinkFault::Memory | NvlinkFault::Signal | NvlinkFault::Seat)
     }
 }
 
@@ -167,7 +167,7 @@ fn rows() -> &'static [Row] {
 
 /// What a unit of NVLink 5 said.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UnitSaid<'a> {
+pub(super) struct UnitReport<'a> {
     pub(super) xid: u32,
     pub(super) unit: &'a str,
     pub(super) fatal: bool,
@@ -177,7 +177,7 @@ pub(super) struct UnitSaid<'a> {
 
 /// What it asks for, and what to look at. The layout of the first word changed with driver 575;
 /// where the driver is not known, the newer one is tried first.
-pub(super) fn unit(said: UnitSaid<'_>, driver: Option<u32>) -> (FaultAction, &'static str) {
+pub(super) fn unit(said: UnitReport<'_>, driver: Option<u32>) -> (FaultAction, &'static str) {
     let newer = || matching(said, true);
     let older = || matching(said, false);
     let found = match driver {
@@ -192,7 +192,7 @@ pub(super) fn unit(said: UnitSaid<'_>, driver: Option<u32>) -> (FaultAction, &'s
     })
 }
 
-fn matching(said: UnitSaid<'_>, newer: bool) -> Option<(FaultAction, &'static str)> {
+fn matching(said: UnitReport<'_>, newer: bool) -> Option<(FaultAction, &'static str)> {
     let fits = |before: Pattern, since: Pattern| {
         if newer { since.fits(said.info) } else { before.fits(said.info) }
     };
@@ -241,7 +241,8 @@ mod tests {
     #[test]
     fn units_are_judged_by_their_words_and_the_drivers_age() {
         let link_down = |info, driver| {
-            let said = UnitSaid { xid: 149, unit: "NETIR_LINK_EVT", fatal: true, info, status: 0 };
+            let said =
+                UnitReport { xid: 149, unit: "NETIR_LINK_EVT", fatal: true, info, status: 0 };
             unit(said, driver)
         };
         assert_eq!(link_down(0x0250_01c6, Some(570)).0, FaultAction::ResetGpu);
@@ -252,7 +253,7 @@ mod tests {
 
         let rx = |status, driver| {
             let (unit_, info) = ("RLW_RXPIPE", 0x0409_a0c2);
-            unit(UnitSaid { xid: 145, unit: unit_, fatal: false, info, status }, driver)
+            unit(UnitReport { xid: 145, unit: unit_, fatal: false, info, status }, driver)
         };
         assert_eq!(rx(0x8, Some(570)).0, FaultAction::Watch);
         // Not in the table: what the line says of itself decides.
@@ -261,32 +262,33 @@ mod tests {
 
     #[test]
     fn of_several_bits_the_worst_counts() {
-        let said = UnitSaid { xid: 144, unit: "SAW_MVB", fatal: true, info: 0x21, status: 0x3 };
+        let said = UnitReport { xid: 144, unit: "SAW_MVB", fatal: true, info: 0x21, status: 0x3 };
         assert_eq!(unit(said, Some(570)).0, FaultAction::ResetGpu);
-        let said = UnitSaid { status: 0x4, ..said };
+        let said = UnitReport { status: 0x4, ..said };
         assert_eq!(unit(said, Some(570)).0, FaultAction::None);
     }
 
     #[test]
     fn a_pipe_that_is_worse_asks_for_a_reset() {
-        let said = |info| UnitSaid { xid: 145, unit: "RLW_RXPIPE", fatal: false, info, status: 1 };
+        let said =
+            |info| UnitReport { xid: 145, unit: "RLW_RXPIPE", fatal: false, info, status: 1 };
         assert_eq!(unit(said(0b00_1100_0010), Some(570)).0, FaultAction::Watch);
         assert_eq!(unit(said(0b100_1100_0010), Some(570)).0, FaultAction::ResetGpu);
     }
 
     #[test]
     fn registers_of_older_links_say_what_is_wrong() {
-        let of = |first, third, fifth| Trouble::of(&[first, 0, third, 0, fifth, 0, 0]);
-        assert_eq!(of(0x1_0000, 0, 0), Trouble::Seat);
-        assert_eq!(of(1 << 21, 0, 0), Trouble::Signal);
-        assert_eq!(of(1 << 4, 0, 0), Trouble::Memory);
-        assert_eq!(of(0, 1 << 6, 0), Trouble::Memory);
-        assert_eq!(of(0, 0, 1 << 18), Trouble::Memory);
-        assert_eq!(of(0, 0, 1 << 20), Trouble::Threshold);
-        assert_eq!(of(1 << 23, 0, 0), Trouble::Nothing);
-        assert_eq!(of(1 << 20, 0, 0), Trouble::Secondary);
-        assert_eq!(of(1 << 2, 0, 0), Trouble::Unknown);
-        assert_eq!(of(0, 1 << 13, 0), Trouble::Unknown);
-        assert_eq!(of(0, 0, 0), Trouble::Unknown);
+        let of = |first, third, fifth| NvlinkFault::of(&[first, 0, third, 0, fifth, 0, 0]);
+        assert_eq!(of(0x1_0000, 0, 0), NvlinkFault::Seat);
+        assert_eq!(of(1 << 21, 0, 0), NvlinkFault::Signal);
+        assert_eq!(of(1 << 4, 0, 0), NvlinkFault::Memory);
+        assert_eq!(of(0, 1 << 6, 0), NvlinkFault::Memory);
+        assert_eq!(of(0, 0, 1 << 18), NvlinkFault::Memory);
+        assert_eq!(of(0, 0, 1 << 20), NvlinkFault::Threshold);
+        assert_eq!(of(1 << 23, 0, 0), NvlinkFault::Nothing);
+        assert_eq!(of(1 << 20, 0, 0), NvlinkFault::Secondary);
+        assert_eq!(of(1 << 2, 0, 0), NvlinkFault::Unknown);
+        assert_eq!(of(0, 1 << 13, 0), NvlinkFault::Unknown);
+        assert_eq!(of(0, 0, 0), NvlinkFault::Unknown);
     }
 }

@@ -36,12 +36,12 @@ const MAX_FILE: usize = 1 << 20;
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    fault: Vec<Written>,
+    fault: Vec<OverrideEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct OverrideEntry {
     code: Spanned<String>,
     sku: Option<Spanned<String>>,
     pool: Option<Spanned<String>>,
@@ -140,7 +140,7 @@ fn read(known: &Catalogue, text: &str) -> Result<Vec<Change>, FaultFileError> {
     Ok(changes)
 }
 
-fn checked(known: &Catalogue, text: &str, w: Written) -> Result<Change, FaultFileError> {
+fn checked(known: &Catalogue, text: &str, w: OverrideEntry) -> Result<Change, FaultFileError> {
     let name = w.code.get_ref();
     let Some(code) = known.code(name) else {
         let what = format!("there is no fault `{}`", shown(name));

@@ -6,7 +6,7 @@ fn nothing_known_is_the_base_rate() {
     let p = Precursors::default();
     assert_eq!(FLEET.rate_ppm(&p), 9_100);
     assert_eq!(hazard(&p), 9);
-    assert!(why(&p).is_empty());
+    assert!(hazard_reasons(&p).is_empty());
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn signs_of_one_fault_count_once_and_of_two_twice() {
     let hot = Precursors { thermal_margin: Some(2), ..both };
     assert_eq!(hazard(&hot), 354);
     assert_eq!(
-        why(&hot),
+        hazard_reasons(&hot),
         [
             "20000 correctable memory errors a day",
             "64 replaced memory rows",
@@ -87,6 +87,6 @@ proptest! {
         ] {
             prop_assert!(hazard(&worse) >= h, "{worse:?}");
         }
-        prop_assert!(why(&p).len() <= 3);
+        prop_assert!(hazard_reasons(&p).len() <= 3);
     }
 }

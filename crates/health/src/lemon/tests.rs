@@ -83,14 +83,14 @@ fn what_happened_at_once_or_under_one_job_is_one_failure() {
     assert_eq!(r.seen_milli(day(28)), 2000, "one job that keeps failing");
     r.failed(at(40), JobId(9), 1);
     assert_eq!(r.seen_milli(day(28)), 3000, "another day");
-    r.forgive(at(40), JobId(9));
+    r.discount_failure(at(40), JobId(9));
     assert_eq!(r.seen_milli(day(28)), 2000);
-    r.forgive_since(at(1));
+    r.discount_failures_since(at(1));
     assert_eq!(
         (r.seen_milli(day(28)), r.jobs(day(28)).collect::<Vec<_>>()),
         (1000, vec![JobId(0)])
     );
-    r.acquit();
+    r.reset_history();
     assert_eq!(r.seen_milli(day(28)), 0);
 }
 

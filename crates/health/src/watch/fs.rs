@@ -1,10 +1,10 @@
 //! File systems as the nodes that use them see them.
 
-use super::standing::{Findings, Hit, News};
+use super::active_findings::{FindingSubject, Findings, PendingFindings};
 use crate::config::{WatchConfig, ms};
 use crate::detect::meter::Streak;
-use crate::detect::robust::Fading;
-use crate::detect::storage::{self, Seen};
+use crate::detect::robust::FadingAverage;
+use crate::detect::storage::{self, StorageObservation};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::units::Time;
@@ -21,7 +21,7 @@ const PAST: f32 = 1800.0;
 pub(super) struct Mount {
     /// Its place in the table.
     pub(super) fs: usize,
-    usual: [Fading; 3],
+    usual: [FadingAverage; 3],
     rows: u16,
     slow: Streak,
     pub(super) stalled: bool,
@@ -51,7 +51,7 @@ impl Mount {
 #[derive(Debug)]
 struct Fs {
     name: String,
-    seen: Seen,
+    seen: StorageObservation,
     newest: Time,
     findings: Findings,
 }
@@ -69,7 +69,7 @@ impl Fleet {
         // A place is only given away when nobody is there any more.
         let fs = Fs {
             name: name.to_owned(),
-            seen: Seen::default(),
+            seen: StorageObservation::default(),
             newest: Time(i64::MIN),
             findings: Findings::default(),
         };
@@ -113,7 +113,7 @@ impl Fleet {
         mount: &mut Mount,
         (latency, waits): ([f32; 3], f32),
         (at, dt): (Time, f32),
-        news: &mut News,
+        news: &mut PendingFindings,
     ) {
         let Some(fs) = self.0.get_mut(mount.fs) else { return };
         let before = (mount.stalled, mount.is_slow);
@@ -138,7 +138,7 @@ impl Fleet {
             (FailureMode::STORAGE_SLOW, storage::slow(fs.seen)),
         ] {
             let entity = || Entity::Storage(fs.name.clone());
-            fs.findings.settle(news, kind, entity, say, when, Hit::default());
+            fs.findings.settle(news, kind, entity, say, when, FindingSubject::default());
         }
     }
 }

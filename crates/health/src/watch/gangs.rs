@@ -1,14 +1,14 @@
 //! Gangs: ranks beside each other, window by window.
 
+use super::active_findings::{FindingSubject, PendingFindings};
 use super::fs::Fleet;
 use super::gpu::Gpu;
 use super::job::{Attempt, Member};
 use super::node::Node;
-use super::standing::{Hit, News};
 use crate::config::{WatchConfig, ms};
-use crate::detect::Say;
+use crate::detect::DetectorVerdict;
 use crate::detect::gang::{self, Cause, Pace, SlowRank};
-use crate::detect::robust::Usual;
+use crate::detect::robust::PeerBaseline;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
@@ -20,7 +20,7 @@ pub(super) struct View<'a> {
     pub(super) config: &'a WatchConfig,
     pub(super) nodes: &'a mut [Option<Node>],
     pub(super) storage: &'a Fleet,
-    pub(super) news: &'a mut News,
+    pub(super) news: &'a mut PendingFindings,
     /// What a node told before this is too old to be compared.
     pub(super) fresh: Option<Time>,
 }
@@ -50,7 +50,7 @@ const NOT_BY_DESIGN: f64 = 1.5;
 impl Attempt {
     /// Judges an attempt that runs.
     pub(super) fn look(&mut self, now: Time, view: &mut View<'_>) {
-        self.tell_time(now, view);
+        self.update_clock(now, view);
         view.fresh = self.clock.map(|c| c - STALE);
         if let Some((paces, at)) = self.window(ms(view.config.step_window)) {
             self.judge_window(&paces, at, view);
@@ -68,7 +68,7 @@ impl Attempt {
     /// The clock of its nodes: of their rows, else of when they were heard, else of the caller.
     /// Steps and words are placed on it when they are first seen, so that no two clocks are ever
     /// compared.
-    fn tell_time(&mut self, now: Time, view: &View<'_>) {
+    fn update_clock(&mut self, now: Time, view: &View<'_>) {
         let newest = |of: &dyn Fn(&Node) -> Option<Time>| {
             self.members.iter().filter_map(|m| view.node(m)).filter_map(of).max()
         };
@@ -87,17 +87,17 @@ impl Attempt {
         }
     }
 
-    pub(super) fn hit(&self, rank: Option<u32>) -> Hit {
-        Hit { attempt: Some(self.key), rank }
+    pub(super) fn hit(&self, rank: Option<u32>) -> FindingSubject {
+        FindingSubject { attempt: Some(self.key), rank }
     }
 
     pub(super) fn about_job(
         &mut self,
         kind: FailureMode,
-        say: Say,
+        say: DetectorVerdict,
         when: (Time, i64),
         rank: Option<u32>,
-        news: &mut News,
+        news: &mut PendingFindings,
     ) {
         let (job, hit) = (self.key.job, self.hit(rank));
         self.findings.settle(news, kind, || Entity::Job(job), say, when, hit);
@@ -131,7 +131,7 @@ impl Attempt {
         self.stragglers(&slow, at, view);
         self.judge_pace(paces, &slow, at, view);
         if !open {
-            self.judge_waited_for(at, view);
+            self.judge_stragglers(at, view);
         }
     }
 
@@ -141,7 +141,9 @@ impl Attempt {
     fn learn_uneven(&mut self, paces: &[Pace]) {
         let grown = |p: &Pace| p.base.map(|b| (p.rank, p.own / b));
         let worst = paces.iter().filter_map(grown).max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some(usual) = Usual::of(paces.iter().filter_map(grown).map(|g| g.1)) else { return };
+        let Some(usual) = PeerBaseline::of(paces.iter().filter_map(grown).map(|g| g.1)) else {
+            return;
+        };
         let Some((rank, most)) = worst.filter(|_| usual.median > 0.0) else { return };
         let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
         let node = self.member(rank).and_then(|m| m.node);
@@ -217,7 +219,7 @@ impl Attempt {
             // Ranks without GPUs say nothing of the node's: at most its processors are busy.
             let none = self.member(s.rank).is_none_or(|m| m.gpus.is_empty());
             let severity = if none { Severity::Info } else { Severity::Degraded };
-            let say = Say::bad(severity, sure, why).since(since);
+            let say = DetectorVerdict::bad(severity, sure, why).since(since);
             let hit = self.hit(Some(s.rank));
             let when = (at, ms(c.over_after));
             self.findings.settle(view.news, FailureMode::STRAGGLER, || entity, say, when, hit);
@@ -230,12 +232,12 @@ impl Attempt {
             let there = still.iter().any(|s| *s == entity || node(s) == node(&entity));
             if !there && !told.contains(&entity) && !self.waited(&entity) {
                 let when = (at, ms(c.over_after));
-                let hit = Hit::default();
+                let hit = FindingSubject::default();
                 self.findings.settle(
                     view.news,
                     FailureMode::STRAGGLER,
                     || entity,
-                    Say::Good,
+                    DetectorVerdict::Good,
                     when,
                     hit,
                 );

@@ -1,11 +1,11 @@
 //! What is remembered of one attempt and its ranks.
 
 use super::rank::{Parts, Rank, STEP_MAX};
-use super::{Running, StepSeen};
+use super::{Running, StepObservation};
 use crate::detect::gang::Pace;
 use crate::detect::meter::Streak;
-use crate::detect::robust::Fading;
-use crate::watch::standing::Findings;
+use crate::detect::robust::FadingAverage;
+use crate::watch::active_findings::Findings;
 use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
@@ -49,7 +49,7 @@ pub(super) struct Attempt {
     newest_step: Option<u64>,
     newest_at: Time,
     window_from: Option<Time>,
-    pub(super) gap: Fading,
+    pub(super) gap: FadingAverage,
     pub(super) gaps: u32,
     /// By the clock of its nodes: now, at its last step, at its last word, at the last judgement.
     pub(super) clock: Option<Time>,
@@ -59,19 +59,19 @@ pub(super) struct Attempt {
     pub(super) under_way: bool,
     saving_since: Option<u64>,
     /// What its GPUs usually draw while it makes progress.
-    pub(super) usual_power: Fading,
-    pub(super) base_t: Fading,
-    pub(super) base_spread: Fading,
+    pub(super) usual_power: FadingAverage,
+    pub(super) base_t: FadingAverage,
+    pub(super) base_spread: FadingAverage,
     /// Steps took longer than they used to in the last window.
     pub(super) slower: bool,
     /// How much its GPUs are in use, now and usually.
     pub(super) util: Option<f64>,
-    pub(super) usual_util: Fading,
+    pub(super) usual_util: FadingAverage,
     /// How many steps its ranks are apart while all is well.
     pub(super) usual_apart: u64,
     pub(super) windows: u32,
     /// How far the slowest rank of a window usually is from the others, whichever it is.
-    pub(super) uneven: Fading,
+    pub(super) uneven: FadingAverage,
     /// The slowest of the last window, by node or rank, and how far it was from the others.
     pub(super) slowest: Option<Slowest>,
     pub(super) slow_job: Streak,
@@ -99,7 +99,7 @@ impl Attempt {
             newest_step: None,
             newest_at: Time(0),
             window_from: None,
-            gap: Fading::default(),
+            gap: FadingAverage::default(),
             gaps: 0,
             clock: None,
             step_clock: Time(0),
@@ -107,15 +107,15 @@ impl Attempt {
             judged: Time(i64::MIN),
             under_way: false,
             saving_since: None,
-            usual_power: Fading::default(),
-            base_t: Fading::default(),
-            base_spread: Fading::default(),
+            usual_power: FadingAverage::default(),
+            base_t: FadingAverage::default(),
+            base_spread: FadingAverage::default(),
             slower: false,
             util: None,
-            usual_util: Fading::default(),
+            usual_util: FadingAverage::default(),
             usual_apart: 0,
             windows: 0,
-            uneven: Fading::default(),
+            uneven: FadingAverage::default(),
             slowest: None,
             slow_job: Streak::default(),
             starving: Streak::default(),
@@ -125,7 +125,7 @@ impl Attempt {
     }
 
     /// Takes in a step; `room` is how many more ranks may be remembered.
-    pub(super) fn step(&mut self, s: &StepSeen<'_>, parts: Parts, room: usize) {
+    pub(super) fn step(&mut self, s: &StepObservation<'_>, parts: Parts, room: usize) {
         let i = s.rank as usize;
         if s.rank >= RANK_END || (i >= self.ranks.len() && i + 1 - self.ranks.len() > room) {
             return;

@@ -4,6 +4,7 @@
 //! about a kilobyte for a GPU or a port and a hundred bytes for a rank. A row costs what is in it,
 //! a look costs what runs.
 
+mod active_findings;
 mod fs;
 mod gangs;
 mod gpu;
@@ -14,7 +15,6 @@ mod peers;
 mod port;
 mod rank;
 mod slow;
-mod standing;
 mod still;
 
 pub use crate::config::WatchConfig;
@@ -23,6 +23,7 @@ use crate::config::ms;
 use crate::detect::host;
 use crate::detect::pace::{StageKind, stage_kind};
 use crate::hazard::Precursors;
+use active_findings::{FindingSubject, PendingFindings};
 use job::Attempt;
 use layout::Layouts;
 use muster_model::FailureMode;
@@ -34,7 +35,6 @@ use muster_model::placement::GpuSet;
 use muster_model::units::Time;
 use node::Node;
 use port::Port;
-use standing::{Hit, News};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub struct Signals<'a> {
 
 /// A step that a rank told.
 #[derive(Debug, Clone, Copy)]
-pub struct StepSeen<'a> {
+pub struct StepObservation<'a> {
     /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// The global rank.
@@ -118,7 +118,7 @@ pub struct Watch {
     attempts: BTreeMap<AttemptKey, Attempt>,
     ranks: usize,
     stages: BTreeMap<String, StageKind>,
-    news: News,
+    news: PendingFindings,
 }
 
 impl Watch {
@@ -135,7 +135,7 @@ impl Watch {
         let rows = self.rows;
         let (c, news) = (&self.config, &mut self.news);
         let Some(node) = self.nodes.get_mut(i).and_then(Option::as_mut) else { return };
-        node.row_came(rows, news);
+        node.note_row(rows, news);
         let Some(dt) = node.tick(s.at) else { return };
         if !s.columns.is_empty() {
             let layout = self.layouts.gpu(s.columns, node.gpu_layout.as_ref());
@@ -181,7 +181,14 @@ impl Watch {
         let name = &node.name;
         let entity = || Entity::Node(name.clone());
         let when = (s.at, ms(c.over_after));
-        node.findings.settle(news, FailureMode::KERNEL_STUCK, entity, say, when, Hit::default());
+        node.findings.settle(
+            news,
+            FailureMode::KERNEL_STUCK,
+            entity,
+            say,
+            when,
+            FindingSubject::default(),
+        );
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.
@@ -193,7 +200,7 @@ impl Watch {
     }
 
     /// A step of a rank.
-    pub fn step(&mut self, s: &StepSeen<'_>) {
+    pub fn step(&mut self, s: &StepObservation<'_>) {
         let mut parts = rank::Parts::default();
         for (name, secs) in s.stages.iter().take(STAGES) {
             let kind = match self.stages.get(name) {

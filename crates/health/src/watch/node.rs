@@ -1,16 +1,16 @@
 //! What is remembered of one node, and what a row of it says.
 
+use super::active_findings::{FindingSubject, Findings, PendingFindings, of_node};
 use super::gpu::Gpu;
 use super::layout::{Col, GpuLayout, HostLayout};
 use super::peers::Peers;
 use super::port::Port;
-use super::standing::{Findings, Hit, News, of_node};
 use crate::config::{WatchConfig, ms};
 use crate::detect::heat;
-use crate::detect::host::Silence;
+use crate::detect::host::AgentSilence;
 use crate::detect::meter::{Streak, Tick};
-use crate::detect::robust::Fading;
-use crate::detect::{Say, bus, host, memory};
+use crate::detect::robust::FadingAverage;
+use crate::detect::{DetectorVerdict, bus, host, memory};
 use crate::hazard;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -42,7 +42,7 @@ pub(super) struct Node {
     pub(super) heard: Option<Time>,
     heard_at_row: Option<Time>,
     reporting_since: u32,
-    usual_gap: Fading,
+    usual_gap: FadingAverage,
     rows_before: u64,
     hazard_at: Option<Time>,
     pub(super) findings: Findings,
@@ -63,7 +63,7 @@ impl Node {
             heard: None,
             heard_at_row: None,
             reporting_since: 0,
-            usual_gap: Fading::default(),
+            usual_gap: FadingAverage::default(),
             rows_before: 0,
             hazard_at: None,
             findings: Findings::default(),
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Remembers that rows come, beside when the agent is heard.
-    pub(super) fn row_came(&mut self, rows: u64, news: &mut News) {
+    pub(super) fn note_row(&mut self, rows: u64, news: &mut PendingFindings) {
         if let (Some(heard), Some(before)) = (self.heard, self.heard_at_row) {
             self.usual_gap.add(heard.since(before).0 as f32, 1.0, 4.0);
         }
@@ -117,9 +117,9 @@ impl Node {
             news,
             FailureMode::AGENT_HANG,
             node,
-            Say::Good,
+            DetectorVerdict::Good,
             (at, 0),
-            Hit::default(),
+            FindingSubject::default(),
         );
     }
 
@@ -130,7 +130,7 @@ impl Node {
         at: Time,
         rows: u64,
         nodes: u64,
-        news: &mut News,
+        news: &mut PendingFindings,
     ) {
         let last = self.heard.replace(at);
         let Some(before) = self.heard_at_row.filter(|_| self.at.is_some()) else {
@@ -144,7 +144,7 @@ impl Node {
             return;
         }
         self.reporting_since = self.reporting_since.saturating_add(1);
-        let silence = Silence {
+        let silence = AgentSilence {
             ms: ms(at.since(before)),
             usual_ms: self.usual_gap.get().unwrap_or(0.0),
             heard: self.reporting_since,
@@ -153,7 +153,14 @@ impl Node {
         let say = host::silent(c, silence).since(before);
         let name = &self.name;
         let node = || Entity::Node(name.clone());
-        self.findings.settle(news, FailureMode::AGENT_HANG, node, say, (at, 0), Hit::default());
+        self.findings.settle(
+            news,
+            FailureMode::AGENT_HANG,
+            node,
+            say,
+            (at, 0),
+            FindingSubject::default(),
+        );
     }
 
     /// Takes in the GPUs of a row.
@@ -174,7 +181,7 @@ impl Node {
     }
 
     /// Judges the GPUs by their newest row.
-    pub(super) fn judge_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut News) {
+    pub(super) fn judge_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
         let peers = Peers::of(&self.gpus);
         let tell = self.gpus.iter().filter(|g| g.told && g.without == 0).count();
         for i in 0..self.gpus.len() {
@@ -186,7 +193,7 @@ impl Node {
             let dbe = match g.dbe {
                 Tick::Rose(by) => memory::uncorrectable(by, false),
                 Tick::Restarted => memory::uncorrectable(0.0, true),
-                _ => Say::Unknown,
+                _ => DetectorVerdict::Unknown,
             };
             let best = peers.best(g.best());
             let link = g.link();
@@ -218,7 +225,7 @@ impl Node {
         let over = ms(c.over_after);
         let says = self.each(|g| {
             if g.without > 0 {
-                Say::Unknown
+                DetectorVerdict::Unknown
             } else {
                 bus::nvlink(c, g.nvlink.rise(), g.nvlink_long.rise(), peers.nvlink)
             }
@@ -229,7 +236,7 @@ impl Node {
         let says = self.each(|g| {
             let now = heat::mask(g.get(Col::Throttle)) & heat::reason::POWER_BRAKE != 0;
             if !g.get(Col::Throttle).is_finite() {
-                return Say::Unknown;
+                return DetectorVerdict::Unknown;
             }
             let since = g.brake.since();
             heat::power_brake(g.brake.lasts(3, ms(c.throttle_for)), now).since(since)
@@ -240,7 +247,7 @@ impl Node {
     }
 
     /// GPUs that are likely to fail soon, by their figures alone.
-    pub(super) fn judge_hazard(&mut self, c: &WatchConfig, at: Time, news: &mut News) {
+    pub(super) fn judge_hazard(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
         if self.hazard_at.is_some_and(|h| at >= h && at.since(h).0 < HAZARD_EVERY) {
             return;
         }
@@ -252,19 +259,23 @@ impl Node {
             let precursors = self.gpus[i].precursors();
             let chance = hazard::hazard(&precursors);
             let say = if chance >= c.hazard_permille {
-                let why = hazard::why(&precursors).join(", ");
+                let why = hazard::hazard_reasons(&precursors).join(", ");
                 let percent = f64::from(chance) / 10.0;
                 // The chance itself: what a node is marked with.
                 let sure = u16::try_from(chance).unwrap_or(1000);
-                Say::bad(Severity::Warning, sure, format!("{percent:.0}% within a month: {why}"))
+                DetectorVerdict::bad(
+                    Severity::Warning,
+                    sure,
+                    format!("{percent:.0}% within a month: {why}"),
+                )
             } else {
-                Say::good_if(chance < c.hazard_permille / 2)
+                DetectorVerdict::good_if(chance < c.hazard_permille / 2)
             };
             self.of_gpu(i, FailureMode::HAZARD, say, (at, 0), news);
         }
     }
 
-    fn each(&mut self, say: impl FnMut(&mut Gpu) -> Say) -> Vec<Say> {
+    fn each(&mut self, say: impl FnMut(&mut Gpu) -> DetectorVerdict) -> Vec<DetectorVerdict> {
         self.gpus.iter_mut().map(say).collect()
     }
 
@@ -272,26 +283,40 @@ impl Node {
         &mut self,
         i: usize,
         kind: FailureMode,
-        say: Say,
+        say: DetectorVerdict,
         when: (Time, i64),
-        news: &mut News,
+        news: &mut PendingFindings,
     ) {
         let name = &self.name;
         let entity = || Entity::Gpu(name.clone(), u32::try_from(i).unwrap_or(u32::MAX));
-        self.findings.settle(news, kind, entity, say, when, Hit::default());
+        self.findings.settle(news, kind, entity, say, when, FindingSubject::default());
     }
 
     /// One finding of the node where half of its GPUs have it, else one for each.
-    fn of_all(&mut self, kind: FailureMode, says: Vec<Say>, when: (Time, i64), news: &mut News) {
+    fn of_all(
+        &mut self,
+        kind: FailureMode,
+        says: Vec<DetectorVerdict>,
+        when: (Time, i64),
+        news: &mut PendingFindings,
+    ) {
         let name = &self.name;
         let node = || Entity::Node(name.clone());
         if let Some(because) = of_node(&says) {
-            self.findings.settle(news, kind, node, Say::Bad(because), when, Hit::default());
+            self.findings.settle(
+                news,
+                kind,
+                node,
+                DetectorVerdict::Bad(because),
+                when,
+                FindingSubject::default(),
+            );
             return;
         }
-        let good = says.contains(&Say::Good) && !says.iter().any(Say::is_bad);
-        let say = Say::good_if(good);
-        self.findings.settle(news, kind, node, say, when, Hit::default());
+        let good =
+            says.contains(&DetectorVerdict::Good) && !says.iter().any(DetectorVerdict::is_bad);
+        let say = DetectorVerdict::good_if(good);
+        self.findings.settle(news, kind, node, say, when, FindingSubject::default());
         for (i, say) in says.into_iter().enumerate() {
             self.of_gpu(i, kind, say, when, news);
         }

@@ -5,15 +5,15 @@ use super::layout::Col;
 use crate::config::{WatchConfig, ms};
 use crate::detect::heat::{self, Heat};
 use crate::detect::meter::Rise;
-use crate::detect::robust::{Usual, median};
-use crate::detect::{Say, bus};
+use crate::detect::robust::{PeerBaseline, median};
+use crate::detect::{DetectorVerdict, bus};
 use muster_model::units::Time;
 
 /// What is usual among the GPUs of a node.
 pub(super) struct Peers {
-    temp: Option<Usual>,
-    power: Option<Usual>,
-    clock: Option<Usual>,
+    temp: Option<PeerBaseline>,
+    power: Option<PeerBaseline>,
+    clock: Option<PeerBaseline>,
     clock_ratio: Option<f64>,
     warmth: Option<f64>,
     pub(super) sbe: f64,
@@ -28,13 +28,13 @@ const PEERS_MIN: usize = 4;
 impl Peers {
     pub(super) fn of(gpus: &[Gpu]) -> Peers {
         let busy = || gpus.iter().filter(|g| g.busy && g.without == 0);
-        let enough = |u: Option<Usual>| u.filter(|u| u.count >= PEERS_MIN);
+        let enough = |u: Option<PeerBaseline>| u.filter(|u| u.count >= PEERS_MIN);
         let rate = |f: &dyn Fn(&Gpu) -> Rise| {
             let mut all: Vec<f64> = gpus.iter().map(|g| f(g).per_sec()).collect();
             if all.len() < 3 { 0.0 } else { median(&mut all).unwrap_or(0.0) }
         };
         let best = |f: &dyn Fn(&Gpu) -> f32| {
-            Usual::of(gpus.iter().map(|g| f64::from(f(g))))
+            PeerBaseline::of(gpus.iter().map(|g| f64::from(f(g))))
                 .filter(|u| u.count >= PEERS_MIN)
                 .map(|u| u.median)
         };
@@ -43,9 +43,9 @@ impl Peers {
             if all.len() < PEERS_MIN { None } else { median(&mut all) }
         };
         Peers {
-            temp: enough(Usual::of(busy().filter_map(|g| g.temp.get()))),
-            power: enough(Usual::of(busy().filter_map(|g| g.power.get()))),
-            clock: enough(Usual::of(busy().filter_map(|g| g.clock.get()))),
+            temp: enough(PeerBaseline::of(busy().filter_map(|g| g.temp.get()))),
+            power: enough(PeerBaseline::of(busy().filter_map(|g| g.power.get()))),
+            clock: enough(PeerBaseline::of(busy().filter_map(|g| g.clock.get()))),
             clock_ratio: some(busy().filter_map(Gpu::clock_ratio).collect()),
             warmth: some(busy().filter_map(|g| g.warmth().map(|w| w.0)).collect()),
             sbe: rate(&|g| g.sbe.rise()),
@@ -69,9 +69,9 @@ impl Peers {
 }
 
 impl Gpu {
-    pub(super) fn thermal(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+    pub(super) fn thermal(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> DetectorVerdict {
         if !self.told || self.without > 0 {
-            return Say::Unknown;
+            return DetectorVerdict::Unknown;
         }
         let nan = f64::NAN;
         let heat = Heat {
@@ -89,23 +89,24 @@ impl Gpu {
             return say.since(since);
         }
         let warm = self.warmth().zip(peers.warmth);
-        let warmer = warm
-            .map_or(Say::Unknown, |((rise, power), others)| heat::warmer(c, rise, others, power));
+        let warmer = warm.map_or(DetectorVerdict::Unknown, |((rise, power), others)| {
+            heat::warmer(c, rise, others, power)
+        });
         self.warm.add(warm.map(|_| warmer.is_bad()), at);
         if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
             return warmer.since(self.warm.since());
         }
         let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
         let room = heat.margin.is_nan() || heat.margin >= c.margin + 3.0;
-        Say::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
+        DetectorVerdict::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
     }
 
-    pub(super) fn clocks(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+    pub(super) fn clocks(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> DetectorVerdict {
         let now = self.clock.get().filter(|_| self.busy && self.without == 0);
         let Some(own) = now.filter(|_| !self.explained()) else {
             self.low_clock.add(now.map(|_| false), at);
             self.low_past.add(now.map(|_| false), at);
-            return Say::Unknown;
+            return DetectorVerdict::Unknown;
         };
         // Both now and on average: a GPU that just woke up is slow on average only.
         let now = f64::from(self.get(Col::Clock));
@@ -125,6 +126,6 @@ impl Gpu {
             return heat::clocks_low(own, usual, false, true).since(self.low_past.since());
         }
         let fine = peers.clock.is_some_and(|u| own > u.median * (1.0 - c.clocks_share / 2.0));
-        Say::good_if(fine && low_past != Some(true))
+        DetectorVerdict::good_if(fine && low_past != Some(true))
     }
 }

@@ -1,7 +1,7 @@
 //! What is remembered of one network port.
 
+use super::active_findings::{FindingSubject, Findings, PendingFindings};
 use super::layout::PortRow;
-use super::standing::{Findings, Hit, News};
 use crate::config::{WatchConfig, ms};
 use crate::detect::meter::{Meter, Tick};
 use crate::detect::port::{self, Errors};
@@ -90,7 +90,7 @@ impl Port {
         row: PortRow,
         at: Time,
         findings: &mut Findings,
-        news: &mut News,
+        news: &mut PendingFindings,
     ) {
         self.take(row, at);
         let errors = Errors {
@@ -109,7 +109,7 @@ impl Port {
             let entity = || Entity::Port(node.clone(), self.name.clone());
             let over =
                 if kind == FailureMode::SYMBOL_ERRORS { 10 * MINUTE } else { ms(c.over_after) };
-            findings.settle(news, kind, entity, say, (at, over), Hit::default());
+            findings.settle(news, kind, entity, say, (at, over), FindingSubject::default());
         }
     }
 

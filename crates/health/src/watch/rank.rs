@@ -2,7 +2,7 @@
 
 use crate::detect::gang::Pace;
 use crate::detect::pace::StageKind;
-use crate::detect::robust::Fading;
+use crate::detect::robust::FadingAverage;
 use muster_model::units::Time;
 
 /// A step that takes longer is garbage, in seconds.
@@ -56,7 +56,7 @@ pub(super) struct Rank {
     read: f32,
     /// Stages were told, so that waiting is told apart.
     open: bool,
-    base: Fading,
+    base: FadingAverage,
     windows: u8,
     /// Windows in a row in which it stood out, by cause.
     pub(super) slow: [u8; 4],
@@ -75,7 +75,7 @@ impl Default for Rank {
             exchange: 0.0,
             read: 0.0,
             open: false,
-            base: Fading::default(),
+            base: FadingAverage::default(),
             windows: 0,
             slow: [0; 4],
             since: Time(0),

@@ -5,8 +5,8 @@ use super::gpu::Gpu;
 use super::job::Attempt;
 use crate::config::ms;
 use crate::detect::gang::{Cause, Pace, SlowRank};
-use crate::detect::robust::{Usual, median};
-use crate::detect::{Say, pace};
+use crate::detect::robust::{PeerBaseline, median};
+use crate::detect::{DetectorVerdict, pace};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
@@ -41,7 +41,7 @@ impl Attempt {
                 let spread = self.base_spread.get().unwrap_or(0.0);
                 pace::job_slow(c, t, b, spread, lasts).since(self.slow_job.since())
             }
-            _ => Say::Unknown,
+            _ => DetectorVerdict::Unknown,
         };
         let when = (at, ms(c.over_after));
         self.about_job(FailureMode::JOB_SLOW, say, when, None, view.news);
@@ -66,11 +66,11 @@ impl Attempt {
         let say = match reading {
             _ if pauses => {
                 let why = "steps are slower and its GPUs are less in use, all of them";
-                Say::bad(Severity::Info, 600, why)
+                DetectorVerdict::bad(Severity::Info, 600, why)
             }
             Some(rank) if share <= c.read_share => {
                 let why = format!("rank {rank} waits for its data, and the others for it");
-                Say::bad(Severity::Info, 700, why)
+                DetectorVerdict::bad(Severity::Info, 700, why)
             }
             _ => pace::starved(c, share, lasts).since(self.starving.since()),
         };
@@ -80,7 +80,7 @@ impl Attempt {
 
     /// Steps tell nothing of who waits for whom: the straggler is the one that works, or whose
     /// clocks are low, while the others wait and the job is slower than it was.
-    pub(super) fn judge_waited_for(&mut self, at: Time, view: &mut View<'_>) {
+    pub(super) fn judge_stragglers(&mut self, at: Time, view: &mut View<'_>) {
         let c = view.config;
         let slow = self.slower;
         let figures: Vec<(u32, [f64; 3])> = self
@@ -98,8 +98,8 @@ impl Attempt {
                 )
             })
             .collect();
-        let usual =
-            [0, 1, 2].map(|i| Usual::of(figures.iter().map(|f| f.1[i])).filter(|u| u.count >= 3));
+        let usual = [0, 1, 2]
+            .map(|i| PeerBaseline::of(figures.iter().map(|f| f.1[i])).filter(|u| u.count >= 3));
         let [sm, clock, power] = usual;
         let works = |[of_sm, _, of_power]: [f64; 3]| match sm {
             Some(u) => u.above(of_sm, c.deviations, 0.15),
@@ -121,7 +121,7 @@ impl Attempt {
         let s = SlowRank { rank, ratio: 1.0, cause: Cause::Own };
         let Some((entity, _)) = self.whose(&s, &[s]) else { return };
         let why = format!("rank {rank} works while the others wait for it; steps are slower");
-        let say = Say::bad(Severity::Degraded, 650, why).since(since);
+        let say = DetectorVerdict::bad(Severity::Degraded, 650, why).since(since);
         let hit = self.hit(Some(rank));
         let when = (at, ms(c.over_after));
         self.findings.settle(view.news, FailureMode::STRAGGLER, || entity, say, when, hit);

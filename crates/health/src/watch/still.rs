@@ -5,9 +5,9 @@ use super::gpu::Gpu;
 use super::job::{Attempt, Member};
 use super::layout::Col;
 use crate::config::ms;
-use crate::detect::hang::{self, Stillness, Stopped};
-use crate::detect::robust::{Usual, median};
-use crate::detect::{Because, Say, heat};
+use crate::detect::hang::{self, StalledRank, Stillness};
+use crate::detect::robust::{PeerBaseline, median};
+use crate::detect::{DetectorVerdict, FindingReason, heat};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::units::Time;
@@ -29,7 +29,7 @@ impl Attempt {
         }
         let of_node: Vec<(usize, f64)> =
             clocks.iter_mut().filter_map(|(n, all)| Some((*n, median(all)?))).collect();
-        let usual = Usual::of(of_node.iter().map(|n| n.1)).filter(|u| u.count >= 4);
+        let usual = PeerBaseline::of(of_node.iter().map(|n| n.1)).filter(|u| u.count >= 4);
         let Some(usual) = usual else { return };
         for (node, clock) in of_node {
             let low = usual.below(clock, c.deviations, c.clocks_share);
@@ -52,7 +52,7 @@ impl Attempt {
             };
             let say = match low {
                 true => heat::clocks_low(clock, usual.median, true, lasts).since(since),
-                false => Say::Good,
+                false => DetectorVerdict::Good,
             };
             let (when, hit) = ((at, ms(c.over_after)), self.hit(None));
             self.findings.settle(
@@ -136,17 +136,17 @@ impl Attempt {
             // Its time begins when this is over.
             self.step_clock = clock;
         }
-        if still.usual_gap.is_none() && say == Say::Good {
+        if still.usual_gap.is_none() && say == DetectorVerdict::Good {
             self.step_clock = clock;
         }
         let when = (clock, ms(c.over_after));
-        let Say::Bad(because) = say else {
+        let DetectorVerdict::Bad(because) = say else {
             self.about_job(FailureMode::HANG, say, when, None, view.news);
             return;
         };
         let (who, rank) = self.stopped(view);
-        let because = Because { why: format!("{}{who}", because.why), ..because };
-        let say = Say::Bad(because).since(self.step_clock);
+        let because = FindingReason { why: format!("{}{who}", because.why), ..because };
+        let say = DetectorVerdict::Bad(because).since(self.step_clock);
         self.about_job(FailureMode::HANG, say, when, rank, view.news);
     }
 
@@ -158,9 +158,9 @@ impl Attempt {
                 f64::from(all.iter().sum::<f32>() / all.len() as f32)
             };
             let step = self.ranks.get(m.rank as usize).and_then(|r| r.step);
-            Stopped { rank: m.rank, step, power: mean(Col::Power), util: mean(Col::Util) }
+            StalledRank { rank: m.rank, step, power: mean(Col::Power), util: mean(Col::Util) }
         };
-        let ranks: Vec<Stopped> = self.members.iter().map(of).collect();
+        let ranks: Vec<StalledRank> = self.members.iter().map(of).collect();
         match hang::stopped_first(&ranks, self.usual_apart) {
             Some((rank, why)) => {
                 let node = self.member(rank).and_then(|m| self.node_name(m));

@@ -1,6 +1,6 @@
 //! One thing at a time: what is found, what is not, and that it is over again.
 
-use super::fleet::{Fleet, Job, Trouble, What};
+use super::fleet::{FaultEffect, FaultInjection, Fleet, Job};
 use muster_health::watch::{Signals, Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
@@ -15,9 +15,9 @@ fn fleet(job: Job, seed: u64) -> Fleet {
     Fleet::new(Watch::new(WatchConfig::default()), 4, vec![job], seed)
 }
 
-fn one(what: What) -> Vec<SeenFinding> {
+fn one(what: FaultEffect) -> Vec<SeenFinding> {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
-    f.troubles.push(Trouble { what, node: 1, gpu: 5, from: 12 * MIN });
+    f.troubles.push(FaultInjection { what, node: 1, gpu: 5, from: 12 * MIN });
     f.run(40 * MIN)
 }
 
@@ -32,23 +32,23 @@ fn kinds(found: &[SeenFinding]) -> Vec<(String, String)> {
 #[test]
 fn each_trouble_is_found_where_it_is_and_nothing_else() {
     for (what, kind, entity) in [
-        (What::Dbe, "ecc-uncorrectable", "gpu:n1/5"),
-        (What::Sbe(15.0), "ecc-rate", "gpu:n1/5"),
-        (What::Sbe(0.5), "ecc-rate", "gpu:n1/5"),
-        (What::RemapPending, "row-remap-pending", "gpu:n1/5"),
-        (What::RemapFailed, "row-remap-failure", "gpu:n1/5"),
-        (What::Replay(60.0), "pcie-replay", "gpu:n1/5"),
-        (What::Narrow, "pcie-downgrade", "gpu:n1/5"),
-        (What::Nvlink(5.0), "nvlink-errors", "gpu:n1/5"),
-        (What::Nvlink(500.0), "nvlink-errors", "gpu:n1/5"),
-        (What::Missing, "gpu-missing", "gpu:n1/5"),
-        (What::PortDown, "link-down", "port:n1/p0"),
-        (What::Flap, "link-flap", "port:n1/p0"),
-        (What::Symbols(30.0), "symbol-errors", "port:n1/p0"),
-        (What::Symbols(0.4), "symbol-errors", "port:n1/p0"),
-        (What::Stuck, "kernel-stuck", "node:n1"),
-        (What::Slow(1.2), "straggler", "gpu:n1/5"),
-        (What::Slow(1.12), "straggler", "gpu:n1/5"),
+        (FaultEffect::Dbe, "ecc-uncorrectable", "gpu:n1/5"),
+        (FaultEffect::Sbe(15.0), "ecc-rate", "gpu:n1/5"),
+        (FaultEffect::Sbe(0.5), "ecc-rate", "gpu:n1/5"),
+        (FaultEffect::RemapPending, "row-remap-pending", "gpu:n1/5"),
+        (FaultEffect::RemapFailed, "row-remap-failure", "gpu:n1/5"),
+        (FaultEffect::Replay(60.0), "pcie-replay", "gpu:n1/5"),
+        (FaultEffect::Narrow, "pcie-downgrade", "gpu:n1/5"),
+        (FaultEffect::Nvlink(5.0), "nvlink-errors", "gpu:n1/5"),
+        (FaultEffect::Nvlink(500.0), "nvlink-errors", "gpu:n1/5"),
+        (FaultEffect::Missing, "gpu-missing", "gpu:n1/5"),
+        (FaultEffect::PortDown, "link-down", "port:n1/p0"),
+        (FaultEffect::Flap, "link-flap", "port:n1/p0"),
+        (FaultEffect::Symbols(30.0), "symbol-errors", "port:n1/p0"),
+        (FaultEffect::Symbols(0.4), "symbol-errors", "port:n1/p0"),
+        (FaultEffect::Stuck, "kernel-stuck", "node:n1"),
+        (FaultEffect::Slow(1.2), "straggler", "gpu:n1/5"),
+        (FaultEffect::Slow(1.12), "straggler", "gpu:n1/5"),
     ] {
         let found = kinds(&one(what));
         assert_eq!(found, [(kind.to_owned(), entity.to_owned())], "{what:?}");
@@ -57,9 +57,11 @@ fn each_trouble_is_found_where_it_is_and_nothing_else() {
 
 #[test]
 fn what_slows_a_gpu_down_is_found_with_its_cause() {
-    for (what, kind) in
-        [(What::Hot, "thermal"), (What::Brake, "power-brake"), (What::LowClock(0.2), "clocks-low")]
-    {
+    for (what, kind) in [
+        (FaultEffect::Hot, "thermal"),
+        (FaultEffect::Brake, "power-brake"),
+        (FaultEffect::LowClock(0.2), "clocks-low"),
+    ] {
         let found = kinds(&one(what));
         assert!(found.contains(&(kind.to_owned(), "gpu:n1/5".to_owned())), "{what:?}: {found:?}");
         assert!(found.iter().all(|(k, e)| e == "gpu:n1/5" && (k == kind || k == "straggler")));
@@ -69,13 +71,13 @@ fn what_slows_a_gpu_down_is_found_with_its_cause() {
 #[test]
 fn what_only_looks_like_it_is_nothing() {
     for what in [
-        What::PowerCap,
-        What::StraySbe,
-        What::StraySymbols,
-        What::BurstReplay,
-        What::BurstLink,
-        What::OneFlap,
-        What::Slow(1.03),
+        FaultEffect::PowerCap,
+        FaultEffect::StraySbe,
+        FaultEffect::StraySymbols,
+        FaultEffect::BurstReplay,
+        FaultEffect::BurstLink,
+        FaultEffect::OneFlap,
+        FaultEffect::Slow(1.03),
     ] {
         assert_eq!(kinds(&one(what)), [], "{what:?}");
     }
@@ -85,7 +87,12 @@ fn what_only_looks_like_it_is_nothing() {
 fn what_ends_is_over_and_told_once() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 3);
     f.run(10 * MIN);
-    f.troubles.push(Trouble { what: What::Slow(1.4), node: 2, gpu: 0, from: 10 * MIN });
+    f.troubles.push(FaultInjection {
+        what: FaultEffect::Slow(1.4),
+        node: 2,
+        gpu: 0,
+        from: 10 * MIN,
+    });
     let began = f.run(20 * MIN);
     assert_eq!(kinds(&began), [("straggler".to_owned(), "gpu:n2/0".to_owned())]);
     let s = &began[0];
@@ -100,7 +107,7 @@ fn what_ends_is_over_and_told_once() {
 fn what_was_repaired_is_not_held_against_a_node() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
     let flap = [("link-flap".to_owned(), "port:n1/p0".to_owned())];
-    let trouble = |from| Trouble { what: What::Flap, node: 1, gpu: 5, from };
+    let trouble = |from| FaultInjection { what: FaultEffect::Flap, node: 1, gpu: 5, from };
     f.troubles.push(trouble(12 * MIN));
     assert_eq!(kinds(&f.run(40 * MIN)), flap);
     f.troubles.clear();
@@ -119,7 +126,7 @@ fn what_was_found_before_a_node_went_back_into_service_is_called_over() {
         lost.retain(|s| s.kind == "gpu-missing");
         lost
     };
-    let missing = |from| Trouble { what: What::Missing, node: 1, gpu: 5, from };
+    let missing = |from| FaultInjection { what: FaultEffect::Missing, node: 1, gpu: 5, from };
     f.troubles.push(missing(12 * MIN));
     assert!(!lost(f.run(20 * MIN)).is_empty());
     // In service again before it was well for long enough: nobody else closes it.
@@ -139,7 +146,12 @@ fn what_was_found_before_a_node_went_back_into_service_is_called_over() {
 fn a_whole_node_is_one_finding() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 5);
     for gpu in 0..8 {
-        f.troubles.push(Trouble { what: What::Slow(1.25), node: 3, gpu, from: 12 * MIN });
+        f.troubles.push(FaultInjection {
+            what: FaultEffect::Slow(1.25),
+            node: 3,
+            gpu,
+            from: 12 * MIN,
+        });
     }
     assert_eq!(kinds(&f.run(30 * MIN)), [("straggler".to_owned(), "node:n3".to_owned())]);
 }
@@ -150,7 +162,12 @@ fn a_gang_without_gpus_says_nothing_of_a_nodes_gpus() {
     for r in &mut std::sync::Arc::get_mut(&mut f.running[0]).unwrap().ranks {
         r.gpus = GpuSet(0);
     }
-    f.troubles.push(Trouble { what: What::Slow(1.4), node: 1, gpu: 5, from: 12 * MIN });
+    f.troubles.push(FaultInjection {
+        what: FaultEffect::Slow(1.4),
+        node: 1,
+        gpu: 5,
+        from: 12 * MIN,
+    });
     let mut found = f.run(40 * MIN);
     found.retain(|f| f.kind == "straggler");
     assert_eq!(kinds(&found), [("straggler".to_owned(), "node:n1".to_owned())]);
@@ -160,7 +177,7 @@ fn a_gang_without_gpus_says_nothing_of_a_nodes_gpus() {
 #[test]
 fn a_straggler_that_is_quick_for_a_moment_is_found_all_the_same() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
-    let slow = || Trouble { what: What::Slow(1.3), node: 1, gpu: 5, from: 0 };
+    let slow = || FaultInjection { what: FaultEffect::Slow(1.3), node: 1, gpu: 5, from: 0 };
     f.run(12 * MIN);
     for i in 0..6 {
         f.troubles.push(slow());
@@ -240,7 +257,12 @@ fn a_file_system_that_stalls_is_one_finding_and_nodes_are_left_alone() {
 fn steps_that_tell_only_their_time_still_name_the_one_that_is_waited_for() {
     let job = Job { stages: false, ..Job::on(vec![0, 1, 2, 3]) };
     let mut f = fleet(job, 23);
-    f.troubles.push(Trouble { what: What::LowClock(0.25), node: 1, gpu: 2, from: 15 * MIN });
+    f.troubles.push(FaultInjection {
+        what: FaultEffect::LowClock(0.25),
+        node: 1,
+        gpu: 2,
+        from: 15 * MIN,
+    });
     let found = kinds(&f.run(40 * MIN));
     assert!(found.iter().any(|(k, e)| k == "clocks-low" && e == "gpu:n1/2"), "{found:?}");
     assert!(found.iter().all(|(_, e)| e == "gpu:n1/2" || e == "job:1"), "{found:?}");
@@ -267,7 +289,12 @@ fn an_agent_that_is_heard_and_tells_no_rows_hangs() {
 fn what_is_found_of_a_node_outlives_the_job_and_what_is_said_of_the_job_does_not() {
     let job = Job { slower: Some((1.3, 15 * MIN)), ..Job::on(vec![0, 1, 2, 3]) };
     let mut f = fleet(job, 31);
-    f.troubles.push(Trouble { what: What::RemapPending, node: 0, gpu: 0, from: 20 * MIN });
+    f.troubles.push(FaultInjection {
+        what: FaultEffect::RemapPending,
+        node: 0,
+        gpu: 0,
+        from: 20 * MIN,
+    });
     f.run(30 * MIN);
     f.running.clear();
     f.jobs.clear();

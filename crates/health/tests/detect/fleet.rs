@@ -1,6 +1,6 @@
 //! A small made-up fleet: rows and steps as agents would tell them, with faults and look-alikes.
 
-use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch};
+use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch};
 use muster_model::finding::SeenFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
@@ -59,7 +59,7 @@ pub(crate) const COLUMNS: [&str; 17] = [
 
 /// What goes wrong, or only looks as if.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum What {
+pub(crate) enum FaultEffect {
     Dbe,
     Sbe(f64),
     RemapPending,
@@ -88,8 +88,8 @@ pub(crate) enum What {
 
 /// On which node and GPU, from when (milliseconds).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trouble {
-    pub(crate) what: What,
+pub(crate) struct FaultInjection {
+    pub(crate) what: FaultEffect,
     pub(crate) node: usize,
     pub(crate) gpu: usize,
     pub(crate) from: i64,
@@ -145,7 +145,7 @@ pub(crate) struct Fleet {
     pub(crate) watch: Watch,
     pub(crate) names: Vec<NodeName>,
     pub(crate) jobs: Vec<Job>,
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<FaultInjection>,
     pub(crate) running: Vec<Arc<Running>>,
     /// File systems that do not answer, from then on.
     pub(crate) storage_stall: Option<i64>,
@@ -217,8 +217,8 @@ impl Fleet {
         AttemptKey { job: JobId(job as u64 + 1), attempt: 1 }
     }
 
-    fn trouble(&self, node: usize, gpu: usize) -> Option<What> {
-        let hit = |t: &&Trouble| t.node == node && t.gpu == gpu && self.now >= t.from;
+    fn trouble(&self, node: usize, gpu: usize) -> Option<FaultEffect> {
+        let hit = |t: &&FaultInjection| t.node == node && t.gpu == gpu && self.now >= t.from;
         self.troubles.iter().find(hit).map(|t| t.what)
     }
 
@@ -269,7 +269,7 @@ impl Fleet {
         for gpu in 0..8 {
             let what = self.trouble(node, gpu);
             let figures = self.gpu(node, gpu, what, (job.is_some(), hung, paused));
-            if what == Some(What::Missing) {
+            if what == Some(FaultEffect::Missing) {
                 gpus.extend([f32::NAN; COLUMNS.len()]);
             } else {
                 gpus.extend(figures.map(|f| f as f32));
@@ -291,7 +291,7 @@ impl Fleet {
         &mut self,
         node: usize,
         gpu: usize,
-        what: Option<What>,
+        what: Option<FaultEffect>,
         (placed, hung, paused): (bool, bool, bool),
     ) -> [f64; COLUMNS.len()] {
         let secs = self.row_ms as f64 / 1000.0;
@@ -319,30 +319,34 @@ impl Fleet {
         let first = self.since(node) < self.row_ms;
         let mut flags = (0.0, 0.0);
         match what {
-            Some(What::Dbe) if first => self.counters[node][gpu].dbe += 1.0,
-            Some(What::Sbe(rate)) => self.counters[node][gpu].sbe += drip(&mut self.rng, rate),
-            Some(What::StraySbe) if self.rng.unit() < 0.01 => self.counters[node][gpu].sbe += 1.0,
-            Some(What::RemapPending) => flags.0 = 1.0,
-            Some(What::RemapFailed) => flags.1 = 1.0,
-            Some(What::Replay(rate)) => {
+            Some(FaultEffect::Dbe) if first => self.counters[node][gpu].dbe += 1.0,
+            Some(FaultEffect::Sbe(rate)) => {
+                self.counters[node][gpu].sbe += drip(&mut self.rng, rate)
+            }
+            Some(FaultEffect::StraySbe) if self.rng.unit() < 0.01 => {
+                self.counters[node][gpu].sbe += 1.0
+            }
+            Some(FaultEffect::RemapPending) => flags.0 = 1.0,
+            Some(FaultEffect::RemapFailed) => flags.1 = 1.0,
+            Some(FaultEffect::Replay(rate)) => {
                 self.counters[node][gpu].replay += drip(&mut self.rng, rate / 60.0);
             }
-            Some(What::BurstReplay) if first => self.counters[node][gpu].replay += 900.0,
-            Some(What::Narrow) => width = 8.0,
-            Some(What::Nvlink(rate)) => {
+            Some(FaultEffect::BurstReplay) if first => self.counters[node][gpu].replay += 900.0,
+            Some(FaultEffect::Narrow) => width = 8.0,
+            Some(FaultEffect::Nvlink(rate)) => {
                 self.counters[node][gpu].nvlink += drip(&mut self.rng, rate);
             }
-            Some(What::Hot) if busy => {
+            Some(FaultEffect::Hot) if busy => {
                 (hot, throttle) = (22.0, 32.0);
                 clock -= 300.0;
             }
-            Some(What::Brake) if busy => {
+            Some(FaultEffect::Brake) if busy => {
                 throttle = 128.0 + 8.0;
                 clock -= 600.0;
                 power -= 250.0;
             }
-            Some(What::LowClock(share)) if busy => clock *= 1.0 - share,
-            Some(What::PowerCap) if busy => {
+            Some(FaultEffect::LowClock(share)) if busy => clock *= 1.0 - share,
+            Some(FaultEffect::PowerCap) if busy => {
                 throttle = 4.0;
                 clock -= 350.0;
             }
@@ -378,29 +382,29 @@ impl Fleet {
         let row = self.row_ms;
         let port = &mut self.ports[node];
         match what {
-            Some(What::PortDown) => {
+            Some(FaultEffect::PortDown) => {
                 up = 0.0;
                 port[0] += f64::from(u8::from(since < row));
             }
-            Some(What::Flap) if since % 300_000 < row => {
+            Some(FaultEffect::Flap) if since % 300_000 < row => {
                 up = 0.0;
                 port[0] += 1.0;
             }
-            Some(What::OneFlap) if since < row => {
+            Some(FaultEffect::OneFlap) if since < row => {
                 up = 0.0;
                 port[0] += 1.0;
                 port[1] += 5000.0;
             }
-            Some(What::Symbols(rate)) => port[1] += (rate * row as f64 / 1000.0).round(),
-            Some(What::StraySymbols) if self.rng.unit() < 0.01 * row as f64 / 1000.0 => {
+            Some(FaultEffect::Symbols(rate)) => port[1] += (rate * row as f64 / 1000.0).round(),
+            Some(FaultEffect::StraySymbols) if self.rng.unit() < 0.01 * row as f64 / 1000.0 => {
                 port[1] += 1.0;
             }
-            Some(What::BurstLink) if since < row => port[1] += 20_000.0,
+            Some(FaultEffect::BurstLink) if since < row => port[1] += 20_000.0,
             _ => {}
         }
         let stalled = self.storage_stall.filter(|from| self.now >= *from);
         let waits = stalled.map_or(0.0, |from| (self.now - from) as f64 / 1000.0);
-        let stuck = if what == Some(What::Stuck) || waits > 30.0 { 3.0 } else { 0.0 };
+        let stuck = if what == Some(FaultEffect::Stuck) || waits > 30.0 { 3.0 } else { 0.0 };
         let read = if waits > 0.0 { f64::NAN } else { 4.0 + self.rng.noise().abs() };
         let port = self.ports[node];
         [up, port[0], port[1], port[2], stuck, read, waits].map(|v| v as f32).to_vec()
@@ -422,10 +426,10 @@ impl Fleet {
             for (place, node) in job.nodes.iter().enumerate() {
                 for gpu in 0..8 {
                     let slow = match self.trouble(*node, gpu) {
-                        Some(What::Slow(by)) => by,
-                        Some(What::LowClock(share)) => 1.0 / (1.0 - share),
-                        Some(What::Hot) => 1.15,
-                        Some(What::Brake) => 1.4,
+                        Some(FaultEffect::Slow(by)) => by,
+                        Some(FaultEffect::LowClock(share)) => 1.0 / (1.0 - share),
+                        Some(FaultEffect::Hot) => 1.15,
+                        Some(FaultEffect::Brake) => 1.4,
                         _ => 1.0,
                     };
                     if job.moe && self.rng.unit() < 0.2 {
@@ -457,7 +461,7 @@ impl Fleet {
                         stages.insert("comm".to_owned(), t - own - read);
                         stages.insert("read".to_owned(), read);
                     }
-                    self.watch.step(&StepSeen {
+                    self.watch.step(&StepObservation {
                         key: Fleet::key(j),
                         rank: rank as u32,
                         at: Time(if self.coarse { self.now } else { (at + t * 1000.0) as i64 }),

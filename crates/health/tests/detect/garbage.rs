@@ -1,7 +1,7 @@
 //! Whatever is told, the watch goes on, remembers a bounded amount, and names no healthy node as the cause.
 
 use super::fleet::{COLUMNS, Fleet, Job, Rng};
-use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch, WatchConfig};
+use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
@@ -29,7 +29,7 @@ fn time() -> impl Strategy<Value = i64> {
 }
 
 #[derive(Debug, Clone)]
-enum Said {
+enum WatchInput {
     Row { node: u8, at: i64, shift: usize, gpus: Vec<f32>, host: Vec<f32> },
     Step { job: u8, rank: u32, at: i64, step: u64, t: f64, stage: f64 },
     Heard(u8, i64),
@@ -39,18 +39,18 @@ enum Said {
     Look(i64),
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn said() -> impl Strategy<Value = WatchInput> {
     let figures = |n| prop::collection::vec(absurd(), 0..n);
     prop_oneof![
         4 => (0u8..4, time(), 0usize..9, figures(160), figures(10))
-            .prop_map(|(node, at, shift, gpus, host)| Said::Row { node, at, shift, gpus, host }),
+            .prop_map(|(node, at, shift, gpus, host)| WatchInput::Row { node, at, shift, gpus, host }),
         4 => (0u8..3, prop_oneof![0u32..40, any::<u32>()], time(), any::<u64>(), any::<f64>(), any::<f64>())
-            .prop_map(|(job, rank, at, step, t, stage)| Said::Step { job, rank, at, step, t, stage }),
-        1 => (0u8..4, time()).prop_map(|(n, at)| Said::Heard(n, at)),
-        1 => (0u8..4).prop_map(Said::Gone),
-        1 => (0u8..3, time()).prop_map(|(j, at)| Said::Output(j, at)),
-        1 => (0u8..3, any::<bool>()).prop_map(|(j, s)| Said::Saving(j, s)),
-        3 => time().prop_map(Said::Look),
+            .prop_map(|(job, rank, at, step, t, stage)| WatchInput::Step { job, rank, at, step, t, stage }),
+        1 => (0u8..4, time()).prop_map(|(n, at)| WatchInput::Heard(n, at)),
+        1 => (0u8..4).prop_map(WatchInput::Gone),
+        1 => (0u8..3, time()).prop_map(|(j, at)| WatchInput::Output(j, at)),
+        1 => (0u8..3, any::<bool>()).prop_map(|(j, s)| WatchInput::Saving(j, s)),
+        3 => time().prop_map(WatchInput::Look),
     ]
 }
 
@@ -89,7 +89,7 @@ proptest! {
         ];
         for s in all {
             match s {
-                Said::Row { node, at, shift, gpus, host } => {
+                WatchInput::Row { node, at, shift, gpus, host } => {
                     let mut columns: Vec<String> = COLUMNS.iter().map(|c| (*c).to_owned()).collect();
                     columns.rotate_left(shift);
                     columns.truncate(COLUMNS.len() - shift);
@@ -101,16 +101,16 @@ proptest! {
                         host_columns: &host_columns, host: &host,
                     });
                 }
-                Said::Step { job, rank, at, step, t, stage } => {
+                WatchInput::Step { job, rank, at, step, t, stage } => {
                     let stages = BTreeMap::from([("comm".to_owned(), stage), ("x".to_owned(), t)]);
-                    let seen = StepSeen { key: key(job), rank, at: Time(at), step, t: Some(t), stages: &stages };
+                    let seen = StepObservation { key: key(job), rank, at: Time(at), step, t: Some(t), stages: &stages };
                     w.step(&seen);
                 }
-                Said::Heard(n, at) => w.heard(&name(n), Time(at)),
-                Said::Gone(n) => w.gone(&name(n)),
-                Said::Output(j, at) => w.output(key(j), 0, Time(at)),
-                Said::Saving(j, under_way) => w.checkpointing(key(j), under_way),
-                Said::Look(at) => {
+                WatchInput::Heard(n, at) => w.heard(&name(n), Time(at)),
+                WatchInput::Gone(n) => w.gone(&name(n)),
+                WatchInput::Output(j, at) => w.output(key(j), 0, Time(at)),
+                WatchInput::Saving(j, under_way) => w.checkpointing(key(j), under_way),
+                WatchInput::Look(at) => {
                     for f in w.look(Time(at), &running) {
                         prop_assert!(muster_health::modes::mode(&f.kind).is_some(), "{}", f.kind);
                         prop_assert!(f.confidence <= 1000 && f.first_seen <= f.last_seen);

@@ -1,7 +1,7 @@
 //! What a large fleet costs. Not run by itself: `cargo test -p muster-health --test detect -- --ignored --nocapture`.
 
 use super::fleet::{COLUMNS, Rng};
-use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch, WatchConfig};
+use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch, WatchConfig};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
@@ -85,7 +85,7 @@ fn a_large_fleet_is_measured() {
             for rank in 0..200 {
                 let step = round as u64;
                 let t = Some(1.0);
-                w.step(&StepSeen { key: r.key, rank, at, step, t, stages: &stages });
+                w.step(&StepObservation { key: r.key, rank, at, step, t, stages: &stages });
             }
         }
         steps = (steps.0 + NODES as u64 * 8, steps.1 + start.elapsed().as_secs_f64());

@@ -1,58 +1,58 @@
 //! A scored life of a fleet: faults and look-alikes at random. Printed with `--nocapture`.
 
-use super::fleet::{Fleet, Job, Rng, Trouble, What};
+use super::fleet::{FaultEffect, FaultInjection, Fleet, Job, Rng};
 use muster_health::watch::{Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use std::collections::BTreeMap;
 
 /// The modes that are right for a trouble; none where it is nothing.
-fn right(what: What) -> &'static [&'static str] {
+fn right(what: FaultEffect) -> &'static [&'static str] {
     match what {
-        What::Dbe => &["ecc-uncorrectable"],
-        What::Sbe(_) => &["ecc-rate"],
-        What::RemapPending => &["row-remap-pending"],
-        What::RemapFailed => &["row-remap-failure"],
-        What::Replay(_) => &["pcie-replay"],
-        What::Narrow => &["pcie-downgrade"],
-        What::Nvlink(_) => &["nvlink-errors"],
-        What::Hot => &["thermal", "straggler", "clocks-low"],
-        What::Brake => &["power-brake", "straggler", "clocks-low"],
-        What::LowClock(_) => &["clocks-low", "straggler"],
-        What::Missing => &["gpu-missing"],
-        What::PortDown => &["link-down"],
-        What::Flap => &["link-flap", "link-down"],
-        What::Symbols(_) => &["symbol-errors"],
-        What::Stuck => &["kernel-stuck"],
-        What::Slow(_) => &["straggler"],
+        FaultEffect::Dbe => &["ecc-uncorrectable"],
+        FaultEffect::Sbe(_) => &["ecc-rate"],
+        FaultEffect::RemapPending => &["row-remap-pending"],
+        FaultEffect::RemapFailed => &["row-remap-failure"],
+        FaultEffect::Replay(_) => &["pcie-replay"],
+        FaultEffect::Narrow => &["pcie-downgrade"],
+        FaultEffect::Nvlink(_) => &["nvlink-errors"],
+        FaultEffect::Hot => &["thermal", "straggler", "clocks-low"],
+        FaultEffect::Brake => &["power-brake", "straggler", "clocks-low"],
+        FaultEffect::LowClock(_) => &["clocks-low", "straggler"],
+        FaultEffect::Missing => &["gpu-missing"],
+        FaultEffect::PortDown => &["link-down"],
+        FaultEffect::Flap => &["link-flap", "link-down"],
+        FaultEffect::Symbols(_) => &["symbol-errors"],
+        FaultEffect::Stuck => &["kernel-stuck"],
+        FaultEffect::Slow(_) => &["straggler"],
         _ => &[],
     }
 }
 
-fn draw(rng: &mut Rng) -> What {
+fn draw(rng: &mut Rng) -> FaultEffect {
     match rng.below(22) {
-        0 => What::Dbe,
-        1 => What::Sbe(rng.range(0.2, 40.0)),
-        2 => What::RemapPending,
-        3 => What::RemapFailed,
-        4 => What::Replay(rng.range(40.0, 800.0)),
-        5 => What::Narrow,
-        6 => What::Nvlink(rng.range(1.5, 900.0)),
-        7 => What::Hot,
-        8 => What::Brake,
-        9 => What::LowClock(rng.range(0.12, 0.5)),
-        10 => What::Missing,
-        11 => What::PortDown,
-        12 => What::Flap,
-        13 => What::Symbols(rng.range(0.2, 100.0)),
-        14 => What::Stuck,
-        15 => What::Slow(rng.range(1.1, 2.0)),
-        16 => What::PowerCap,
-        17 => What::StraySbe,
-        18 => What::StraySymbols,
-        19 => What::BurstReplay,
-        20 => What::BurstLink,
-        _ => What::OneFlap,
+        0 => FaultEffect::Dbe,
+        1 => FaultEffect::Sbe(rng.range(0.2, 40.0)),
+        2 => FaultEffect::RemapPending,
+        3 => FaultEffect::RemapFailed,
+        4 => FaultEffect::Replay(rng.range(40.0, 800.0)),
+        5 => FaultEffect::Narrow,
+        6 => FaultEffect::Nvlink(rng.range(1.5, 900.0)),
+        7 => FaultEffect::Hot,
+        8 => FaultEffect::Brake,
+        9 => FaultEffect::LowClock(rng.range(0.12, 0.5)),
+        10 => FaultEffect::Missing,
+        11 => FaultEffect::PortDown,
+        12 => FaultEffect::Flap,
+        13 => FaultEffect::Symbols(rng.range(0.2, 100.0)),
+        14 => FaultEffect::Stuck,
+        15 => FaultEffect::Slow(rng.range(1.1, 2.0)),
+        16 => FaultEffect::PowerCap,
+        17 => FaultEffect::StraySbe,
+        18 => FaultEffect::StraySymbols,
+        19 => FaultEffect::BurstReplay,
+        20 => FaultEffect::BurstLink,
+        _ => FaultEffect::OneFlap,
     }
 }
 
@@ -66,7 +66,7 @@ struct Score {
 
 /// How rows and steps come.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct FeedSettings {
     row_ms: i64,
     look_every: i64,
     coarse: bool,
@@ -74,7 +74,7 @@ struct Way {
     noise: f64,
 }
 
-fn live(seed: u64, way: Way, scores: &mut BTreeMap<String, Score>) {
+fn live(seed: u64, way: FeedSettings, scores: &mut BTreeMap<String, Score>) {
     let mut rng = Rng::new(seed ^ 0x5eed);
     let jobs = (0..8)
         .map(|j| Job {
@@ -94,13 +94,13 @@ fn live(seed: u64, way: Way, scores: &mut BTreeMap<String, Score>) {
         let what = draw(&mut rng);
         let node = gang * 4 + rng.below(4);
         let from = 720_000 + way.row_ms * rng.below(20) as i64;
-        f.troubles.push(Trouble { what, node, gpu: rng.below(8), from });
+        f.troubles.push(FaultInjection { what, node, gpu: rng.below(8), from });
     }
     let found = f.run(3_000_000);
     let found: Vec<_> =
         found.into_iter().filter(|s| !s.over && s.severity > Severity::Info).collect();
-    let word = |w: What| format!("{w:?}").split('(').next().unwrap_or_default().to_owned();
-    let on = |e: &Entity, t: &Trouble| e.node().is_some_and(|n| *n == f.names[t.node]);
+    let word = |w: FaultEffect| format!("{w:?}").split('(').next().unwrap_or_default().to_owned();
+    let on = |e: &Entity, t: &FaultInjection| e.node().is_some_and(|n| *n == f.names[t.node]);
     for t in &f.troubles {
         if right(t.what).is_empty() {
             continue;
@@ -127,7 +127,7 @@ fn live(seed: u64, way: Way, scores: &mut BTreeMap<String, Score>) {
     }
 }
 
-fn scored(way: Way, seeds: u64) -> (f64, f64) {
+fn scored(way: FeedSettings, seeds: u64) -> (f64, f64) {
     let mut scores = BTreeMap::new();
     for seed in 1..=seeds {
         live(seed, way, &mut scores);
@@ -145,7 +145,8 @@ fn scored(way: Way, seeds: u64) -> (f64, f64) {
     (recall, precision)
 }
 
-const USUAL: Way = Way { row_ms: 5000, look_every: 1, coarse: false, stages: true, noise: 0.02 };
+const USUAL: FeedSettings =
+    FeedSettings { row_ms: 5000, look_every: 1, coarse: false, stages: true, noise: 0.02 };
 
 /// Lives that many fleets in the usual way.
 fn usually(seeds: u64) {
@@ -154,17 +155,17 @@ fn usually(seeds: u64) {
 }
 
 /// The other ways, the costliest last: it has five times as many rows as the usual one.
-const OTHERS: [Way; 6] = [
-    Way { row_ms: 10_000, look_every: 3, ..USUAL },
-    Way { row_ms: 30_000, coarse: true, ..USUAL },
-    Way { row_ms: 10_000, coarse: true, look_every: 4, noise: 0.05, ..USUAL },
-    Way { noise: 0.06, ..USUAL },
-    Way { stages: false, ..USUAL },
-    Way { row_ms: 1000, ..USUAL },
+const OTHERS: [FeedSettings; 6] = [
+    FeedSettings { row_ms: 10_000, look_every: 3, ..USUAL },
+    FeedSettings { row_ms: 30_000, coarse: true, ..USUAL },
+    FeedSettings { row_ms: 10_000, coarse: true, look_every: 4, noise: 0.05, ..USUAL },
+    FeedSettings { noise: 0.06, ..USUAL },
+    FeedSettings { stages: false, ..USUAL },
+    FeedSettings { row_ms: 1000, ..USUAL },
 ];
 
 /// Lives that many fleets in each of these ways.
-fn otherwise(ways: &[Way], seeds: u64) {
+fn otherwise(ways: &[FeedSettings], seeds: u64) {
     for way in ways.iter().copied() {
         let (recall, precision) = scored(way, seeds);
         assert!(recall >= 0.8 && precision >= 0.95, "{way:?} recall {recall} {precision}");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// One series of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
+pub struct SeriesQuery {
     /// The series.
     pub series: SeriesId,
     /// Which line of the answer it goes into; several may go into one.
@@ -23,11 +23,11 @@ pub struct Want {
     pub until: i64,
 }
 
-impl Want {
+impl SeriesQuery {
     /// All of a series.
     #[must_use]
-    pub fn whole(series: SeriesId, line: usize) -> Want {
-        Want { series, line, since: i64::MIN, until: i64::MAX }
+    pub fn whole(series: SeriesId, line: usize) -> SeriesQuery {
+        SeriesQuery { series, line, since: i64::MIN, until: i64::MAX }
     }
 }
 
@@ -99,7 +99,7 @@ fn choose(tiers: &[Tier], newest: i64, from: i64, to: i64, most: usize) -> usize
 pub struct Plan {
     tier: Tier,
     bins: Bins,
-    wants: Vec<Want>,
+    wants: Vec<SeriesQuery>,
     /// Series of each shard by index there, with their places in `wants`.
     shards: BTreeMap<u32, Vec<(u32, usize)>>,
     blocks: Vec<(Arc<File>, u32, BlockRef)>,
@@ -110,7 +110,7 @@ pub struct Plan {
 
 pub(crate) fn plan(
     store: &Store,
-    wants: Vec<Want>,
+    wants: Vec<SeriesQuery>,
     from: i64,
     to: i64,
     max_points: usize,

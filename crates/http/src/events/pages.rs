@@ -1,6 +1,6 @@
 //! Pages of the log. Each looks at so many records and no more, and says where the next one begins.
 
-use super::{BATCH, Place, read, view};
+use super::{BATCH, StreamPosition, read, view};
 use crate::auth::Caller;
 use crate::error::{Failure, Reply};
 use crate::event_filter::EventFilter;
@@ -80,10 +80,14 @@ async fn seek(app: &App, time: Time) -> Reply<Seq> {
 }
 
 /// The place, moved to the beginning of the time that was asked for.
-pub(super) async fn not_before(app: &App, from: Place, filter: &EventFilter) -> Reply<Place> {
+pub(super) async fn not_before(
+    app: &App,
+    from: StreamPosition,
+    filter: &EventFilter,
+) -> Reply<StreamPosition> {
     let Some(time) = filter.from else { return Ok(from) };
     let first = seek(app, time).await?;
-    Ok(if first > from.after { Place { after: first, named: false } } else { from })
+    Ok(if first > from.after { StreamPosition { after: first, named: false } } else { from })
 }
 
 /// A page that goes on behind a place.
@@ -91,7 +95,7 @@ pub(super) async fn oldest_first(
     app: &App,
     caller: &Caller,
     filter: &EventFilter,
-    mut from: Place,
+    mut from: StreamPosition,
     limit: usize,
 ) -> Reply {
     let end = app.brain().durable();
@@ -111,7 +115,7 @@ pub(super) async fn oldest_first(
             false => app.aside(&caller.token, more).await??,
         };
         if let Some(at) = filling.at.filter(|at| *at > from.after) {
-            from = Place { after: at, named: true };
+            from = StreamPosition { after: at, named: true };
         }
         at_end |= filling.past || (!filling.full && from.after >= end);
     }

@@ -7,7 +7,9 @@ use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{DryRemediation, RemediationDryRun, RemediationDryRunReport};
-use muster_engine::{RehearsedRemediations, RehearsedRemediation, RemediationRehearsal, State as Site};
+use muster_engine::{
+    RehearsedRemediation, RehearsedRemediations, RemediationRehearsal, State as Site,
+};
 use muster_model::remediation::Remediations;
 use muster_model::units::{Span, Time};
 use muster_model::{Refusal, Seq};
@@ -62,8 +64,9 @@ async fn rehearse(
     // A copy of a large site takes a moment, and so does each stretch of the log: neither the
     // writer nor others who ask are to wait for it.
     let brain = app.brain().clone();
-    let begun =
-        move || RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from);
+    let begun = move || {
+        RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from)
+    };
     let mut life = app.aside(token, begun).await?;
     let (after, mut cut) = begin(app, from, end).await?;
     let mut log = Cursor::new(app.brain(), after);

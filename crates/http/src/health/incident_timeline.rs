@@ -1,6 +1,6 @@
 //! What the log tells of an incident, and what it cost: a fold over records.
 
-use super::timeline::{self, About};
+use super::timeline::{self, NodeSubjects};
 use muster_api::{IncidentEntry, IncidentImpact};
 use muster_engine::State as Site;
 use muster_model::Record;
@@ -35,7 +35,7 @@ fn said(news: News) -> &'static str {
 pub(super) struct IncidentTimeline {
     pub(super) incident: Arc<Incident>,
     findings: BTreeMap<u64, Arc<Finding>>,
-    abouts: Vec<About>,
+    abouts: Vec<NodeSubjects>,
     gpus: BTreeMap<NodeName, u64>,
     pub(super) entries: Vec<IncidentEntry>,
     jobs: BTreeMap<JobId, Option<ProjectName>>,
@@ -68,7 +68,7 @@ impl IncidentTimeline {
         };
         IncidentTimeline {
             gpus: nodes.iter().map(|n| (n.clone(), gpus(n))).collect(),
-            abouts: nodes.iter().map(|n| About::new(s, n)).collect(),
+            abouts: nodes.iter().map(|n| NodeSubjects::new(s, n)).collect(),
             incident,
             findings,
             entries: Vec::new(),
@@ -256,8 +256,10 @@ impl IncidentTimeline {
             }
             _ => {}
         }
-        let told =
-            self.abouts.iter().find_map(|a| timeline::told(r, a).map(|e| (a.node().clone(), e)));
+        let told = self
+            .abouts
+            .iter()
+            .find_map(|a| timeline::timeline_entry(r, a).map(|e| (a.node().clone(), e)));
         if let Some((node, e)) = told {
             self.add(r, e.what.word(), Some(&node), e.text);
         }

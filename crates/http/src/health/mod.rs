@@ -4,10 +4,10 @@ pub(crate) mod automation;
 pub(crate) mod breakers;
 pub(crate) mod dry_run;
 pub(crate) mod findings;
+mod incident_timeline;
 pub(crate) mod incidents;
 pub(crate) mod record;
 pub(crate) mod remediations;
-mod incident_timeline;
 pub(crate) mod summary;
 pub(crate) mod timeline;
 

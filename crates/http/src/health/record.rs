@@ -33,7 +33,8 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
     });
     let (seq, mut incident_timeline, mut shown, runbooks) =
         found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
-    shown.changes = incidents::changes(app, &incident_timeline.incident, &incident_timeline.nodes()).await;
+    shown.changes =
+        incidents::changes(app, &incident_timeline.incident, &incident_timeline.nodes()).await;
     // Findings were there before the incident was known as one.
     let first = incident_timeline.incident.findings.first().copied().unwrap_or(id).min(id);
     let after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
@@ -43,7 +44,8 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
     }
     incident_timeline.cut |= after.0 > first || log.is_cut();
     let impact = incident_timeline.impact(app.brain().now());
-    let (timeline, cut, wanted) = (incident_timeline.entries, incident_timeline.cut, incident_timeline.wanted);
+    let (timeline, cut, wanted) =
+        (incident_timeline.entries, incident_timeline.cut, incident_timeline.wanted);
     Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }, wanted))
 }
 

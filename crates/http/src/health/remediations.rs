@@ -9,7 +9,7 @@ use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use muster_api::{ReasonRequest, RemediationsQuery, Remediation, RemediationList};
+use muster_api::{ReasonRequest, Remediation, RemediationList, RemediationsQuery};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::remediation::Remediation as ModelRemediation;
@@ -39,7 +39,8 @@ pub(crate) async fn list(
             q.open.is_none_or(|open| open == r.outcome.is_none())
                 && node.as_ref().is_none_or(|n| r.node == *n)
         };
-        let (found, cursor) = paging::newest("remediations", &s.health.remediations, (limit, below), fits);
+        let (found, cursor) =
+            paging::newest("remediations", &s.health.remediations, (limit, below), fits);
         (s.seq, found.into_iter().map(|r| view(s, r)).collect(), cursor)
     });
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RemediationList { items, cursor }))

@@ -83,7 +83,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
 
 /// What is being done about a finding; worst first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Tended {
+enum FindingTreatment {
     /// Nothing, and nothing is to be.
     Alone,
     /// Nothing: a limit or a stop holds it back, in words.
@@ -95,7 +95,7 @@ enum Tended {
 }
 
 /// What is under way on a node counts for all that was found there.
-fn tended(s: &Site, f: &Finding) -> Tended {
+fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     let own = f.remediation.as_ref().and_then(|t| t.parse::<u64>().ok());
     let own = own.and_then(|r| s.health.remediations.get(&r)).filter(|r| r.outcome.is_none());
     let node: Option<NodeName> = f.node.as_ref().and_then(|n| n.parse().ok());
@@ -105,14 +105,14 @@ fn tended(s: &Site, f: &Finding) -> Tended {
     if all.iter().any(|r| r.action.takes_node()) {
         all.retain(|r| r.action.takes_node());
     }
-    let Some(first) = all.first() else { return Tended::Alone };
+    let Some(first) = all.first() else { return FindingTreatment::Alone };
     if all.iter().any(|r| !remediations::view(s, r).waits()) {
-        return Tended::Acted;
+        return FindingTreatment::Acted;
     }
     if all.iter().any(|r| r.step == RemediationStep::Approval) {
-        return Tended::Approval;
+        return FindingTreatment::Approval;
     }
-    Tended::Held(first.why.clone())
+    FindingTreatment::Held(first.why.clone())
 }
 
 /// What it comes to, and why.
@@ -143,7 +143,8 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         if n > 0 {
             bad.push(some(n, "remediation is overdue", "remediations are overdue"));
         }
-        let stuck = s.nodes.values().filter(|n| n.remediation.is_none() && late(n.stage_until)).count();
+        let stuck =
+            s.nodes.values().filter(|n| n.remediation.is_none() && late(n.stage_until)).count();
         if stuck > 0 {
             bad.push(some(
                 stuck,
@@ -164,31 +165,31 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             None => attention.push(line),
         }
     }
-    let mut critical: BTreeMap<Tended, usize> = BTreeMap::new();
+    let mut critical: BTreeMap<FindingTreatment, usize> = BTreeMap::new();
     for f in out.findings.iter().filter(|f| f.severity == Severity::Critical) {
         // What the site waits for is not a tenant's to know.
-        let how = Some(tended(s, f)).filter(|how| whole || *how == Tended::Acted);
-        *critical.entry(how.unwrap_or(Tended::Alone)).or_default() += 1;
+        let how = Some(tended(s, f)).filter(|how| whole || *how == FindingTreatment::Acted);
+        *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
     for (how, n) in critical {
         match how {
-            Tended::Acted => attention.push(some(
+            FindingTreatment::Acted => attention.push(some(
                 n,
                 "critical finding: remediation in progress",
                 "critical findings: remediation in progress",
             )),
             _ if !whole => attention.push(some(n, "critical finding", "critical findings")),
-            Tended::Alone => bad.push(some(
+            FindingTreatment::Alone => bad.push(some(
                 n,
                 "critical finding has no remediation",
                 "critical findings have no remediation",
             )),
-            Tended::Approval => bad.push(some(
+            FindingTreatment::Approval => bad.push(some(
                 n,
                 "critical finding pending approval",
                 "critical findings pending approval",
             )),
-            Tended::Held(why) => {
+            FindingTreatment::Held(why) => {
                 let found = some(n, "critical finding waits", "critical findings wait");
                 bad.push(format!("{found}, nobody acts: {why}"));
             }

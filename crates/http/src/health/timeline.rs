@@ -42,8 +42,9 @@ pub(crate) async fn get(
     let limit = paging::limit(q.limit)?;
     let node: NodeName =
         name.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))?;
-    let found =
-        app.brain().read(|s| s.nodes.contains_key(&node).then(|| (s.seq, About::new(s, &node))));
+    let found = app
+        .brain()
+        .read(|s| s.nodes.contains_key(&node).then(|| (s.seq, NodeSubjects::new(s, &node))));
     let (seq, about) = found.ok_or_else(|| {
         Failure::not_found(format!("there is no node {node}")).hint("`muster nodes` lists them")
     })?;
@@ -78,24 +79,24 @@ fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {
 }
 
 /// Records name findings, remediations and acts by number: those of one node.
-pub(super) struct About {
+pub(super) struct NodeSubjects {
     node: NodeName,
     findings: BTreeMap<u64, Arc<Finding>>,
     remediations: BTreeMap<u64, Arc<Remediation>>,
     acts: BTreeMap<u64, Arc<AskedAct>>,
 }
 
-impl About {
+impl NodeSubjects {
     pub(super) fn node(&self) -> &NodeName {
         &self.node
     }
 
-    pub(super) fn new(s: &Site, node: &NodeName) -> About {
+    pub(super) fn new(s: &Site, node: &NodeName) -> NodeSubjects {
         let h = &s.health;
         let findings = h.findings.iter().filter(|(_, f)| f.seen.entity.node() == Some(node));
         let remediations = h.remediations.iter().filter(|(_, r)| r.node == *node);
         let acts = h.acts.iter().filter(|(_, a)| a.act.node() == Some(node));
-        About {
+        NodeSubjects {
             node: node.clone(),
             findings: findings.map(|(id, f)| (*id, Arc::clone(f))).collect(),
             remediations: remediations.map(|(id, r)| (*id, Arc::clone(r))).collect(),
@@ -149,7 +150,7 @@ fn because(what: &str, why: &str) -> String {
 /// What the working state remembers of it.
 fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
     let mut out: Vec<TimelineEntry> = s.faults_of(node).map(|f| of_fault(f.at, &f.fault)).collect();
-    let about = About::new(s, node);
+    let about = NodeSubjects::new(s, node);
     for f in about.findings.values() {
         out.push(of_finding(f.opened_at, f.id, &f.seen, None));
         if let Some(c) = &f.closed {
@@ -180,19 +181,23 @@ fn ended(ok: bool, message: &str) -> String {
 
 /// What the newest part of the log tells, oldest first; and when that part begins, where the log
 /// begins before it.
-async fn logged(app: &App, about: &About, end: Seq) -> Reply<(Vec<TimelineEntry>, Option<Time>)> {
+async fn logged(
+    app: &App,
+    about: &NodeSubjects,
+    end: Seq,
+) -> Reply<(Vec<TimelineEntry>, Option<Time>)> {
     let after = Seq(end.0.saturating_sub(LOOKED_AT));
     let mut log = Cursor::new(app.brain(), after);
     let (mut out, mut from) = (Vec::new(), None);
     while let Some(records) = log.next_batch(end).await? {
         from = from.or(records.first().map(|r| r.at));
-        out.extend(records.iter().filter_map(|r| told(r, about)));
+        out.extend(records.iter().filter_map(|r| timeline_entry(r, about)));
     }
     let whole = after.0 == 0 && !log.is_cut();
     Ok((out, from.filter(|_| !whole)))
 }
 
-pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
+pub(super) fn timeline_entry(r: &Record, about: &NodeSubjects) -> Option<TimelineEntry> {
     let remediation = |id: &u64| about.remediations.get(id);
     match &r.event {
         Event::FaultSeen { node, fault } if *node == about.node => Some(of_fault(r.at, fault)),
@@ -233,7 +238,7 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
     Some(match &r.event {
         Event::NodeEnrolled { node, .. } if about(node) => "joined".into(),
         Event::NodeStaged { node, stage, reason, .. } if about(node) => {
-            because(muster_lifecycle::word(*stage), reason)
+            because(muster_lifecycle::stage_label(*stage), reason)
         }
         Event::NodeReady { node, reason } if about(node) => because("ready", reason),
         Event::DrainStarted { node, reason } if about(node) => because("draining", reason),

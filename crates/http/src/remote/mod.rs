@@ -91,7 +91,7 @@ impl RemoteStats {
 }
 
 /// What came of a try.
-enum Came {
+enum SendOutcome {
     Taken,
     /// Never sent again.
     Refused(String),
@@ -118,7 +118,7 @@ impl Sender {
         Ok(Sender { client, url, config })
     }
 
-    async fn send(&self, body: Vec<u8>) -> Came {
+    async fn send(&self, body: Vec<u8>) -> SendOutcome {
         let mut request = self
             .client
             .post(self.url.clone())
@@ -129,7 +129,9 @@ impl Sender {
         match &self.config.token_file {
             Some(path) => match tokio::fs::read_to_string(path).await {
                 Ok(token) => request = request.bearer_auth(token.trim()),
-                Err(e) => return Came::Later(format!("cannot read {}: {e}", path.display())),
+                Err(e) => {
+                    return SendOutcome::Later(format!("cannot read {}: {e}", path.display()));
+                }
             },
             None => {
                 if let Some(Secret(token)) = &self.config.token {
@@ -138,16 +140,16 @@ impl Sender {
             }
         }
         match request.send().await {
-            Err(e) => Came::Later(e.without_url().to_string()),
-            Ok(a) if a.status().is_success() => Came::Taken,
+            Err(e) => SendOutcome::Later(e.without_url().to_string()),
+            Ok(a) if a.status().is_success() => SendOutcome::Taken,
             Ok(a) => {
                 let status = a.status();
                 let text = a.text().await.unwrap_or_default();
                 let why = format!("it answered {status}: {}", shortened(&text));
                 // Too many at once is no refusal.
                 match status.is_client_error() && status.as_u16() != 429 {
-                    true => Came::Refused(why),
-                    false => Came::Later(why),
+                    true => SendOutcome::Refused(why),
+                    false => SendOutcome::Later(why),
                 }
             }
         }
@@ -210,17 +212,17 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             && let Some(body) = queue.front().cloned()
         {
             match sender.send(body).await {
-                Came::Taken => {
+                SendOutcome::Taken => {
                     queue.pop_front();
                     pause = Duration::ZERO;
                     stats.sent.fetch_add(1, Ordering::Relaxed);
                 }
-                Came::Refused(why) => {
+                SendOutcome::Refused(why) => {
                     queue.pop_front();
                     let n = stats.refused.fetch_add(1, Ordering::Relaxed) + 1;
                     tracing::warn!(why, refused = n, "metrics were refused and are not sent again");
                 }
-                Came::Later(why) => {
+                SendOutcome::Later(why) => {
                     stats.failed.fetch_add(1, Ordering::Relaxed);
                     pause = (pause * 2).clamp(Duration::from_secs(1), PAUSE_MOST);
                     again = tokio::time::Instant::now() + pause;

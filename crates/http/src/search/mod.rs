@@ -18,7 +18,7 @@ use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::tenant::Role;
 use muster_model::{JobId, Seq};
-use rank::{Best, Wanted, merge};
+use rank::{Best, SearchTerms, merge};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -71,7 +71,7 @@ pub(crate) async fn search(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
-fn wanted(text: &str) -> Reply<Wanted> {
+fn wanted(text: &str) -> Reply<SearchTerms> {
     let bad = |why: String| {
         Err(Failure::bad(why)
             .field("q")
@@ -80,7 +80,7 @@ fn wanted(text: &str) -> Reply<Wanted> {
     if text.chars().count() > MAX_TEXT {
         return bad(format!("q has more than {MAX_TEXT} characters"));
     }
-    let wanted = Wanted::new(text);
+    let wanted = SearchTerms::new(text);
     if wanted.text().is_empty() {
         return bad("q is empty: it says not what to search for".into());
     }
@@ -88,7 +88,7 @@ fn wanted(text: &str) -> Reply<Wanted> {
 }
 
 /// Looks everywhere. Takes a while on a large site: not on a thread that answers requests.
-fn look(app: &App, caller: &Caller, wanted: &Wanted, limit: usize) -> (Seq, SearchHitList) {
+fn look(app: &App, caller: &Caller, wanted: &SearchTerms, limit: usize) -> (Seq, SearchHitList) {
     let seq = app.brain().read(|s| s.seq);
     let (mut kinds, whole_jobs) = search_jobs(app, caller, wanted, limit);
     let (fleet, whole_fleet) = search_fleet(app, caller, wanted, limit);
@@ -129,7 +129,7 @@ fn job_hit(job: &Job, id: String) -> SearchHit {
 fn search_jobs(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &SearchTerms,
     limit: usize,
 ) -> (Vec<Best<SearchHit>>, bool) {
     let (mut found, mut users) = (Best::new(limit), Best::new(limit));
@@ -137,7 +137,7 @@ fn search_jobs(
     let id = wanted.text().strip_prefix("job ").unwrap_or(wanted.text());
     let exact = jobs::named(app, caller, id).ok();
     if let Some(job) = &exact {
-        found.offer(Some(rank::Fit::Exact), || job_hit(job, id.to_owned()));
+        found.offer(Some(rank::MatchQuality::Exact), || job_hit(job, id.to_owned()));
     }
     let exact = exact.map(|j| j.id);
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -172,7 +172,7 @@ fn search_jobs(
     }
 }
 
-fn user_fit(wanted: &Wanted, user: &str) -> Option<rank::Fit> {
+fn user_fit(wanted: &SearchTerms, user: &str) -> Option<rank::MatchQuality> {
     wanted.fit(&[user, user.strip_prefix("user:").unwrap_or(user)])
 }
 
@@ -192,7 +192,7 @@ fn user_hit(user: &str) -> SearchHit {
 fn search_fleet(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &SearchTerms,
     limit: usize,
 ) -> (Vec<Best<SearchHit>>, bool) {
     let (mut nodes, mut gpus) = (Best::new(limit), Best::new(limit));
@@ -233,7 +233,7 @@ fn node_hit(node: &Node) -> SearchHit {
     }
 }
 
-fn search_gpus(node: &Node, wanted: &Wanted, found: &mut Best<SearchHit>) {
+fn search_gpus(node: &Node, wanted: &SearchTerms, found: &mut Best<SearchHit>) {
     for gpu in &node.inventory.gpus {
         let serial = gpu.serial.as_deref().unwrap_or_default();
         found.offer(wanted.fit(&[&gpu.uuid, serial]), || SearchHit {
@@ -250,7 +250,12 @@ fn search_gpus(node: &Node, wanted: &Wanted, found: &mut Best<SearchHit>) {
     }
 }
 
-fn search_projects(site: &Site, caller: &Caller, wanted: &Wanted, limit: usize) -> Best<SearchHit> {
+fn search_projects(
+    site: &Site,
+    caller: &Caller,
+    wanted: &SearchTerms,
+    limit: usize,
+) -> Best<SearchHit> {
     let mut found = Best::new(limit);
     let seen = site.projects.values().filter(|p| caller.sees(&p.name));
     for project in seen.take(PROJECTS_SCANNED) {
@@ -267,7 +272,12 @@ fn search_projects(site: &Site, caller: &Caller, wanted: &Wanted, limit: usize) 
     found
 }
 
-fn search_findings(site: &Site, caller: &Caller, wanted: &Wanted, limit: usize) -> Best<SearchHit> {
+fn search_findings(
+    site: &Site,
+    caller: &Caller,
+    wanted: &SearchTerms,
+    limit: usize,
+) -> Best<SearchHit> {
     let mut found = Best::new(limit);
     let newest = || site.health.findings.values().rev();
     let open = newest().filter(|f| f.closed.is_none()).take(HEALTH_SCANNED);
@@ -296,7 +306,7 @@ fn finding_hit(f: &Finding, id: String, title: &str) -> SearchHit {
     }
 }
 
-fn search_incidents(site: &Site, wanted: &Wanted, limit: usize) -> Best<SearchHit> {
+fn search_incidents(site: &Site, wanted: &SearchTerms, limit: usize) -> Best<SearchHit> {
     let mut found = Best::new(limit);
     let newest = || site.health.incidents.values().rev();
     let open = newest().filter(|i| i.closed.is_none()).take(HEALTH_SCANNED);
@@ -320,14 +330,14 @@ fn incident_hit(i: &Incident, id: String) -> SearchHit {
     }
 }
 
-fn search_runbooks(app: &App, wanted: &Wanted, limit: usize) -> Best<SearchHit> {
+fn search_runbooks(app: &App, wanted: &SearchTerms, limit: usize) -> Best<SearchHit> {
     let mut found = Best::new(limit);
     let books = app.brain().read(|s| s.runbooks.all());
     for (name, (book, _)) in &books {
         let own = wanted.fit(&[name, &book.title]);
         // Several books may serve a failure mode: the one of its name goes first.
         let codes: Vec<&str> = book.modes.iter().chain(&book.topics).map(String::as_str).collect();
-        let serves = wanted.fit(&codes).map(|fit| fit.max(rank::Fit::Word));
+        let serves = wanted.fit(&codes).map(|fit| fit.max(rank::MatchQuality::Word));
         found.offer(own.into_iter().chain(serves).min(), || SearchHit {
             kind: SearchKind::Runbook,
             id: name.clone(),

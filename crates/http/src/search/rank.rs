@@ -2,7 +2,7 @@
 
 /// How well a text matches. Ordered: an earlier one is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fit {
+pub(crate) enum MatchQuality {
     /// It is the text.
     Exact,
     /// The text begins with it.
@@ -17,15 +17,15 @@ const FITS: usize = 4;
 
 /// What is searched for. Capital letters and small ones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct SearchTerms {
     text: String,
     words: Vec<String>,
 }
 
-impl Wanted {
-    pub(crate) fn new(text: &str) -> Wanted {
+impl SearchTerms {
+    pub(crate) fn new(text: &str) -> SearchTerms {
         let words: Vec<String> = text.split_whitespace().map(str::to_ascii_lowercase).collect();
-        Wanted { text: words.join(" "), words }
+        SearchTerms { text: words.join(" "), words }
     }
 
     /// What is searched for, with single spaces.
@@ -35,23 +35,23 @@ impl Wanted {
 
     /// How well the best of these texts, which all belong to one thing, matches. Of several words
     /// each may be in another text.
-    pub(crate) fn fit(&self, texts: &[&str]) -> Option<Fit> {
+    pub(crate) fn fit(&self, texts: &[&str]) -> Option<MatchQuality> {
         let best = texts.iter().filter_map(|t| fit_text(t, &self.text)).min();
         if best.is_some() || self.words.len() < 2 {
             return best;
         }
         let found = |word: &String| texts.iter().any(|t| fit_text(t, word).is_some());
-        self.words.iter().all(found).then_some(Fit::Within)
+        self.words.iter().all(found).then_some(MatchQuality::Within)
     }
 }
 
-fn fit_text(text: &str, wanted: &str) -> Option<Fit> {
+fn fit_text(text: &str, wanted: &str) -> Option<MatchQuality> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     if wanted.is_empty() || wanted.len() > text.len() {
         return None;
     }
     if text.eq_ignore_ascii_case(wanted) {
-        return Some(Fit::Exact);
+        return Some(MatchQuality::Exact);
     }
     let mut found = None;
     for (at, piece) in text.windows(wanted.len()).enumerate() {
@@ -59,10 +59,12 @@ fn fit_text(text: &str, wanted: &str) -> Option<Fit> {
             continue;
         }
         match at.checked_sub(1).map(|before| text[before]) {
-            None => return Some(Fit::Prefix),
+            None => return Some(MatchQuality::Prefix),
             // A byte that is not ASCII is part of a letter.
-            Some(b) if b.is_ascii() && !b.is_ascii_alphanumeric() => return Some(Fit::Word),
-            Some(_) => found = Some(Fit::Within),
+            Some(b) if b.is_ascii() && !b.is_ascii_alphanumeric() => {
+                return Some(MatchQuality::Word);
+            }
+            Some(_) => found = Some(MatchQuality::Within),
         }
     }
     found
@@ -82,7 +84,7 @@ impl<T> Best<T> {
     }
 
     /// Takes one more; what it looks like is only made up when there is a place for it.
-    pub(crate) fn offer(&mut self, fit: Option<Fit>, hit: impl FnOnce() -> T) {
+    pub(crate) fn offer(&mut self, fit: Option<MatchQuality>, hit: impl FnOnce() -> T) {
         let Some(fit) = fit else { return };
         let same = &mut self.by_fit[fit as usize];
         if same.len() < self.most {
@@ -119,30 +121,34 @@ mod tests {
 
     #[test]
     fn an_exact_match_goes_before_a_beginning_a_word_and_a_part() {
-        let fit = |text: &str, wanted: &str| Wanted::new(wanted).fit(&[text]);
-        assert_eq!(fit("hgx-0042", "HGX-0042"), Some(Fit::Exact));
-        assert_eq!(fit("hgx-0042", "hgx"), Some(Fit::Prefix));
-        assert_eq!(fit("hgx-0042", "0042"), Some(Fit::Word));
-        assert_eq!(fit("hgx-0042", "42"), Some(Fit::Within));
-        assert_eq!(fit("xhgx-hgx", "hgx"), Some(Fit::Word), "the best place counts");
+        let fit = |text: &str, wanted: &str| SearchTerms::new(wanted).fit(&[text]);
+        assert_eq!(fit("hgx-0042", "HGX-0042"), Some(MatchQuality::Exact));
+        assert_eq!(fit("hgx-0042", "hgx"), Some(MatchQuality::Prefix));
+        assert_eq!(fit("hgx-0042", "0042"), Some(MatchQuality::Word));
+        assert_eq!(fit("hgx-0042", "42"), Some(MatchQuality::Within));
+        assert_eq!(fit("xhgx-hgx", "hgx"), Some(MatchQuality::Word), "the best place counts");
         assert_eq!(fit("hgx-0042", "hgx-00423"), None);
         assert_eq!(fit("hgx-0042", ""), None);
         assert_eq!(fit("", "x"), None);
-        assert_eq!(fit("größe", "e"), Some(Fit::Within), "half a letter begins no word");
-        assert!(Fit::Exact < Fit::Prefix && Fit::Prefix < Fit::Word && Fit::Word < Fit::Within);
+        assert_eq!(fit("größe", "e"), Some(MatchQuality::Within), "half a letter begins no word");
+        assert!(
+            MatchQuality::Exact < MatchQuality::Prefix
+                && MatchQuality::Prefix < MatchQuality::Word
+                && MatchQuality::Word < MatchQuality::Within
+        );
     }
 
     #[test]
     fn several_words_may_be_in_several_texts() {
-        let wanted = Wanted::new("  gpu   bus ");
+        let wanted = SearchTerms::new("  gpu   bus ");
         assert_eq!(wanted.text(), "gpu bus");
-        assert_eq!(wanted.fit(&["gpu-off-bus", "n1"]), Some(Fit::Within));
-        assert_eq!(wanted.fit(&["gpu-hot", "the bus"]), Some(Fit::Within));
+        assert_eq!(wanted.fit(&["gpu-off-bus", "n1"]), Some(MatchQuality::Within));
+        assert_eq!(wanted.fit(&["gpu-hot", "the bus"]), Some(MatchQuality::Within));
         assert_eq!(wanted.fit(&["gpu-hot", "n1"]), None);
-        assert_eq!(wanted.fit(&["GPU bus", "n1"]), Some(Fit::Exact));
+        assert_eq!(wanted.fit(&["GPU bus", "n1"]), Some(MatchQuality::Exact));
     }
 
-    fn best(of: &[(Fit, &'static str)], most: usize) -> Best<&'static str> {
+    fn best(of: &[(MatchQuality, &'static str)], most: usize) -> Best<&'static str> {
         let mut best = Best::new(most);
         for (fit, text) in of {
             best.offer(Some(*fit), || *text);
@@ -153,15 +159,30 @@ mod tests {
 
     #[test]
     fn the_best_come_first_and_kinds_take_turns() {
-        let jobs = best(&[(Fit::Prefix, "j1"), (Fit::Prefix, "j2"), (Fit::Within, "j3")], 9);
-        let nodes = best(&[(Fit::Word, "n1"), (Fit::Exact, "n2"), (Fit::Prefix, "n3")], 9);
+        let jobs = best(
+            &[
+                (MatchQuality::Prefix, "j1"),
+                (MatchQuality::Prefix, "j2"),
+                (MatchQuality::Within, "j3"),
+            ],
+            9,
+        );
+        let nodes = best(
+            &[
+                (MatchQuality::Word, "n1"),
+                (MatchQuality::Exact, "n2"),
+                (MatchQuality::Prefix, "n3"),
+            ],
+            9,
+        );
         let (shown, more) = merge(vec![jobs, nodes], 9);
         assert_eq!((shown, more), (vec!["n2", "j1", "n3", "j2", "n1", "j3"], false));
     }
 
     #[test]
     fn what_is_left_out_is_said() {
-        let three = [(Fit::Word, "a"), (Fit::Word, "b"), (Fit::Word, "c")];
+        let three =
+            [(MatchQuality::Word, "a"), (MatchQuality::Word, "b"), (MatchQuality::Word, "c")];
         assert_eq!(merge(vec![best(&three, 2)], 2), (vec!["a", "b"], true));
         assert_eq!(merge(vec![best(&three, 3)], 3), (vec!["a", "b", "c"], false));
         let two = vec![best(&three[..1], 1), best(&three[1..2], 1)];

@@ -6,7 +6,9 @@ use crate::extract::{OptionalBody, Query, Segment, shown};
 use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{AcknowledgeRequest, Alert, AlertList, AlertsQuery, ReasonRequest, NotifiedReceiver};
+use muster_api::{
+    AcknowledgeRequest, Alert, AlertList, AlertsQuery, NotifiedReceiver, ReasonRequest,
+};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::alert::{self as m, Urgency};
@@ -28,7 +30,8 @@ pub(crate) fn view(s: &Site, caller: &Caller, a: &m::Alert) -> Alert {
         over: t.over,
     });
     // Who is told is the site's own business.
-    let notifications = if caller.actor.project.is_none() { notifications.collect() } else { Vec::new() };
+    let notifications =
+        if caller.actor.project.is_none() { notifications.collect() } else { Vec::new() };
     Alert::of(a, notifications)
 }
 

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use muster_api::{Kind, Readiness, ReadinessCheck};
 use muster_engine::State as Engine;
 use muster_model::FailureMode;
-use muster_model::alert::{Seen, Topic, Urgency};
+use muster_model::alert::{MatcherInput, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
 use muster_model::node::{NodeRole, Stage};
@@ -27,7 +27,7 @@ fn has_book(s: &Engine, link: &str) -> bool {
 fn facts(s: &Engine) -> Site {
     let nodes =
         || s.nodes.values().filter(|n| !matches!(n.stage, Stage::Enrolled | Stage::Retired));
-    let seen = Seen {
+    let seen = MatcherInput {
         urgency: Urgency::Page,
         topic: Topic::Incident,
         kind: FailureMode::LEAF_LOSS.code(),
@@ -84,7 +84,7 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     });
     let told = names.iter().filter(|n| app.agents().figures_age(n, now).is_some());
     site.telling = told.count() as u64;
-    let standings = app.standings().get(app.brain());
+    let standings = app.objective_statuses().get(app.brain());
     site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;
     let backlog = app.post().backlog(app.brain(), now);
     let failing = backlog.into_iter().filter(|b| b.line.failures > 0);

@@ -13,7 +13,7 @@ use muster_api::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Kind, Objectives, SetObjectives, Slo, SloList,
     SloQuery,
 };
-use muster_engine::{Standing, State as Site};
+use muster_engine::{ObjectiveStatus, State as Site};
 use muster_model::slo::{Objective, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
@@ -92,7 +92,7 @@ pub(crate) async fn set_objective(
     let mut request = writer.request(&app, &raw, command);
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;
-    app.standings().forget();
+    app.objective_statuses().forget();
     let slo = find(&app, &writer.caller, name.as_str(), None)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(slo.version), &slo))
 }
@@ -113,7 +113,7 @@ pub(crate) async fn delete_objective(
     let mut request = writer.request(&app, b"", Command::DeleteObjective { name });
     request.if_version = None;
     let done = app.brain().call(request, Attach::default()).await?;
-    app.standings().forget();
+    app.objective_statuses().forget();
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), &app, &writer.caller, done.seq);
     Ok(response)
@@ -125,7 +125,7 @@ pub(crate) fn percent(r: Ratio, target: &str) -> String {
     r.percent(u32::try_from(decimals + 2).unwrap_or(4).min(6))
 }
 
-fn view(app: &App, caller: &Caller, site: &Site, s: &Standing) -> Slo {
+fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
     let (o, st) = (&s.objective, &s.status);
     let target = o.target.to_string();
     let open = site
@@ -194,7 +194,7 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &Standing) -> Slo {
 
 /// Every objective that a caller may see, and its status.
 pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
-    let standings = app.standings().get(app.brain());
+    let standings = app.objective_statuses().get(app.brain());
     app.brain().read(|s| {
         let mine = standings.iter().filter(|x| sees(caller, &x.objective));
         (s.seq, mine.map(|x| view(app, caller, s, x)).collect())
@@ -203,7 +203,7 @@ pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
 
 fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
     let now = app.brain().now();
-    let (standings, tail) = app.standings().look(app.brain());
+    let (standings, tail) = app.objective_statuses().look(app.brain());
     let one = standings
         .iter()
         .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// What a caller who is bound to a project may see of the nodes of an attempt.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct AllocationWindow {
     from: Time,
     until: Time,
     /// It goes on.
@@ -18,21 +18,21 @@ pub(super) struct Held {
     left: BTreeSet<NodeName>,
 }
 
-impl Held {
+impl AllocationWindow {
     /// The time of one attempt of a job, until `now` if it goes on; no time if nobody knows of it.
-    pub(super) fn by(job: &Job, no: Option<u32>, now: Time) -> Held {
+    pub(super) fn by(job: &Job, no: Option<u32>, now: Time) -> AllocationWindow {
         if let Some(a) = job.attempt.as_ref().filter(|a| Some(a.no) == no) {
             let slots = a.placement.slots.iter().zip(&a.slots);
             let over =
                 slots.filter(|(_, s)| a.freed_at.is_none() && matches!(s, SlotState::Ended { .. }));
             let left = over.map(|(slot, _)| slot.node.clone()).collect();
             let (until, live) = (a.freed_at.unwrap_or(now), a.freed_at.is_none());
-            return Held { from: a.placed_at, until, live, left };
+            return AllocationWindow { from: a.placed_at, until, live, left };
         }
         let past = job.past.iter().find(|p| Some(p.no) == no);
         let (from, until) =
             past.map_or((Time(i64::MAX), Time(i64::MIN)), |p| (p.placed_at, p.freed()));
-        Held { from, until, live: false, left: BTreeSet::new() }
+        AllocationWindow { from, until, live: false, left: BTreeSet::new() }
     }
 
     /// From when until when the GPUs of a node were allocated to the attempt, without an end while it
@@ -68,7 +68,7 @@ mod tests {
             host: Vec::new().into(),
         };
         let mut window = Window { rows: at.iter().map(row).collect(), ..Window::default() };
-        Held::by(job, Some(no), now).cut(&"n1".parse().unwrap(), &mut window);
+        AllocationWindow::by(job, Some(no), now).cut(&"n1".parse().unwrap(), &mut window);
         window.rows.iter().map(|r| r.heard).collect()
     }
 

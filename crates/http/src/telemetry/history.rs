@@ -1,6 +1,6 @@
 //! Metrics over time, of a node or of a job, for longer than the last minutes.
 
-use super::held::Held;
+use super::held::AllocationWindow;
 use super::{FIELDS, USUAL};
 use crate::auth::{Caller, Reader};
 use crate::console::own_gpus;
@@ -10,7 +10,7 @@ use crate::{App, answer, jobs};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory, TelemetryField};
-use muster_history::{Cell, Points, Want};
+use muster_history::{Cell, Points, SeriesQuery};
 use muster_model::Seq;
 use muster_model::job::PastAttempt;
 use muster_model::names::{NameError, NodeName};
@@ -67,14 +67,14 @@ fn described(name: &str) -> TelemetryField {
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct HistoryRequest {
     metrics: Vec<String>,
     from: Option<Time>,
     to: Option<Time>,
     points: usize,
 }
 
-fn asked(q: &HistoryQuery) -> Reply<Asked> {
+fn asked(q: &HistoryQuery) -> Reply<HistoryRequest> {
     let mut metrics: Vec<String> = Vec::new();
     let named = q.metrics.as_deref().map(|text| text.split(',').map(str::trim).collect());
     for name in named.unwrap_or_else(|| USUAL.to_vec()) {
@@ -97,7 +97,7 @@ fn asked(q: &HistoryQuery) -> Reply<Asked> {
         }
     }
     let points = usize::try_from(points).unwrap_or(usize::MAX);
-    Ok(Asked { metrics, from: q.from.map(Time), to: q.to.map(Time), points })
+    Ok(HistoryRequest { metrics, from: q.from.map(Time), to: q.to.map(Time), points })
 }
 
 /// Names that are none are refused by name; those of hosts only by those who may see them.
@@ -117,7 +117,7 @@ fn check_names(history: &History, caller: &Caller, metrics: &[String]) -> Reply<
 }
 
 /// The time of an answer; where nobody says, from the first to the last of its sources.
-fn time_of(asked: &Asked, now: Time, sources: &Sources) -> Reply<(Time, Time)> {
+fn time_of(asked: &HistoryRequest, now: Time, sources: &Sources) -> Reply<(Time, Time)> {
     let to = asked.to.or(sources.last).unwrap_or(now);
     let usual = || sources.first.unwrap_or(to - USUAL_TIME).max(to - LONGEST).min(to - Span(1));
     let from = asked.from.unwrap_or_else(usual);
@@ -225,7 +225,7 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
         None => out.last = job.past.iter().map(PastAttempt::freed).max(),
     }
     for (no, slots) in placed {
-        let allocated = Held::by(&job, Some(no), now);
+        let allocated = AllocationWindow::by(&job, Some(no), now);
         for AllocatedGpus { node, gpus, shared } in &slots {
             // Whoever sees the whole site sees also what a rank that is over left.
             let whole = caller.actor.project.is_none();
@@ -246,25 +246,25 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
 /// One line of the answer.
 type Line = (String, Option<NodeName>, Option<u32>);
 /// A GPU of a node, or the node itself.
-type Place<'a> = (&'a NodeName, Option<u32>);
+type SeriesSubject<'a> = (&'a NodeName, Option<u32>);
 
 /// Which series go into which lines; lines that nothing was ever kept of are left out.
 fn lines(
     history: &History,
     sources: &Sources,
     metrics: &[String],
-) -> Result<(Vec<Line>, Vec<Want>), NoHistory> {
-    let mut gpus: Vec<Place<'_>> = sources.all.iter().map(|s| (&s.node, s.gpu)).collect();
+) -> Result<(Vec<Line>, Vec<SeriesQuery>), NoHistory> {
+    let mut gpus: Vec<SeriesSubject<'_>> = sources.all.iter().map(|s| (&s.node, s.gpu)).collect();
     gpus.sort_unstable();
     gpus.dedup();
     let together = sources.gang && gpus.len() > ONE_BY_ONE;
-    let mut by_place: BTreeMap<Place<'_>, Vec<&Source>> = BTreeMap::new();
+    let mut by_place: BTreeMap<SeriesSubject<'_>, Vec<&Source>> = BTreeMap::new();
     for s in &sources.all {
         by_place.entry((&s.node, s.gpu)).or_default().push(s);
     }
     let mut nodes: Vec<&NodeName> = gpus.iter().map(|(node, _)| *node).collect();
     nodes.dedup();
-    let mut numbers: BTreeMap<(usize, Option<Place<'_>>), usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<(usize, Option<SeriesSubject<'_>>), usize> = BTreeMap::new();
     let mut wants = Vec::new();
     for node in nodes {
         for (id, key) in history.series_of(node.as_str())? {
@@ -273,7 +273,7 @@ fn lines(
                 let place = (!together).then_some((node, key.gpu));
                 let next = numbers.len();
                 let line = *numbers.entry((metric, place)).or_insert(next);
-                wants.push(Want { series: id, line, since: s.since.0, until: s.until.0 });
+                wants.push(SeriesQuery { series: id, line, since: s.since.0, until: s.until.0 });
             }
         }
     }
@@ -332,7 +332,7 @@ fn answer_of(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory
 }
 
 /// How many different GPUs are in each line.
-fn gpus_of(lines: usize, wants: &[Want]) -> Vec<u32> {
+fn gpus_of(lines: usize, wants: &[SeriesQuery]) -> Vec<u32> {
     let mut all: Vec<(usize, u32)> = wants.iter().map(|w| (w.line, w.series.0)).collect();
     all.sort_unstable();
     all.dedup();
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn what_nobody_says_follows_from_the_job() {
-        let asked = Asked { metrics: Vec::new(), from: None, to: None, points: 2 };
+        let asked = HistoryRequest { metrics: Vec::new(), from: None, to: None, points: 2 };
         let now = Time(1_000_000_000_000);
         let time = |first, last| {
             let sources = Sources { first, last, ..Sources::default() };

@@ -1,7 +1,7 @@
 //! From rows of nodes and steps of ranks to lines that lie side by side.
 
 use super::Field;
-use super::held::Held;
+use super::held::AllocationWindow;
 use muster_api::{GpuLine, RankLine, TelemetryBand, TelemetryField};
 use muster_metering::track::mean;
 use muster_metering::{Band, Bins, Crowd, Means, Track};
@@ -22,7 +22,7 @@ pub(super) enum Order {
 
 /// What was asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct LinesRequest {
     pub(super) fields: Vec<Field>,
     pub(super) order: Order,
     pub(super) from: u32,
@@ -46,7 +46,7 @@ pub(super) struct Lines {
 pub(super) type Windows = BTreeMap<NodeName, Window>;
 
 /// The rows of all nodes of a placement, of the time that a caller may see of them.
-pub(super) fn windows(agents: &Agents, p: &Placement, held: Option<&Held>) -> Windows {
+pub(super) fn windows(agents: &Agents, p: &Placement, held: Option<&AllocationWindow>) -> Windows {
     let mut out = Windows::new();
     for slot in &p.slots {
         if !out.contains_key(&slot.node)
@@ -96,7 +96,7 @@ pub(super) fn of(
     placement: Option<&Placement>,
     windows: &Windows,
     track: &Track,
-    asked: &Asked,
+    asked: &LinesRequest,
     bins: Bins,
 ) -> Lines {
     let fields = asked.fields.iter().map(|(name, title, unit)| TelemetryField {
@@ -205,10 +205,10 @@ mod tests {
         }
     }
 
-    fn asked(order: Order, from: u32, ranks: u32) -> Asked {
+    fn asked(order: Order, from: u32, ranks: u32) -> LinesRequest {
         let fields = ["util", "power"];
         let known = super::super::FIELDS.iter().filter(|(n, ..)| fields.contains(n));
-        Asked { fields: known.copied().collect(), order, from, ranks }
+        LinesRequest { fields: known.copied().collect(), order, from, ranks }
     }
 
     fn rows(nodes: u32, gpus: u8) -> Windows {

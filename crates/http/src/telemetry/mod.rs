@@ -11,8 +11,8 @@ use super::extract::{Query, Segment, shown};
 use super::{App, answer, jobs};
 use axum::extract::State;
 use axum::http::StatusCode;
-use held::Held;
-use lines::{Asked, Order};
+use held::AllocationWindow;
+use lines::{LinesRequest, Order};
 use muster_api::{JobTelemetry, JobTelemetryQuery};
 use muster_metering::{Bins, Track};
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ pub(crate) async fn get(
         (s.seq, marks)
     });
     // Before and after it others had the GPUs.
-    let held = caller.actor.project.is_some().then(|| Held::by(&job, no, now));
+    let held = caller.actor.project.is_some().then(|| AllocationWindow::by(&job, no, now));
     let rows = |p| lines::windows(app.agents(), p, held.as_ref());
     let windows = placement.as_deref().map(rows).unwrap_or_default();
     let lines = move || lines::of(placement.as_deref(), &windows, &track, &asked, bins);
@@ -113,7 +113,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
 }
 
-fn asked(q: &JobTelemetryQuery) -> Reply<Asked> {
+fn asked(q: &JobTelemetryQuery) -> Reply<LinesRequest> {
     let field = |name: &str| {
         FIELDS.iter().find(|(known, ..)| *known == name).copied().ok_or_else(|| {
             let all: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
@@ -143,5 +143,5 @@ fn asked(q: &JobTelemetryQuery) -> Reply<Asked> {
     if !(1..=RANKS_MAX).contains(&ranks) {
         return Err(Failure::bad(format!("`ranks` is from 1 to {RANKS_MAX}")).field("ranks"));
     }
-    Ok(Asked { fields, order, from: q.from.unwrap_or(0), ranks })
+    Ok(LinesRequest { fields, order, from: q.from.unwrap_or(0), ranks })
 }

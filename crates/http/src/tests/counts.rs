@@ -6,8 +6,8 @@ use muster_model::event::{Event, Record};
 use muster_model::ids::Seq;
 use muster_model::slo::{Counted, Objectives, Scope, Sli};
 use muster_model::units::{Span, Time};
-use muster_server::slo::Served;
-use muster_slo::{Reach, Series};
+use muster_server::slo::ServedRequest;
+use muster_slo::{Series, TimeRange};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at
     let all = told(&s).await;
     assert_eq!(all.len(), 12, "{all:?}");
     assert_eq!(sum(all.iter().flatten()), (56, 56), "the last minutes are not told yet");
-    counter.served(Served { submits: false, status: 503, took: Duration::ZERO });
+    counter.served(ServedRequest { submits: false, status: 503, took: Duration::ZERO });
     look(178).await;
     let all = told(&s).await;
     assert_eq!((all.len(), sum(all.iter().flatten())), (13, (59, 60)));
@@ -53,7 +53,7 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at
     let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
     let lately = |minute| {
         let now = start + Span::mins(minute);
-        let reach = Reach::Last(Span::mins(5));
+        let reach = TimeRange::Last(Span::mins(5));
         let count = s.brain.read(|state| state.slo.book.ledger.count(&series, reach, now));
         (count.good, count.total)
     };

@@ -413,7 +413,14 @@ async fn a_third_unhealthy_node_takes_no_new_work_and_is_not_called_taken() {
     }
     assert!(tenants.iter().any(|n| n["name"] == "n9" && n["state"] == "suspect"), "{list}");
     for n in tenants {
-        for key in ["stage_why", "stage_until", "probation", "remediation", "remediation_detail", "breaker"] {
+        for key in [
+            "stage_why",
+            "stage_until",
+            "probation",
+            "remediation",
+            "remediation_detail",
+            "breaker",
+        ] {
             assert_eq!(n[key], Value::Null, "{key} of {n}");
         }
         assert!(!n.to_string().contains("gpu-off-bus"), "{n}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum AllowedCallers {
     /// Everybody, without a token.
     Anybody,
     /// Every token; what they see differs.
@@ -25,8 +25,10 @@ enum Who {
     Admins,
 }
 
-fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
-    use Who::{Admins, Anybody, Holders, JobReaders, JobSteerers, Operators, Tokens, Users};
+fn table() -> Vec<(&'static str, &'static str, AllowedCallers, Value)> {
+    use AllowedCallers::{
+        Admins, Anybody, Holders, JobReaders, JobSteerers, Operators, Tokens, Users,
+    };
     let no = Value::Null;
     vec![
         ("get", "/healthz", Anybody, no.clone()),
@@ -170,17 +172,17 @@ fn window() -> Value {
 }
 
 /// What the endpoint must answer to this caller; none means that it is let in.
-fn refusal(who: Who, caller: &str) -> Option<u16> {
+fn refusal(who: AllowedCallers, caller: &str) -> Option<u16> {
     match (who, caller) {
-        (Who::Anybody, _) => None,
+        (AllowedCallers::Anybody, _) => None,
         (_, "nobody" | "stranger") => Some(401),
-        (Who::JobReaders, "other") => Some(404),
-        (Who::JobSteerers, "viewer") => Some(403),
-        (Who::JobSteerers, "other") => Some(404),
-        (Who::Users, "viewer") => Some(403),
-        (Who::Holders, "other") => Some(403),
-        (Who::Operators, "viewer" | "user" | "other") => Some(403),
-        (Who::Admins, c) if c != "admin" => Some(403),
+        (AllowedCallers::JobReaders, "other") => Some(404),
+        (AllowedCallers::JobSteerers, "viewer") => Some(403),
+        (AllowedCallers::JobSteerers, "other") => Some(404),
+        (AllowedCallers::Users, "viewer") => Some(403),
+        (AllowedCallers::Holders, "other") => Some(403),
+        (AllowedCallers::Operators, "viewer" | "user" | "other") => Some(403),
+        (AllowedCallers::Admins, c) if c != "admin" => Some(403),
         _ => None,
     }
 }
@@ -219,7 +221,7 @@ async fn every_endpoint_lets_in_whom_it_should_and_answers_only_as_documented() 
         for (caller, token) in callers {
             let got = s.send(request(token, &method.to_uppercase(), &real, body, &[])).await;
             let at = format!("{method} {path} by {caller}: {} {:?}", got.status, got.body);
-            let either = *who == Who::Holders && matches!(caller, "viewer" | "user");
+            let either = *who == AllowedCallers::Holders && matches!(caller, "viewer" | "user");
             match refusal(*who, caller) {
                 _ if either => assert!(matches!(got.status.as_u16(), 200 | 403), "{at}"),
                 Some(status) => {
@@ -236,7 +238,10 @@ async fn every_endpoint_lets_in_whom_it_should_and_answers_only_as_documented() 
             assert!(!got.status.is_server_error(), "{at}");
             let documented = &doc["paths"][*path][*method]["responses"][got.status.as_str()];
             assert!(documented.is_object(), "undocumented: {at}");
-            if got.status == StatusCode::OK && path.starts_with("/v1/") && *who != Who::Anybody {
+            if got.status == StatusCode::OK
+                && path.starts_with("/v1/")
+                && *who != AllowedCallers::Anybody
+            {
                 assert!(!got.header("muster-seq").is_empty(), "{at}");
             }
         }

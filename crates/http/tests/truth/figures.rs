@@ -1,8 +1,8 @@
 //! `/metrics`, the report of the fleet, and the server's own summary.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use muster_model::finding::Severity;
 use muster_model::node::Stage;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn sum(page: &str, name: &str, labels: &[(&str, &str)]) -> Value {
 }
 
 /// Counts of what the log holds.
-pub(super) fn metrics_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn metrics_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let page = &said.metrics;
     let mut same = |name: &str, labels: &[(&str, &str)], known: u64| {
         let what = format!("{name} {labels:?}");
@@ -80,7 +80,7 @@ fn offers(node: &Value) -> u64 {
 }
 
 /// The same counts, as lists show them.
-pub(super) fn metrics_and_lists(said: &Said, wrong: &mut Wrong) {
+pub(super) fn metrics_and_lists(said: &MomentAnswers, wrong: &mut Contradictions) {
     let page = &said.metrics;
     let fits = |a: &Value, urgency: &str, state: &str| {
         let silenced = !a["silenced"].is_null();
@@ -108,7 +108,7 @@ pub(super) fn metrics_and_lists(said: &Said, wrong: &mut Wrong) {
 }
 
 /// Jobs that came and ended since the log began, and GPUs as they stand now.
-pub(super) fn fleet_report(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn fleet_report(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let who = "GET /v1/reports/fleet";
     wrong.holds(said.fleet["complete"] == json!(true), "the report is complete", who, &said.fleet);
     let jobs = &said.fleet["total"]["jobs"];
@@ -140,7 +140,7 @@ pub(super) fn fleet_report(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// What the server says of the site in short.
-pub(super) fn server(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn server(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let there = || log.nodes.values().filter(|n| n.stage != Stage::Retired);
     let over = ["succeeded", "failed", "cancelled"];
     let known = [

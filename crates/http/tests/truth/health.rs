@@ -1,8 +1,8 @@
 //! `health`, findings, incidents, automation.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use muster_model::finding::Severity;
 use muster_model::node::{NodeRole, Stage};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn listed(v: &Value) -> Vec<Value> {
 }
 
 /// Nodes by state, spares, and how much is open.
-pub(super) fn counts(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn counts(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let health = &said.health;
     let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
     for n in said.nodes.iter().filter(|n| n["state"] != "retired") {
@@ -63,7 +63,7 @@ pub(super) fn counts(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// The lists of what is open, and how bad it is.
-pub(super) fn lists_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn lists_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let who = "GET /v1/findings";
     let known: BTreeSet<String> = log.findings.keys().map(ToString::to_string).collect();
     wrong.same("open findings", (who, json!(ids(&said.findings))), (LOG, json!(known)));
@@ -90,7 +90,7 @@ pub(super) fn lists_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// Automation stands the same wherever it is shown.
-pub(super) fn automation(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn automation(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let who = "GET /v1/automation";
     let shown = said.automation.clone();
     wrong.same("automation", (HEALTH, said.health["automation"].clone()), (who, shown));
@@ -109,7 +109,7 @@ pub(super) fn automation(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// All is not well while somebody is paged, nor while a critical finding is open.
-pub(super) fn not_well_while_it_pages(said: &Said, wrong: &mut Wrong) {
+pub(super) fn not_well_while_it_pages(said: &MomentAnswers, wrong: &mut Contradictions) {
     let pages =
         |a: &&Value| a["urgency"] == "page" && a["state"] == "firing" && a["silenced"].is_null();
     let well = said.health["state"] == "well";

@@ -1,8 +1,8 @@
 //! `ps`, `describe`, `explain` and the report of a job.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use muster_api::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) fn timeless(text: &str) -> String {
 }
 
 /// Which jobs there are, where each stands, how it ended, what it holds.
-pub(super) fn list_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn list_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let listed: BTreeSet<&str> = said.jobs.iter().map(|j| text(j, "id")).collect();
     let known: BTreeSet<&str> = log.jobs.values().map(|j| j.name.as_str()).collect();
     wrong.same("which jobs there are", (LIST, json!(listed)), (LOG, json!(known)));
@@ -57,7 +57,7 @@ pub(super) fn list_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
 
 /// `ps` and `describe` show the same job; only why it waits may be said at greater length, and what
 /// ranks told is shown alone.
-pub(super) fn list_and_description(said: &Said, wrong: &mut Wrong) {
+pub(super) fn list_and_description(said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in &said.jobs {
         let name = text(listed, "id");
         let Some(described) = said.described.get(name) else { continue };
@@ -86,7 +86,7 @@ pub(super) const WORDS: [&str; 9] = [
 
 /// Jobs that are asked for by their state are those that the whole list shows so; an array in short
 /// shows its tasks as the list does.
-pub(super) fn parts_of_the_list(said: &Said, wrong: &mut Wrong) {
+pub(super) fn parts_of_the_list(said: &MomentAnswers, wrong: &mut Contradictions) {
     for (word, found) in &said.jobs_in {
         let fits = |j: &&Value| match word.as_str() {
             "held" => j["state"] == "queued" && !j["held"].is_null(),
@@ -115,7 +115,7 @@ pub(super) fn parts_of_the_list(said: &Said, wrong: &mut Wrong) {
 }
 
 /// What must be true of a job in its state.
-pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
+pub(super) fn state_and_parts(said: &MomentAnswers, wrong: &mut Contradictions) {
     for job in said.jobs.iter().chain(said.described.values()) {
         let (name, state) = (text(job, "id"), text(job, "state"));
         let over = ["succeeded", "failed", "cancelled"].contains(&state);
@@ -148,7 +148,7 @@ pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
 }
 
 /// `explain` says why a job waits, with the words of `describe` and `ps`, or that it does not.
-pub(super) fn explanation(said: &Said, wrong: &mut Wrong) {
+pub(super) fn explanation(said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in &said.jobs {
         let name = text(listed, "id");
         let (Some(described), Some(explained)) =
@@ -216,7 +216,7 @@ pub(super) fn explanation(said: &Said, wrong: &mut Wrong) {
 }
 
 /// What can never start does not wait for room.
-pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
+pub(super) fn never_is_not_for_want_of_room(said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in said.jobs.iter().filter(|j| j["state"] == "queued" && j["held"].is_null()) {
         let name = text(listed, "id");
         let Some(explained) = said.explained.get(name) else { continue };
@@ -233,7 +233,7 @@ pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
 }
 
 /// The report of a job counts the attempts that the job has.
-pub(super) fn reports_of_jobs(said: &Said, wrong: &mut Wrong) {
+pub(super) fn reports_of_jobs(said: &MomentAnswers, wrong: &mut Contradictions) {
     for (name, report) in &said.reported {
         let Some(described) = said.described.get(name) else { continue };
         let (one, other) = (format!("GET /v1/jobs/{name}/report"), format!("GET /v1/jobs/{name}"));

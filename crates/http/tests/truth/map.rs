@@ -1,8 +1,8 @@
 //! The map of the console: its layout, its live picture, and the same moment as a past one.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ fn places(layout: &Value) -> Vec<(&str, usize)> {
 }
 
 /// On the map stands every node that is not gone for good.
-pub(super) fn layout_and_nodes(said: &Said, wrong: &mut Wrong) {
+pub(super) fn layout_and_nodes(said: &MomentAnswers, wrong: &mut Contradictions) {
     let there = said.nodes.iter().filter(|n| n["state"] != "retired");
     let listed: BTreeSet<&str> = there.filter_map(|n| n["id"].as_str()).collect();
     let shown: BTreeSet<&str> = places(&said.layout).into_iter().map(|(n, _)| n).collect();
@@ -69,7 +69,7 @@ pub(super) fn layout_and_nodes(said: &Said, wrong: &mut Wrong) {
 }
 
 /// Every GPU of the live map: the state of its node, and the job that holds it.
-pub(super) fn cells_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn cells_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let Some(cells) = cells(&said.live) else {
         wrong.holds(false, "there is a picture", LIVE, &json!(said.live.len()));
         return;
@@ -108,7 +108,7 @@ pub(super) fn cells_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// The picture of a moment is the same, whether it is now or has passed.
-pub(super) fn live_and_past(said: &Said, wrong: &mut Wrong) {
+pub(super) fn live_and_past(said: &MomentAnswers, wrong: &mut Contradictions) {
     let layout: Option<Value> = frame(&said.past, LAYOUT)
         .and_then(|(count, body)| serde_json::from_slice(body.get(..count)?).ok());
     let past = "GET /v1/console/past";

@@ -41,7 +41,7 @@ const ONE_IN: u64 = 4;
 
 /// What was said at one moment.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct MomentAnswers {
     /// The record that every answer follows from.
     pub(super) seq: u64,
     /// How many answers these are.
@@ -91,7 +91,7 @@ impl Stopped {
 }
 
 /// Asks a server over this log for everything, and returns the log as it then was, too.
-pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, Said, Stopped) {
+pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, MomentAnswers, Stopped) {
     let dir = tempfile::tempdir().expect("a directory");
     write(dir.path(), log);
     let mut chance = Random::new(seed, &["moment", &log.len().to_string()]);
@@ -202,7 +202,7 @@ impl Site {
     }
 
     /// Until all that is said follows from the same record.
-    async fn ask_everything(&self, began: Time) -> (Vec<Arc<Record>>, Said) {
+    async fn ask_everything(&self, began: Time) -> (Vec<Arc<Record>>, MomentAnswers) {
         for _ in 0..TRIES {
             // A new one each time: nothing of an earlier try is left in its memory.
             let app =
@@ -341,8 +341,11 @@ impl Asker {
         got.into()
     }
 
-    async fn everything(&mut self, brain: &Brain, began: Time) -> Said {
-        let mut said = Said { jobs: self.list("/v1/jobs?limit=1000").await, ..Said::default() };
+    async fn everything(&mut self, brain: &Brain, began: Time) -> MomentAnswers {
+        let mut said = MomentAnswers {
+            jobs: self.list("/v1/jobs?limit=1000").await,
+            ..MomentAnswers::default()
+        };
         let many = said.jobs.len() > 20;
         for job in &said.jobs {
             let over = !job["ended_at"].is_null();

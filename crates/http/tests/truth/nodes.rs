@@ -1,8 +1,8 @@
 //! `nodes` and `describe node`.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use muster_model::node::Stage;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn name(v: &Value) -> &str {
 }
 
 /// Which nodes there are, where each stands and why, and which GPUs it has.
-pub(super) fn list_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn list_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let listed: BTreeSet<&str> = said.nodes.iter().map(name).collect();
     let known: BTreeSet<&str> = log.nodes.keys().map(|n| n.as_str()).collect();
     wrong.same("which nodes there are", (LIST, json!(listed)), (LOG, json!(known)));
@@ -44,7 +44,7 @@ pub(super) fn list_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
 
 /// The list and the single node say the same; what a list leaves out is not compared. Open findings
 /// of a node are those of the log.
-pub(super) fn list_and_description(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn list_and_description(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in &said.nodes {
         let node = name(listed);
         let Some(described) = said.node.get(node) else { continue };
@@ -70,7 +70,7 @@ pub(super) fn list_and_description(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// GPUs that are allocated: the count, the jobs that hold them, and the log.
-pub(super) fn allocated_gpus(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn allocated_gpus(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     for shown in &said.nodes {
         let node = name(shown);
         let held = log.held(node);

@@ -1,8 +1,8 @@
 //! `slo` and `alerts`.
 
-use super::Wrong;
+use super::Contradictions;
 use super::fold::Fold;
-use super::moment::Said;
+use super::moment::MomentAnswers;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn open(a: &Value) -> bool {
 }
 
 /// Which alerts there are, and how each stands.
-pub(super) fn alerts_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+pub(super) fn alerts_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let listed: BTreeSet<&str> = said.alerts.iter().map(id).collect();
     let known: BTreeSet<&str> = log.alerts.keys().map(String::as_str).collect();
     wrong.same("which alerts there are", (ALERTS, json!(listed)), (LOG, json!(known)));
@@ -45,7 +45,7 @@ pub(super) fn alerts_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
 }
 
 /// An objective names its alert, and the alert is about an objective that there is.
-pub(super) fn objectives_and_alerts(said: &Said, wrong: &mut Wrong) {
+pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradictions) {
     let about = |a: &&Value| open(a) && a["topic"] == "objective";
     for slo in &said.slos {
         let name = id(slo);
@@ -85,7 +85,7 @@ pub(super) fn objectives_and_alerts(said: &Said, wrong: &mut Wrong) {
 }
 
 /// What lists show is what single ones show.
-pub(super) fn lists_and_descriptions(said: &Said, wrong: &mut Wrong) {
+pub(super) fn lists_and_descriptions(said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in &said.alerts {
         let Some(shown) = said.alert.get(id(listed)) else { continue };
         let who = format!("{ALERTS}/{}", id(listed));

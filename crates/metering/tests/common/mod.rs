@@ -1,6 +1,6 @@
 //! Jobs and records for tests.
 
-use muster_metering::Lives;
+use muster_metering::JobHistories;
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Job, JobState};
@@ -12,10 +12,10 @@ use muster_model::units::{Bytes, Time};
 pub(crate) const START: Time = Time(1_700_000_000_000);
 
 /// Something that happened.
-pub(crate) type At = (Time, Event);
+pub(crate) type TimedEvent = (Time, Event);
 
-pub(crate) fn lives(all: &[At]) -> Lives {
-    let mut lives = Lives::default();
+pub(crate) fn lives(all: &[TimedEvent]) -> JobHistories {
+    let mut lives = JobHistories::default();
     for (n, (at, event)) in all.iter().enumerate() {
         lives.apply(&Record {
             seq: Seq(n as u64 + 1),

@@ -1,6 +1,6 @@
 //! Who is told of what, and how.
 
-use super::{Matcher, ROUTING_MAX, Seen, TEXT_MAX};
+use super::{Matcher, MatcherInput, ROUTING_MAX, TEXT_MAX};
 use crate::names::Label;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
@@ -166,7 +166,7 @@ pub struct Routing {
 
 impl Routing {
     /// The routes that an alert takes.
-    pub fn routes_of<'a>(&'a self, seen: &Seen<'_>) -> Vec<&'a Route> {
+    pub fn routes_of<'a>(&'a self, seen: &MatcherInput<'_>) -> Vec<&'a Route> {
         let mut out = Vec::new();
         for route in self.routes.iter().filter(|r| r.matcher.fits(seen)) {
             out.push(route);

@@ -21,7 +21,7 @@ fn stars_stand_for_anything() {
 fn a_matcher_looks_at_all_that_it_names() {
     let entity: Entity = "gpu:n1/3".parse().unwrap();
     let above: Vec<Entity> = vec!["node:n1".parse().unwrap(), "rack:eu/r7".parse().unwrap()];
-    let seen = Seen {
+    let seen = MatcherInput {
         urgency: Urgency::Page,
         topic: Topic::Finding,
         kind: "gpu-off-bus",

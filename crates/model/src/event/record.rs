@@ -99,7 +99,7 @@ impl Serialize for Record {
 
 /// What a record has beside its event.
 #[derive(Default)]
-struct Beside {
+struct RecordHeader {
     seq: Option<Seq>,
     at: Option<Time>,
     v: Option<u32>,
@@ -177,7 +177,7 @@ impl<'de> Visitor<'de> for RecordVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
-        let mut b = Beside::default();
+        let mut b = RecordHeader::default();
         let (mut kind, mut event, mut data) = (None, None, false);
         while let Some(field) = map.next_key::<Field>()? {
             let map = &mut map;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How a slot (a gang's share of one node) ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "how", rename_all = "snake_case", from = "Written")]
+#[serde(tag = "how", rename_all = "snake_case", from = "StoredSlotEnd")]
 pub enum SlotEnd {
     /// Every rank exited with code 0.
     Ok,
@@ -133,7 +133,7 @@ impl SlotEnd {
 
     /// Did it go with its agent? That is explained, though by no finding.
     #[must_use]
-    pub fn went_with_agent(&self) -> bool {
+    pub fn ended_with_agent(&self) -> bool {
         self.fault_kind() == Some(NodeFaultKind::RanksGone) || self.is_agent_anew()
     }
 
@@ -155,7 +155,7 @@ const MAY_RUN: &str = "its ranks may still run: ";
 /// How logs, snapshots and agents have it: older ones without the kind of a fault.
 #[derive(Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
-enum Written {
+enum StoredSlotEnd {
     Ok,
     Failed {
         exit: Exit,
@@ -171,15 +171,17 @@ enum Written {
     Stopped,
 }
 
-impl From<Written> for SlotEnd {
-    fn from(w: Written) -> SlotEnd {
+impl From<StoredSlotEnd> for SlotEnd {
+    fn from(w: StoredSlotEnd) -> SlotEnd {
         match w {
-            Written::Ok => SlotEnd::Ok,
-            Written::Failed { exit } => SlotEnd::Failed { exit },
-            Written::Unstartable { reason } => SlotEnd::Unstartable { reason },
-            Written::NodeFault { reason, kind: Some(kind) } => SlotEnd::NodeFault { reason, kind },
-            Written::NodeFault { reason, kind: None } => SlotEnd::reported_fault(reason),
-            Written::Stopped => SlotEnd::Stopped,
+            StoredSlotEnd::Ok => SlotEnd::Ok,
+            StoredSlotEnd::Failed { exit } => SlotEnd::Failed { exit },
+            StoredSlotEnd::Unstartable { reason } => SlotEnd::Unstartable { reason },
+            StoredSlotEnd::NodeFault { reason, kind: Some(kind) } => {
+                SlotEnd::NodeFault { reason, kind }
+            }
+            StoredSlotEnd::NodeFault { reason, kind: None } => SlotEnd::reported_fault(reason),
+            StoredSlotEnd::Stopped => SlotEnd::Stopped,
         }
     }
 }

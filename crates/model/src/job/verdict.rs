@@ -26,7 +26,7 @@ pub enum Verdict {
 impl Verdict {
     /// Is it known not to be the job's own doing, nor anybody's will?
     #[must_use]
-    pub fn excuses(self) -> bool {
+    pub fn exonerates_job(self) -> bool {
         matches!(self, Verdict::Infrastructure | Verdict::Platform)
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What of a node decides whether it is in service: one rule for the objective of availability and
 /// for the fleet's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Footing {
+pub struct NodeServiceFacts {
     /// The stage of the node's life.
     pub stage: Stage,
     /// It is heard.
@@ -29,9 +29,9 @@ pub struct Footing {
     pub testing: bool,
 }
 
-impl From<&Node> for Footing {
-    fn from(n: &Node) -> Footing {
-        Footing {
+impl From<&Node> for NodeServiceFacts {
+    fn from(n: &Node) -> NodeServiceFacts {
+        NodeServiceFacts {
             stage: n.stage,
             reachable: n.reachable,
             role: n.role,
@@ -44,9 +44,9 @@ impl From<&Node> for Footing {
     }
 }
 
-impl Footing {
+impl NodeServiceFacts {
     /// A node that nobody has heard of.
-    pub const FRESH: Footing = Footing {
+    pub const FRESH: NodeServiceFacts = NodeServiceFacts {
         stage: Stage::Enrolled,
         reachable: false,
         role: NodeRole::Normal,
@@ -80,7 +80,9 @@ impl Footing {
             _ if !self.reachable => out(Cause::Unreachable),
             _ if self.protected => out(Cause::Platform),
             _ if self.testing => out(Cause::Test),
-            Stage::Draining | Stage::Drained if self.drained_by_remediation => out(Cause::Quarantine),
+            Stage::Draining | Stage::Drained if self.drained_by_remediation => {
+                out(Cause::Quarantine)
+            }
             Stage::Draining | Stage::Drained => out(Cause::Operator),
             Stage::Ready if self.cordoned && self.failed_test => out(Cause::Quarantine),
             Stage::Ready if self.cordoned => out(Cause::Operator),

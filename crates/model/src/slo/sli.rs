@@ -175,7 +175,7 @@ impl Sli {
 
     /// Who tells it: false for what follows from the log alone.
     #[must_use]
-    pub fn is_told(&self) -> bool {
+    pub fn is_counted_outside_log(&self) -> bool {
         matches!(
             self,
             Sli::Admission { .. }
@@ -194,8 +194,11 @@ impl fmt::Display for Sli {
         let mut text = self.word().replace('_', " ");
         match self {
             Sli::JobSuccess { attribution, first } => {
-                let whose =
-                    if *attribution == Attribution::Platform { "platform's failures" } else { "all failures" };
+                let whose = if *attribution == Attribution::Platform {
+                    "platform's failures"
+                } else {
+                    "all failures"
+                };
                 let which = if *first { ", first attempts" } else { "" };
                 text = format!("{text} ({whose}{which})");
             }

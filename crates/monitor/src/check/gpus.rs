@@ -1,6 +1,6 @@
 //! The driver and the GPUs.
 
-use super::{Findings, GpuLook, Look, Silence, Verdict};
+use super::{DeviceSilence, Findings, GpuObservation, NodeObservation, Verdict};
 use crate::ring::as_mask;
 use muster_gpu::device::{DeviceError, Recovery};
 use muster_gpu::sample::{Field, Sample};
@@ -34,7 +34,7 @@ const MOST_PAGES: f64 = 64.0;
 /// A GPU that computes does not save power on its bus.
 const BUSY: f64 = 10.0;
 
-pub(super) fn driver(look: &Look, found: &mut Findings) {
+pub(super) fn driver(look: &NodeObservation, found: &mut Findings) {
     let on_bus = look.host.nvidia.len();
     match &look.no_driver {
         None => {}
@@ -86,24 +86,24 @@ pub(super) fn driver(look: &Look, found: &mut Findings) {
     }
 }
 
-pub(super) fn one(look: &Look, g: &GpuLook, found: &mut Findings) {
+pub(super) fn one(look: &NodeObservation, g: &GpuObservation, found: &mut Findings) {
     let mut add = |verdict, code: &str, what: String, todo: &str| {
         found.add(verdict, code, Some(g.index), what, todo);
     };
     match &g.error {
-        Some(Silence::Lost) => add(
+        Some(DeviceSilence::Lost) => add(
             Failed,
             "gpu-lost",
             "it is gone from the bus".into(),
             "restart the node; if it comes again, reseat or replace the GPU",
         ),
-        Some(Silence::Hung) => add(
+        Some(DeviceSilence::Hung) => add(
             Failed,
             "nvml-hang",
             "a call to it does not return".into(),
             "stop its jobs and restart the node",
         ),
-        Some(Silence::Other(why)) => add(
+        Some(DeviceSilence::Other(why)) => add(
             Failed,
             "gpu-silent",
             format!("it does not answer: {why}"),
@@ -223,7 +223,7 @@ fn heat(s: &Sample, add: &mut Add<'_>) {
     }
 }
 
-fn bus(g: &GpuLook, s: &Sample, add: &mut Add<'_>) {
+fn bus(g: &GpuObservation, s: &Sample, add: &mut Add<'_>) {
     let Some(facts) = g.gpu.as_ref().and_then(|x| x.facts.as_ref()) else { return };
     let now = |field, bus: Option<u32>| s.get(field).map(|v| v as u32).or(bus);
     if let (Some(now), Some(most)) = (now(Field::PcieWidth, g.bus.pcie_width), facts.pcie_width)
@@ -301,7 +301,7 @@ fn settings(gpu: &Gpu, add: &mut Add<'_>) {
     }
 }
 
-fn links(look: &Look, gpu: &Gpu, add: &mut Add<'_>) {
+fn links(look: &NodeObservation, gpu: &Gpu, add: &mut Add<'_>) {
     let Some(facts) = &gpu.facts else { return };
     let down: Vec<String> =
         facts.links.iter().filter(|l| !l.active).map(|l| l.link.to_string()).collect();
@@ -319,7 +319,7 @@ fn links(look: &Look, gpu: &Gpu, add: &mut Add<'_>) {
 }
 
 /// Parts that differ from their neighbours.
-pub(super) fn together(look: &Look, found: &mut Findings) {
+pub(super) fn together(look: &NodeObservation, found: &mut Findings) {
     type Of = fn(&Gpu) -> Option<String>;
     const SAME: [(&str, &str, Of); 3] = [
         ("mixed-gpus", "kinds of GPU", |g| Some(g.sku.clone())),
@@ -342,7 +342,8 @@ pub(super) fn together(look: &Look, found: &mut Findings) {
             );
         }
     }
-    let idle = |g: &&GpuLook| g.last.as_ref().and_then(|s| s.get(Field::NvlinkActive)).is_some();
+    let idle =
+        |g: &&GpuObservation| g.last.as_ref().and_then(|s| s.get(Field::NvlinkActive)).is_some();
     let most = look
         .gpus
         .iter()

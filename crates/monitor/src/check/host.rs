@@ -1,6 +1,6 @@
 //! The host.
 
-use super::{Findings, Look, Verdict};
+use super::{Findings, NodeObservation, Verdict};
 use crate::host::IbPort;
 use Verdict::{Degraded, Failed, Healthy};
 
@@ -12,7 +12,7 @@ const MANY_CHANGES: u64 = 20;
 /// Without these nothing runs.
 const NEEDED: [&str; 4] = ["/", "/var", "/tmp", "/home"];
 
-pub(super) fn judge(look: &Look, found: &mut Findings) {
+pub(super) fn judge(look: &NodeObservation, found: &mut Findings) {
     disks(look, found);
     tasks(look, found);
     ports(look, found);
@@ -49,7 +49,7 @@ pub(super) fn judge(look: &Look, found: &mut Findings) {
     }
 }
 
-fn disks(look: &Look, found: &mut Findings) {
+fn disks(look: &NodeObservation, found: &mut Findings) {
     for m in &look.host.mounts {
         let needed = NEEDED.contains(&m.point.as_str());
         if m.readonly && !m.meant {
@@ -82,7 +82,7 @@ fn disks(look: &Look, found: &mut Findings) {
     }
 }
 
-fn tasks(look: &Look, found: &mut Findings) {
+fn tasks(look: &NodeObservation, found: &mut Findings) {
     let Some(now) = &look.host.tasks else { return };
     // Waiting for a disk is everyday; the same process still waiting seconds later is not.
     let before = look.before.tasks.as_ref().map(|t| t.stuck.as_slice()).unwrap_or_default();
@@ -112,7 +112,7 @@ fn tasks(look: &Look, found: &mut Findings) {
     }
 }
 
-fn ports(look: &Look, found: &mut Findings) {
+fn ports(look: &NodeObservation, found: &mut Findings) {
     let active = |p: &IbPort| p.state.as_deref() == Some("ACTIVE");
     let most = look.host.ib.iter().filter(|p| active(p)).filter_map(|p| p.rate_gbps);
     let most = most.fold(0.0, f64::max);

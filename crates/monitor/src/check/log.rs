@@ -1,10 +1,10 @@
 //! What the kernel's log tells of the past.
 
-use super::{Findings, Look, Verdict};
+use super::{Findings, NodeObservation, Verdict};
 use muster_health::faults::{Catalogue, action_words};
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 
-pub(super) fn faults(look: &Look, found: &mut Findings) {
+pub(super) fn faults(look: &NodeObservation, found: &mut Findings) {
     if let (Some(why), None, false) = (&look.past.why_not, &look.past.from, look.gpus_only) {
         found.add(
             Verdict::Healthy,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::faults::seen;
+use crate::faults::agent_fault;
 use crate::host::{IbPort, Memory, Mount, NicNow, Space, Tasks};
 use muster_model::fault::{FaultAction, FaultClass};
 use muster_model::node::{GpuFacts, GpuLink};
@@ -40,8 +40,8 @@ fn facts() -> GpuFacts {
     }
 }
 
-fn gpu(index: u32) -> GpuLook {
-    GpuLook {
+fn gpu(index: u32) -> GpuObservation {
+    GpuObservation {
         index,
         pci: Some(format!("00000000:{:02x}:00.0", 0x18 + index)),
         gpu: Some(Gpu {
@@ -63,8 +63,8 @@ fn gpu(index: u32) -> GpuLook {
     }
 }
 
-fn look(gpus: u32) -> Look {
-    Look {
+fn look(gpus: u32) -> NodeObservation {
+    NodeObservation {
         hostname: "n1".into(),
         driver: "nvml".into(),
         gpus: (0..gpus).map(gpu).collect(),
@@ -72,13 +72,13 @@ fn look(gpus: u32) -> Look {
             nvidia: (0..gpus).map(|i| format!("0000:{:02x}:00.0", 0x18 + i)).collect(),
             ..HostSample::default()
         },
-        past: Past { from: Some("/dev/kmsg".into()), ..Past::default() },
-        ..Look::default()
+        past: PastLogSummary { from: Some("/dev/kmsg".into()), ..PastLogSummary::default() },
+        ..NodeObservation::default()
     }
 }
 
 /// The findings of a look that was spoiled in one way.
-fn spoiled(spoil: impl FnOnce(&mut Look)) -> Report {
+fn spoiled(spoil: impl FnOnce(&mut NodeObservation)) -> Report {
     let mut l = look(2);
     spoil(&mut l);
     judge(&l)
@@ -107,7 +107,11 @@ fn a_healthy_machine_has_no_findings() {
     for (gpus, summary) in
         [(0, "no GPU on this machine"), (1, "1 GPU is healthy"), (8, "8 GPUs are healthy")]
     {
-        let r = judge(&Look { gpus_only: true, past: Past::default(), ..look(gpus) });
+        let r = judge(&NodeObservation {
+            gpus_only: true,
+            past: PastLogSummary::default(),
+            ..look(gpus)
+        });
         assert_eq!((r.summary.as_str(), r.findings.len()), (summary, 0));
     }
 }
@@ -158,9 +162,9 @@ fn gpus_that_are_missing_fail() {
 #[test]
 fn gpus_that_do_not_answer_fail() {
     for (silence, code) in [
-        (Silence::Lost, "gpu-lost"),
-        (Silence::Hung, "nvml-hang"),
-        (Silence::Other("x".into()), "gpu-silent"),
+        (DeviceSilence::Lost, "gpu-lost"),
+        (DeviceSilence::Hung, "nvml-hang"),
+        (DeviceSilence::Other("x".into()), "gpu-silent"),
     ] {
         let r = spoiled(|l| {
             l.gpus[1].error = Some(silence);
@@ -284,7 +288,7 @@ fn counters_that_should_stand_still() {
 
 #[test]
 fn links_that_are_down() {
-    let down = |l: &mut Look, gpu: usize, n: usize| {
+    let down = |l: &mut NodeObservation, gpu: usize, n: usize| {
         let facts = l.gpus[gpu].gpu.as_mut().and_then(|g| g.facts.as_mut()).expect("facts");
         for link in facts.links.iter_mut().take(n) {
             link.active = false;
@@ -342,7 +346,7 @@ fn faults_of_the_log_weigh_what_they_ask_for() {
         (C::Memory, A::Replace, Verdict::Failed),
     ] {
         let r = spoiled(|l| {
-            let mut f = seen("xid-31", Time(0), Some(1), "line");
+            let mut f = agent_fault("xid-31", Time(0), Some(1), "line");
             (f.class, f.action, f.count) = (class, action, 3);
             l.faults = vec![f.clone(), f];
         });
@@ -353,7 +357,9 @@ fn faults_of_the_log_weigh_what_they_ask_for() {
 
 #[test]
 fn a_log_that_was_not_read_is_a_remark() {
-    let r = spoiled(|l| l.past = Past { why_not: Some("denied".into()), ..Past::default() });
+    let r = spoiled(|l| {
+        l.past = PastLogSummary { why_not: Some("denied".into()), ..PastLogSummary::default() }
+    });
     assert_eq!(only(&r), ("no-kernel-log", Verdict::Healthy, None));
 }
 
@@ -464,6 +470,6 @@ fn the_worst_comes_first_and_the_rest_is_counted() {
 
 #[test]
 fn a_look_at_nothing_finds_nothing() {
-    let r = judge(&Look::default());
+    let r = judge(&NodeObservation::default());
     assert_eq!((r.verdict, r.findings.len()), (Verdict::Healthy, 0));
 }

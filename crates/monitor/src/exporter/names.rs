@@ -6,7 +6,7 @@ use muster_gpu::sample::Field;
 
 /// How a figure is shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct MetricSpec {
     pub(super) name: &'static str,
     pub(super) counter: bool,
     pub(super) help: &'static str,
@@ -15,18 +15,18 @@ pub(super) struct Shown {
 }
 
 /// How this figure is shown.
-pub(super) fn shown(field: Field, names: Names) -> Option<Shown> {
+pub(super) fn shown(field: Field, names: Names) -> Option<MetricSpec> {
     let Some(m) = dcgm::metric(field) else { return own(field) };
     let names = match names {
         Names::Dcgm4 => dcgm::Names::Classic,
         Names::Dcgm46 => dcgm::Names::Renamed,
     };
     let counter = m.kind == Kind::Counter;
-    Some(Shown { name: m.name(names), counter, help: m.help, factor: m.factor })
+    Some(MetricSpec { name: m.name(names), counter, help: m.help, factor: m.factor })
 }
 
 /// What DCGM has no name for.
-fn own(field: Field) -> Option<Shown> {
+fn own(field: Field) -> Option<MetricSpec> {
     let (name, help) = match field {
         Field::EccSbeVolSram => (
             "muster_gpu_sram_single_bit_errors_total",
@@ -55,7 +55,7 @@ fn own(field: Field) -> Option<Shown> {
         Field::OfaUtil => ("muster_gpu_ofa_util", "Optical-flow engine, percent of the time."),
         _ => return None,
     };
-    Some(Shown { name, counter: name.ends_with("_total"), help, factor: 1.0 })
+    Some(MetricSpec { name, counter: name.ends_with("_total"), help, factor: 1.0 })
 }
 
 #[cfg(test)]

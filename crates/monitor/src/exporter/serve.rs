@@ -158,7 +158,7 @@ fn answer(mut stream: TcpStream, answerer: &Answerer) -> io::Result<()> {
         Err(status) => return write(&mut stream, status, "text/plain", status, true),
     };
     match asked {
-        Asked { method: "GET" | "HEAD", path: "/metrics", .. } => {
+        RequestLine { method: "GET" | "HEAD", path: "/metrics", .. } => {
             let now = (answerer.source)();
             let mut page = answerer.page.lock().unwrap_or_else(PoisonError::into_inner);
             // Copied, so that a reader that takes its time holds up nobody else.
@@ -167,7 +167,7 @@ fn answer(mut stream: TcpStream, answerer: &Answerer) -> io::Result<()> {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             write(&mut stream, "200 OK", kind, &text, asked.method == "GET")
         }
-        Asked { method: "GET" | "HEAD", path: "/healthz" | "/health", .. } => {
+        RequestLine { method: "GET" | "HEAD", path: "/healthz" | "/health", .. } => {
             let age = clock::now().since((answerer.source)().at);
             let (status, text) = if age > STALE {
                 ("503 Service Unavailable", "the monitor has said nothing for a minute\n")
@@ -176,18 +176,18 @@ fn answer(mut stream: TcpStream, answerer: &Answerer) -> io::Result<()> {
             };
             write(&mut stream, status, "text/plain", text, asked.method == "GET")
         }
-        Asked { method: "GET" | "HEAD", path: "/", .. } => {
+        RequestLine { method: "GET" | "HEAD", path: "/", .. } => {
             let text = "<a href=\"/metrics\">metrics</a>\n";
             write(&mut stream, "200 OK", "text/html", text, asked.method == "GET")
         }
-        Asked { method: "GET" | "HEAD", .. } => {
+        RequestLine { method: "GET" | "HEAD", .. } => {
             write(&mut stream, "404 Not Found", "text/plain", "there is /metrics\n", true)
         }
         _ => write(&mut stream, "405 Method Not Allowed", "text/plain", "GET only\n", true),
     }
 }
 
-struct Asked<'a> {
+struct RequestLine<'a> {
     method: &'a str,
     path: &'a str,
 }
@@ -196,7 +196,7 @@ struct Asked<'a> {
 fn request<'a>(
     stream: &mut TcpStream,
     buffer: &'a mut [u8],
-) -> io::Result<Result<Asked<'a>, &'static str>> {
+) -> io::Result<Result<RequestLine<'a>, &'static str>> {
     let until = Instant::now() + PATIENCE;
     let mut len = 0;
     loop {
@@ -229,7 +229,7 @@ fn request<'a>(
     match (words.next(), words.next(), words.next()) {
         (Some(method), Some(target), Some(version)) if version.starts_with("HTTP/1.") => {
             let path = target.split('?').next().unwrap_or_default();
-            Ok(Ok(Asked { method, path }))
+            Ok(Ok(RequestLine { method, path }))
         }
         _ => Ok(Err("400 Bad Request")),
     }

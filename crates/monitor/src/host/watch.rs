@@ -1,7 +1,7 @@
 //! What changed for the worse between two looks at the host.
 
 use super::{HostSample, space_of};
-use crate::faults::seen;
+use crate::faults::agent_fault;
 use muster_model::fault::SeenFault;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl HostWatch {
             && now > before
         {
             let mut fault =
-                seen("oom", host.at, None, "the kernel killed processes for want of memory");
+                agent_fault("oom", host.at, None, "the kernel killed processes for want of memory");
             fault.count = now - before;
             faults.push(fault);
         }
@@ -54,7 +54,7 @@ impl HostWatch {
                         space.files_free,
                         space.files
                     );
-                    faults.push(seen("disk-full", host.at, None, text));
+                    faults.push(agent_fault("disk-full", host.at, None, text));
                 }
             } else if !space.is_nearly_full() {
                 self.full.remove(dir);
@@ -68,7 +68,7 @@ impl HostWatch {
                 self.writable.insert(m.point.clone());
             } else if self.writable.remove(&m.point) && !log {
                 let text = format!("{} on {} can no longer be written", m.device, m.point);
-                faults.push(seen("ro-remount", host.at, None, text));
+                faults.push(agent_fault("ro-remount", host.at, None, text));
             }
         }
     }
@@ -82,7 +82,7 @@ impl HostWatch {
                 }
                 Some(state) if self.active.remove(&key) => {
                     let text = format!("{} port {} is {state}; it was active", p.device, p.port);
-                    faults.push(seen("ib-down", host.at, None, text));
+                    faults.push(agent_fault("ib-down", host.at, None, text));
                 }
                 _ => {}
             }

@@ -1,10 +1,10 @@
 //! The kernel's log, read as it grows, and the faults in it.
 //!
 //! `/dev/kmsg` where it can be read, `journalctl` where it cannot, and a clear word where neither
-//! can. What is read goes to the [`Ears`], together with what the driver tells by itself; what they
+//! can. What is read goes to the [`FaultParser`], together with what the driver tells by itself; what they
 //! make of it goes out at once.
 
-mod ears;
+mod fault_parser;
 mod lines;
 mod past;
 mod source;
@@ -12,15 +12,15 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use ears::OwnerOf;
-pub(crate) use ears::{Devices, Hub};
-pub use ears::{Ears, Heard};
+pub use fault_parser::OwnerOf;
+pub(crate) use fault_parser::{Devices, Hub};
+pub use fault_parser::{FaultParser, ParsedFault};
 pub use lines::{Lines, Record};
-pub use past::{Past, past};
+pub use past::{PastLogSummary, past};
 pub use source::{KernelLog, LogSource};
 
-use crate::faults::seen;
-use source::Opened;
+use crate::faults::agent_fault;
+use source::OpenedLog;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ const REOPEN: Duration = Duration::from_secs(30);
 pub(crate) fn read(log: &KernelLog, hub: &Hub, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         match log.open() {
-            Ok(Opened { mut source, from }) => {
+            Ok(OpenedLog { mut source, from }) => {
                 hub.log(|l| {
                     l.from = Some(from.clone());
                     l.why_not = None;
@@ -140,7 +140,7 @@ impl Missed {
             0 => "the kernel wrote faster than its log was read; records are missing".to_string(),
             n => format!("the kernel wrote faster than its log was read; {n} records are missing"),
         };
-        let mut fault = seen("kmsg-overrun", hub.now(), None, text);
+        let mut fault = agent_fault("kmsg-overrun", hub.now(), None, text);
         fault.count = self.waiting.max(self.overruns);
         hub.put(fault);
         (self.waiting, self.overruns) = (0, 0);

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was read of the past.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Past {
+pub struct PastLogSummary {
     /// Where it was read.
     pub from: Option<String>,
     /// Why nothing was.
@@ -32,16 +32,21 @@ pub fn past(
     now: Time,
     root: &Path,
     each: &mut dyn FnMut(Time, &[u8]),
-) -> Past {
+) -> PastLogSummary {
     let boot = now - uptime(root).unwrap_or(Span(0));
     let given = path.is_some();
     let path = path.unwrap_or(Path::new("/dev/kmsg"));
     match kmsg(path, boot, now, each) {
-        Ok(lines) => Past { from: Some(path.display().to_string()), why_not: None, lines },
-        Err(why) if given => Past { why_not: Some(why), ..Past::default() },
+        Ok(lines) => {
+            PastLogSummary { from: Some(path.display().to_string()), why_not: None, lines }
+        }
+        Err(why) if given => PastLogSummary { why_not: Some(why), ..PastLogSummary::default() },
         Err(why) => match journal(now, each) {
-            Ok(lines) => Past { from: Some("journalctl".into()), why_not: None, lines },
-            Err(other) => Past { why_not: Some(format!("{why}; {other}")), ..Past::default() },
+            Ok(lines) => PastLogSummary { from: Some("journalctl".into()), why_not: None, lines },
+            Err(other) => PastLogSummary {
+                why_not: Some(format!("{why}; {other}")),
+                ..PastLogSummary::default()
+            },
         },
     }
 }

@@ -38,13 +38,13 @@ pub trait LogSource: Send {
     }
 }
 
-pub(super) struct Opened {
+pub(super) struct OpenedLog {
     pub(super) source: Box<dyn LogSource>,
     pub(super) from: String,
 }
 
 impl KernelLog {
-    pub(super) fn open(&self) -> Result<Opened, String> {
+    pub(super) fn open(&self) -> Result<OpenedLog, String> {
         match self {
             KernelLog::Off => Err("reading the kernel's log is switched off".into()),
             KernelLog::File(path) => file(path),
@@ -57,7 +57,7 @@ impl KernelLog {
     }
 }
 
-fn file(path: &Path) -> Result<Opened, String> {
+fn file(path: &Path) -> Result<OpenedLog, String> {
     let cannot = |e: io::Error| format!("{} cannot be read: {e}", path.display());
     let mut file = File::options()
         .read(true)
@@ -73,7 +73,7 @@ fn file(path: &Path) -> Result<Opened, String> {
         if kind.is_char_device() { Ready::Device } else { Ready::Plain }
     };
     let source = Box::new(FileSource { file, ready });
-    Ok(Opened { source, from: path.display().to_string() })
+    Ok(OpenedLog { source, from: path.display().to_string() })
 }
 
 #[derive(PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn wait(fd: BorrowedFd<'_>, most: Duration) -> bool {
         && fds[0].revents().contains(PollFlags::IN)
 }
 
-fn journal() -> Result<Opened, String> {
+fn journal() -> Result<OpenedLog, String> {
     let cannot = |e: io::Error| format!("journalctl cannot be started: {e}");
     let last = Command::new("journalctl")
         .args(["--dmesg", "--lines=1", "--output=cat", "--no-pager", "--quiet"])
@@ -150,7 +150,7 @@ fn journal() -> Result<Opened, String> {
     rustix::fs::fcntl_setfl(&out, flags | rustix::fs::OFlags::NONBLOCK)
         .map_err(|e| cannot(e.into()))?;
     let source = Box::new(JournalSource { child, out });
-    Ok(Opened { source, from: "journalctl".into() })
+    Ok(OpenedLog { source, from: "journalctl".into() })
 }
 
 struct JournalSource {

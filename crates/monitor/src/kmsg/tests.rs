@@ -1,4 +1,4 @@
-use crate::fake::{Fake, FakeEars};
+use crate::fake::{Fake, FakeFaultParser};
 use crate::faults::Outbox;
 use crate::kmsg::{Hub, KernelLog, LogSource, follow, past};
 use crate::{Config, Monitor, clock};
@@ -40,7 +40,7 @@ impl LogSource for Script {
 
 fn hub() -> (Hub, Outbox) {
     let out = Outbox::new(Arc::new(|| {}));
-    let ears = Box::<FakeEars>::default();
+    let ears = Box::<FakeFaultParser>::default();
     (Hub::new(ears, Arc::new(|_| None), out.clone(), clock::system()), out)
 }
 
@@ -79,7 +79,7 @@ fn a_fault_of_the_log_names_gpu_and_rank_and_rings_the_bell() {
     .expect("a pipe");
     let rung = Arc::new(AtomicU32::new(0));
     let bell = rung.clone();
-    let mut c = Config::new(Box::<FakeEars>::default());
+    let mut c = Config::new(Box::<FakeFaultParser>::default());
     c.root = "/nowhere".into();
     c.kernel_log = KernelLog::File(fifo.clone());
     c.bell = Arc::new(move || {
@@ -119,7 +119,7 @@ fn a_file_is_followed_from_its_end() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("log");
     std::fs::write(&file, "FAULT old 0000:10:00 1\n").expect("written");
-    let mut c = Config::new(Box::<FakeEars>::default());
+    let mut c = Config::new(Box::<FakeFaultParser>::default());
     c.root = "/nowhere".into();
     c.kernel_log = KernelLog::File(file.clone());
     let m = Monitor::start(c, Box::new(Fake::new(1))).expect("started");
@@ -136,7 +136,7 @@ fn a_file_is_followed_from_its_end() {
 
 #[test]
 fn no_log_is_a_note_and_no_end() {
-    let mut c = Config::new(Box::<FakeEars>::default());
+    let mut c = Config::new(Box::<FakeFaultParser>::default());
     c.root = "/nowhere".into();
     c.kernel_log = KernelLog::File("/nowhere/kmsg".into());
     let fake = Fake::new(1);

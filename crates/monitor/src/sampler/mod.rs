@@ -16,7 +16,7 @@ mod tests;
 pub(crate) use slot::Slot;
 
 use crate::clock::{Steady, Wall};
-use crate::faults::{Outbox, seen};
+use crate::faults::{Outbox, agent_fault};
 use crate::ring::Row;
 use crate::snapshot::GpuNow;
 use muster_gpu::device::Driver;
@@ -53,7 +53,7 @@ enum Call {
 
 /// Who works, and who is stuck.
 #[derive(Debug, Default)]
-struct Turn {
+struct WorkerState {
     /// Counts workers; one that is not of the present generation has been given up.
     generation: u64,
     /// A worker of the present generation is there.
@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     driver: Arc<dyn Driver>,
     versions: OnceLock<Arc<BTreeMap<String, String>>>,
     slots: OnceLock<Vec<Slot>>,
-    turn: Mutex<Turn>,
+    turn: Mutex<WorkerState>,
     gap: Mutex<Gap>,
     bell: Condvar,
     /// Called after every round.
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn turn(&self) -> MutexGuard<'_, Turn> {
+    fn turn(&self) -> MutexGuard<'_, WorkerState> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -164,14 +164,14 @@ impl Shared {
             Call::Device(i) => {
                 let gpu = self.slots().get(i).map(|s| s.index);
                 let name = gpu.map_or_else(|| "a GPU".into(), |g| format!("GPU {g}"));
-                seen(
+                agent_fault(
                     "nvml-hang",
                     at,
                     gpu,
                     format!("{name}: a call into the driver has not come back for {after:?}"),
                 )
             }
-            Call::Driver => seen(
+            Call::Driver => agent_fault(
                 "nvml-hang",
                 at,
                 None,
@@ -183,7 +183,7 @@ impl Shared {
 }
 
 /// With so many stuck nobody asks any device.
-fn driver_hung(turn: &Turn) -> bool {
+fn driver_hung(turn: &WorkerState) -> bool {
     !turn.alive && turn.stuck.len() >= MOST_LEFT_BEHIND
 }
 
@@ -210,7 +210,7 @@ impl Sampler {
             driver,
             versions: OnceLock::new(),
             slots: OnceLock::new(),
-            turn: Mutex::new(Turn { alive: true, ..Turn::default() }),
+            turn: Mutex::new(WorkerState { alive: true, ..WorkerState::default() }),
             gap: Mutex::default(),
             bell: Condvar::new(),
             publish,

@@ -1,7 +1,7 @@
 //! One device: its samples, and whether it answers.
 
-use crate::faults::{Outbox, seen};
-use crate::ring::{Ring, Row, Taken};
+use crate::faults::{Outbox, agent_fault};
+use crate::ring::{Ring, Row, TimedSample};
 use crate::snapshot::{GpuNow, XID_WINDOW_MS};
 use muster_gpu::device::{Device, DeviceError, Process};
 use muster_gpu::sample::Sample;
@@ -167,7 +167,7 @@ impl Slot {
     /// It answered.
     pub(crate) fn answered(&self, steady: u64, at: Time, sample: &Sample) {
         let mut state = self.state();
-        state.ring.push(Taken { steady, at, sample: sample.clone() });
+        state.ring.push(TimedSample { steady, at, sample: sample.clone() });
         state.last = Some(Arc::new(sample.clone()));
         state.up = true;
         state.lost = false;
@@ -201,7 +201,7 @@ impl Slot {
         state.lost = lost;
         drop(state);
         if newly_lost {
-            out.put([seen(
+            out.put([agent_fault(
                 "gpu-lost",
                 at,
                 Some(self.index),
@@ -209,7 +209,7 @@ impl Slot {
             )]);
         } else if newly_silent {
             let text = format!("GPU {} does not answer: {error}", self.index);
-            out.put([seen("gpu-silent", at, Some(self.index), text)]);
+            out.put([agent_fault("gpu-silent", at, Some(self.index), text)]);
         }
     }
 

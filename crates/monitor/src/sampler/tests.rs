@@ -1,5 +1,5 @@
 use crate::clock::Steady;
-use crate::fake::{FALLS_OVER, Fake, FakeEars, Mood};
+use crate::fake::{FALLS_OVER, Fake, FakeDeviceMode, FakeFaultParser};
 use crate::kmsg::KernelLog;
 use crate::{Config, Monitor};
 use muster_gpu::device::DeviceError;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const HANG: Duration = Duration::from_secs(3600);
 
 fn config() -> Config {
-    let mut c = Config::new(Box::<FakeEars>::default());
+    let mut c = Config::new(Box::<FakeFaultParser>::default());
     c.every = Duration::from_millis(100);
     c.retry_lost = Duration::from_millis(200);
     c.hang_after = HANG;
@@ -63,7 +63,7 @@ fn a_device_lost_in_the_middle_is_told_once_and_falls_silent() {
     let fake = Fake::new(2);
     let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
     until("three samples", || fake.asked(1) >= 3);
-    fake.set(1, Mood::Err(DeviceError::Lost));
+    fake.set(1, FakeDeviceMode::Err(DeviceError::Lost));
     until("the loss", || !m.latest().gpus[1].up);
     let s = m.latest();
     assert!(s.gpus[0].up && s.gpus[1].lost && s.gpus[1].sample.is_none());
@@ -75,9 +75,9 @@ fn a_device_lost_in_the_middle_is_told_once_and_falls_silent() {
     assert_eq!(faults.len(), 1);
     assert_eq!((faults[0].code.as_str(), faults[0].gpu, faults[0].count), ("gpu-lost", Some(1), 1));
     // A reset brought it back; a second loss is news.
-    fake.set(1, Mood::Well);
+    fake.set(1, FakeDeviceMode::Well);
     until("its return", || m.latest().gpus[1].up);
-    fake.set(1, Mood::Err(DeviceError::Lost));
+    fake.set(1, FakeDeviceMode::Err(DeviceError::Lost));
     until("the second loss", || !m.latest().gpus[1].up);
     assert_eq!(m.take_faults().len(), 1);
 }
@@ -85,7 +85,7 @@ fn a_device_lost_in_the_middle_is_told_once_and_falls_silent() {
 #[test]
 fn a_device_that_refuses_now_and_then_is_not_silent_and_one_that_always_does_is() {
     let fake = Fake::new(1);
-    fake.set(0, Mood::Err(DeviceError::Failed("timeout".into())));
+    fake.set(0, FakeDeviceMode::Err(DeviceError::Failed("timeout".into())));
     let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
     until("the silence", || !m.take_faults().is_empty());
     let s = m.latest();
@@ -100,7 +100,7 @@ fn a_call_that_hangs_stops_neither_the_other_devices_nor_the_agent() {
     let (c, clock) = with_clock();
     let m = Monitor::start(c, Box::new(fake.clone())).expect("started");
     until("samples", || fake.asked(2) >= 2);
-    fake.set(1, Mood::Hang);
+    fake.set(1, FakeDeviceMode::Hang);
     until("the call", || fake.inside() == 1);
     clock.skip(HANG * 2);
     until("the hang", || m.latest().gpus[1].hung);
@@ -117,7 +117,7 @@ fn a_call_that_hangs_stops_neither_the_other_devices_nor_the_agent() {
     assert!(s.gpus[0].up && s.gpus[2].up && !s.gpus[1].up);
     assert_eq!((s.stuck, fake.inside()), (1, 1));
     // The call comes back: the device is asked again, by one worker.
-    fake.set(1, Mood::Well);
+    fake.set(1, FakeDeviceMode::Well);
     until("its return", || m.latest().gpus[1].up);
     assert_eq!(m.latest().stuck, 0);
     m.stop();
@@ -130,7 +130,7 @@ fn no_more_than_two_threads_are_left_behind_in_a_driver() {
     let m = Monitor::start(c, Box::new(fake.clone())).expect("started");
     until("samples", || fake.asked(3) >= 1);
     for i in 0..4 {
-        fake.set(i, Mood::Hang);
+        fake.set(i, FakeDeviceMode::Hang);
     }
     for hung in 1..=2 {
         until("a call that hangs", || fake.inside() == hung);
@@ -144,7 +144,7 @@ fn no_more_than_two_threads_are_left_behind_in_a_driver() {
     assert_eq!(fake.inside(), 2);
     assert!(m.take_faults().len() >= 2);
     for i in 0..4 {
-        fake.set(i, Mood::Well);
+        fake.set(i, FakeDeviceMode::Well);
     }
     until("all well", || m.latest().gpus.iter().all(|g| g.up));
     assert_eq!(m.latest().stuck, 0);
@@ -153,13 +153,13 @@ fn no_more_than_two_threads_are_left_behind_in_a_driver() {
 #[test]
 fn stopping_does_not_wait_for_a_call_that_hangs() {
     let fake = Fake::new(1);
-    fake.set(0, Mood::Hang);
+    fake.set(0, FakeDeviceMode::Hang);
     let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
     until("the hang", || fake.inside() == 1);
     m.stop();
     drop(m);
     assert_eq!(fake.inside(), 1);
-    fake.set(0, Mood::Well);
+    fake.set(0, FakeDeviceMode::Well);
 }
 
 /// A watchdog would come after an hour; nobody else is there to replace what panicked.
@@ -168,7 +168,7 @@ fn samplers_that_panic_are_started_again() {
     let fake = Fake::new(2);
     let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
     until("samples", || fake.asked(1) >= 1);
-    fake.set(0, Mood::Panic);
+    fake.set(0, FakeDeviceMode::Panic);
     let before = fake.asked(1);
     until("samples of all", || fake.asked(0) > before + 2 && fake.asked(1) > before + 2);
     fake.event(0, FALLS_OVER);

@@ -18,20 +18,20 @@ pub(super) fn spawn(shared: Arc<Shared>, mut generation: u64) -> std::io::Result
 struct NotWanted;
 
 /// Whether this worker is the one that works.
-struct Place<'a> {
+struct WorkerGeneration<'a> {
     shared: &'a Shared,
     /// Kept outside: a worker that panicked goes on as the one that it was.
     generation: &'a mut u64,
 }
 
 /// A call that has been made. However it ends, nobody is inside of it afterwards.
-struct Inside<'a> {
+struct DeviceCallGuard<'a> {
     shared: &'a Shared,
     generation: u64,
     call: Call,
 }
 
-impl Drop for Inside<'_> {
+impl Drop for DeviceCallGuard<'_> {
     fn drop(&mut self) {
         let mut turn = self.shared.turn();
         if turn.generation == self.generation {
@@ -48,7 +48,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-impl Place<'_> {
+impl WorkerGeneration<'_> {
     /// Makes a call under the watchdog's eyes. A call that came back after it was given up ends
     /// the worker, unless nobody works now: then it takes up the work again.
     fn call<T>(&mut self, call: Call, f: impl FnOnce() -> T) -> Result<T, NotWanted> {
@@ -59,7 +59,7 @@ impl Place<'_> {
             }
             turn.busy = Some((call, self.shared.steady.ms()));
         }
-        let inside = Inside { shared: self.shared, generation: *self.generation, call };
+        let inside = DeviceCallGuard { shared: self.shared, generation: *self.generation, call };
         let answer = f();
         drop(inside);
         let mut turn = self.shared.turn();
@@ -76,7 +76,7 @@ impl Place<'_> {
 }
 
 fn work(shared: &Arc<Shared>, generation: &mut u64) {
-    let mut place = Place { shared, generation };
+    let mut place = WorkerGeneration { shared, generation };
     let mut sample = Sample::default();
     let mut next = Instant::now();
     loop {
@@ -119,7 +119,11 @@ fn rest(shared: &Shared, generation: u64, until: Instant) -> Result<(), NotWante
     }
 }
 
-fn round(shared: &Shared, place: &mut Place<'_>, sample: &mut Sample) -> Result<(), NotWanted> {
+fn round(
+    shared: &Shared,
+    place: &mut WorkerGeneration<'_>,
+    sample: &mut Sample,
+) -> Result<(), NotWanted> {
     if shared.slots.get().is_none() {
         find(shared, place)?;
     }
@@ -177,7 +181,7 @@ fn refuse(shared: &Shared, slot: &Slot, error: &DeviceError) {
 }
 
 /// The first thing that is asked: which devices there are.
-fn find(shared: &Shared, place: &mut Place<'_>) -> Result<(), NotWanted> {
+fn find(shared: &Shared, place: &mut WorkerGeneration<'_>) -> Result<(), NotWanted> {
     let driver = shared.driver.clone();
     let (versions, devices) =
         place.call(Call::Driver, move || (driver.versions(), driver.devices()))?;
@@ -194,7 +198,12 @@ fn find(shared: &Shared, place: &mut Place<'_>) -> Result<(), NotWanted> {
         if let Some((lost, why)) = slot.dead_from_the_start() {
             let code = if lost { "gpu-lost" } else { "gpu-silent" };
             let text = format!("GPU {}: {why}", slot.index);
-            shared.outbox.put([crate::faults::seen(code, (shared.wall)(), Some(slot.index), text)]);
+            shared.outbox.put([crate::faults::agent_fault(
+                code,
+                (shared.wall)(),
+                Some(slot.index),
+                text,
+            )]);
         }
     }
     let _ = shared.slots.set(slots);
@@ -207,11 +216,11 @@ mod tests {
     use crate::clock::{self, Steady};
     use crate::fake::Fake;
     use crate::faults::Outbox;
-    use crate::sampler::{Pace, Turn};
+    use crate::sampler::{Pace, WorkerState};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Condvar, Mutex, OnceLock};
 
-    fn shared(turn: Turn) -> Shared {
+    fn shared(turn: WorkerState) -> Shared {
         let second = Duration::from_secs(1);
         Shared {
             steady: Steady::start(),
@@ -231,7 +240,7 @@ mod tests {
     /// Makes a call that does this and then panics.
     fn falls_over(shared: &Shared, inside: impl FnOnce()) {
         let mut generation = 0;
-        let mut place = Place { shared, generation: &mut generation };
+        let mut place = WorkerGeneration { shared, generation: &mut generation };
         let call = || {
             let _ = place.call::<()>(Call::Device(0), || {
                 inside();
@@ -243,14 +252,14 @@ mod tests {
 
     #[test]
     fn nobody_is_inside_of_a_call_that_panicked() {
-        let shared = shared(Turn { alive: true, ..Turn::default() });
+        let shared = shared(WorkerState { alive: true, ..WorkerState::default() });
         falls_over(&shared, || assert!(shared.turn().busy.is_some()));
         assert_eq!(shared.turn().busy, None, "the watchdog would take it for hung");
     }
 
     #[test]
     fn a_call_that_was_given_up_and_panics_then_leaves_its_work_to_another() {
-        let shared = shared(Turn { alive: true, ..Turn::default() });
+        let shared = shared(WorkerState { alive: true, ..WorkerState::default() });
         // Two have hung: the watchdog starts nobody while that is so.
         falls_over(&shared, || {
             let mut turn = shared.turn();

@@ -1,22 +1,22 @@
 //! What must always hold, looked at from outside: nothing here asks the scheduler's own counts,
 //! but for the check that those counts are right.
 
-use super::{Life, Told};
+use super::{ClusterRun, ReportedStart};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Rank};
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, AllocatedPart, Slot};
+use muster_model::placement::{AllocatedPart, GpuSet, Slot};
 use muster_model::policy::OverBudget;
 use muster_model::reservation::Reservation;
 use muster_model::spec::{GpuPart, Tier};
 use muster_model::topology::Level;
 use muster_model::units::Time;
-use muster_scheduler::{FAR, Placed, Plan, StartReservation, Running, Work, mig};
+use muster_scheduler::{FAR, Placed, Plan, Running, StartReservation, Work, mig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A plan before it is carried out.
-pub fn plan(life: &Life, p: &Plan) {
+pub fn plan(life: &ClusterRun, p: &Plan) {
     let again = muster_scheduler::plan(&mut life.c.clone(), &life.policy, life.now);
     assert_eq!(again, *p, "the same question, another answer");
     let mut seen = BTreeSet::new();
@@ -81,13 +81,13 @@ pub fn plan(life: &Life, p: &Plan) {
 }
 
 /// What a project may always have, in thousandths, when its quota says so for all GPUs.
-fn nominal(life: &Life, p: &ProjectName) -> Option<u64> {
+fn nominal(life: &ClusterRun, p: &ProjectName) -> Option<u64> {
     let q = life.quotas.tree.iter().find(|q| q.projects.contains(p))?;
     q.gpus.iter().find(|l| l.sku.is_none() && l.tier.is_none()).map(|l| u64::from(l.nominal) * 1000)
 }
 
 /// A reserved start before it is carried out.
-pub fn reserved_start(life: &Life, p: &StartReservation) {
+pub fn reserved_start(life: &ClusterRun, p: &StartReservation) {
     let w = life.c.queue.get(p.job).unwrap();
     assert_eq!(p.nodes.len(), w.demand.nodes() as usize);
     assert!(p.at >= life.now && p.at < FAR);
@@ -111,11 +111,16 @@ pub fn reserved_start(life: &Life, p: &StartReservation) {
 }
 
 /// A start before it is carried out: the gang is whole and where it may be.
-pub fn start(life: &Life, w: &Work, p: &Placed) {
+pub fn start(life: &ClusterRun, w: &Work, p: &Placed) {
     if life.reserved_starts_hold
-        && let Some(Told { at, basis: Basis::Limits, .. }) = life.told.get(&w.job)
+        && let Some(ReportedStart { at, basis: Basis::Limits, .. }) = life.told.get(&w.job)
     {
-        assert!(life.now <= *at, "{} starts {} after its reserved start", w.job, life.now.since(*at));
+        assert!(
+            life.now <= *at,
+            "{} starts {} after its reserved start",
+            w.job,
+            life.now.since(*at)
+        );
     }
     let swap = life.told.get(&w.job).is_some_and(|t| t.basis == Basis::Swap);
     let nodes: BTreeSet<&NodeName> = p.slots.iter().map(|s| &s.node).collect();
@@ -173,7 +178,7 @@ fn window(r: &Reservation, w: &Work, now: Time) {
     }
 }
 
-fn topology(life: &Life, w: &Work, slots: &[Slot]) {
+fn topology(life: &ClusterRun, w: &Work, slots: &[Slot]) {
     let path = |s: &Slot, l: Level| {
         life.nodes[&s.node].location.path(&s.node, l).iter().map(ToString::to_string).collect()
     };
@@ -202,7 +207,7 @@ fn topology(life: &Life, w: &Work, slots: &[Slot]) {
 }
 
 /// Everything between two plans.
-pub fn state(life: &Life) {
+pub fn state(life: &ClusterRun) {
     assert!(life.c.problems().is_empty(), "{:?}", life.c.problems());
     space(life);
     assert_eq!(life.c.ledger.exceeded(), None);
@@ -212,14 +217,19 @@ pub fn state(life: &Life) {
     if life.reserved_starts_hold {
         for (id, t) in &life.told {
             if t.basis == Basis::Limits && life.waits(*id) {
-                assert!(t.at > life.now, "{id} has a reserved start at {:?}, and now is {:?}", t, life.now);
+                assert!(
+                    t.at > life.now,
+                    "{id} has a reserved start at {:?}, and now is {:?}",
+                    t,
+                    life.now
+                );
             }
         }
     }
 }
 
 /// Nothing is held twice.
-fn space(life: &Life) {
+fn space(life: &ClusterRun) {
     let mut by: BTreeMap<&NodeName, Vec<&Slot>> = BTreeMap::new();
     for r in life.c.running.values() {
         assert!(!life.waits(r.work.job), "{} runs and waits", r.work.job);
@@ -265,7 +275,7 @@ fn space(life: &Life) {
     }
 }
 
-fn sums<K: Ord>(life: &Life, key: impl Fn(&Running) -> K) -> BTreeMap<K, (u32, u64)> {
+fn sums<K: Ord>(life: &ClusterRun, key: impl Fn(&Running) -> K) -> BTreeMap<K, (u32, u64)> {
     let mut out: BTreeMap<K, (u32, u64)> = BTreeMap::new();
     for r in life.c.running.values() {
         let e = out.entry(key(r)).or_default();
@@ -276,7 +286,7 @@ fn sums<K: Ord>(life: &Life, key: impl Fn(&Running) -> K) -> BTreeMap<K, (u32, u
 }
 
 /// For trees of one root and projects below it.
-fn quotas(life: &Life) {
+fn quotas(life: &ClusterRun) {
     let held = sums(life, |r| r.work.project.clone());
     let all: Vec<_> = life.quotas.tree.iter().filter(|q| !q.projects.is_empty()).collect();
     let limits = |q: &muster_model::quota::Quota| {
@@ -299,7 +309,7 @@ fn quotas(life: &Life) {
     }
 }
 
-fn users(life: &Life) {
+fn users(life: &ClusterRun) {
     let l = &life.policy.limits;
     for (k, (jobs, milli)) in sums(life, |r| (r.work.project.clone(), r.work.user.clone())) {
         assert!(l.running_jobs_per_user.is_none_or(|n| jobs <= n), "{k:?} runs {jobs} jobs");
@@ -307,7 +317,7 @@ fn users(life: &Life) {
     }
 }
 
-fn power(life: &Life) {
+fn power(life: &ClusterRun) {
     let p = &life.policy.power;
     if p.over_budget != OverBudget::Refuse || (p.feeds.is_empty() && p.racks.is_empty()) {
         return;

@@ -8,7 +8,7 @@ use muster_model::reservation::{Over, Overrun, Reservation};
 use muster_model::spec::{GpuPart, Group, Priority, Spread, Tier};
 use muster_model::topology::{Level, Location};
 use muster_model::units::{Bytes, Span, Time};
-use muster_scheduler::{Closed, Demand, NodeFacts, Work};
+use muster_scheduler::{Demand, NodeFacts, ReservedNodes, Work};
 use std::sync::Arc;
 
 pub fn name(s: &str) -> NodeName {
@@ -220,9 +220,15 @@ impl Build {
 }
 
 /// A window over nodes, for these projects; for nobody when there are none.
-pub fn closed(label: &str, nodes: &[&str], projects: &[&str], start: Time, mins: u64) -> Closed {
+pub fn closed(
+    label: &str,
+    nodes: &[&str],
+    projects: &[&str],
+    start: Time,
+    mins: u64,
+) -> ReservedNodes {
     let nodes: Vec<NodeName> = nodes.iter().map(|n| name(n)).collect();
-    Closed {
+    ReservedNodes {
         reservation: Arc::new(Reservation {
             name: label.parse().unwrap(),
             projects: projects.iter().map(|p| project(p)).collect(),

@@ -17,13 +17,13 @@ use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
 use muster_model::reservation::Overrun;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Block, Closed, Cluster, FAR, NodeFacts, Plan, Running, Work, plan};
+use muster_scheduler::{Block, Cluster, FAR, NodeFacts, Plan, ReservedNodes, Running, Work, plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A reserved start as it was told.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct ReportedStart {
     pub at: Time,
     pub nodes: Vec<NodeName>,
     pub basis: Basis,
@@ -38,15 +38,15 @@ pub struct Job {
 
 /// One life of a cluster.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct ClusterRun {
     pub c: Cluster,
     pub policy: SitePolicy,
     pub quotas: Quotas,
     pub now: Time,
     pub nodes: BTreeMap<NodeName, NodeFacts>,
-    pub reservations: Vec<Closed>,
+    pub reservations: Vec<ReservedNodes>,
     pub jobs: BTreeMap<JobId, Job>,
-    pub told: BTreeMap<JobId, Told>,
+    pub told: BTreeMap<JobId, ReportedStart>,
     /// When running jobs end by themselves.
     pub ends: BTreeMap<JobId, Time>,
     /// When those on their way out are gone; their next size if they get another.
@@ -66,9 +66,9 @@ pub struct Life {
     pub cycles: u64,
 }
 
-impl Life {
-    pub fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Life {
-        let mut life = Life {
+impl ClusterRun {
+    pub fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> ClusterRun {
+        let mut life = ClusterRun {
             c: Cluster::default(),
             policy: SitePolicy::default(),
             quotas: Quotas::default(),
@@ -95,13 +95,13 @@ impl Life {
         life
     }
 
-    pub fn with_policy(mut self, p: SitePolicy) -> Life {
+    pub fn with_policy(mut self, p: SitePolicy) -> ClusterRun {
         self.c.set_power(&p.power);
         self.policy = p;
         self
     }
 
-    pub fn with_quotas(mut self, json: &str) -> Life {
+    pub fn with_quotas(mut self, json: &str) -> ClusterRun {
         let q: Quotas = serde_json::from_str(json).unwrap();
         q.check().unwrap();
         self.c.set_quotas(&q);
@@ -109,7 +109,7 @@ impl Life {
         self
     }
 
-    pub fn reserve(&mut self, closed: Closed) {
+    pub fn reserve(&mut self, closed: ReservedNodes) {
         self.reservations.push(closed);
         self.c.fleet.set_reservations(self.reservations.clone());
     }
@@ -169,7 +169,7 @@ impl Life {
                 && p.reserved_starts.is_empty()
                 && p.victims.is_empty()
                 && p.resizes.is_empty();
-            self.carry_out(&p);
+            self.execute(&p);
             if self.strict {
                 check::state(self);
             }
@@ -189,11 +189,11 @@ impl Life {
         all
     }
 
-    pub fn carry_out(&mut self, p: &Plan) {
+    pub fn execute(&mut self, p: &Plan) {
         for s in &p.starts {
             let work = self.c.queue.get(s.job).expect("only waiting jobs start").clone();
             self.c.queue.remove(s.job);
-            self.c.fleet.unkeep(s.job);
+            self.c.fleet.release_reservation(s.job);
             if self.strict {
                 check::start(self, &work, &s.placed);
             }
@@ -209,16 +209,17 @@ impl Life {
             self.run(s.job, work, s.placed.slots.clone(), sku.unwrap_or_default(), s);
         }
         for (job, _) in &p.dropped {
-            self.c.fleet.unkeep(*job);
+            self.c.fleet.release_reservation(*job);
             self.told.remove(job);
         }
         for x in &p.reserved_starts {
-            let w = self.c.queue.get(x.job).expect("only waiting jobs have a reserved start").clone();
+            let w =
+                self.c.queue.get(x.job).expect("only waiting jobs have a reserved start").clone();
             if self.strict {
                 check::reserved_start(self, x);
             }
             self.c.fleet.keep(&w, &x.nodes, (x.at, w.ends(x.at)), x.basis);
-            let told = Told { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
+            let told = ReportedStart { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
             self.told.insert(x.job, told);
         }
         for v in &p.victims {
@@ -229,7 +230,7 @@ impl Life {
             let w = Work { demand: Arc::new(w.demand.resized(r.nodes)), ..(**w).clone() };
             let at = self.now + self.policy.preemption.notice;
             self.c.fleet.keep(&w, &r.on, (at, w.ends(at)), Basis::Resize);
-            let told = Told { at, nodes: r.on.clone(), basis: Basis::Resize };
+            let told = ReportedStart { at, nodes: r.on.clone(), basis: Basis::Resize };
             self.told.insert(r.job, told);
             self.stop(r.job, self.now + self.grace, Some(r.nodes));
         }
@@ -314,7 +315,7 @@ impl Life {
         self.c.end(id, |_| true);
         self.ends.remove(&id);
         self.stops.remove(&id);
-        self.c.fleet.unkeep(id);
+        self.c.fleet.release_reservation(id);
         self.told.remove(&id);
         self.done.insert(id);
     }

@@ -1,6 +1,6 @@
 //! Random fleets, jobs, policies and lives.
 
-use super::{Build, Life, closed, fleet, gang, node, nvl};
+use super::{Build, ClusterRun, closed, fleet, gang, node, nvl};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
 use muster_model::policy::{BackfillMode, SitePolicy};
@@ -233,7 +233,7 @@ pub const QUOTAS: [&str; 4] = [
 ];
 
 /// Lives an act.
-pub fn act(life: &mut Life, a: &Act) {
+pub fn act(life: &mut ClusterRun, a: &Act) {
     let names: Vec<_> = life.nodes.keys().cloned().collect();
     match a {
         Act::Submit(b) => {

@@ -1,10 +1,10 @@
 //! Time passes.
 
-use super::Life;
+use super::ClusterRun;
 use muster_model::ids::JobId;
 use muster_model::units::{Span, Time};
 
-impl Life {
+impl ClusterRun {
     /// The next moment at which something happens by itself.
     pub fn next_event(&self) -> Option<Time> {
         let ends = self.ends.values().copied();

@@ -12,7 +12,7 @@ fn few_files_mean_few_connections_and_probes_keep_theirs() {
     assert!(all.within(0).total >= 1);
 }
 
-fn ended(seats: &[Seat]) -> Vec<usize> {
+fn ended(seats: &[ConnectionGuard]) -> Vec<usize> {
     let is_ended = |i: &usize| seats[*i].connection.evicted.is_cancelled();
     (0..seats.len()).filter(is_ended).collect()
 }
@@ -22,13 +22,13 @@ fn in_a_flood_each_new_one_takes_the_place_of_the_one_that_did_nothing_for_longe
     let limits = ConnectionLimits { total: 256, per_address: 256, ..Default::default() };
     let table = Table::new(limits);
     let here: IpAddr = "10.0.0.1".parse().unwrap();
-    let seats: Vec<Seat> = (0..256).map(|_| table.admit(here).unwrap()).collect();
+    let seats: Vec<ConnectionGuard> = (0..256).map(|_| table.admit(here).unwrap()).collect();
     // Of the first three one does something, and one has done something since.
     let _busy = seats[0].connection.request(false);
     drop(seats[1].connection.request(false));
     let _new = table.admit(here).unwrap();
     assert_eq!(ended(&seats), [2]);
-    let _next: Vec<Seat> = (0..3).map(|_| table.admit(here).unwrap()).collect();
+    let _next: Vec<ConnectionGuard> = (0..3).map(|_| table.admit(here).unwrap()).collect();
     assert_eq!(ended(&seats), [2, 3, 4, 5], "one for each");
     // One whose session has just been made is new, however long that took.
     seats[6].connection.opened();
@@ -42,7 +42,7 @@ fn of_a_full_address_one_of_its_own_is_ended_and_of_a_full_table_the_oldest_of_a
     let table = Table::new(limits);
     let [here, there]: [IpAddr; 2] =
         ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap());
-    let mut seats: Vec<Seat> =
+    let mut seats: Vec<ConnectionGuard> =
         [here, there, there].into_iter().map(|from| table.admit(from).unwrap()).collect();
     seats.push(table.admit(there).unwrap());
     assert_eq!(ended(&seats), [1], "the first is older, and of another address");
@@ -60,7 +60,7 @@ fn where_files_run_out_several_are_ended() {
     let table = Table::new(ConnectionLimits::default());
     let here: IpAddr = "10.0.0.1".parse().unwrap();
     let count = 2 * EVICTED_OF;
-    let seats: Vec<Seat> = (0..count).map(|_| table.admit(here).unwrap()).collect();
+    let seats: Vec<ConnectionGuard> = (0..count).map(|_| table.admit(here).unwrap()).collect();
     table.make_room();
     assert_eq!(ended(&seats), [0, 1]);
 }

@@ -1,7 +1,7 @@
 //! The door: TCP, TLS, and the first message.
 
 use super::conn::{Conn, PATIENCE, slow};
-use super::newcomers::Place;
+use super::newcomers::NewcomerSlot;
 use super::{Inner, hello, join, refused, session};
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
@@ -60,7 +60,7 @@ async fn greet(
     inner: Arc<Inner>,
     tcp: TcpStream,
     addr: SocketAddr,
-    place: &Place,
+    place: &NewcomerSlot,
 ) -> Result<(), LinkError> {
     tls::tune(&tcp)?;
     // Whoever says nothing takes no turn of a handshake.
@@ -82,7 +82,7 @@ async fn greet(
     match (peer, first) {
         (_, None) => Ok(()),
         (peer, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {
-            let asked = join::Asked { protocol, token, node, machine, csr };
+            let asked = join::JoinRequest { protocol, token, node, machine, csr };
             // A join that was begun is answered: it may have used its token up.
             if !place.settle(true) {
                 return Ok(());

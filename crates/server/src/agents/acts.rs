@@ -50,7 +50,7 @@ pub(super) fn is_open(s: &State, node: &NodeName, id: u64) -> bool {
 
 /// What is to be done about an act that is open.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum ActDisposition {
     /// Its node is told.
     Tell,
     /// Somebody else does it.
@@ -59,23 +59,25 @@ enum Turn {
     Over { ok: bool, message: String },
 }
 
-fn turn(s: &State, act: &Act) -> Turn {
-    let Some(node) = act.node() else { return Turn::Elsewhere };
+fn turn(s: &State, act: &Act) -> ActDisposition {
+    let Some(node) = act.node() else { return ActDisposition::Elsewhere };
     if matches!(act, Act::Ticket { .. } | Act::Page { .. }) {
-        return Turn::Elsewhere;
+        return ActDisposition::Elsewhere;
     }
     match s.nodes.get(node).filter(|n| n.stage != Stage::Retired) {
-        None => Turn::Over { ok: false, message: format!("node {node} is gone for good") },
+        None => {
+            ActDisposition::Over { ok: false, message: format!("node {node} is gone for good") }
+        }
         Some(n) => turn_on(n, act),
     }
 }
 
-fn turn_on(n: &Node, act: &Act) -> Turn {
+fn turn_on(n: &Node, act: &Act) -> ActDisposition {
     let (node, simulated) = (&n.name, n.inventory.simulated);
     // Only what an agent that is there says of itself counts.
     let cannot = |what: &str, flag: &str| {
         let refuses = n.reachable && !simulated && !n.inventory.can.contains(what);
-        refuses.then(|| Turn::Over {
+        refuses.then(|| ActDisposition::Over {
             ok: false,
             message: format!(
                 "the agent of node {node} may not do that: start it with {flag}, or do it by hand"
@@ -83,35 +85,39 @@ fn turn_on(n: &Node, act: &Act) -> Turn {
         })
     };
     let back = |boot: &str| {
-        (n.reachable && n.boot != boot)
-            .then(|| Turn::Over { ok: true, message: format!("node {node} has restarted") })
+        (n.reachable && n.boot != boot).then(|| ActDisposition::Over {
+            ok: true,
+            message: format!("node {node} has restarted"),
+        })
     };
     match act {
-        Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(Turn::Tell),
-        Act::Reboot { boot, .. } => {
-            back(boot).or_else(|| cannot("reboot", "--allow-reboot")).unwrap_or(Turn::Tell)
-        }
+        Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(ActDisposition::Tell),
+        Act::Reboot { boot, .. } => back(boot)
+            .or_else(|| cannot("reboot", "--allow-reboot"))
+            .unwrap_or(ActDisposition::Tell),
         Act::PowerCycle { boot, .. } => {
-            let tell = if simulated { Turn::Tell } else { Turn::Elsewhere };
+            let tell = if simulated { ActDisposition::Tell } else { ActDisposition::Elsewhere };
             back(boot).unwrap_or(tell)
         }
-        Act::Ticket { .. } | Act::Page { .. } => Turn::Elsewhere,
+        Act::Ticket { .. } | Act::Page { .. } => ActDisposition::Elsewhere,
     }
 }
 
 /// What one look at the log found.
 #[derive(Debug, Default)]
-struct Look {
+struct PendingActs {
     tell: HashMap<NodeName, Vec<Arc<AskedAct>>>,
     over: Vec<(u64, (bool, String))>,
 }
 
-fn look(s: &State) -> Look {
-    let mut out = Look::default();
+fn look(s: &State) -> PendingActs {
+    let mut out = PendingActs::default();
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
-            (Turn::Tell, Some(node)) => out.tell.entry(node.clone()).or_default().push(a.clone()),
-            (Turn::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
+            (ActDisposition::Tell, Some(node)) => {
+                out.tell.entry(node.clone()).or_default().push(a.clone())
+            }
+            (ActDisposition::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
             _ => {}
         }
     }
@@ -121,19 +127,19 @@ fn look(s: &State) -> Look {
 /// Keeps what nodes are to do as the log says it, and tells the log what is over.
 pub(super) async fn follow(inner: Arc<Inner>) {
     let (brain, stop) = (inner.brain.clone(), inner.stop.clone());
-    effect::run(Arc::new(Ended(inner)), brain, stop.cancelled_owned()).await;
+    effect::run(Arc::new(EndedActs(inner)), brain, stop.cancelled_owned()).await;
 }
 
 /// Acts whose end is seen by the state of their node.
-struct Ended(Arc<Inner>);
+struct EndedActs(Arc<Inner>);
 
-impl Effect for Ended {
+impl Effect for EndedActs {
     type Key = u64;
     type Task = (bool, String);
     type End = (bool, String);
 
     fn intended(&self) -> (Vec<(u64, (bool, String))>, Option<Duration>) {
-        let Look { tell, over } = self.0.brain.read(look);
+        let PendingActs { tell, over } = self.0.brain.read(look);
         // What is not over is desired state: its node is sent it until it is.
         for node in self.0.acts.replace(tell) {
             if let Some(session) = self.0.seat(&node).and_then(|s| s.session()) {
@@ -152,7 +158,7 @@ impl Effect for Ended {
     }
 
     /// There is nothing left to do.
-    async fn carry_out(&self, id: &u64, (ok, message): (bool, String)) -> Outcome<Self::End> {
+    async fn execute(&self, id: &u64, (ok, message): (bool, String)) -> Outcome<Self::End> {
         tracing::info!(act = id, ok, message, "an act is over");
         Outcome::Over((ok, message))
     }
@@ -189,17 +195,20 @@ mod tests {
     #[test]
     fn a_node_that_may_not_says_so_and_one_that_is_back_is_done() {
         let able = node(&["reboot"]);
-        assert_eq!(turn_on(&able, &reboot("boot-1")), Turn::Tell);
-        assert!(matches!(turn_on(&able, &reboot("boot-0")), Turn::Over { ok: true, .. }));
-        assert!(matches!(turn_on(&node(&[]), &reboot("boot-1")), Turn::Over { ok: false, .. }));
+        assert_eq!(turn_on(&able, &reboot("boot-1")), ActDisposition::Tell);
+        assert!(matches!(turn_on(&able, &reboot("boot-0")), ActDisposition::Over { ok: true, .. }));
+        assert!(matches!(
+            turn_on(&node(&[]), &reboot("boot-1")),
+            ActDisposition::Over { ok: false, .. }
+        ));
         let away = Node { reachable: false, ..node(&[]) };
-        assert_eq!(turn_on(&away, &reboot("boot-0")), Turn::Tell, "nobody knows yet");
+        assert_eq!(turn_on(&away, &reboot("boot-0")), ActDisposition::Tell, "nobody knows yet");
         let cut = Act::PowerCycle { node: "n1".parse().unwrap(), boot: "boot-1".into() };
-        assert_eq!(turn_on(&able, &cut), Turn::Elsewhere);
+        assert_eq!(turn_on(&able, &cut), ActDisposition::Elsewhere);
         let mut pretended = node(&[]);
         pretended.inventory.simulated = true;
-        assert_eq!(turn_on(&pretended, &cut), Turn::Tell);
-        assert_eq!(turn_on(&pretended, &reboot("boot-1")), Turn::Tell);
+        assert_eq!(turn_on(&pretended, &cut), ActDisposition::Tell);
+        assert_eq!(turn_on(&pretended, &reboot("boot-1")), ActDisposition::Tell);
     }
 
     #[test]

@@ -32,15 +32,15 @@ pub(super) struct Gate {
 
 /// What is to be written down now, and how many faults were not told one by one.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(super) struct AdmittedFaults {
     pub(super) faults: Vec<SeenFault>,
     pub(super) folded: u64,
 }
 
 impl Gate {
     /// Takes in what a node told, at `now` on a clock that never jumps.
-    pub(super) fn take(&mut self, faults: Vec<SeenFault>, now: Time) -> Passed {
-        let mut out = Passed::default();
+    pub(super) fn take(&mut self, faults: Vec<SeenFault>, now: Time) -> AdmittedFaults {
+        let mut out = AdmittedFaults::default();
         for fault in faults {
             let fault = fault.bounded();
             let key = (fault.code.clone(), fault.gpu, fault.attempt);

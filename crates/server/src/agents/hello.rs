@@ -1,6 +1,6 @@
 //! An agent with a certificate says who it is and everything it sees.
 
-use super::seat::{SKEW_MS, Seat, Session};
+use super::seat::{NodeEntry, SKEW_MS, Session};
 use super::{Inner, join, refused};
 use crate::brain::{Attach, BrainError};
 use muster_engine::State;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 /// What a session begins with.
 pub(super) struct Entered {
-    pub(super) seat: Arc<Seat>,
+    pub(super) seat: Arc<NodeEntry>,
     pub(super) session: Arc<Session>,
     pub(super) welcome: FromServer,
     pub(super) protected: bool,
@@ -31,7 +31,7 @@ pub(super) struct Entered {
 
 /// Leaves the seat again unless the session begins.
 struct Claim<'a> {
-    seat: &'a Seat,
+    seat: &'a NodeEntry,
     session: &'a Session,
     kept: bool,
 }
@@ -192,7 +192,7 @@ pub(super) async fn enter(
         }
     }
     // A welcome renews leases, too, and nothing may have been written for it.
-    if !inner.brain.leads_for_certain() {
+    if !inner.brain.is_certain_leader() {
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
         return Ok(Err(refused("stale_leader", message, true)));
     }

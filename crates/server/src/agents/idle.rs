@@ -29,7 +29,7 @@ pub(super) fn gap(inner: &Inner) -> Span {
 
 /// What was reported of an attempt.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct ReportedIdle {
     /// When, on the clock that never jumps.
     at: Time,
     /// Since when it was idle, on the same clock.
@@ -43,7 +43,7 @@ struct Told {
 /// Reports attempts whose GPUs have been idle for as long as the policy allows, and again while it
 /// lasts. Without such a policy nothing is looked at.
 pub(super) async fn watch(inner: Arc<Inner>) {
-    let mut told: HashMap<AttemptKey, Told> = HashMap::new();
+    let mut told: HashMap<AttemptKey, ReportedIdle> = HashMap::new();
     loop {
         let warn = inner.brain.read(|s| s.policy.idle.warn_after);
         let pause = warn.map_or(ASLEEP, |w| (w.to_std() / 4).clamp(ASLEEP / 20, ASLEEP * 5));
@@ -66,7 +66,7 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             let wall = before
                 .filter(|t| t.since == since)
                 .map_or_else(|| inner.brain.now() - inner.clock().since(since), |t| t.wall);
-            told.insert(key, Told { at: now, since, wall });
+            told.insert(key, ReportedIdle { at: now, since, wall });
             Some((key, node, wall))
         });
         let due: Vec<_> = due.collect();
@@ -101,7 +101,7 @@ fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (
     // take the two in turn can wait for each other.
     let candidates = inner.brain.read(|s| candidates(s, &nodes));
     let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
-    let idle = |(key, held): (AttemptKey, Held)| {
+    let idle = |(key, held): (AttemptKey, AttemptGpus)| {
         let mut latest = None;
         for (node, gpus) in &held.gpus {
             let since = seats.get(node)?.idle().since(gpus.iter(), now, gap)?;
@@ -114,13 +114,13 @@ fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (
 }
 
 /// GPUs of an attempt.
-struct Held {
+struct AttemptGpus {
     speaker: NodeName,
     gpus: Vec<(NodeName, muster_model::placement::GpuSet)>,
 }
 
 /// Attempts on these nodes that run with GPUs and are not being stopped.
-fn candidates(s: &State, nodes: &[NodeName]) -> BTreeMap<AttemptKey, Held> {
+fn candidates(s: &State, nodes: &[NodeName]) -> BTreeMap<AttemptKey, AttemptGpus> {
     let mut seen = BTreeSet::new();
     let mut out = BTreeMap::new();
     // A node that is ahead of this server's log is none of its business.
@@ -138,10 +138,10 @@ fn candidates(s: &State, nodes: &[NodeName]) -> BTreeMap<AttemptKey, Held> {
     out
 }
 
-fn held(a: &Attempt) -> Option<Held> {
+fn held(a: &Attempt) -> Option<AttemptGpus> {
     let runs = a.stop.is_none() && a.slots.iter().all(|s| matches!(s, SlotState::Running));
     let speaker = a.placement.slots.first().filter(|_| runs)?.node.clone();
     let with_gpus = a.placement.slots.iter().filter(|s| !s.gpus.is_empty());
     let gpus: Vec<_> = with_gpus.map(|s| (s.node.clone(), s.gpus)).collect();
-    (!gpus.is_empty()).then_some(Held { speaker, gpus })
+    (!gpus.is_empty()).then_some(AttemptGpus { speaker, gpus })
 }

@@ -13,7 +13,7 @@ use muster_model::node::Stage;
 use muster_model::tenant::TokenUse;
 use muster_model::units::Time;
 
-pub(super) struct Asked {
+pub(super) struct JoinRequest {
     pub(super) protocol: u32,
     pub(super) token: JoinSecret,
     pub(super) node: NodeName,
@@ -34,7 +34,7 @@ pub(super) fn speaks(protocol: u32) -> Result<(), FromServer> {
 }
 
 /// The id of the token, when it opens this door now.
-fn judge(state: &State, asked: &Asked, now: Time) -> Result<String, FromServer> {
+fn judge(state: &State, asked: &JoinRequest, now: Time) -> Result<String, FromServer> {
     let make = "make a new one with `muster token create --join`";
     let unknown =
         || refused("token", format!("the join token is unknown or was revoked: {make}"), false);
@@ -59,7 +59,7 @@ fn judge(state: &State, asked: &Asked, now: Time) -> Result<String, FromServer> 
     Ok(id.to_owned())
 }
 
-pub(super) async fn join(inner: &Inner, asked: Asked) -> Result<FromServer, LinkError> {
+pub(super) async fn join(inner: &Inner, asked: JoinRequest) -> Result<FromServer, LinkError> {
     if let Err(no) = speaks(asked.protocol) {
         return Ok(no);
     }
@@ -89,7 +89,7 @@ pub(super) async fn join(inner: &Inner, asked: Asked) -> Result<FromServer, Link
         Ok(signed) => signed,
         Err(e) => return Ok(refused("identity", e.to_string(), false)),
     };
-    let Asked { node, machine, .. } = asked;
+    let JoinRequest { node, machine, .. } = asked;
     // The log does not know yet whose key a node's is that was let in before keys were noted;
     // while its agent is connected, it is not this one's.
     let unknown = inner.brain.read(|s| {

@@ -2,13 +2,13 @@
 
 mod accept;
 mod acts;
-mod beside;
 mod conn;
 mod fabric;
 mod faults;
 mod hello;
 mod idle;
 mod join;
+mod lookup_cache;
 mod newcomers;
 mod orders;
 mod seat;
@@ -38,7 +38,7 @@ use muster_model::inject::Inject;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
-use seat::{Seat, Session};
+use seat::{NodeEntry, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -116,12 +116,12 @@ struct Inner {
     tls: Arc<rustls::ServerConfig>,
     newcomers: newcomers::Newcomers,
     /// One for each node that was heard since the start and is not retired.
-    seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
+    seats: RwLock<HashMap<NodeName, Arc<NodeEntry>>>,
     steps: Mutex<steps::Steps>,
     columns: Mutex<Interned>,
     /// Faults that were not written down one by one.
     folded: AtomicU64,
-    beside: beside::Beside,
+    beside: lookup_cache::LookupCache,
     fabric: fabric::Exchange,
     /// What nodes are to do, as the log says.
     acts: acts::NodeActs,
@@ -145,11 +145,11 @@ impl Inner {
         time + Span(u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    fn seat(&self, node: &NodeName) -> Option<Arc<Seat>> {
+    fn seat(&self, node: &NodeName) -> Option<Arc<NodeEntry>> {
         self.seats.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
     }
 
-    fn seat_or_new(&self, node: &NodeName) -> Arc<Seat> {
+    fn seat_or_new(&self, node: &NodeName) -> Arc<NodeEntry> {
         if let Some(seat) = self.seat(node) {
             return seat;
         }
@@ -158,7 +158,7 @@ impl Inner {
     }
 
     /// Every seat with somebody on it.
-    fn live(&self) -> Vec<(Arc<Seat>, Arc<Session>)> {
+    fn live(&self) -> Vec<(Arc<NodeEntry>, Arc<Session>)> {
         let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
         seats.values().filter_map(|s| Some((s.clone(), s.session()?))).collect()
     }
@@ -216,7 +216,7 @@ pub fn serve(
         steps: Mutex::default(),
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
-        beside: beside::Beside::default(),
+        beside: lookup_cache::LookupCache::default(),
         fabric: fabric::Exchange::default(),
         acts: acts::NodeActs::default(),
         signals: Timer::with(&FINE),

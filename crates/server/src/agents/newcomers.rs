@@ -19,7 +19,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Newcomers {
     known: Arc<Pool>,
     strangers: Arc<Pool>,
-    heard: Mutex<Heard>,
+    heard: Mutex<LastAddresses>,
 }
 
 impl Newcomers {
@@ -46,7 +46,7 @@ impl Newcomers {
     }
 
     /// A place for a new connection; none where all are taken by nodes that are about to be let in.
-    pub(super) fn admit(&self, from: IpAddr) -> Option<Place> {
+    pub(super) fn admit(&self, from: IpAddr) -> Option<NewcomerSlot> {
         let address = caller(from);
         let known = lock(&self.heard).nodes_at.contains_key(&address);
         if known { self.known.admit(address) } else { self.strangers.admit(address) }
@@ -55,12 +55,12 @@ impl Newcomers {
 
 /// Where nodes were last heard from.
 #[derive(Default)]
-struct Heard {
+struct LastAddresses {
     by_node: HashMap<NodeName, IpAddr>,
     nodes_at: HashMap<IpAddr, usize>,
 }
 
-impl Heard {
+impl LastAddresses {
     fn note(&mut self, node: &NodeName, address: IpAddr) {
         let before = self.by_node.insert(node.clone(), address);
         *self.nodes_at.entry(address).or_default() += 1;
@@ -106,12 +106,12 @@ struct Newcomer {
 
 /// Newcomers by number; the oldest has the smallest.
 #[derive(Default)]
-struct Places {
+struct NewcomerSlots {
     last: u64,
     all: BTreeMap<u64, Newcomer>,
 }
 
-impl Places {
+impl NewcomerSlots {
     fn count(&self, what: impl Fn(&Newcomer) -> bool) -> usize {
         self.all.values().filter(|n| what(n)).count()
     }
@@ -166,11 +166,11 @@ struct Pool {
     per_address: usize,
     /// Handshakes at once.
     turns: usize,
-    places: Mutex<Places>,
+    places: Mutex<NewcomerSlots>,
 }
 
 impl Pool {
-    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<NewcomerSlot> {
         let mut p = lock(&self.places);
         let near = p.count(|n| n.address == address) >= self.per_address;
         let full = near || p.all.len() >= self.total;
@@ -183,19 +183,19 @@ impl Pool {
         let stage = Stage::Waits;
         p.all.insert(id, Newcomer { address, stage, call: None, dropped: dropped.clone() });
         drop(p);
-        Some(Place { pool: Arc::clone(self), id, dropped })
+        Some(NewcomerSlot { pool: Arc::clone(self), id, dropped })
     }
 }
 
 /// A newcomer's place; free again when dropped.
-pub(super) struct Place {
+pub(super) struct NewcomerSlot {
     pool: Arc<Pool>,
     id: u64,
     /// Its place is another one's now.
     pub(super) dropped: CancellationToken,
 }
 
-impl Place {
+impl NewcomerSlot {
     /// Waits for the turn of its handshake. Whoever is sent away meanwhile learns it by `dropped`.
     pub(super) async fn turn(&self) {
         let Some(called) = self.ask() else { return };
@@ -238,7 +238,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for NewcomerSlot {
     fn drop(&mut self) {
         let mut p = lock(&self.pool.places);
         p.all.remove(&self.id);
@@ -256,12 +256,12 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn is_sent_away(p: &Place) -> bool {
+    fn is_sent_away(p: &NewcomerSlot) -> bool {
         p.dropped.is_cancelled()
     }
 
     /// Whether it has its turn at once.
-    fn has_turn(p: &Place) -> bool {
+    fn has_turn(p: &NewcomerSlot) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(p.turn()).poll(&mut cx) == Poll::Ready(())
     }
@@ -270,14 +270,15 @@ mod tests {
     fn the_oldest_of_a_full_address_goes_and_others_keep_their_places() {
         let all = Newcomers::new(8, 2);
         let other = all.admit(at("10.0.0.2")).unwrap();
-        let flood: Vec<Place> = (0..50).map(|_| all.admit(at("10.0.0.1")).unwrap()).collect();
+        let flood: Vec<NewcomerSlot> =
+            (0..50).map(|_| all.admit(at("10.0.0.1")).unwrap()).collect();
         assert!(flood[..46].iter().all(is_sent_away) && !flood[46..].iter().any(is_sent_away));
         assert!(!is_sent_away(&other));
         // Many addresses together: the oldest of all goes. One /64 is one address.
         let many = |i: u16| at(&format!("2001:db8:{i}::1"));
-        let more: Vec<Place> = (0..8).map(|i| all.admit(many(i)).unwrap()).collect();
+        let more: Vec<NewcomerSlot> = (0..8).map(|i| all.admit(many(i)).unwrap()).collect();
         assert!(is_sent_away(&other) && flood.iter().all(is_sent_away));
-        let near: Vec<Place> =
+        let near: Vec<NewcomerSlot> =
             (1..6).map(|i| all.admit(at(&format!("2001:db8:ffff::{i}"))).unwrap()).collect();
         assert!(is_sent_away(&near[0]) && !is_sent_away(&near[4]));
         drop((other, flood, more, near));
@@ -290,7 +291,7 @@ mod tests {
         let node: NodeName = "n1".parse().unwrap();
         all.heard(&node, at("10.0.0.1"));
         let known = all.admit(at("10.0.0.1")).unwrap();
-        let flood: Vec<Place> =
+        let flood: Vec<NewcomerSlot> =
             (0..99).map(|i| all.admit(at(&format!("10.0.1.{i}"))).unwrap()).collect();
         assert!(!is_sent_away(&known));
         // It is heard from elsewhere now: the old address is a stranger's again.
@@ -312,7 +313,7 @@ mod tests {
     fn handshakes_that_stand_still_leave_turns_to_other_addresses() {
         let all = Newcomers::new(64, 8);
         let (bad, good) = (at("10.0.0.1"), at("10.0.0.2"));
-        let flood: Vec<Place> = (0..20).map(|_| all.admit(bad).unwrap()).collect();
+        let flood: Vec<NewcomerSlot> = (0..20).map(|_| all.admit(bad).unwrap()).collect();
         let turns: Vec<bool> = flood.iter().map(has_turn).collect();
         assert!(turns[..4].iter().all(|t| *t) && !turns[4..].iter().any(|t| *t));
         let one = all.admit(good).unwrap();

@@ -38,13 +38,13 @@ pub(super) struct Orders {
 
 /// What to tell it now.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct OrderUpdate {
     pub(super) messages: Vec<FromServer>,
     /// Attempts that cannot run there, and why.
     pub(super) hopeless: Vec<(AttemptKey, SlotEnd)>,
 }
 
-struct Look {
+struct NodeOrders {
     test: Option<Qualifying>,
     seq: Seq,
     epoch: Epoch,
@@ -79,7 +79,7 @@ impl Orders {
         inner: &Inner,
         node: &NodeName,
         again: bool,
-    ) -> Result<News, BrainError> {
+    ) -> Result<OrderUpdate, BrainError> {
         let mut acts = inner.acts.of(node);
         let look = inner.brain.read(|s| {
             // The list may be a moment older than the log.
@@ -95,9 +95,9 @@ impl Orders {
             // Ranks that are being stopped would spoil a test that begins.
             let test = test.filter(|n| n.orphans.is_empty() || self.testing.is_some());
             let test = test.and_then(|n| n.qualifying);
-            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
+            NodeOrders { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
         });
-        let mut news = News::default();
+        let mut news = OrderUpdate::default();
         let was_held = std::mem::take(&mut self.was_held);
         self.test(look.test, &mut news);
         self.act(&acts, &mut news);
@@ -149,7 +149,7 @@ impl Orders {
         }
         self.known.extend(runs.iter().chain(&later).filter(|r| r.detail.is_some()).map(|r| r.key));
         self.told = Some(list);
-        let Look { seq, epoch, .. } = look;
+        let NodeOrders { seq, epoch, .. } = look;
         // The list is always whole but for those that the agent has never heard of: leaving one
         // of them for the next message stops nothing.
         let mut have: Vec<RunOrder> =
@@ -165,7 +165,7 @@ impl Orders {
     }
 
     /// The node is to be tested, or not any more.
-    fn test(&mut self, wanted: Option<Qualifying>, news: &mut News) {
+    fn test(&mut self, wanted: Option<Qualifying>, news: &mut OrderUpdate) {
         let id = wanted.map(|q| q.id);
         if self.testing == id {
             return;
@@ -179,7 +179,7 @@ impl Orders {
     }
 
     /// What the node is to do, and what is over.
-    fn act(&mut self, wanted: &[Arc<AskedAct>], news: &mut News) {
+    fn act(&mut self, wanted: &[Arc<AskedAct>], news: &mut OrderUpdate) {
         self.acting.retain(|id| {
             let still = wanted.iter().any(|a| a.id == *id);
             if !still {
@@ -199,7 +199,7 @@ impl Orders {
         self.acting.remove(&id)
     }
 
-    fn ask_checkpoint(&mut self, w: &WantedRun, news: &mut News) {
+    fn ask_checkpoint(&mut self, w: &WantedRun, news: &mut OrderUpdate) {
         let Some(at) = w.job.checkpoint_asked else { return };
         if w.action == Action::Run && self.asked.insert(w.key, at) != Some(at) {
             news.messages.push(FromServer::AskCheckpoint { key: w.key });

@@ -59,7 +59,7 @@ pub(super) const SKEW_MS: u64 = 30_000;
 
 /// A node's place: outlives its connections.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct NodeEntry {
     /// Zero: never.
     heard: AtomicI64,
     session: Mutex<Option<Arc<Session>>>,
@@ -71,7 +71,7 @@ pub(super) struct Seat {
     stepped: AtomicI64,
 }
 
-impl Seat {
+impl NodeEntry {
     pub(super) fn heard(&self) -> Option<Time> {
         Some(Time(self.heard.load(Ordering::Relaxed))).filter(|t| t.0 != 0)
     }
@@ -141,7 +141,7 @@ impl Seat {
 
     /// How long ago the newest row came in.
     pub(super) fn figures_age(&self, now: Time) -> Option<Span> {
-        lock(&self.ring).came_at().map(|t| now.since(t))
+        lock(&self.ring).newest_row_at().map(|t| now.since(t))
     }
 
     pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    pub(super) fn info(&self, seat: &Seat) -> SessionInfo {
+    pub(super) fn info(&self, seat: &NodeEntry) -> SessionInfo {
         SessionInfo {
             node: self.node.clone(),
             since: self.since,

@@ -7,10 +7,10 @@ use super::conn::Conn;
 use super::hello::Entered;
 use super::idle;
 use super::orders::Orders;
-use super::seat::{SKEW_MS, Seat, Session, TestProgress};
+use super::seat::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::steps;
 use crate::brain::{Attach, BrainError};
-use crate::health::Told;
+use crate::health::HealthObservation;
 use crate::history::HistoryRow;
 use crate::logs::LogError;
 use futures::future::BoxFuture;
@@ -18,7 +18,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use muster_engine::State;
 use muster_link::LinkError;
 use muster_link::frame::Frame;
-use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, ProgressReport};
+use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, ProgressReport, Telemetry};
 use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
@@ -74,7 +74,7 @@ enum Done {
 
 struct Live {
     inner: Arc<Inner>,
-    seat: Arc<Seat>,
+    seat: Arc<NodeEntry>,
     session: Arc<Session>,
     orders: Orders,
     protected: bool,
@@ -99,7 +99,7 @@ struct Live {
 
 /// Gives the node's seat back however the session ends, by a panic too: a node whose session is
 /// gone must not look connected.
-struct Leave(Arc<Seat>, Arc<Session>);
+struct Leave(Arc<NodeEntry>, Arc<Session>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
@@ -249,8 +249,8 @@ impl Live {
                 let due = self.seat.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
-                self.tell(Told::Heard { node: self.session.node.clone(), at });
-                let uncertain = !self.inner.brain.leads_for_certain();
+                self.tell(HealthObservation::Heard { node: self.session.node.clone(), at });
+                let uncertain = !self.inner.brain.is_certain_leader();
                 if uncertain && !self.unsure_told {
                     tracing::warn!(node = %self.session.node, "this server cannot be certain that it leads: leases of ranks are not renewed");
                 }
@@ -337,7 +337,7 @@ impl Live {
     }
 
     /// Tells the watch; a server that is behind the node draws no conclusions.
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: HealthObservation) {
         if !self.protected {
             self.inner.health.feed().push(self.session.simulated, told);
         }
@@ -381,7 +381,7 @@ impl Live {
             let ahead = row.at.0.saturating_sub(now.0).clamp(-AHEAD_MS, AHEAD_MS);
             self.session.ahead_ms.store(ahead, Ordering::Relaxed);
         }
-        self.tell(Told::Row {
+        self.tell(HealthObservation::Row {
             node: self.session.node.clone(),
             at: self.time(now),
             columns,
@@ -516,7 +516,7 @@ impl Live {
         let last = self.outputs.get(&(key, rank));
         if last.is_none_or(|t| now.since(*t) >= SIGN_OF_LIFE) {
             self.outputs.insert((key, rank), now);
-            self.tell(Told::Output { key, rank, at: self.time(now) });
+            self.tell(HealthObservation::Output { key, rank, at: self.time(now) });
         }
         let keeper = self.inner.keeper.clone();
         self.appends += 1;
@@ -545,23 +545,32 @@ impl Live {
             ProgressReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
                 self.inner.metering.step(key, rank, now, step, t, &stages);
-                self.tell(Told::Step { key, rank, at: self.time(now), step, t, stages });
+                self.tell(HealthObservation::Step {
+                    key,
+                    rank,
+                    at: self.time(now),
+                    step,
+                    t,
+                    stages,
+                });
                 let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
                 steps.note(key, rank, now, report);
             }
-            ProgressReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
-                "done" => {
-                    self.tell(Told::Checkpointing { key, going: false });
-                    self.inner.metering.checkpoint(key, now, blocked_s);
-                    self.checkpoint(key, step, path, bytes, blocked_s);
+            ProgressReport::Checkpoint { state, step, path, bytes, blocked_s } => {
+                match &state[..] {
+                    "done" => {
+                        self.tell(HealthObservation::Checkpointing { key, going: false });
+                        self.inner.metering.checkpoint(key, now, blocked_s);
+                        self.checkpoint(key, step, path, bytes, blocked_s);
+                    }
+                    "failed" => {
+                        self.tell(HealthObservation::Checkpointing { key, going: false });
+                        tracing::warn!(attempt = %key, rank, step, "a checkpoint failed");
+                    }
+                    "started" => self.tell(HealthObservation::Checkpointing { key, going: true }),
+                    _ => {}
                 }
-                "failed" => {
-                    self.tell(Told::Checkpointing { key, going: false });
-                    tracing::warn!(attempt = %key, rank, step, "a checkpoint failed");
-                }
-                "started" => self.tell(Told::Checkpointing { key, going: true }),
-                _ => {}
-            },
+            }
             ProgressReport::Garbled { lines } => {
                 tracing::debug!(attempt = %key, rank, lines, "reports that were not understood");
             }

@@ -50,12 +50,12 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
         last = now;
-        if !inner.brain.leads_for_certain() {
+        if !inner.brain.is_certain_leader() {
             // Agents are not let in meanwhile, and may look for another leader.
             *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
             continue;
         }
-        if look(&inner, &|| inner.clock()).await {
+        if sweep_nodes(&inner, &|| inner.clock()).await {
             last = inner.clock();
         }
     }
@@ -63,7 +63,7 @@ pub(super) async fn watch(inner: Arc<Inner>) {
 
 /// One look by a clock: declares nodes lost that were not heard for too long, and says whether
 /// there were any.
-pub(super) async fn look(inner: &Inner, clock: &(dyn Fn() -> Time + Send + Sync)) -> bool {
+pub(super) async fn sweep_nodes(inner: &Inner, clock: &(dyn Fn() -> Time + Send + Sync)) -> bool {
     let silent = silent(inner, clock());
     let any = !silent.is_empty();
     for (node, heard) in silent {

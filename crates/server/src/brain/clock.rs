@@ -59,7 +59,7 @@ fn kept(file: &Path, boot: &str) -> Option<i64> {
 /// Goes on with the clock of the server before, which left it in `file`, and keeps this one's there.
 /// `accept`: the wall clock is right, whatever it was set to since. Called before anybody asks for
 /// the time; one that comes later changes nothing.
-pub fn keep_in(file: &Path, accept: bool) {
+pub fn persist_clock_in(file: &Path, accept: bool) {
     let wall = wall_ms() - boot_ms();
     let first = kept(file, &boot_id()).filter(|_| !accept).unwrap_or(wall);
     if first.abs_diff(wall) > STEP_MS.unsigned_abs() {
@@ -135,7 +135,7 @@ pub(crate) fn follow() {
 }
 
 /// Looks whether the wall clock was set since the last look.
-pub(super) fn look(watch: &mut StepWatch) -> Option<ClockStep> {
+pub(super) fn detect_clock_step(watch: &mut StepWatch) -> Option<ClockStep> {
     watch.look(Span(boot_ms().unsigned_abs()), Time(wall_ms()))
 }
 
@@ -200,7 +200,7 @@ mod tests {
         let _alone = WALL.blocking_lock();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("clock");
-        keep_in(&file, false);
+        persist_clock_in(&file, false);
         let written = kept(&file, &boot_id()).expect("it is kept");
         let now = offset().load(Ordering::Acquire);
         // Servers of other tests follow small differences meanwhile.

@@ -2,8 +2,8 @@
 
 use super::writer::Round;
 use super::{
-    BACKLOG, Brain, BrainConfig, BrainError, Call, Committed, LoadError, Shared, clock, keeper,
-    load, reader, secret_label, snapshots, stats, writer,
+    BACKLOG, Brain, BrainCall, BrainConfig, BrainError, Committed, LoadError, Shared, clock,
+    keeper, load, reader, secret_label, snapshots, stats, writer,
 };
 use crate::{supervise, trace};
 use muster_engine::{Engine, State};
@@ -57,9 +57,10 @@ impl Brain {
         // Before the lease: a damaged store is not written to, and a long log must not cost the
         // lease that nobody renews yet.
         store.verify_head()?;
-        let (epoch, asked_ms, begun) = win(config, &mut *store, standby, |store, verified| {
-            take_over(config, store, verified)
-        })?;
+        let (epoch, asked_ms, begun) =
+            acquire_lead(config, &mut *store, standby, |store, verified| {
+                take_over(config, store, verified)
+            })?;
         let Takeover { state, snapshot, took, restored, stores: [reader, keeper, snapshots] } =
             begun;
         super::clock::not_before(state.at);
@@ -85,7 +86,7 @@ impl Brain {
             seal,
             down: Mutex::new(None),
             stuck: Mutex::new(None),
-            reach: super::reach::Reach::default(),
+            reach: super::reach::StoreAvailability::default(),
             over: watch::Sender::new(false),
             closed: watch::Sender::new(false),
         });
@@ -132,7 +133,7 @@ impl Brain {
 
 /// Waits for the lease and begins to lead, with `begin`, which is told how much of the log is
 /// verified. Returns when the lease was last asked for, too.
-pub(super) fn win<T>(
+pub(super) fn acquire_lead<T>(
     config: &BrainConfig,
     store: &mut dyn Store,
     mut standby: impl FnMut(&str),
@@ -248,7 +249,7 @@ fn take_over(
     store.verify_head()?;
     load::verify(store, verified)?;
     let restored = store.restored()?.is_some();
-    let load::Loaded { state, snapshot } = load::state(store)?;
+    let load::LoadedState { state, snapshot } = load::state(store)?;
     let stores = [config.open()?, config.open()?, config.open()?];
     Ok(Takeover { state, snapshot, took: started.elapsed(), restored, stores })
 }
@@ -259,7 +260,7 @@ fn start_threads(
     engine: Engine,
     [mut writer_store, reader_store, mut keeper_store, mut snapshot_store]: [Box<dyn Store>; 4],
     (epoch, restored): (Epoch, bool),
-    inbox: Receiver<Call>,
+    inbox: Receiver<BrainCall>,
     read_inbox: Receiver<reader::Read>,
 ) -> Result<(), StartError> {
     let (rounds, round_inbox) = sync_channel(AHEAD);
@@ -289,7 +290,7 @@ fn start_threads(
     })?;
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-keeper", move || {
-        let _closed = Closed(&s);
+        let _closed = KeeperGuard(&s);
         if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c, &all_written) {
             end(&s, &e.to_string());
         }
@@ -297,7 +298,7 @@ fn start_threads(
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-engine", move || {
         let mut thinking =
-            Thinking { shared: &s, config: &c, engine, epoch, restored, generation: 0, rounds };
+            LeadState { shared: &s, config: &c, engine, epoch, restored, generation: 0, rounds };
         thinking.run(&inbox, &failure_inbox);
     })?;
     Ok(())
@@ -326,9 +327,9 @@ fn vital(
 }
 
 /// However the keeper ends, nobody waits for it any longer.
-struct Closed<'a>(&'a Shared);
+struct KeeperGuard<'a>(&'a Shared);
 
-impl Drop for Closed<'_> {
+impl Drop for KeeperGuard<'_> {
     fn drop(&mut self) {
         self.0.closed.send_replace(true);
     }
@@ -346,7 +347,7 @@ fn end(shared: &Shared, why: &str) {
     shared.over.send_replace(true);
 }
 
-struct Thinking<'a> {
+struct LeadState<'a> {
     shared: &'a Shared,
     config: &'a BrainConfig,
     engine: Engine,
@@ -357,8 +358,8 @@ struct Thinking<'a> {
     rounds: SyncSender<Round>,
 }
 
-impl Thinking<'_> {
-    fn run(&mut self, inbox: &Receiver<Call>, failures: &Receiver<StoreError>) {
+impl LeadState<'_> {
+    fn run(&mut self, inbox: &Receiver<BrainCall>, failures: &Receiver<StoreError>) {
         self.record_lead();
         let mut more = true;
         while !self.shared.stopping.load(Ordering::Acquire) {
@@ -400,7 +401,7 @@ impl Thinking<'_> {
     }
 
     /// Until a request comes or the engine has something to do.
-    fn wait(&self, inbox: &Receiver<Call>) -> Option<Call> {
+    fn wait(&self, inbox: &Receiver<BrainCall>) -> Option<BrainCall> {
         let mut nap = Duration::from_millis(500);
         if let Some(t) = self.engine.next_wake() {
             nap = nap.min(t.since(clock()).to_std());
@@ -415,8 +416,8 @@ impl Thinking<'_> {
         }
     }
 
-    fn decide(&mut self, call: Call, round: &mut Round) {
-        let Call { request, attach, reply, span } = call;
+    fn decide(&mut self, call: BrainCall, round: &mut Round) {
+        let BrainCall { request, attach, reply, span } = call;
         let _decides = trace::decide(&span).entered();
         self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.seq();
@@ -461,8 +462,8 @@ impl Thinking<'_> {
     fn reload(
         &mut self,
         cause: &StoreError,
-        first: &mut Option<Call>,
-        inbox: &Receiver<Call>,
+        first: &mut Option<BrainCall>,
+        inbox: &Receiver<BrainCall>,
     ) -> bool {
         self.generation += 1;
         self.shared.stats.reloads.fetch_add(1, Ordering::Relaxed);

@@ -74,14 +74,14 @@ pub(crate) fn verify(store: &mut dyn Store, from: Seq) -> Result<Seq, StoreError
 }
 
 /// A state, and the snapshot that it began with.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedState {
     pub(crate) state: State,
     /// The last record in that snapshot; none where there is no snapshot.
     pub(crate) snapshot: Option<Seq>,
 }
 
 /// Loads the whole state.
-pub(crate) fn state(store: &mut dyn Store) -> Result<Loaded, LoadError> {
+pub(crate) fn state(store: &mut dyn Store) -> Result<LoadedState, LoadError> {
     let (mut state, snapshot) = match store.latest_snapshot()? {
         Some(s) => (unpack(&s)?, Some(s.seq)),
         None => (State::default(), None),
@@ -89,7 +89,7 @@ pub(crate) fn state(store: &mut dyn Store) -> Result<Loaded, LoadError> {
     loop {
         let page = store.read(state.seq, 4096)?;
         if page.is_empty() {
-            return Ok(Loaded { state, snapshot });
+            return Ok(LoadedState { state, snapshot });
         }
         for e in page {
             state.apply(&record(e.seq, &e.body)?)?;

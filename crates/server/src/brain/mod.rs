@@ -117,7 +117,7 @@ pub enum BrainError {
     Unavailable(String),
 }
 
-pub(crate) struct Call {
+pub(crate) struct BrainCall {
     request: Request,
     attach: Attach,
     reply: oneshot::Sender<Result<Committed, BrainError>>,
@@ -131,7 +131,7 @@ const RING: usize = 65_536;
 const BACKLOG: usize = 20_000;
 
 pub(crate) struct Shared {
-    calls: SyncSender<Call>,
+    calls: SyncSender<BrainCall>,
     policy: Policy,
     view: RwLock<State>,
     copy: copy::StateCopy,
@@ -152,7 +152,7 @@ pub(crate) struct Shared {
     seal: Arc<SealKey>,
     down: Mutex<Option<String>>,
     stuck: Mutex<Option<Stuck>>,
-    reach: reach::Reach,
+    reach: reach::StoreAvailability,
     over: watch::Sender<bool>,
     closed: watch::Sender<bool>,
 }
@@ -246,7 +246,7 @@ impl Brain {
     pub async fn call(&self, request: Request, attach: Attach) -> Result<Committed, BrainError> {
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
-        match self.shared.calls.try_send(Call { request, attach, reply, span }) {
+        match self.shared.calls.try_send(BrainCall { request, attach, reply, span }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(BrainError::Unavailable(
@@ -325,7 +325,7 @@ impl Brain {
     /// Is it certain that nobody else leads? Not while the lease could not be renewed for so long
     /// that it may have ended: a standby may have it then, though this server has not heard of it.
     #[must_use]
-    pub fn leads_for_certain(&self) -> bool {
+    pub fn is_certain_leader(&self) -> bool {
         self.is_leading() && clock::boot_ms() < self.shared.lease_until.load(Ordering::Acquire)
     }
 
@@ -355,7 +355,7 @@ impl Brain {
 
     /// Records that each follower of the log has still to read.
     #[must_use]
-    pub fn lags(&self) -> Vec<(&'static str, u64)> {
+    pub fn follower_lags(&self) -> Vec<(&'static str, u64)> {
         let all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
         let end = self.durable();
         all.iter().map(|(part, upto)| (*part, end.0.saturating_sub(upto.0))).collect()

@@ -41,7 +41,7 @@ const SILENT: &str = "the store does not answer";
 const RELOADING: &str = "the store failed and the log is being read again";
 
 #[derive(Default)]
-struct Seen {
+struct StoreWriteState {
     /// An append has begun and is not answered.
     appending: Option<Instant>,
     /// The keeper asked the store something and has no answer.
@@ -56,14 +56,14 @@ struct Seen {
 
 /// What is known about the store.
 #[derive(Default)]
-pub(crate) struct Reach(Mutex<Seen>);
+pub(crate) struct StoreAvailability(Mutex<StoreWriteState>);
 
 fn failure(result: Result<(), &StoreError>) -> Option<(Instant, CannotWrite)> {
     result.err().map(|e| (Instant::now(), CannotWrite::because(e)))
 }
 
-impl Reach {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+impl StoreAvailability {
+    fn seen(&self) -> MutexGuard<'_, StoreWriteState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_store_that_failed_is_away_until_it_takes_a_write() {
-        let reach = Reach::default();
+        let reach = StoreAvailability::default();
         assert_eq!(reach.cannot_write(LONG), None);
         reach.appending();
         assert_eq!(reach.cannot_write(LONG), None, "an append under way is no trouble");
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_keeper_without_an_answer_and_a_reload_are_noticed() {
-        let reach = Reach::default();
+        let reach = StoreAvailability::default();
         reach.asking();
         assert!(reach.cannot_write(LONG).is_none());
         assert_eq!(reach.cannot_write(Duration::ZERO).unwrap().summary, SILENT);
@@ -269,7 +269,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/full", &probe).unwrap();
         space.enough = 0;
         let detail = space.lacking(false).expect("no space: what failed is tried again");
-        let reach = Reach::default();
+        let reach = StoreAvailability::default();
         reach.space(Some(detail));
         assert_eq!(reach.cannot_write(LONG).unwrap().summary, FULL);
         reach.took(Ok(()));

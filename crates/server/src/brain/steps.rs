@@ -1,6 +1,6 @@
 //! Steps of this machine's wall clock, on their way into the log.
 
-use super::{Attach, BrainError, Call, Committed, Shared, clock};
+use super::{Attach, BrainCall, BrainError, Committed, Shared, clock};
 use muster_model::clock::{ClockStep, StepWatch};
 use muster_model::command::{Actor, Command, Request};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(super) struct Steps {
 impl Steps {
     /// Once a second. A step is told again until it is durable.
     pub(super) fn look(&mut self, shared: &Shared) {
-        if let Some(step) = clock::look(&mut self.watch)
+        if let Some(step) = clock::detect_clock_step(&mut self.watch)
             && self.waiting.len() < WAITING
         {
             self.waiting.push_back(step);
@@ -47,6 +47,6 @@ fn tell(
     let (actor, at) = (Actor::system(), clock());
     let request = Request { actor, at, key: None, if_version: None, command };
     let span = tracing::Span::none();
-    let call = Call { request, attach: Attach::default(), reply, span };
+    let call = BrainCall { request, attach: Attach::default(), reply, span };
     shared.calls.try_send(call).ok().map(|()| answer)
 }

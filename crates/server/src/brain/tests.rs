@@ -1,6 +1,6 @@
 //! What a start refuses, what a stop leaves, what a restore changes, and who waits for whom.
 
-use super::lead::{StartError, still_standby, win};
+use super::lead::{StartError, acquire_lead, still_standby};
 use super::{Brain, BrainConfig, LoadError};
 use muster_model::command::{Answer, Command};
 use muster_model::event::Event;
@@ -263,7 +263,7 @@ fn a_standby_that_has_the_lease_outlasts_a_store_that_is_away() {
     let taken = other.acquire_lease("other", Span::hours(1)).unwrap();
     let LeaseAnswer::Granted(first) = taken else { panic!("{taken:?}") };
     let mut tries = 0;
-    let (epoch, _, ()) = win(
+    let (epoch, _, ()) = acquire_lead(
         &config,
         &mut *mine,
         |_| other.release_lease(first).unwrap(),
@@ -280,7 +280,8 @@ fn a_standby_that_has_the_lease_outlasts_a_store_that_is_away() {
     assert_eq!((tries, epoch), (3, Epoch(first.0 + 3)));
     mine.release_lease(epoch).unwrap();
     // A server that never stood by says at once what is wrong, and leaves the lease to others.
-    let failed = win(&config, &mut *mine, |_| {}, |_, _| Err::<(), _>(StartError::Store(away())));
+    let failed =
+        acquire_lead(&config, &mut *mine, |_| {}, |_, _| Err::<(), _>(StartError::Store(away())));
     assert!(failed.is_err());
     let taken = other.acquire_lease("other", Span::hours(1)).unwrap();
     assert!(matches!(taken, LeaseAnswer::Granted(_)), "{taken:?}");
@@ -294,7 +295,7 @@ fn the_lease_is_renewed_while_the_log_is_loaded() {
     let db = rusqlite::Connection::open(file(dir.path(), "")).unwrap();
     let expires = || db.query_row("SELECT expires FROM head", [], |r| r.get::<_, i64>(0)).unwrap();
     let nap = || std::thread::sleep(Duration::from_millis(10));
-    let (epoch, asked_ms, (last, loaded_ms)) = win(
+    let (epoch, asked_ms, (last, loaded_ms)) = acquire_lead(
         &config,
         &mut *store,
         |_| {},
@@ -324,7 +325,7 @@ fn a_server_whose_lease_was_taken_while_it_loaded_stands_by() {
     let (mut thief, mut mine) = (config.open().unwrap(), config.open().unwrap());
     let stolen = std::cell::Cell::new(None);
     let (mut tries, mut other) = (0, config.open().unwrap());
-    let (epoch, _, ()) = win(
+    let (epoch, _, ()) = acquire_lead(
         &config,
         &mut *mine,
         |_| other.release_lease(stolen.take().unwrap()).unwrap(),

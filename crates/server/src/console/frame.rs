@@ -6,7 +6,7 @@
 //! power, hazard, tenant, version (u16 each), state, flags, util, temp (u8 each). For names and
 //! hints, `count` bytes of JSON. Every frame is filled up to a multiple of four bytes.
 
-use super::Eyes;
+use super::Viewer;
 use super::world::{Cell, Change, NONE, OTHERS, OTHERS_JOB, UNKNOWN, WAITS, WORST, World};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use muster_model::event::Event;
@@ -68,7 +68,7 @@ pub(super) fn kind(event: &Event) -> String {
 }
 
 /// Names and the whole picture.
-pub(super) fn whole(world: &World, eyes: &Eyes) -> Bytes {
+pub(super) fn full_frame(world: &World, eyes: &Viewer) -> Bytes {
     let mut out = BytesMut::with_capacity(world.cells.len() * CELL + 1024);
     words(&mut out, world, eyes);
     cells(&mut out, world, Kind::Whole, None, eyes);
@@ -76,7 +76,7 @@ pub(super) fn whole(world: &World, eyes: &Eyes) -> Bytes {
 }
 
 /// Layout, names and the whole picture of a moment that has passed.
-pub(super) fn past(world: &World, eyes: &Eyes) -> Bytes {
+pub(super) fn past(world: &World, eyes: &Viewer) -> Bytes {
     let mut out =
         BytesMut::with_capacity(world.cells.len() * CELL + world.layout.json.len() + 1024);
     bytes(&mut out, world, Kind::Layout, &world.layout.json);
@@ -86,7 +86,7 @@ pub(super) fn past(world: &World, eyes: &Eyes) -> Bytes {
 }
 
 /// What follows: hints, new names, and the cells that changed.
-pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: &Eyes) -> Bytes {
+pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: &Viewer) -> Bytes {
     let mut out = BytesMut::new();
     if let Some(hints) = hints {
         text(&mut out, world, Kind::Hints, hints);
@@ -108,18 +108,18 @@ pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: 
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct FrameNames<'a> {
     tenants: Vec<&'a str>,
     versions: &'a [String],
 }
 
-fn words(out: &mut BytesMut, world: &World, eyes: &Eyes) {
+fn words(out: &mut BytesMut, world: &World, eyes: &Viewer) {
     let told = match eyes {
         None => {
             let tenants = world.words.tenants.iter().map(|t| t.as_str()).collect();
-            Told { tenants, versions: &world.words.versions }
+            FrameNames { tenants, versions: &world.words.versions }
         }
-        Some(own) => Told { tenants: vec![own.as_str()], versions: &[] },
+        Some(own) => FrameNames { tenants: vec![own.as_str()], versions: &[] },
     };
     text(out, world, Kind::Words, &told);
 }
@@ -150,7 +150,7 @@ fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes: &Eyes) {
+fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes: &Viewer) {
     let own = eyes.as_ref().map(|e| world.words.tenants.iter().position(|t| t == e));
     let shown = |cell: &Cell| match own {
         None => *cell,

@@ -1,7 +1,7 @@
 //! One look at every node: what the log says of it, and what it last told of itself.
 
 use super::order::order;
-use super::{Eyes, then};
+use super::{Viewer, then};
 use crate::agents::Agents;
 use crate::brain::Brain;
 use crate::telemetry::Columns;
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 512;
 const FRESH: Span = Span::secs(30);
 
 /// A node as it was seen.
-pub(super) struct Seen {
+pub(super) struct NodeSnapshot {
     pub(super) node: Arc<Node>,
     /// Newest figures of its GPUs, with their names.
     pub(super) figures: Option<(Columns, Arc<[f32]>)>,
@@ -32,16 +32,16 @@ pub(super) struct Seen {
 }
 
 /// Everything, in the order of the map.
-pub(super) struct Look {
+pub(super) struct SiteSnapshot {
     pub(super) at: Time,
-    pub(super) nodes: Vec<Seen>,
+    pub(super) nodes: Vec<NodeSnapshot>,
     /// Jobs that hold something.
     pub(super) jobs: BTreeMap<JobId, Arc<Job>>,
 }
 
 /// Looks at everything. Takes its time, but no lock for long.
-pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
-    let mut out = Look { at: brain.now(), nodes: Vec::new(), jobs: BTreeMap::new() };
+pub(super) fn take_snapshot(brain: &Brain, agents: &Agents) -> SiteSnapshot {
+    let mut out = SiteSnapshot { at: brain.now(), nodes: Vec::new(), jobs: BTreeMap::new() };
     let mut after: Option<NodeName> = None;
     loop {
         let (nodes, jobs) = brain.read(|s| part(s, after.as_ref(), AT_ONCE));
@@ -62,29 +62,34 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
 
 /// The same of a moment that has passed. Metrics come from the rows in memory, and from the history
 /// where these do not reach back so far.
-pub(super) fn look_back(state: &State, agents: &Agents, at: Time, eyes: &Eyes) -> Look {
-    let mut look = look_at(state, at);
+pub(super) fn take_past_snapshot(
+    state: &State,
+    agents: &Agents,
+    at: Time,
+    eyes: &Viewer,
+) -> SiteSnapshot {
+    let mut look = snapshot_from_log(state, at);
     for seen in look.nodes.iter_mut().filter(|n| n.node.reachable) {
         let Some(window) = agents.telemetry(&seen.node.name) else { continue };
         let row = window.rows.iter().rev().find(|r| r.at <= at);
         let fresh = row.filter(|r| at.since(r.at) < FRESH);
         seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
     }
-    let Look { nodes, jobs, .. } = &mut look;
+    let SiteSnapshot { nodes, jobs, .. } = &mut look;
     let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
     then::fill(nodes, agents.history(), at, own.as_ref());
     look
 }
 
 /// What the log alone says of every node: no figures.
-pub(super) fn look_at(state: &State, at: Time) -> Look {
+pub(super) fn snapshot_from_log(state: &State, at: Time) -> SiteSnapshot {
     let (mut nodes, jobs) = part(state, None, usize::MAX);
     nodes.retain(|n| n.node.stage != Stage::Retired);
     nodes.sort_by(|a, b| order(&a.node, &b.node));
-    Look { at, nodes, jobs: jobs.into_iter().collect() }
+    SiteSnapshot { at, nodes, jobs: jobs.into_iter().collect() }
 }
 
-type Some = (Vec<Seen>, Vec<(JobId, Arc<Job>)>);
+type Some = (Vec<NodeSnapshot>, Vec<(JobId, Arc<Job>)>);
 
 fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
     let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -92,7 +97,7 @@ fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
     let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
     for (name, node) in range {
         jobs.extend(s.attempts_on(name).map(|j| (j.id, Arc::clone(j))));
-        nodes.push(Seen {
+        nodes.push(NodeSnapshot {
             node: Arc::clone(node),
             figures: None,
             findings: s.health.open_on(name).map(|f| brief(f)).collect(),

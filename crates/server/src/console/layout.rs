@@ -1,6 +1,6 @@
 //! Which index of a frame is which GPU: nodes in the order of where they stand.
 
-use super::gather::Seen;
+use super::gather::NodeSnapshot;
 use bytes::Bytes;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -79,12 +79,12 @@ pub(super) struct Layout {
     /// First place of each node, in order; one more at the end.
     pub(super) first: Vec<u32>,
     /// What it was made from.
-    pub(super) made_of: Vec<Place>,
+    pub(super) made_of: Vec<NodeLayoutKey>,
 }
 
 /// All of a node that the layout depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NodeLayoutKey {
     name: NodeName,
     location: Location,
     gpus: u32,
@@ -97,14 +97,19 @@ pub(super) fn slots(node: &Node) -> u32 {
     told.max().unwrap_or(0).min(64)
 }
 
-fn place(node: &Node) -> Place {
+fn place(node: &Node) -> NodeLayoutKey {
     let sku = node.inventory.gpus.first().or(node.missing_gpus.first()).map(|g| g.sku.clone());
-    Place { name: node.name.clone(), location: node.location.clone(), gpus: slots(node), sku }
+    NodeLayoutKey {
+        name: node.name.clone(),
+        location: node.location.clone(),
+        gpus: slots(node),
+        sku,
+    }
 }
 
 impl Layout {
     /// The layout of these nodes; the one of before when nothing moved.
-    pub(super) fn of(nodes: &[Seen], before: Option<Arc<Layout>>) -> Arc<Layout> {
+    pub(super) fn of(nodes: &[NodeSnapshot], before: Option<Arc<Layout>>) -> Arc<Layout> {
         if let Some(old) = before
             && old.made_of.len() == nodes.len()
             && old.made_of.iter().zip(nodes).all(|(p, n)| p.is(&n.node))
@@ -114,7 +119,7 @@ impl Layout {
         Arc::new(Layout::made(nodes.iter().map(|n| place(&n.node)).collect()))
     }
 
-    fn made(made_of: Vec<Place>) -> Layout {
+    fn made(made_of: Vec<NodeLayoutKey>) -> Layout {
         let mut shown = ConsoleLayout {
             version: 0,
             states: states().map(str::to_owned).collect(),
@@ -160,7 +165,7 @@ fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-impl Place {
+impl NodeLayoutKey {
     fn is(&self, node: &Node) -> bool {
         let sku = node.inventory.gpus.first().or(node.missing_gpus.first()).map(|g| &g.sku);
         self.name == node.name

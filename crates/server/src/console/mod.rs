@@ -23,8 +23,8 @@ use bytes::Bytes;
 use muster_engine::State;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
-use past::Past;
 pub use past::PastError;
+use past::PastSite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const BEHIND: usize = 8;
 
 /// Whose eyes a picture is for: everybody's over the site, or one project's.
-type Eyes = Option<ProjectName>;
+type Viewer = Option<ProjectName>;
 
 /// A handle on the picture. Cheap to clone.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ struct Inner {
     brain: Brain,
     agents: Agents,
     hub: Mutex<Hub>,
-    past: Mutex<Past>,
+    past: Mutex<PastSite>,
 }
 
 #[derive(Default)]
@@ -64,18 +64,18 @@ struct Hub {
     world: Option<World>,
     /// The log up to which hints were given.
     hinted: Seq,
-    rooms: BTreeMap<Eyes, Room>,
+    rooms: BTreeMap<Viewer, AudienceChannel>,
 }
 
 /// Readers with the same eyes.
-struct Room {
+struct AudienceChannel {
     frames: broadcast::Sender<Bytes>,
     /// The whole picture of one tick, for those who come in that tick.
     whole: Option<(u64, Bytes)>,
 }
 
 /// What a new reader gets.
-pub struct Seat {
+pub struct ConsoleSubscription {
     /// To be sent first: names, then the whole picture.
     pub first: Bytes,
     /// Every frame after that.
@@ -105,12 +105,12 @@ impl Console {
     }
 
     /// The whole picture of a moment that has passed, with its layout and names.
-    pub async fn at(&self, time: Time, eyes: &Eyes) -> Result<Bytes, PastError> {
+    pub async fn at(&self, time: Time, eyes: &Viewer) -> Result<Bytes, PastError> {
         let mut past = self.inner.past.lock().await;
         past.go(&self.inner.brain, time).await?;
         let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
         past.with(move |state| {
-            let look = gather::look_back(state, &agents, time, &eyes);
+            let look = gather::take_past_snapshot(state, &agents, time, &eyes);
             let (world, _) = World::next(None, look);
             frame::past(&world, &eyes)
         })
@@ -118,23 +118,24 @@ impl Console {
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.
-    pub async fn watch(&self, eyes: &Eyes) -> Result<Seat, NoPicture> {
+    pub async fn watch(&self, eyes: &Viewer) -> Result<ConsoleSubscription, NoPicture> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
         let Hub { world, rooms, running, .. } = &mut *hub;
         let world = world.as_ref().ok_or(NoPicture)?;
-        let room = rooms
-            .entry(eyes.clone())
-            .or_insert_with(|| Room { frames: broadcast::channel(BEHIND).0, whole: None });
+        let room = rooms.entry(eyes.clone()).or_insert_with(|| AudienceChannel {
+            frames: broadcast::channel(BEHIND).0,
+            whole: None,
+        });
         let first = match &room.whole {
             Some((tick, bytes)) if *tick == world.tick => bytes.clone(),
             _ => {
-                let bytes = frame::whole(world, eyes);
+                let bytes = frame::full_frame(world, eyes);
                 room.whole = Some((world.tick, bytes.clone()));
                 bytes
             }
         };
-        let seat = Seat { first, frames: room.frames.subscribe() };
+        let seat = ConsoleSubscription { first, frames: room.frames.subscribe() };
         if !*running {
             *running = true;
             let inner = self.inner.clone();
@@ -159,7 +160,7 @@ impl Inner {
         let before = hub.world.take();
         let (brain, agents) = (self.brain.clone(), self.agents.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let seen = gather::look(&brain, &agents);
+            let seen = gather::take_snapshot(&brain, &agents);
             World::next(before, seen)
         });
         let (world, change) = work.await.map_err(|error| {
@@ -171,7 +172,7 @@ impl Inner {
     }
 
     /// What the records since the last frame were about, for each pair of eyes.
-    async fn hints(&self, hub: &mut Hub) -> Vec<(Eyes, frame::Hints)> {
+    async fn hints(&self, hub: &mut Hub) -> Vec<(Viewer, frame::Hints)> {
         let end = self.brain.durable();
         if end <= hub.hinted {
             return Vec::new();
@@ -213,7 +214,7 @@ impl std::fmt::Debug for Picture {
 impl Picture {
     /// The frame after the one before: everything at first, then what changed.
     pub fn frame(&mut self, state: &State, at: Time) -> Bytes {
-        let (world, change) = World::next(self.world.take(), gather::look_at(state, at));
+        let (world, change) = World::next(self.world.take(), gather::snapshot_from_log(state, at));
         let bytes = frame::next(&world, &change, None, &None);
         self.world = Some(world);
         bytes
@@ -239,7 +240,7 @@ async fn run(inner: Arc<Inner>) {
             hub.running = false;
             return;
         };
-        let mut hints: BTreeMap<Eyes, frame::Hints> =
+        let mut hints: BTreeMap<Viewer, frame::Hints> =
             inner.hints(&mut hub).await.into_iter().collect();
         let Hub { world: Some(world), rooms, .. } = &mut *hub else { continue };
         for (eyes, room) in rooms {

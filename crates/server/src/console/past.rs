@@ -36,33 +36,33 @@ pub enum PastError {
 
 /// The site as it was at the moment that was looked at last.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct PastSite {
     state: Box<State>,
     /// The next record, when it is known to be later than that moment.
     next: Option<Arc<Record>>,
 }
 
-impl Past {
+impl PastSite {
     /// Does something with the state that takes a while.
     pub(super) async fn with<R: Send + 'static>(
         &mut self,
         work: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, PastError> {
         // Whoever asked may go away meanwhile: then nothing is left, and the next look begins anew.
-        let Past { state, next } = std::mem::take(self);
+        let PastSite { state, next } = std::mem::take(self);
         let work = tokio::task::spawn_blocking(move || {
             let out = work(&state);
             (state, out)
         });
         let (state, out) = work.await.map_err(|_| PastError::Broken)?;
-        *self = Past { state, next };
+        *self = PastSite { state, next };
         Ok(out)
     }
 
     /// Goes to a moment: all that had happened by then, and nothing after.
     pub(super) async fn go(&mut self, brain: &Brain, time: Time) -> Result<(), PastError> {
         if self.state.at > time {
-            *self = Past::default();
+            *self = PastSite::default();
         }
         let (mut log, end) = (Cursor::new(brain, self.state.seq), brain.durable());
         let mut lived = 0;
@@ -90,9 +90,13 @@ impl Past {
     }
 }
 
-type Lived = (Box<State>, Option<Arc<Record>>);
+type ReplayedState = (Box<State>, Option<Arc<Record>>);
 
-fn live(mut state: Box<State>, page: Vec<Arc<Record>>, until: Time) -> Result<Lived, PastError> {
+fn live(
+    mut state: Box<State>,
+    page: Vec<Arc<Record>>,
+    until: Time,
+) -> Result<ReplayedState, PastError> {
     for record in page {
         if record.at > until {
             return Ok((state, Some(record)));

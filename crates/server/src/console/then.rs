@@ -1,9 +1,9 @@
 //! Metrics of GPUs at a moment that has passed, out of the history.
 
-use super::gather::Seen;
+use super::gather::NodeSnapshot;
 use crate::history::{History, NoHistory};
 use crate::telemetry::Columns;
-use muster_history::Want;
+use muster_history::SeriesQuery;
 use muster_model::job::Job;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::{Span, Time};
@@ -44,10 +44,15 @@ pub(super) fn since<'a>(
 
 /// Fills in what is not known of reachable nodes yet; with `own`, only of these GPUs and their time.
 /// Reads files, and so takes its time.
-pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time, own: Option<&Since<'_>>) {
+pub(super) fn fill(
+    nodes: &mut [NodeSnapshot],
+    history: &History,
+    at: Time,
+    own: Option<&Since<'_>>,
+) {
     let columns: Columns = METRICS.map(str::to_owned).to_vec().into();
     let lacking = nodes.iter_mut().filter(|n| n.node.reachable && n.figures.is_none());
-    let mut lacking: Vec<&mut Seen> = lacking.collect();
+    let mut lacking: Vec<&mut NodeSnapshot> = lacking.collect();
     for part in lacking.chunks_mut(AT_ONCE) {
         match fill_some(part, history, &columns, at, own) {
             Ok(()) | Err(NoHistory::TooMuch { .. }) => {}
@@ -58,7 +63,7 @@ pub(super) fn fill(nodes: &mut [Seen], history: &History, at: Time, own: Option<
 }
 
 fn fill_some(
-    nodes: &mut [&mut Seen],
+    nodes: &mut [&mut NodeSnapshot],
     history: &History,
     columns: &Columns,
     at: Time,
@@ -74,12 +79,12 @@ fn fill_some(
             let (Some(metric), Some(gpu)) = (metric, key.gpu.filter(|g| *g < 64)) else { continue };
             let line = places.len();
             match own {
-                None => wants.push(Want::whole(series, line)),
+                None => wants.push(SeriesQuery::whole(series, line)),
                 // A step that has more than the project's own time in it is left out.
                 Some(own) => {
                     let since = own.get(&seen.node.name).and_then(|gpus| gpus.get(&gpu));
                     let Some(since) = since else { continue };
-                    wants.push(Want { series, line, since: since.0, until: at.0 });
+                    wants.push(SeriesQuery { series, line, since: since.0, until: at.0 });
                 }
             }
             places.push((n, gpu as usize * METRICS.len() + metric));

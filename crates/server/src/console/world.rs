@@ -1,6 +1,6 @@
 //! The picture itself: one cell for every GPU.
 
-use super::gather::{Look, Seen};
+use super::gather::{NodeSnapshot, SiteSnapshot};
 use super::layout::{EXCLUDED, Layout, MISSING, states};
 use crate::telemetry::Columns;
 use muster_api::node::state_word;
@@ -107,12 +107,12 @@ pub(super) enum Change {
 
 impl World {
     /// The picture after the one before.
-    pub(super) fn next(before: Option<World>, look: Look) -> (World, Change) {
+    pub(super) fn next(before: Option<World>, look: SiteSnapshot) -> (World, Change) {
         let layout = Layout::of(&look.nodes, before.as_ref().map(|w| w.layout.clone()));
         let old = before.as_ref().filter(|w| w.layout.version == layout.version);
         let mut words = before.as_ref().map(|w| w.words.clone()).unwrap_or_default();
         let mut cells = Vec::with_capacity(layout.first.last().map_or(0, |n| *n as usize));
-        let mut places = Places::default();
+        let mut places = MetricColumns::default();
         for (n, seen) in look.nodes.iter().enumerate() {
             let from = layout.first[n] as usize;
             let count = (layout.first[n + 1] - layout.first[n]) as usize;
@@ -142,9 +142,9 @@ fn differ(old: &[Cell], new: &[Cell]) -> Vec<u32> {
 
 /// Columns of figures: most nodes share one list of names.
 #[derive(Default)]
-struct Places(Option<(Columns, [Option<usize>; 3])>);
+struct MetricColumns(Option<(Columns, [Option<usize>; 3])>);
 
-impl Places {
+impl MetricColumns {
     fn of(&mut self, columns: &Columns) -> [Option<usize>; 3] {
         if let Some((known, at)) = &self.0
             && Arc::ptr_eq(known, columns)
@@ -159,11 +159,11 @@ impl Places {
 
 fn fill(
     cells: &mut Vec<Cell>,
-    seen: &Seen,
+    seen: &NodeSnapshot,
     count: usize,
     past: Option<&[Cell]>,
     words: &mut Words,
-    places: &mut Places,
+    places: &mut MetricColumns,
 ) {
     let node = &seen.node;
     let driver = node.inventory.versions.get("driver");

@@ -22,7 +22,7 @@ const PAIRS_MAX: usize = 20_000;
 
 /// What somebody wants tested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct FabricTestRequest {
     /// These nodes; all when there are none and no domain.
     pub nodes: Vec<NodeName>,
     /// All nodes of a part of the site.
@@ -45,9 +45,9 @@ pub struct Wish {
     pub own: Option<AttemptKey>,
 }
 
-impl Default for Wish {
+impl Default for FabricTestRequest {
     fn default() -> Self {
-        Wish {
+        FabricTestRequest {
             nodes: Vec::new(),
             domain: None,
             rounds: 1,
@@ -93,7 +93,12 @@ pub(super) struct Chosen {
 }
 
 /// Why a node cannot be tested now.
-pub(super) fn unfit(s: &State, agents: &Agents, node: &Node, wish: &Wish) -> Option<&'static str> {
+pub(super) fn reason_untestable(
+    s: &State,
+    agents: &Agents,
+    node: &Node,
+    wish: &FabricTestRequest,
+) -> Option<&'static str> {
     if node.stage == Stage::Retired {
         return Some("it is retired");
     }
@@ -129,7 +134,11 @@ fn inside(node: &Node, of: &Entity) -> bool {
     }
 }
 
-pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, Refused> {
+pub(super) fn choose(
+    s: &State,
+    agents: &Agents,
+    wish: &FabricTestRequest,
+) -> Result<Chosen, Refused> {
     let mut wanted: Vec<&Arc<Node>> = Vec::new();
     for name in wish.nodes.iter().collect::<BTreeSet<_>>() {
         wanted.push(s.nodes.get(name).ok_or_else(|| Refused::Unknown(name.clone()))?);
@@ -150,7 +159,7 @@ pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, 
     let mut chosen = Chosen::default();
     let mut clusters: BTreeMap<Vec<&str>, Vec<Arc<Node>>> = BTreeMap::new();
     for node in wanted {
-        match unfit(s, agents, node, wish) {
+        match reason_untestable(s, agents, node, wish) {
             Some(why) => chosen.skipped.push((node.name.clone(), why.into())),
             // No collective leaves its cluster, so no target holds between two.
             None => {

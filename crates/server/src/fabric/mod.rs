@@ -7,7 +7,7 @@ mod preflight;
 mod ring;
 mod run;
 
-pub use choose::{Refused, Wish};
+pub use choose::{FabricTestRequest, Refused};
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -35,11 +35,11 @@ struct Inner {
     /// Where the past of paths is kept.
     file: Option<PathBuf>,
     book: Mutex<Book>,
-    tests: Mutex<BTreeMap<u64, Kept>>,
+    tests: Mutex<BTreeMap<u64, StoredFabricTest>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-struct Kept {
+struct StoredFabricTest {
     test: FabricTest,
     /// What makes a repeat of the request harmless.
     key: Option<String>,
@@ -68,7 +68,12 @@ impl Fabric {
     ///
     /// # Errors
     /// [`Refused`], when there is nothing to test or too many wait.
-    pub fn begin(&self, wish: Wish, by: &str, key: Option<String>) -> Result<FabricTest, Refused> {
+    pub fn begin(
+        &self,
+        wish: FabricTestRequest,
+        by: &str,
+        key: Option<String>,
+    ) -> Result<FabricTest, Refused> {
         let inner = &self.0;
         let mut tests = lock(&inner.tests);
         if let Some(k) = tests.values().find(|k| key.is_some() && k.key == key) {
@@ -98,8 +103,8 @@ impl Fabric {
             together: Vec::new(),
             error: None,
         };
-        tests.insert(id, Kept { test: test.clone(), key });
-        let pairs = |tests: &BTreeMap<u64, Kept>| -> usize {
+        tests.insert(id, StoredFabricTest { test: test.clone(), key });
+        let pairs = |tests: &BTreeMap<u64, StoredFabricTest>| -> usize {
             tests.values().map(|k| k.test.pairs.len()).sum()
         };
         while tests.len() > KEPT || tests.len() > 1 && pairs(&tests) > PAIRS_KEPT {
@@ -120,8 +125,11 @@ impl Fabric {
     #[must_use]
     pub fn list(&self) -> Vec<FabricTest> {
         let tests = lock(&self.0.tests);
-        let short =
-            |k: &Kept| FabricTest { pairs: Vec::new(), nodes: Vec::new(), ..k.test.clone() };
+        let short = |k: &StoredFabricTest| FabricTest {
+            pairs: Vec::new(),
+            nodes: Vec::new(),
+            ..k.test.clone()
+        };
         tests.values().rev().map(short).collect()
     }
 
@@ -137,11 +145,13 @@ impl Fabric {
                 () = tokio::time::sleep(span.to_std()) => {}
                 () = self.0.brain.ended() => return,
             }
-            let open = |k: &Kept| !matches!(k.test.state, FabricState::Done | FabricState::Failed);
+            let open = |k: &StoredFabricTest| {
+                !matches!(k.test.state, FabricState::Done | FabricState::Failed)
+            };
             if lock(&self.0.tests).values().any(open) {
                 continue;
             }
-            match self.begin(Wish::default(), "server", None) {
+            match self.begin(FabricTestRequest::default(), "server", None) {
                 Ok(test) => tracing::debug!(test = test.id, "the network is tested"),
                 Err(e) => tracing::debug!(why = %e, "the network is not tested this time"),
             }

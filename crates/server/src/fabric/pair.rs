@@ -61,7 +61,7 @@ pub(super) async fn test(
     inner: &Inner,
     lanes: &Lanes,
     (a, b): (&Node, &Node),
-    wish: &choose::Wish,
+    wish: &choose::FabricTestRequest,
     one_way: bool,
 ) -> Outcome {
     let machine = (a.address == b.address).then(|| lanes.machine(&a.address));
@@ -74,7 +74,7 @@ pub(super) async fn test(
     // Work may have come since the test began.
     for (node, first) in [(a, true), (b, false)] {
         let why = inner.brain.read(|s| match s.nodes.get(&node.name) {
-            Some(n) => choose::unfit(s, &inner.agents, n, wish),
+            Some(n) => choose::reason_untestable(s, &inner.agents, n, wish),
             None => Some("it is gone"),
         });
         if let Some(why) = why {

@@ -1,7 +1,7 @@
 //! Tests of a large gang's nodes before its ranks start. Which gangs wait for one stands in the
 //! log: a server that takes the lead goes on with those it finds there.
 
-use super::choose::Wish;
+use super::choose::FabricTestRequest;
 use super::{Fabric, lock};
 use crate::supervise;
 use muster_api::{FabricStanding, FabricState, FabricTest};
@@ -52,7 +52,8 @@ impl Fabric {
         if tested.is_empty() {
             return Some(PreflightReport::Passed);
         }
-        let wish = Wish { nodes: tested, own: Some(key), ..Wish::default() };
+        let wish =
+            FabricTestRequest { nodes: tested, own: Some(key), ..FabricTestRequest::default() };
         let by = format!("start of job {}", key.job);
         let id = match self.begin(wish, &by, None) {
             Ok(test) => test.id.parse::<u64>().ok()?,
@@ -90,7 +91,7 @@ impl Effect for Preflights {
         self.0.0.brain.read(|s| nodes(s, *key)).is_some()
     }
 
-    async fn carry_out(&self, key: &AttemptKey, (): ()) -> Outcome<PreflightReport> {
+    async fn execute(&self, key: &AttemptKey, (): ()) -> Outcome<PreflightReport> {
         self.0.measure(*key).await.map_or(Outcome::Later, Outcome::Over)
     }
 

@@ -3,10 +3,10 @@
 //! is known who is the cause; a node by itself is in a ring with one that is known to be good.
 
 use super::pair::{self, Lanes};
-use super::run::{AGAIN_LEAST, AGAIN_MOST, Found, Going, Tested, Told};
+use super::run::{AGAIN_LEAST, AGAIN_MOST, HuntResult, PairResult, RunningFabricTest, Tested};
 use futures::future::join_all;
 use muster_health::fabric::bisect::Bisect;
-use muster_health::fabric::isolate::Standing;
+use muster_health::fabric::isolate::FabricNodeStatus;
 use muster_health::fabric::pairs::Pair;
 use muster_model::node::Node;
 use muster_model::topology::Level;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 /// Who was good in a ring or beside one, and who has left.
 #[derive(Default)]
-struct Known {
+struct RingNodes {
     good: BTreeSet<usize>,
     away: BTreeSet<usize>,
 }
 
-impl Going {
+impl RunningFabricTest {
     /// A cluster as a whole. Nodes that stand next to each other are neighbours in the ring.
-    pub(super) async fn whole(&mut self, group: &[Arc<Node>], seed: u64) -> Found {
+    pub(super) async fn whole(&mut self, group: &[Arc<Node>], seed: u64) -> HuntResult {
         let place = |n: &Node| -> Vec<String> {
             let path = n.location.path(&n.name, Level::Rack);
             path.into_iter().map(ToOwned::to_owned).chain([n.name.to_string()]).collect()
@@ -32,7 +32,7 @@ impl Going {
         seats.sort_by_cached_key(|i| place(&group[*i]));
         let seated: Vec<Arc<Node>> = seats.iter().map(|i| Arc::clone(&group[*i])).collect();
         self.lanes = Lanes::wide(seated.len());
-        let mut known = Known::default();
+        let mut known = RingNodes::default();
         let all: Vec<usize> = (0..seated.len()).collect();
         let passed = self.rings(&seated, std::slice::from_ref(&all), &mut known).await;
         let (mut bad, mut together) = (Vec::new(), Vec::new());
@@ -47,21 +47,26 @@ impl Going {
             together = hunt.together().iter().filter(whole).cloned().collect();
             bad = hunt.bad();
         }
-        let mut standing = vec![Standing::Unknown; group.len()];
+        let mut standing = vec![FabricNodeStatus::Unknown; group.len()];
         for (seat, i) in seats.iter().enumerate() {
             standing[*i] = match seat {
-                s if bad.contains(&s) && !known.away.contains(&s) => Standing::Bad,
-                s if known.good.contains(&s) => Standing::Good,
-                s if known.away.contains(&s) => Standing::Away,
-                _ => Standing::Unknown,
+                s if bad.contains(&s) && !known.away.contains(&s) => FabricNodeStatus::Bad,
+                s if known.good.contains(&s) => FabricNodeStatus::Good,
+                s if known.away.contains(&s) => FabricNodeStatus::Away,
+                _ => FabricNodeStatus::Unknown,
             };
         }
         let together = together.into_iter().map(|g| g.into_iter().map(|s| seats[s]).collect());
-        Found { standing, paths: Vec::new(), together: together.collect() }
+        HuntResult { standing, paths: Vec::new(), together: together.collect() }
     }
 
     /// Halves until all is known; not when nobody is good whom others could be tested with.
-    async fn halve(&mut self, seated: &[Arc<Node>], hunt: &mut Bisect, known: &mut Known) -> bool {
+    async fn halve(
+        &mut self,
+        seated: &[Arc<Node>],
+        hunt: &mut Bisect,
+        known: &mut RingNodes,
+    ) -> bool {
         loop {
             let tests = hunt.next_tests();
             if tests.is_empty() {
@@ -114,7 +119,7 @@ impl Going {
         &mut self,
         seated: &[Arc<Node>],
         rings: &[Vec<usize>],
-        known: &mut Known,
+        known: &mut RingNodes,
     ) -> Vec<bool> {
         let there = |r: &Vec<usize>| -> Vec<usize> {
             r.iter().copied().filter(|s| !known.away.contains(s)).collect()
@@ -135,7 +140,7 @@ impl Going {
             edges.iter().map(|(_, e)| *e).zip(outcomes).map(Tested::once).collect();
         for time in 0..AGAIN_MOST {
             // A ring is tested as a whole each time.
-            let doubted = self.doubted(seated, &all, time >= AGAIN_LEAST);
+            let doubted = self.pairs_to_retest(seated, &all, time >= AGAIN_LEAST);
             let slow: BTreeSet<usize> = doubted.into_iter().map(|i| edges[i].0).collect();
             let again: Vec<usize> =
                 (0..edges.len()).filter(|i| slow.contains(&edges[*i].0)).collect();
@@ -150,9 +155,9 @@ impl Going {
         let mut passed = vec![true; rings.len()];
         for ((no, _), (_, told)) in edges.iter().zip(self.judge(seated, all)) {
             match told {
-                Told::Passed(true) => {}
-                Told::Passed(false) => passed[*no] = false,
-                Told::Left(i) => drop(known.away.insert(i)),
+                PairResult::Passed(true) => {}
+                PairResult::Passed(false) => passed[*no] = false,
+                PairResult::Left(i) => drop(known.away.insert(i)),
             }
         }
         self.ring = false;

@@ -1,14 +1,14 @@
 //! One test from its turn to its findings.
 
-use super::choose::{self, Chosen, Wish};
+use super::choose::{self, Chosen, FabricTestRequest};
 use super::pair::{self, Lanes, Outcome};
 use super::{Inner, lock};
 use futures::future::join_all;
 use muster_api::{FabricNode, FabricPair, FabricStanding, FabricState, FabricVerdict};
 use muster_health::fabric::book::{Baseline, Path, Reading};
-use muster_health::fabric::isolate::{Isolate, Standing};
+use muster_health::fabric::isolate::{FabricNodeStatus, Isolate};
 use muster_health::fabric::pairs::Pair;
-use muster_health::fabric::verdict::{self, Judged};
+use muster_health::fabric::verdict::{self, PairVerdict};
 use muster_link::messages::FabricFigures;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
@@ -26,30 +26,30 @@ pub(super) const AGAIN_MOST: u32 = 4;
 const BUSY: u16 = 100;
 
 /// A test that goes on.
-pub(super) struct Going {
+pub(super) struct RunningFabricTest {
     pub(super) inner: Arc<Inner>,
     id: u64,
-    pub(super) wish: Wish,
+    pub(super) wish: FabricTestRequest,
     pub(super) lanes: Lanes,
     round: u32,
     /// Everybody is tested at once: such figures are compared with each other only.
     pub(super) ring: bool,
     /// Figures so far, by class.
     figures: BTreeMap<String, Vec<f64>>,
-    judged: Vec<Judged>,
+    judged: Vec<PairVerdict>,
     away: BTreeMap<NodeName, String>,
 }
 
 /// What became of a hunt in one cluster.
-pub(super) struct Found {
-    pub(super) standing: Vec<Standing>,
+pub(super) struct HuntResult {
+    pub(super) standing: Vec<FabricNodeStatus>,
     pub(super) paths: Vec<Pair>,
     pub(super) together: Vec<Vec<usize>>,
 }
 
 /// What the test of a pair says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum PairResult {
     /// It passed, or it did not.
     Passed(bool),
     /// One of the two has left.
@@ -95,7 +95,7 @@ fn held(f: &FabricFigures) -> u16 {
     f.held[0].saturating_add(f.held[1]).min(1000)
 }
 
-pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
+pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: FabricTestRequest, seed: u64) {
     let turn = inner.turn.lock().await;
     let chosen = inner.brain.read(|s| choose::choose(s, &inner.agents, &wish));
     let chosen = match chosen {
@@ -111,7 +111,7 @@ pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
         }
     };
     inner.change(id, |t| t.state = FabricState::Running);
-    let mut going = Going {
+    let mut going = RunningFabricTest {
         inner: inner.clone(),
         id,
         wish,
@@ -126,7 +126,7 @@ pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
     drop(turn);
 }
 
-impl Going {
+impl RunningFabricTest {
     async fn all(&mut self, chosen: Chosen, seed: u64) {
         self.away.extend(chosen.skipped);
         let mut nodes: Vec<FabricNode> = Vec::new();
@@ -173,7 +173,7 @@ impl Going {
         self.inner.change(self.id, |t| t.rounds = round);
     }
 
-    pub(super) async fn in_pairs(&mut self, group: &[Arc<Node>], seed: u64) -> Found {
+    pub(super) async fn in_pairs(&mut self, group: &[Arc<Node>], seed: u64) -> HuntResult {
         let rounds = match self.wish.rounds {
             0 => usize::MAX,
             n => n as usize,
@@ -183,19 +183,19 @@ impl Going {
             let round = hunt.next_tests();
             if round.is_empty() {
                 let standing = (0..group.len()).map(|i| hunt.standing(i)).collect();
-                return Found { standing, paths: hunt.paths(), together: Vec::new() };
+                return HuntResult { standing, paths: hunt.paths(), together: Vec::new() };
             }
             for (pair, told) in self.pairs(group, &round).await {
                 match told {
-                    Told::Passed(passed) => hunt.result(pair, passed),
-                    Told::Left(i) => hunt.leave(i),
+                    PairResult::Passed(passed) => hunt.result(pair, passed),
+                    PairResult::Left(i) => hunt.leave(i),
                 }
             }
         }
     }
 
     /// A round of pairs.
-    async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, Told)> {
+    async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, PairResult)> {
         self.next_round();
         let tests = round.iter().map(|&(a, b)| {
             pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish, false)
@@ -211,7 +211,7 @@ impl Going {
     /// path that has carried so much can carry it.
     async fn again(&self, group: &[Arc<Node>], all: &mut [Tested]) {
         for time in 0..AGAIN_MOST {
-            let doubted = self.doubted(group, all, time >= AGAIN_LEAST);
+            let doubted = self.pairs_to_retest(group, all, time >= AGAIN_LEAST);
             if doubted.is_empty() {
                 return;
             }
@@ -227,7 +227,7 @@ impl Going {
     }
 
     /// Which of a round are worth another test.
-    pub(super) fn doubted(
+    pub(super) fn pairs_to_retest(
         &self,
         group: &[Arc<Node>],
         all: &[Tested],
@@ -261,7 +261,11 @@ impl Going {
     }
 
     /// A round is judged as a whole: its paths are each other's peers.
-    pub(super) fn judge(&mut self, group: &[Arc<Node>], round: Vec<Tested>) -> Vec<(Pair, Told)> {
+    pub(super) fn judge(
+        &mut self,
+        group: &[Arc<Node>],
+        round: Vec<Tested>,
+    ) -> Vec<(Pair, PairResult)> {
         for t in &round {
             if let Some(f) = t.figures() {
                 let class = self.class(&group[t.pair.0], &group[t.pair.1]);
@@ -271,7 +275,7 @@ impl Going {
         round.into_iter().map(|t| (t.pair, self.judge_one(group, t))).collect()
     }
 
-    fn judge_one(&mut self, group: &[Arc<Node>], tested: Tested) -> Told {
+    fn judge_one(&mut self, group: &[Arc<Node>], tested: Tested) -> PairResult {
         let Tested { pair: (ia, ib), outcome, times } = tested;
         let (a, b) = (&group[ia], &group[ib]);
         let mut shown = self.shown(a, b);
@@ -319,7 +323,7 @@ impl Going {
             (true, false) => FabricVerdict::Ok,
         };
         shown.error.clone_from(&f.error);
-        self.judged.push(Judged {
+        self.judged.push(PairVerdict {
             a: shown.a.clone(),
             b: shown.b.clone(),
             mbps: f.mbps,
@@ -330,7 +334,7 @@ impl Going {
             slow,
         });
         self.inner.change(self.id, |t| t.pairs.push(shown));
-        Told::Passed(!slow)
+        PairResult::Passed(!slow)
     }
 
     /// A node cannot be tested any more.
@@ -340,12 +344,12 @@ impl Going {
         group: &[Arc<Node>],
         i: usize,
         why: String,
-    ) -> Told {
+    ) -> PairResult {
         let name = &group[i].name;
         shown.error = Some(format!("{name}: {why}"));
         self.away.insert(name.clone(), why);
         self.inner.change(self.id, |t| t.pairs.push(shown));
-        Told::Left(i)
+        PairResult::Left(i)
     }
 
     /// Paths of one class are peers.
@@ -394,7 +398,7 @@ impl Going {
     fn stands(
         &self,
         node: &Node,
-        standing: Standing,
+        standing: FabricNodeStatus,
         findings: &mut Vec<SeenFinding>,
     ) -> FabricNode {
         let (name, at) = (node.name.as_str(), self.inner.brain.now());
@@ -406,7 +410,7 @@ impl Going {
             confidence: None,
         };
         match standing {
-            Standing::Bad => {
+            FabricNodeStatus::Bad => {
                 lock(&self.inner.book).bad(name);
                 let f = verdict::slow(name, choose::entity(node), &self.judged, at);
                 shown.standing = FabricStanding::Slow;
@@ -415,7 +419,7 @@ impl Going {
                 shown.confidence = Some(f.confidence);
                 findings.push(f);
             }
-            Standing::Good => {
+            FabricNodeStatus::Good => {
                 lock(&self.inner.book).good(name, at);
                 shown.standing = FabricStanding::Good;
                 let open: Vec<Entity> = self.inner.brain.read(|s| {
@@ -423,13 +427,15 @@ impl Going {
                     let mine = open.filter(|f| f.seen.kind == verdict::KIND);
                     mine.map(|f| f.seen.entity.clone()).collect()
                 });
-                findings.extend(open.into_iter().map(|e| verdict::well(name, e, &self.judged, at)));
+                findings.extend(
+                    open.into_iter().map(|e| verdict::recovered_finding(name, e, &self.judged, at)),
+                );
             }
-            Standing::Away => {
+            FabricNodeStatus::Away => {
                 let why = self.away.get(&node.name).map_or("it left", String::as_str);
                 return skipped(&node.name, why);
             }
-            Standing::Unknown => {
+            FabricNodeStatus::Unknown => {
                 shown.why.push("nobody is known to be good whom it could be tested with".into());
             }
         }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const EVERY: Span = Span::mins(5);
 
 /// A projection that is written down.
-pub(crate) trait Kept: Projection {
+pub(crate) trait PersistedProjection: Projection {
     /// What is written down of it.
     type Fold: Serialize + DeserializeOwned + Default;
 
@@ -29,7 +29,7 @@ pub(crate) trait Kept: Projection {
 
 /// As it is written down.
 #[derive(Serialize, Deserialize)]
-struct Written<F> {
+struct StoredProjection<F> {
     site: String,
     /// Under which lead its last record was written: a log that was restored from a backup has
     /// another at that place.
@@ -50,7 +50,11 @@ fn epoch_at(s: &State, seq: Seq) -> Epoch {
 }
 
 /// What was written down, if it is of this log.
-pub(super) fn read<P: Kept>(part: &str, brain: &Brain, file: &Path) -> Option<P::Fold> {
+pub(super) fn read<P: PersistedProjection>(
+    part: &str,
+    brain: &Brain,
+    file: &Path,
+) -> Option<P::Fold> {
     let text = match std::fs::read(file) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
@@ -59,7 +63,7 @@ pub(super) fn read<P: Kept>(part: &str, brain: &Brain, file: &Path) -> Option<P:
             return None;
         }
     };
-    let w: Written<P::Fold> = serde_json::from_slice(&text)
+    let w: StoredProjection<P::Fold> = serde_json::from_slice(&text)
         .inspect_err(|error| {
             tracing::warn!(part, %error, "what was read makes no sense; the log is read anew");
         })
@@ -82,12 +86,14 @@ pub(super) struct Keep<P> {
     saved_at: Time,
 }
 
-impl<P: Kept> Keep<P> {
+impl<P: PersistedProjection> Keep<P> {
     pub(super) fn new(file: PathBuf, saved: Seq, saved_at: Time) -> Keep<P> {
         Keep {
             file: Arc::new(Mutex::new(file)),
             place: |p| P::place(p.fold()),
-            text: |p, site, epoch| serde_json::to_vec(&Written { site, epoch, fold: p.fold() }),
+            text: |p, site, epoch| {
+                serde_json::to_vec(&StoredProjection { site, epoch, fold: p.fold() })
+            },
             saved,
             saved_at,
         }

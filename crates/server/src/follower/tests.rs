@@ -11,44 +11,44 @@ use std::path::Path;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum FollowerEvent {
     Record(Seq),
     Anew(Seq),
     Woken { at_end: bool, last: bool },
 }
 
 /// Tells all that comes.
-struct Teller {
-    to: UnboundedSender<Told>,
+struct RecordingFollower {
+    to: UnboundedSender<FollowerEvent>,
     /// It panics at this record.
     bad: Option<Seq>,
     stop: CancellationToken,
 }
 
-impl Teller {
-    fn new(bad: Option<Seq>) -> (Teller, UnboundedReceiver<Told>) {
+impl RecordingFollower {
+    fn new(bad: Option<Seq>) -> (RecordingFollower, UnboundedReceiver<FollowerEvent>) {
         let (to, told) = unbounded_channel();
-        (Teller { to, bad, stop: CancellationToken::new() }, told)
+        (RecordingFollower { to, bad, stop: CancellationToken::new() }, told)
     }
 
-    fn tell(&self, what: Told) {
+    fn tell(&self, what: FollowerEvent) {
         let _ = self.to.send(what);
     }
 }
 
-impl Projection for Teller {
+impl Projection for RecordingFollower {
     fn apply(&mut self, record: &Record) {
         assert!(self.bad != Some(record.seq), "a record that makes no sense");
-        self.tell(Told::Record(record.seq));
+        self.tell(FollowerEvent::Record(record.seq));
     }
 
     fn begin_anew(&mut self, behind: Seq) -> Seq {
-        self.tell(Told::Anew(behind));
+        self.tell(FollowerEvent::Anew(behind));
         behind
     }
 
     fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
-        self.tell(Told::Woken { at_end, last: self.stop.is_cancelled() });
+        self.tell(FollowerEvent::Woken { at_end, last: self.stop.is_cancelled() });
         Some(now + Span(1))
     }
 }
@@ -72,13 +72,13 @@ async fn create_project(brain: &Brain, n: u32) {
     brain.system(Command::CreateProject { name, description: String::new() }).await.unwrap();
 }
 
-fn records(from: u64, to: Seq) -> Vec<Told> {
-    (from..=to.0).map(|n| Told::Record(Seq(n))).collect()
+fn records(from: u64, to: Seq) -> Vec<FollowerEvent> {
+    (from..=to.0).map(|n| FollowerEvent::Record(Seq(n))).collect()
 }
 
 /// All that the log holds, and up to where that is.
-async fn read_all(brain: &Brain) -> (Seq, Vec<Told>) {
-    let (projection, mut told) = Teller::new(None);
+async fn read_all(brain: &Brain) -> (Seq, Vec<FollowerEvent>) {
+    let (projection, mut told) = RecordingFollower::new(None);
     let cursor = Cursor::new(brain, Seq(0));
     let mut reading = Reading { cursor, projection, keep: None };
     while reading.take_batch(brain.durable()).await.unwrap() {}
@@ -117,7 +117,7 @@ async fn a_log_whose_beginning_is_archived_is_read_from_where_it_begins() {
     assert!(matches!(first, Err(BrainError::Archived { .. })), "{first:?}");
     let (after, all) = read_all(&brain).await;
     assert!(after >= brain.durable());
-    let Some(Told::Anew(behind)) = all.first() else { panic!("{all:?}") };
+    let Some(FollowerEvent::Anew(behind)) = all.first() else { panic!("{all:?}") };
     assert_eq!(all[1..], records(behind.0 + 1, after));
     brain.stop();
 }
@@ -130,25 +130,25 @@ async fn a_record_that_a_reader_falls_over_is_not_given_to_it_again() {
         create_project(&brain, n).await;
     }
     let (bad, end) = (Seq(2), brain.durable());
-    let (teller, mut told) = Teller::new(Some(bad));
+    let (teller, mut told) = RecordingFollower::new(Some(bad));
     let stop = teller.stop.clone();
     let follower =
         Follower::start("reader-that-falls-over", brain.clone(), Seq(0), teller, stop.clone());
     let mut all = Vec::new();
-    while all.last() != Some(&Told::Record(end)) {
+    while all.last() != Some(&FollowerEvent::Record(end)) {
         match told.recv().await.unwrap() {
-            Told::Woken { .. } => {}
+            FollowerEvent::Woken { .. } => {}
             one => all.push(one),
         }
     }
     let mut wanted = records(1, end);
-    wanted.retain(|t| *t != Told::Record(bad));
+    wanted.retain(|t| *t != FollowerEvent::Record(bad));
     assert_eq!(all, wanted);
     let fell = |f: &supervise::Failed| f.part == "reader-that-falls-over" && f.times == 1;
     assert!(supervise::failed().iter().any(fell));
     // Whoever asks has all of it, and so nothing is left to be read.
     assert!(follower.caught_up(1).await.1);
-    assert_eq!(brain.lags(), [("reader-that-falls-over", 0)]);
+    assert_eq!(brain.follower_lags(), [("reader-that-falls-over", 0)]);
     stop.cancel();
     brain.stop();
 }
@@ -157,21 +157,23 @@ async fn a_record_that_a_reader_falls_over_is_not_given_to_it_again() {
 async fn a_reader_is_woken_when_it_asked_for_it_and_a_last_time_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let brain = lead(dir.path()).await;
-    let (teller, mut told) = Teller::new(None);
+    let (teller, mut told) = RecordingFollower::new(None);
     let stop = teller.stop.clone();
     let end = brain.durable();
     drop(Follower::start("reader-that-asks", brain.clone(), end, teller, stop.clone()));
     let mut wakes = 0;
     while wakes < 3 {
         // Nothing is written meanwhile but what a new leader writes.
-        wakes += u32::from(told.recv().await.unwrap() == Told::Woken { at_end: true, last: false });
+        wakes += u32::from(
+            told.recv().await.unwrap() == FollowerEvent::Woken { at_end: true, last: false },
+        );
     }
     stop.cancel();
     let mut last = None;
     while let Some(one) = told.recv().await {
         last = Some(one);
     }
-    assert_eq!(last, Some(Told::Woken { at_end: true, last: true }));
+    assert_eq!(last, Some(FollowerEvent::Woken { at_end: true, last: true }));
     brain.stop();
 }
 
@@ -200,7 +202,7 @@ impl Projection for Counts {
     }
 }
 
-impl Kept for Counts {
+impl PersistedProjection for Counts {
     type Fold = Tally;
 
     fn fold(&self) -> &Tally {

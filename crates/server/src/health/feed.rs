@@ -14,7 +14,7 @@ const WAITING: usize = 65_536;
 
 /// Something a node or a rank told.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
+pub(crate) enum HealthObservation {
     /// Figures of a node.
     Row {
         node: NodeName,
@@ -43,27 +43,27 @@ pub(crate) enum Told {
 
 /// Told by a node that is simulated (and has a clock of its own), or by a real one.
 #[derive(Debug, Clone)]
-pub(crate) struct News {
+pub(crate) struct FeedItem {
     pub(crate) simulated: bool,
-    pub(crate) told: Told,
+    pub(crate) told: HealthObservation,
 }
 
 /// The sending side. What finds no room is counted and left out: the next row comes soon.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    tx: SyncSender<News>,
+    tx: SyncSender<FeedItem>,
     taken: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Feed {
-    pub(super) fn new() -> (Feed, Receiver<News>) {
+    pub(super) fn new() -> (Feed, Receiver<FeedItem>) {
         let (tx, rx) = sync_channel(WAITING);
         (Feed { tx, taken: AtomicU64::new(0), dropped: AtomicU64::new(0) }, rx)
     }
 
-    pub(crate) fn push(&self, simulated: bool, told: Told) {
-        match self.tx.try_send(News { simulated, told }) {
+    pub(crate) fn push(&self, simulated: bool, told: HealthObservation) {
+        match self.tx.try_send(FeedItem { simulated, told }) {
             Ok(()) => self.taken.fetch_add(1, Ordering::Relaxed),
             // The watch has ended: this server is stopping.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
@@ -87,7 +87,7 @@ mod tests {
         let (feed, rx) = Feed::new();
         let node: NodeName = "n1".parse().unwrap();
         for _ in 0..WAITING + 5 {
-            feed.push(false, Told::Heard { node: node.clone(), at: Time(1) });
+            feed.push(false, HealthObservation::Heard { node: node.clone(), at: Time(1) });
         }
         assert_eq!(feed.counts(), (WAITING as u64, 5));
         assert_eq!(rx.try_iter().count(), WAITING);

@@ -12,7 +12,7 @@ mod tell;
 mod tests;
 pub mod watch;
 
-pub(crate) use feed::{Feed, Told};
+pub(crate) use feed::{Feed, HealthObservation};
 pub use figures::HealthStats;
 pub use figures::PARTS;
 

@@ -3,11 +3,11 @@
 
 use super::Shared;
 use super::clock::Clock;
-use super::feed::{News, Told};
+use super::feed::{FeedItem, HealthObservation};
 use super::inherit::Inherited;
 use super::running::{Changes, View};
 use crate::brain::clock;
-use muster_health::watch::{Running, Signals, StepSeen, Watch, WatchConfig};
+use muster_health::watch::{Running, Signals, StepObservation, Watch, WatchConfig};
 use muster_model::finding::SeenFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
@@ -30,15 +30,19 @@ const GULP: usize = 4096;
 const FIRST: usize = 65_536;
 
 /// What looks at one kind of node. Simulated ones have clocks of their own, which may run faster.
-struct Eye {
+struct NodeKindWatch {
     watch: Watch,
     running: Vec<Arc<Running>>,
     clock: Clock,
 }
 
-impl Eye {
-    fn new(config: &WatchConfig) -> Eye {
-        Eye { watch: Watch::new(config.clone()), running: Vec::new(), clock: Clock::default() }
+impl NodeKindWatch {
+    fn new(config: &WatchConfig) -> NodeKindWatch {
+        NodeKindWatch {
+            watch: Watch::new(config.clone()),
+            running: Vec::new(),
+            clock: Clock::default(),
+        }
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) struct Watcher {
     shared: Arc<Shared>,
     config: WatchConfig,
     /// Of real nodes, and of simulated ones.
-    eyes: [Eye; 2],
+    eyes: [NodeKindWatch; 2],
     /// What runs, by job.
     attempts: BTreeMap<JobId, View>,
     /// What the eyes were shown of it is old.
@@ -72,7 +76,7 @@ impl Watcher {
         Watcher {
             shared,
             inherited,
-            eyes: [Eye::new(&config), Eye::new(&config)],
+            eyes: [NodeKindWatch::new(&config), NodeKindWatch::new(&config)],
             config,
             attempts: BTreeMap::new(),
             stale: false,
@@ -85,7 +89,7 @@ impl Watcher {
     }
 
     /// Until the last sender is gone or the server stops.
-    pub(super) fn run(mut self, inbox: &Receiver<News>, every: Duration) {
+    pub(super) fn run(mut self, inbox: &Receiver<FeedItem>, every: Duration) {
         let mut due = Instant::now() + every;
         while !self.shared.stop.is_cancelled() {
             let wait = due.saturating_duration_since(Instant::now());
@@ -120,15 +124,15 @@ impl Watcher {
         if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
             tracing::error!("a detector failed; all of them begin anew");
             self.shared.figures.failures.fetch_add(1, Ordering::Relaxed);
-            self.eyes = [Eye::new(&self.config), Eye::new(&self.config)];
+            self.eyes = [NodeKindWatch::new(&self.config), NodeKindWatch::new(&self.config)];
             self.stale = true;
         }
     }
 
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: FeedItem) {
         let eye = &mut self.eyes[usize::from(news.simulated)];
         match news.told {
-            Told::Row { node, at, columns, gpus, host_columns, host } => {
+            HealthObservation::Row { node, at, columns, gpus, host_columns, host } => {
                 eye.clock.hear(at, Instant::now());
                 eye.watch.signals(&Signals {
                     node: &node,
@@ -139,13 +143,13 @@ impl Watcher {
                     host: &host,
                 });
             }
-            Told::Step { key, rank, at, step, t, stages } => {
-                eye.watch.step(&StepSeen { key, rank, at, step, t, stages: &stages });
+            HealthObservation::Step { key, rank, at, step, t, stages } => {
+                eye.watch.step(&StepObservation { key, rank, at, step, t, stages: &stages });
                 self.stepped(key);
             }
-            Told::Output { key, rank, at } => eye.watch.output(key, rank, at),
-            Told::Heard { node, at } => eye.watch.heard(&node, at),
-            Told::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
+            HealthObservation::Output { key, rank, at } => eye.watch.output(key, rank, at),
+            HealthObservation::Heard { node, at } => eye.watch.heard(&node, at),
+            HealthObservation::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
         }
     }
 

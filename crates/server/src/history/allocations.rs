@@ -146,7 +146,7 @@ impl Allocations {
     }
 
     /// Is the present attempt of a job still to be noted?
-    pub(super) fn lacks(&self, job: &Job) -> bool {
+    pub(super) fn is_missing_attempt(&self, job: &Job) -> bool {
         job.attempt.as_ref().is_some_and(|a| !self.knows(job.id, a.no, a.placed_at))
     }
 

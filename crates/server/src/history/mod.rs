@@ -7,7 +7,9 @@ pub use allocations::{AllocatedGpus, Allocation};
 use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
 use allocations::Allocations;
-use muster_history::{HistoryError, Limits, Points, SeriesId, SeriesKey, Stats, Store, Want};
+use muster_history::{
+    HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store,
+};
 use muster_model::ids::JobId;
 use muster_model::job::Job;
 use muster_model::names::NodeName;
@@ -224,7 +226,7 @@ impl History {
     /// When there is no history, or too much of it.
     pub fn read(
         &self,
-        wants: Vec<Want>,
+        wants: Vec<SeriesQuery>,
         from: Time,
         to: Time,
         max_points: usize,
@@ -296,7 +298,7 @@ impl Inner {
         // for metrics.
         let mut placed: Vec<Arc<Job>> =
             brain.read(|s| s.jobs.values().filter(|j| j.attempt.is_some()).cloned().collect());
-        if self.with(|w| placed.retain(|j| w.allocations.lacks(j))).is_err() {
+        if self.with(|w| placed.retain(|j| w.allocations.is_missing_attempt(j))).is_err() {
             return;
         }
         for job in placed {

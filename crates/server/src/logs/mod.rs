@@ -29,7 +29,7 @@ pub type Live = Arc<dyn Fn(AttemptKey) -> bool + Send + Sync>;
 
 /// The life of the log in which an attempt was placed; 0 is the first. Attempts are numbered anew
 /// after a restore, and what the lost life printed is not theirs.
-pub type Life = Arc<dyn Fn(AttemptKey) -> u64 + Send + Sync>;
+pub type LogGenerationOf = Arc<dyn Fn(AttemptKey) -> u64 + Send + Sync>;
 
 /// What operators may choose about kept output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ struct Shared {
     bytes: AtomicU64,
     lost: AtomicU64,
     live: Live,
-    life: Life,
+    life: LogGenerationOf,
     noted: changes::Noted,
 }
 
@@ -174,7 +174,7 @@ impl LogKeeper {
         dir: &Path,
         config: LogConfig,
         live: Live,
-        life: Life,
+        life: LogGenerationOf,
     ) -> Result<LogKeeper, LogError> {
         std::fs::create_dir_all(dir).map_err(|source| LogError::Io {
             what: "create",

@@ -2,10 +2,12 @@
 //! of themselves.
 
 use super::{Inner, heard};
-use crate::follower::{Follower, Kept};
+use crate::follower::{Follower, PersistedProjection};
 use crate::telemetry::Columns;
 use muster_engine::State;
-use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
+use muster_metering::{
+    AttemptObservation, Counts, Fleet, Step, Supply, TelemetryTotals, Work, no_observation,
+};
 use muster_model::event::Record;
 use muster_model::ids::{AttemptKey, Seq};
 use muster_model::names::NodeName;
@@ -46,7 +48,7 @@ pub(super) fn follow(
     Follower::start_kept("metering-fleet", brain, file, reading, stop)
 }
 
-impl Kept for Reading {
+impl PersistedProjection for Reading {
     type Fold = Fleet;
 
     fn fold(&self) -> &Fleet {
@@ -98,13 +100,13 @@ fn placed(s: &State, key: AttemptKey) -> Option<Time> {
 }
 
 /// What is known of an attempt beside the log. Its first step only when this server was there.
-pub(super) fn ear(inner: &Inner, key: AttemptKey) -> Option<Heard> {
+pub(super) fn ear(inner: &Inner, key: AttemptKey) -> Option<AttemptObservation> {
     let whole = inner.brain.read(|s| placed(s, key)).is_some_and(|at| at >= inner.since);
     let now = inner.brain.now();
     let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
     let told = attempts.of(key.job);
     let (_, a) = told.iter().find(|(no, _)| *no == key.attempt)?;
-    Some(Heard { working_at: a.first().filter(|_| whole), idle: a.idle(now) })
+    Some(AttemptObservation { working_at: a.first().filter(|_| whole), idle: a.idle(now) })
 }
 
 /// What became of GPUs in the last day.
@@ -123,7 +125,7 @@ pub struct Gauges {
 fn gauges(fleet: &Fleet, now: Time) -> Gauges {
     // Whole hours: the last 23 and what has passed of this one.
     let from = now - Span::hours(23);
-    let r = fleet.report(now, (from, now), Step::Hour, None, &deaf);
+    let r = fleet.report(now, (from, now), Step::Hour, None, &no_observation);
     let mut out = Gauges { projects: r.projects, counts: fleet.supply(), ..Gauges::default() };
     for row in &r.rows {
         out.day.add(&row.work);
@@ -136,16 +138,16 @@ fn gauges(fleet: &Fleet, now: Time) -> Gauges {
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
     at: Time,
-    seen: Seen,
+    seen: TelemetryTotals,
 }
 
 /// What all told last.
 #[derive(Debug, Default)]
-pub(super) struct Lasts(BTreeMap<NodeName, Last>);
+pub(super) struct LastReports(BTreeMap<NodeName, Last>);
 
 /// How telemetry stands now.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Telling {
+pub struct TelemetryStatus {
     /// Nodes that told of their GPUs lately.
     pub nodes: u64,
     /// Nodes that did before and do not any more.
@@ -153,14 +155,14 @@ pub struct Telling {
     /// The age of the oldest of those that do.
     pub oldest: Span,
     /// What they told together.
-    pub seen: Seen,
+    pub seen: TelemetryTotals,
 }
 
-impl Lasts {
+impl LastReports {
     pub(super) fn row(&mut self, node: &NodeName, now: Time, columns: &Columns, values: &[f32]) {
         let place = |name: &str| columns.iter().position(|c| c == name);
         let (util, power) = (place("util"), place("power"));
-        let mut seen = Seen { looks: 1, ..Seen::default() };
+        let mut seen = TelemetryTotals { looks: 1, ..TelemetryTotals::default() };
         for gpu in values.chunks(columns.len().max(1)) {
             let get = |at: Option<usize>, times: f32| {
                 let v = f64::from(*gpu.get(at?)? * times);
@@ -181,8 +183,8 @@ impl Lasts {
     }
 
     /// How it stands now.
-    pub(super) fn telling(&self, now: Time) -> Telling {
-        let mut out = Telling::default();
+    pub(super) fn telemetry_status(&self, now: Time) -> TelemetryStatus {
+        let mut out = TelemetryStatus::default();
         for l in self.0.values() {
             let age = now.since(l.at);
             if age > FRESH {
@@ -198,30 +200,32 @@ impl Lasts {
     }
 
     /// One look at all that was told lately; none when nothing was.
-    fn look(&mut self, now: Time) -> Option<Seen> {
+    fn look(&mut self, now: Time) -> Option<TelemetryTotals> {
         self.0.retain(|_, l| now.since(l.at) <= STALE);
-        let t = self.telling(now);
+        let t = self.telemetry_status(now);
         (t.seen.util_gpus + t.seen.power_gpus > 0).then_some(t.seen)
     }
 }
 
 /// What is heard of attempts that go on, for one report.
-pub(super) fn hearing(inner: &Inner) -> BTreeMap<AttemptKey, Heard> {
+pub(super) fn hearing(inner: &Inner) -> BTreeMap<AttemptKey, AttemptObservation> {
     let now = inner.brain.now();
-    let all: BTreeMap<AttemptKey, Heard> = {
+    let all: BTreeMap<AttemptKey, AttemptObservation> = {
         let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         attempts.going().map(|(k, a)| (k, heard_of(a, now))).collect()
     };
     inner.brain.read(|s| {
         let whole = |k: AttemptKey| placed(s, k).is_some_and(|at| at >= inner.since);
         all.into_iter()
-            .map(|(k, h)| (k, Heard { working_at: h.working_at.filter(|_| whole(k)), ..h }))
+            .map(|(k, h)| {
+                (k, AttemptObservation { working_at: h.working_at.filter(|_| whole(k)), ..h })
+            })
             .collect()
     })
 }
 
-fn heard_of(a: &heard::Attempt, now: Time) -> Heard {
-    Heard { working_at: a.first(), idle: a.idle(now) }
+fn heard_of(a: &heard::Attempt, now: Time) -> AttemptObservation {
+    AttemptObservation { working_at: a.first(), idle: a.idle(now) }
 }
 
 #[cfg(test)]
@@ -231,7 +235,7 @@ mod tests {
     #[test]
     fn what_gpus_tell_is_added_up_as_long_as_it_is_fresh() {
         let columns: Columns = ["power", "util"].map(String::from).to_vec().into();
-        let mut all = Lasts::default();
+        let mut all = LastReports::default();
         assert!(all.look(Time(0)).is_none());
         let (a, b): (NodeName, NodeName) = ("a".parse().unwrap(), "b".parse().unwrap());
         all.row(&a, Time(0), &columns, &[100.0, 50.0, f32::NAN, 150.0]);
@@ -239,7 +243,7 @@ mod tests {
         let s = all.look(Time(85_000)).unwrap();
         assert_eq!((s.looks, s.util_gpus, s.util), (1, 2, 1500), "no GPU is more than busy");
         assert_eq!((s.power_gpus, s.power), (2, 400_000));
-        let t = all.telling(Time(100_000));
+        let t = all.telemetry_status(Time(100_000));
         assert_eq!((t.nodes, t.silent, t.oldest), (1, 1, Span::secs(20)));
         assert_eq!(all.look(Time(10_000_000)), None);
         assert!(all.0.is_empty());

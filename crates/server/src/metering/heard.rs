@@ -3,7 +3,7 @@
 
 use crate::telemetry::Columns;
 use muster_engine::State;
-use muster_metering::{GpuRow, Pace, Usage, Used, JobProgress};
+use muster_metering::{GpuRow, GpuUsage, JobProgress, Pace, Usage};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{PastAttempt, SlotState};
 use muster_model::names::NodeName;
@@ -28,15 +28,15 @@ pub(super) fn micros(seconds: f64) -> Option<u64> {
 #[derive(Debug)]
 pub(super) enum Attempt {
     Going { progress: Box<JobProgress>, usage: Box<Usage> },
-    Over(Box<Over>),
+    Over(Box<AttemptSummary>),
 }
 
 /// What is kept of an attempt that is over.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct AttemptSummary {
     first: Option<Time>,
     pace: Option<Pace>,
-    used: Option<Used>,
+    used: Option<GpuUsage>,
     idle: Vec<(Time, Time)>,
 }
 
@@ -59,7 +59,7 @@ impl Attempt {
             Attempt::Over(o) => o.pace.clone(),
         }
     }
-    pub(super) fn used(&self) -> Option<Used> {
+    pub(super) fn used(&self) -> Option<GpuUsage> {
         match self {
             Attempt::Going { usage, .. } => usage.used(),
             Attempt::Over(o) => o.used.clone(),
@@ -75,7 +75,7 @@ impl Attempt {
     }
     fn close(&mut self, at: Time) {
         if matches!(self, Attempt::Going { .. }) {
-            *self = Attempt::Over(Box::new(Over {
+            *self = Attempt::Over(Box::new(AttemptSummary {
                 first: self.first(),
                 pace: self.pace(),
                 used: self.used(),

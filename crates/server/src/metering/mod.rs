@@ -10,9 +10,11 @@ mod tally;
 use crate::brain::{Brain, Histogram};
 use crate::follower::Follower;
 use crate::telemetry::Columns;
-pub use fleet::{Gauges, Telling};
+pub use fleet::{Gauges, TelemetryStatus};
 use heard::Attempts;
-use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
+use muster_metering::{
+    AttemptObservation, Counts, Forecast, Goodput, GpuUsage, Pace, Report, Step, goodput,
+};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
@@ -27,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What an attempt told, and whether from its beginning.
 #[derive(Debug, Clone)]
-pub struct Told<T> {
+pub struct AttemptMetric<T> {
     /// Number of the attempt.
     pub attempt: u32,
     /// What was reported.
@@ -44,9 +46,9 @@ pub struct Figures {
     /// Ranks and GPUs of the job were heard from here on only.
     pub since: Option<Time>,
     /// What its GPUs reported.
-    pub used: Option<Told<Used>>,
+    pub used: Option<AttemptMetric<GpuUsage>>,
     /// What its ranks reported of their steps.
-    pub pace: Option<Told<Pace>>,
+    pub pace: Option<AttemptMetric<Pace>>,
 }
 
 struct Inner {
@@ -55,13 +57,13 @@ struct Inner {
     since: Time,
     attempts: Mutex<Attempts>,
     recents: Mutex<Recents>,
-    lasts: Mutex<fleet::Lasts>,
+    lasts: Mutex<fleet::LastReports>,
     gauges: Mutex<Arc<Gauges>>,
     tally: tally::Tally,
 }
 
 impl Inner {
-    fn lasts(&self) -> MutexGuard<'_, fleet::Lasts> {
+    fn lasts(&self) -> MutexGuard<'_, fleet::LastReports> {
         // Nothing panics while holding it.
         self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,18 +195,16 @@ impl Metering {
         let whole = |no: u32| began(no).is_some_and(|t| t >= self.inner.since);
         let heard = told.iter().map(|(no, a)| {
             let working_at = a.first().filter(|_| whole(*no));
-            (*no, Heard { working_at, idle: a.idle(now) })
+            (*no, AttemptObservation { working_at, idle: a.idle(now) })
         });
-        let heard: BTreeMap<u32, Heard> = heard.collect();
+        let heard: BTreeMap<u32, AttemptObservation> = heard.collect();
         let of = |no: u32| whole(no);
-        let used = told
-            .iter()
-            .rev()
-            .find_map(|(no, a)| Some(Told { attempt: *no, what: a.used()?, whole: of(*no) }));
-        let pace = told
-            .iter()
-            .rev()
-            .find_map(|(no, a)| Some(Told { attempt: *no, what: a.pace()?, whole: of(*no) }));
+        let used = told.iter().rev().find_map(|(no, a)| {
+            Some(AttemptMetric { attempt: *no, what: a.used()?, whole: of(*no) })
+        });
+        let pace = told.iter().rev().find_map(|(no, a)| {
+            Some(AttemptMetric { attempt: *no, what: a.pace()?, whole: of(*no) })
+        });
         drop(attempts);
         let goodput = goodput(job, life.as_ref(), &heard, now);
         // Before its first attempt there was nothing to hear.
@@ -253,7 +253,7 @@ impl Metering {
     }
 
     /// How telemetry stands now.
-    pub fn telling(&self) -> Telling {
-        self.inner.lasts().telling(self.inner.brain.now())
+    pub fn telemetry_status(&self) -> TelemetryStatus {
+        self.inner.lasts().telemetry_status(self.inner.brain.now())
     }
 }

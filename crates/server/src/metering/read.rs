@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crate::follower::Follower;
-use muster_metering::Lives;
+use muster_metering::JobHistories;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
@@ -19,14 +19,14 @@ const TIDY: Span = Span::secs(5);
 /// Lives, and what is forgotten of them when nobody asks for it any more.
 pub(super) struct Jobs {
     inner: Arc<Inner>,
-    pub(super) lives: Lives,
+    pub(super) lives: JobHistories,
     tidied: Time,
 }
 
 pub(super) fn follow(inner: Arc<Inner>, stop: CancellationToken) -> Arc<Follower<Jobs>> {
     let brain = inner.brain.clone();
     let after = Seq(brain.durable().0.saturating_sub(BACK));
-    let jobs = Jobs { tidied: inner.since, lives: Lives::default(), inner };
+    let jobs = Jobs { tidied: inner.since, lives: JobHistories::default(), inner };
     Follower::start("metering-jobs", brain, after, jobs, stop)
 }
 
@@ -36,7 +36,7 @@ impl Projection for Jobs {
     }
 
     fn begin_anew(&mut self, behind: Seq) -> Seq {
-        self.lives = Lives::default();
+        self.lives = JobHistories::default();
         behind
     }
 

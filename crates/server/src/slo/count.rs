@@ -28,7 +28,7 @@ const MINUTE_MS: i64 = 60_000;
 
 /// A request that was answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Served {
+pub struct ServedRequest {
     /// It submits a job.
     pub submits: bool,
     /// The answer's status.
@@ -128,7 +128,7 @@ impl Counter {
     }
 
     /// A request to the API was answered. The caller's mistakes count for nobody.
-    pub fn served(&self, s: Served) {
+    pub fn served(&self, s: ServedRequest) {
         if (400..500).contains(&s.status) {
             return;
         }
@@ -183,7 +183,7 @@ impl Counter {
     }
 
     /// Tells the log all that it was not told yet: before a clean stop.
-    pub async fn tell_rest(&self, brain: &Brain) {
+    pub async fn flush_counts(&self, brain: &Brain) {
         let rest = {
             let mut counts = self.counts();
             counts.looked(brain.now());

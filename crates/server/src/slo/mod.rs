@@ -7,9 +7,9 @@ mod standings;
 #[cfg(test)]
 pub mod tests;
 
-pub use count::{Counter, Served};
+pub use count::{Counter, ServedRequest};
 pub use muster_executors::alerts::Post;
-pub use standings::Standings;
+pub use standings::ObjectiveStatuses;
 
 use crate::agents::Agents;
 use crate::brain::Brain;

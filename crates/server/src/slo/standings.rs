@@ -1,7 +1,7 @@
 //! The status of objectives, worked out at most so often: it takes a look at every open job.
 
 use crate::brain::Brain;
-use muster_engine::Standing;
+use muster_engine::ObjectiveStatus;
 use muster_model::ids::Seq;
 use muster_slo::Ledger;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,26 +13,26 @@ const LEAST: Duration = Duration::from_secs(1);
 const TIMES: u32 = 20;
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedStatuses {
     until: Instant,
     /// The objectives it was worked out for.
     of: Seq,
-    all: Arc<Vec<Standing>>,
+    all: Arc<Vec<ObjectiveStatus>>,
     tail: Arc<Ledger>,
 }
 
 /// The status of objectives.
 #[derive(Debug, Clone, Default)]
-pub struct Standings(Arc<Mutex<Option<Kept>>>);
+pub struct ObjectiveStatuses(Arc<Mutex<Option<CachedStatuses>>>);
 
-impl Standings {
+impl ObjectiveStatuses {
     /// The status of every objective, a moment ago at the latest.
-    pub fn get(&self, brain: &Brain) -> Arc<Vec<Standing>> {
+    pub fn get(&self, brain: &Brain) -> Arc<Vec<ObjectiveStatus>> {
         self.look(brain).0
     }
 
     /// The same, and what only counts at the moment: charts are drawn with it.
-    pub fn look(&self, brain: &Brain) -> (Arc<Vec<Standing>>, Arc<Ledger>) {
+    pub fn look(&self, brain: &Brain) -> (Arc<Vec<ObjectiveStatus>>, Arc<Ledger>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = brain.read(|s| s.slo.objectives_at);
         if let Some(k) = kept.as_ref().filter(|k| k.of == of && Instant::now() < k.until) {
@@ -42,10 +42,10 @@ impl Standings {
         let now = brain.now();
         let (all, tail) = brain.read(|s| {
             let tail = s.slo_tail(now);
-            (Arc::new(s.standings_with(&tail, now)), Arc::new(tail))
+            (Arc::new(s.objective_statuses_with(&tail, now)), Arc::new(tail))
         });
         let until = Instant::now() + LEAST.max(started.elapsed() * TIMES);
-        *kept = Some(Kept { until, of, all: Arc::clone(&all), tail: Arc::clone(&tail) });
+        *kept = Some(CachedStatuses { until, of, all: Arc::clone(&all), tail: Arc::clone(&tail) });
         (all, tail)
     }
 

@@ -1,6 +1,6 @@
 //! Telling real listeners, from an alert in the log to what they hear.
 
-use super::count::{Counter, Served};
+use super::count::{Counter, ServedRequest};
 use super::own;
 use crate::brain::{Attach, Brain, BrainConfig};
 use axum::extract::State as Shared;
@@ -151,13 +151,13 @@ async fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
 }
 
 /// What came in: signature, body.
-type Heard = Arc<Mutex<Vec<(String, Bytes)>>>;
+type ReceivedMessages = Arc<Mutex<Vec<(String, Bytes)>>>;
 
 /// An endpoint that takes what is posted, while it is there.
-async fn endpoint(there: Arc<AtomicBool>) -> (String, Heard) {
-    let heard = Heard::default();
+async fn endpoint(there: Arc<AtomicBool>) -> (String, ReceivedMessages) {
+    let heard = ReceivedMessages::default();
     let state = (heard.clone(), there);
-    let handler = |Shared((heard, there)): Shared<(Heard, Arc<AtomicBool>)>,
+    let handler = |Shared((heard, there)): Shared<(ReceivedMessages, Arc<AtomicBool>)>,
                    headers: HeaderMap,
                    body: Bytes| async move {
         if !there.load(Ordering::Acquire) {
@@ -174,7 +174,7 @@ async fn endpoint(there: Arc<AtomicBool>) -> (String, Heard) {
     (url, heard)
 }
 
-fn pages(heard: &Heard) -> Vec<Value> {
+fn pages(heard: &ReceivedMessages) -> Vec<Value> {
     let all = heard.lock().unwrap();
     let of = |(_, b): &(String, Bytes)| -> Value { serde_json::from_slice(b).unwrap() };
     all.iter().map(of).flat_map(|v| v["alerts"].as_array().cloned().unwrap_or_default()).collect()
@@ -338,10 +338,10 @@ fn answers_are_counted_by_the_limits_that_objectives_have() {
     let admission = Sli::Admission { under: Span::secs(1) };
     c.ask(vec![Sli::ApiAvailability, slow, admission]);
     let ms = Duration::from_millis;
-    c.served(Served { submits: false, status: 200, took: ms(10) });
-    c.served(Served { submits: false, status: 200, took: ms(1500) });
-    c.served(Served { submits: true, status: 503, took: ms(10) });
-    c.served(Served { submits: true, status: 422, took: ms(10) });
+    c.served(ServedRequest { submits: false, status: 200, took: ms(10) });
+    c.served(ServedRequest { submits: false, status: 200, took: ms(1500) });
+    c.served(ServedRequest { submits: true, status: 503, took: ms(10) });
+    c.served(ServedRequest { submits: true, status: 422, took: ms(10) });
     let mut counts: Vec<(Sli, u64, u64)> =
         c.due(Time(0)).into_iter().map(|c| (c.sli, c.good, c.total)).collect();
     counts.sort();
@@ -358,7 +358,7 @@ fn a_failure_is_told_at_once_then_by_the_minute_and_rarely_five_minutes_after_th
     c.ask(vec![Sli::ApiAvailability]);
     let told = |looks: std::ops::Range<i64>, status: u16| -> Vec<i64> {
         let told_at = |look: &i64| {
-            c.served(Served { submits: false, status, took: Duration::ZERO });
+            c.served(ServedRequest { submits: false, status, took: Duration::ZERO });
             !c.due(Time(look * 20_000)).is_empty()
         };
         looks.filter(told_at).collect()
@@ -373,7 +373,7 @@ fn what_the_log_does_not_take_is_told_at_the_next_look_and_nothing_of_it_is_lost
     let c = Counter::default();
     c.ask(vec![Sli::ApiAvailability]);
     for minute in 1..=100 {
-        c.served(Served { submits: false, status: 200, took: Duration::ZERO });
+        c.served(ServedRequest { submits: false, status: 200, took: Duration::ZERO });
         let due = c.due(Time(minute * 60_000));
         assert_eq!(due.last().and_then(|c| c.at), Some(Time(minute * 60_000)));
         c.put_back(&due);

@@ -1,9 +1,9 @@
 //! What comes after the week: the same tenants go on, from the same seed, with shorter jobs, so
 //! that whoever looks for a minute sees some come and go.
 
-use super::{NODE_GPUS, dress, site};
+use super::{NODE_GPUS, complete_demo_spec, site};
 use crate::SimError;
-use crate::arrivals::{self, Arrival, Room, Source};
+use crate::arrivals::{self, Arrival, FleetSize, Source};
 use crate::chance::Chance;
 use crate::scenario::{Delay, Scenario, Sizes, Workload};
 use muster_model::spec::JobSpec;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A job that will be submitted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Coming {
+pub struct UpcomingJob {
     /// So long after the week's end.
     pub after: Span,
     /// The user who submits it.
@@ -61,7 +61,7 @@ impl Live {
     pub fn new(seed: u64) -> Result<Live, SimError> {
         let mut s = site(seed)?;
         sooner(&mut s);
-        let room = Room { node_gpus: NODE_GPUS, nodes: 62 };
+        let room = FleetSize { node_gpus: NODE_GPUS, nodes: 62 };
         // Another stream of chance than the week's: its jobs are others.
         s.seed = Chance::new(seed, &["live"]).below(u64::MAX);
         let mut all = arrivals::sources(&s, room, Path::new(""))?;
@@ -86,14 +86,14 @@ impl Live {
 }
 
 impl Iterator for Live {
-    type Item = Coming;
+    type Item = UpcomingJob;
 
-    fn next(&mut self) -> Option<Coming> {
+    fn next(&mut self) -> Option<UpcomingJob> {
         let coming = self.sources.iter_mut().filter(|(_, a)| a.is_some());
         let (source, slot) = coming.min_by_key(|(_, a)| a.as_ref().map(|a| a.at))?;
         let a = std::mem::replace(slot, source.next())?;
         let mut spec = a.spec;
-        dress(&mut spec);
-        Some(Coming { after: a.at, user: a.user, spec })
+        complete_demo_spec(&mut spec);
+        Some(UpcomingJob { after: a.at, user: a.user, spec })
     }
 }

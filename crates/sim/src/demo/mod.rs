@@ -10,10 +10,10 @@ mod people;
 mod story;
 mod world;
 
-pub use live::{Coming, Live};
-pub(crate) use story::Story;
+pub use live::{Live, UpcomingJob};
+pub(crate) use story::DemoScript;
 
-use crate::arrivals::{self, Room};
+use crate::arrivals::{self, FleetSize};
 use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet;
@@ -25,7 +25,7 @@ use muster_model::names::NodeName;
 use muster_model::spec::JobSpec;
 use muster_model::topology::Topology;
 use muster_model::units::{Span, Time};
-use muster_simnode::{Ongoing, Past};
+use muster_simnode::{NodeHistory, Ongoing};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub struct Week {
     /// Where nodes stand.
     pub topology: Topology,
     /// What each node has behind it.
-    pub past: BTreeMap<NodeName, Past>,
+    pub past: BTreeMap<NodeName, NodeHistory>,
     /// What the site refused of the story; nothing, if the story is right.
     pub refused: Vec<String>,
 }
@@ -91,7 +91,7 @@ pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<We
     let here = Path::new("");
     let fleet = fleet::build(&s, here)?;
     let nodes = u32::try_from(fleet.machines.len()).unwrap_or(u32::MAX);
-    let room = Room { node_gpus: NODE_GPUS, nodes: nodes - fleet.spares() };
+    let room = FleetSize { node_gpus: NODE_GPUS, nodes: nodes - fleet.spares() };
     let sources = arrivals::sources(&s, room, here)?;
     let faults = Faults::new(&s, &fleet);
     let mut log = Vec::new();
@@ -104,7 +104,7 @@ pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<We
         start: end - s.length,
         hosted,
         until_done: false,
-        story: Some(Box::new(Story::new(seed))),
+        story: Some(Box::new(DemoScript::new(seed))),
     };
     let (past, refused) = {
         let mut twin = Twin::new(&s, &fleet, sources, faults, setting, &mut keep)?;
@@ -129,7 +129,7 @@ pub(crate) fn about(project: &str) -> &'static str {
 
 /// Makes a job of the scenario one that people would submit: where it saves, how often it says
 /// something, how often it is tried again.
-pub(crate) fn dress(spec: &mut JobSpec) {
+pub(crate) fn complete_demo_spec(spec: &mut JobSpec) {
     let nodes = spec.gang.nodes.unwrap_or(1);
     let project = spec.project.as_ref().map_or("default", |p| p.as_str()).to_owned();
     let name = spec.name.as_ref().map_or("job", |n| n.as_str()).to_owned();
@@ -150,14 +150,15 @@ pub(crate) fn dress(spec: &mut JobSpec) {
 
 impl Twin<'_> {
     /// What each node has behind it: another process takes its life up from here.
-    fn past(&self) -> BTreeMap<NodeName, Past> {
-        let life = |n: &muster_simnode::SimNode| Past {
+    fn past(&self) -> BTreeMap<NodeName, NodeHistory> {
+        let life = |n: &muster_simnode::SimNode| NodeHistory {
             boots: n.boots(),
-            faults: n.ailments(),
-            ..Past::default()
+            faults: n.current_faults(),
+            ..NodeHistory::default()
         };
         let names = self.fleet.machines.iter().map(|m| m.name.clone());
-        let mut all: BTreeMap<NodeName, Past> = names.zip(self.nodes.iter().map(life)).collect();
+        let mut all: BTreeMap<NodeName, NodeHistory> =
+            names.zip(self.nodes.iter().map(life)).collect();
         for (key, g) in self.gangs.by_key.iter().filter(|(_, g)| g.up.is_some()) {
             let Some(job) = self.engine.state().jobs.get(&key.job) else { continue };
             let Some(mut work) = job.spec.simulate.clone() else { continue };

@@ -1,6 +1,6 @@
 //! What people do: approve, repair, acknowledge, write down, follow a runbook.
 
-use super::story::Beat;
+use super::story::DemoEvent;
 use crate::twin::Twin;
 use muster_model::alert::{Alert, Matcher, Silence, Topic, Urgency};
 use muster_model::command::Command;
@@ -46,7 +46,7 @@ impl Twin<'_> {
             // What asks at the end is for whoever opens the page.
             RemediationStep::Approval if !late => {
                 let after = self.draw(Span::mins(9), Span::mins(35));
-                let says = Beat::Says(ON_CALL, Command::ApproveRemediation { id });
+                let says = DemoEvent::Says(ON_CALL, Command::ApproveRemediation { id });
                 self.plan(self.now + after, says);
             }
             RemediationStep::Repairing => {
@@ -54,7 +54,7 @@ impl Twin<'_> {
                 let node = remediation.and_then(|r| self.fleet.by_name.get(&r.node)).copied();
                 let after = self.draw(Span::mins(150), Span::hours(9));
                 if let Some(node) = node {
-                    self.plan(self.now + after, Beat::Repaired(node));
+                    self.plan(self.now + after, DemoEvent::Repaired(node));
                 }
             }
             _ => {}
@@ -70,14 +70,14 @@ impl Twin<'_> {
         let after = self.draw(Span::mins(3), Span::mins(8));
         let note = "looking".to_owned();
         let says = Command::AcknowledgeAlert { id: a.id.clone(), note };
-        self.plan(self.now + after, Beat::Says(ON_CALL, says));
+        self.plan(self.now + after, DemoEvent::Says(ON_CALL, says));
     }
 
     /// Somebody takes an incident on, and says what they see.
     pub(super) fn incident_opened(&mut self, i: &Incident) {
         let (id, now) = (i.id, self.now);
         let own = Command::OwnIncident { id, owner: Some(ON_CALL.into()) };
-        self.plan(now + Span::mins(3), Beat::Says(ON_CALL, own));
+        self.plan(now + Span::mins(3), DemoEvent::Says(ON_CALL, own));
         let last = self.end.since(now) < Span::hours(2);
         let notes: &[(u64, &'static str, &str)] = if last {
             &[
@@ -109,13 +109,13 @@ impl Twin<'_> {
         };
         for (after, who, text) in notes {
             let note = Command::NoteIncident { id, text: (*text).to_owned() };
-            self.plan(now + Span::mins(*after), Beat::Says(who, note));
+            self.plan(now + Span::mins(*after), DemoEvent::Says(who, note));
         }
         if last {
             let breaker = format!("version:driver/{}", super::NEW_DRIVER);
             let vars = BTreeMap::from([("breaker".to_owned(), breaker)]);
             let book = Command::StartRunbook { name: "bad-version".into(), vars, auto: false };
-            self.plan(now + Span::mins(7), Beat::Says(ON_CALL, book));
+            self.plan(now + Span::mins(7), DemoEvent::Says(ON_CALL, book));
         }
     }
 
@@ -126,9 +126,9 @@ impl Twin<'_> {
         for id in about.collect::<Vec<_>>() {
             let reason = "different parts on different racks: chance, not the job".to_owned();
             let close = Command::CloseFinding { id, reason };
-            self.plan(self.now + Span::mins(8), Beat::Says(ON_CALL, close));
+            self.plan(self.now + Span::mins(8), DemoEvent::Says(ON_CALL, close));
         }
-        self.plan(self.now + Span::mins(9), Beat::Says(ON_CALL, Command::Release { job }));
+        self.plan(self.now + Span::mins(9), DemoEvent::Says(ON_CALL, Command::Release { job }));
     }
 
     /// Somebody follows a runbook, as far as they have come.
@@ -141,7 +141,7 @@ impl Twin<'_> {
         for (step, answer, after) in words {
             let note = String::new();
             let says = Command::AnswerRunbook { run: run.id, step, answer, note, seen: None };
-            self.plan(self.now + Span::mins(after), Beat::Says(ON_CALL, says));
+            self.plan(self.now + Span::mins(after), DemoEvent::Says(ON_CALL, says));
         }
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Something that happens.
 #[derive(Debug, Clone)]
-pub(crate) enum Beat {
+pub(crate) enum DemoEvent {
     /// Hardware breaks somewhere.
     Breaks(Break),
     /// A node has this fault.
@@ -93,8 +93,8 @@ const BREAKS: [(Break, f64); 10] = [
 const COUNT: usize = 20;
 
 /// The story: what was planned, and what it remembers.
-pub(crate) struct Story {
-    pub(super) beats: Vec<Option<Beat>>,
+pub(crate) struct DemoScript {
+    pub(super) beats: Vec<Option<DemoEvent>>,
     pub(super) chance: Chance,
     pub(super) readers: BTreeMap<u32, Reader>,
     pub(super) catalogue: Arc<Catalogue>,
@@ -109,15 +109,15 @@ pub(crate) struct Story {
     pub(super) seed: u64,
 }
 
-impl std::fmt::Debug for Story {
+impl std::fmt::Debug for DemoScript {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Story").field("seed", &self.seed).finish_non_exhaustive()
+        f.debug_struct("DemoScript").field("seed", &self.seed).finish_non_exhaustive()
     }
 }
 
-impl Story {
-    pub(crate) fn new(seed: u64) -> Story {
-        Story {
+impl DemoScript {
+    pub(crate) fn new(seed: u64) -> DemoScript {
+        DemoScript {
             beats: Vec::new(),
             chance: Chance::new(seed, &["story"]),
             readers: BTreeMap::new(),
@@ -145,7 +145,7 @@ const LARGE: usize = 16;
 const WAVES: usize = 2;
 
 impl Twin<'_> {
-    pub(super) fn plan(&mut self, at: Time, beat: Beat) {
+    pub(super) fn plan(&mut self, at: Time, beat: DemoEvent) {
         let Some(story) = &mut self.story else { return };
         let i = story.beats.len();
         story.beats.push(Some(beat));
@@ -173,49 +173,49 @@ impl Twin<'_> {
         }
         // The nodes have joined; nobody else needs that token.
         let ended = Command::RevokeToken { id: "sim".into() };
-        self.plan(start + Span::mins(1), Beat::Says(super::people::FLEET, ended));
-        self.plan(start + Span::mins(5), Beat::Counts);
+        self.plan(start + Span::mins(1), DemoEvent::Says(super::people::FLEET, ended));
+        self.plan(start + Span::mins(5), DemoEvent::Counts);
         // Breakage at any time but in the hours that the end needs.
         let (first, last) = (hours(5), before(5 * 60));
         for _ in 0..COUNT {
             let Some(s) = &mut self.story else { return };
             let at = first + crate::chance::millis(s.chance.even() * last.since(first).0 as f64);
             let kind = s.chance.pick(&BREAKS).copied().unwrap_or(Break::OffBus);
-            self.plan(at, Beat::Breaks(kind));
+            self.plan(at, DemoEvent::Breaks(kind));
         }
         // One rack's power, on the second day.
         for i in 0..RACK {
             let node = u32::try_from(DARK_RACK * RACK + i).unwrap_or(0);
             let at = hours(33) + Span::secs(20 * i as u64);
-            self.plan(at, Beat::Fault(node, Fault::PowerBrake));
+            self.plan(at, DemoEvent::Fault(node, Fault::PowerBrake));
             let entity = Entity::Node(self.name(node).clone());
             let seen =
                 SeenFinding::new(FailureMode::POWER_BRAKE.code(), entity, Severity::Degraded, at)
-                    .sure(950)
+                    .with_confidence(950)
                     .because("all 8 GPUs report power brake; clocks at half of their peers'");
             let over = SeenFinding { over: true, ..seen.clone() };
-            self.plan(at + Span::secs(40), Beat::Found(seen));
-            self.plan(at + Span::mins(26), Beat::Fault(node, Fault::Repair));
-            self.plan(at + Span::mins(28), Beat::Found(over));
+            self.plan(at + Span::secs(40), DemoEvent::Found(seen));
+            self.plan(at + Span::mins(26), DemoEvent::Fault(node, Fault::Repair));
+            self.plan(at + Span::mins(28), DemoEvent::Found(over));
         }
         for day in 0..7u64 {
-            self.plan(hours(24 * day + 10), Beat::Submits("esra", Box::new(array(day))));
+            self.plan(hours(24 * day + 10), DemoEvent::Submits("esra", Box::new(array(day))));
         }
         self.plan_rollout(before(2 * 24 * 60));
         for m in [112, 84, 61, 38] {
-            self.plan(before(m), Beat::Regression);
+            self.plan(before(m), DemoEvent::Regression);
         }
-        self.plan(hours(40), Beat::OffTheBus);
-        self.plan(before(13), Beat::OffTheBus);
-        self.plan(before(6), Beat::Breaks(Break::Hot));
+        self.plan(hours(40), DemoEvent::OffTheBus);
+        self.plan(before(13), DemoEvent::OffTheBus);
+        self.plan(before(6), DemoEvent::Breaks(Break::Hot));
     }
 
     fn plan_rollout(&mut self, at: Time) {
         let silence = super::people::rollout_silence(at);
-        self.plan(at - Span::mins(10), Beat::Says(super::people::FLEET, silence));
+        self.plan(at - Span::mins(10), DemoEvent::Says(super::people::FLEET, silence));
         for wave in 0..WAVES {
             let apart = Span(WAVES_APART.0 * wave as u64);
-            self.plan(at + apart, Beat::Wave(wave));
+            self.plan(at + apart, DemoEvent::Wave(wave));
         }
     }
 
@@ -285,19 +285,19 @@ impl Twin<'_> {
         let name = self.name(node).clone();
         let now = self.now;
         match kind {
-            Break::OffBus => self.strikes(node, &Fault::Xid { gpu, code: 79 }),
-            Break::Memory => self.strikes(node, &Fault::EccUncorrectable { gpu }),
+            Break::OffBus => self.apply_node_fault(node, &Fault::Xid { gpu, code: 79 }),
+            Break::Memory => self.apply_node_fault(node, &Fault::EccUncorrectable { gpu }),
             Break::Remap => {
-                self.strikes(node, &Fault::Remap { gpu, pending: true, failed: false });
+                self.apply_node_fault(node, &Fault::Remap { gpu, pending: true, failed: false });
             }
-            Break::Firmware => self.strikes(node, &Fault::Xid { gpu, code: 119 }),
-            Break::Links => self.strikes(node, &Fault::Xid { gpu, code: 74 }),
+            Break::Firmware => self.apply_node_fault(node, &Fault::Xid { gpu, code: 119 }),
+            Break::Links => self.apply_node_fault(node, &Fault::Xid { gpu, code: 74 }),
             Break::Crash => {
                 let down = self.draw(Span::mins(7), Span::mins(25));
-                self.strikes(node, &Fault::Crash { down });
+                self.apply_node_fault(node, &Fault::Crash { down });
             }
             Break::Hot => {
-                self.strikes(node, &Fault::Thermal { gpu });
+                self.apply_node_fault(node, &Fault::Thermal { gpu });
                 let seen = SeenFinding::new(
                     FailureMode::THERMAL.code(),
                     Entity::Gpu(name, gpu),
@@ -305,16 +305,18 @@ impl Twin<'_> {
                     now,
                 );
                 let seen = seen
-                    .sure(880)
+                    .with_confidence(880)
                     .because("88 °C and thermal slowdown; peers at the same power are at 71 °C");
-                self.plan(now + Span::secs(70), Beat::Found(seen));
+                self.plan(now + Span::secs(70), DemoEvent::Found(seen));
             }
             Break::Flap => {
                 let port = Entity::Port(name, "mlx5_3".into());
                 let seen =
                     SeenFinding::new(FailureMode::LINK_FLAP.code(), port, Severity::Degraded, now);
-                let seen = seen.sure(900).because("the link was lost 3 times within 41 minutes");
-                self.plan(now, Beat::Found(seen));
+                let seen = seen
+                    .with_confidence(900)
+                    .because("the link was lost 3 times within 41 minutes");
+                self.plan(now, DemoEvent::Found(seen));
             }
             Break::EccRate => {
                 let seen = SeenFinding::new(
@@ -323,12 +325,14 @@ impl Twin<'_> {
                     Severity::Warning,
                     now,
                 );
-                let seen = seen.sure(800).because("14 single-bit errors an hour; peers have none");
-                self.plan(now, Beat::Found(seen.clone()));
+                let seen = seen
+                    .with_confidence(800)
+                    .because("14 single-bit errors an hour; peers have none");
+                self.plan(now, DemoEvent::Found(seen.clone()));
                 let over = SeenFinding { over: true, ..seen };
-                self.plan(now + Span::hours(3), Beat::Found(over));
+                self.plan(now + Span::hours(3), DemoEvent::Found(over));
             }
-            Break::Job => self.strikes(node, &Fault::Xid { gpu, code: 31 }),
+            Break::Job => self.apply_node_fault(node, &Fault::Xid { gpu, code: 31 }),
         }
     }
 
@@ -340,7 +344,7 @@ impl Twin<'_> {
             .or_else(|| self.healthy(|_, n| nodes.contains(&n)));
         let Some(node) = node else { return };
         let gpu = self.some_gpu(node);
-        self.strikes(node, &Fault::Xid { gpu, code: 119 });
+        self.apply_node_fault(node, &Fault::Xid { gpu, code: 119 });
     }
 
     /// Under the largest gang that is not on the new driver.
@@ -353,7 +357,7 @@ impl Twin<'_> {
             .find_map(|n| self.healthy(|t, i| !new.contains(&i) && !t.gangs_on(i, n).is_empty()));
         let Some(node) = node else { return };
         let gpu = self.some_gpu(node);
-        self.strikes(node, &Fault::Xid { gpu, code: 79 });
+        self.apply_node_fault(node, &Fault::Xid { gpu, code: 79 });
     }
 
     /// A node has the new driver after a restart.

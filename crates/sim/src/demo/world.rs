@@ -2,7 +2,7 @@
 //! that write lines. Everything goes through what a real agent would use.
 
 use super::people::{FLEET, HANDS};
-use super::story::Beat;
+use super::story::DemoEvent;
 use crate::twin::Twin;
 use muster_health::faults::{Catalogue, Code, Context, Reader};
 use muster_model::command::{Actor, Command, Observed};
@@ -31,21 +31,21 @@ impl Twin<'_> {
             return;
         };
         match beat {
-            Beat::Breaks(kind) => self.breaks(kind),
-            Beat::Fault(node, fault) => self.strikes(node, &fault),
-            Beat::Dies(key, node, note) => self.dies(key, node, note),
-            Beat::Says(who, command) => self.says(who, command),
-            Beat::Submits(who, spec) => {
+            DemoEvent::Breaks(kind) => self.breaks(kind),
+            DemoEvent::Fault(node, fault) => self.apply_node_fault(node, &fault),
+            DemoEvent::Dies(key, node, note) => self.dies(key, node, note),
+            DemoEvent::Says(who, command) => self.says(who, command),
+            DemoEvent::Submits(who, spec) => {
                 let actor = Actor { name: format!("user:{who}"), role: Role::User, project: None };
                 if let Err(r) = self.ask(actor, Command::Submit { spec: Arc::new(*spec) }) {
                     self.note_refusal(&r);
                 }
             }
-            Beat::Found(mut seen) => {
+            DemoEvent::Found(mut seen) => {
                 seen.last_seen = self.now;
                 self.tell(Command::FindingsSeen { findings: vec![seen] });
             }
-            Beat::Tested { node, id, level, began } => {
+            DemoEvent::Tested { node, id, level, began } => {
                 let tests = self.story.as_mut().map_or(0, |s| {
                     s.tests += 1;
                     s.tests
@@ -54,7 +54,7 @@ impl Twin<'_> {
                 let node = self.name(node).clone();
                 self.tell(Command::QualificationDone { node, id, report });
             }
-            Beat::Reset { id, node, gpu } => {
+            DemoEvent::Reset { id, node, gpu } => {
                 let done = self.nodes[node as usize].reset_gpu(gpu, self.now);
                 let (ok, message) = match done {
                     Ok(()) => (true, format!("GPU {gpu} was reset")),
@@ -62,23 +62,23 @@ impl Twin<'_> {
                 };
                 self.tell(Command::ActDone { id, ok, message });
             }
-            Beat::Lost(node, last_seen) => {
+            DemoEvent::Lost(node, last_seen) => {
                 let node = self.name(node).clone();
                 self.tell(Command::NodeLost { node, last_seen });
             }
-            Beat::Back(node) => self.says_hello(node),
-            Beat::Done(id, message) => self.tell(Command::ActDone { id, ok: true, message }),
-            Beat::Repaired(node) => self.repaired(node),
-            Beat::FirstStep(key) => {
+            DemoEvent::Back(node) => self.says_hello(node),
+            DemoEvent::Done(id, message) => self.tell(Command::ActDone { id, ok: true, message }),
+            DemoEvent::Repaired(node) => self.repaired(node),
+            DemoEvent::FirstStep(key) => {
                 if self.gangs.by_key.get(&key).is_some_and(|g| !g.leaving) {
                     self.tell(Command::FirstStep { key });
                 }
             }
-            Beat::Counts => self.counts(),
-            Beat::Wave(wave) => self.begin_wave(wave),
-            Beat::Update(node) => self.update(node),
-            Beat::Regression => self.regression(),
-            Beat::OffTheBus => self.off_the_bus(),
+            DemoEvent::Counts => self.counts(),
+            DemoEvent::Wave(wave) => self.begin_wave(wave),
+            DemoEvent::Update(node) => self.update(node),
+            DemoEvent::Regression => self.regression(),
+            DemoEvent::OffTheBus => self.off_the_bus(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Twin<'_> {
     }
 
     pub(crate) fn first_step_after(&mut self, key: AttemptKey, startup: Span) {
-        self.plan(self.now + startup + Span::secs(5), Beat::FirstStep(key));
+        self.plan(self.now + startup + Span::secs(5), DemoEvent::FirstStep(key));
     }
 
     /// What the world does about a record, beyond what it does in every scenario.
@@ -102,19 +102,19 @@ impl Twin<'_> {
                 let Some(node) = index(self, node) else { return };
                 let (id, level) = (*id, *level);
                 let took = self.nodes[node as usize].test_length(level);
-                self.plan(now + took, Beat::Tested { node, id, level, began: now });
+                self.plan(now + took, DemoEvent::Tested { node, id, level, began: now });
             }
             Event::QualificationEnded { node, report, .. } => {
                 let mine = self.story.as_mut().is_some_and(|s| s.updating.remove(node));
                 if mine && report.outcome <= muster_model::qualification::Outcome::Passed {
                     let back = Command::Undrain { node: node.clone() };
-                    self.plan(now + Span::mins(1), Beat::Says(FLEET, back));
+                    self.plan(now + Span::mins(1), DemoEvent::Says(FLEET, back));
                 }
             }
             Event::NodeDrained { node } => {
                 let updating = self.story.as_ref().is_some_and(|s| s.updating.contains(node));
                 if let Some(ix) = index(self, node).filter(|_| updating) {
-                    self.plan(now + Span::mins(2), Beat::Update(ix));
+                    self.plan(now + Span::mins(2), DemoEvent::Update(ix));
                 }
             }
             Event::ActAsked { act } => self.act(act.id, &act.act),
@@ -132,28 +132,28 @@ impl Twin<'_> {
         let node = act.node().and_then(|n| self.fleet.by_name.get(n)).copied();
         match (act, node) {
             (Act::ResetGpu { gpu, .. }, Some(node)) => {
-                self.plan(now + RESET_TAKES, Beat::Reset { id, node, gpu: *gpu });
+                self.plan(now + RESET_TAKES, DemoEvent::Reset { id, node, gpu: *gpu });
             }
             (Act::Reboot { .. } | Act::PowerCycle { .. }, Some(node)) => {
                 self.nodes[node as usize].reboot(now);
-                self.plan(now + BOOT_TAKES, Beat::Back(node));
+                self.plan(now + BOOT_TAKES, DemoEvent::Back(node));
             }
             (Act::Ticket { .. }, _) => {
                 let no = self.story.as_mut().map_or(0, |s| {
                     s.tickets += 1;
                     4100 + s.tickets
                 });
-                self.plan(now + Span::secs(3), Beat::Done(id, format!("DC-{no}")));
+                self.plan(now + Span::secs(3), DemoEvent::Done(id, format!("DC-{no}")));
             }
             (Act::Page { .. }, _) => {
-                self.plan(now + Span::secs(2), Beat::Done(id, "notification queued".into()));
+                self.plan(now + Span::secs(2), DemoEvent::Done(id, "notification queued".into()));
             }
             _ => {}
         }
     }
 
     /// A node has a fault: its kernel writes lines, its agent reads them, ranks die.
-    pub(super) fn strikes(&mut self, node: u32, fault: &Fault) {
+    pub(super) fn apply_node_fault(&mut self, node: u32, fault: &Fault) {
         let now = self.now;
         let effects = self.nodes[node as usize].apply(fault, now);
         for effect in effects {
@@ -165,8 +165,8 @@ impl Twin<'_> {
                 Effect::Line(line) => self.kernel_says(node, &line),
                 Effect::Inventory => self.says_hello(node),
                 Effect::Down { until } => {
-                    self.plan(now + LOST_AFTER, Beat::Lost(node, now));
-                    self.plan(until.max(now + LOST_AFTER + Span::secs(5)), Beat::Back(node));
+                    self.plan(now + LOST_AFTER, DemoEvent::Lost(node, now));
+                    self.plan(until.max(now + LOST_AFTER + Span::secs(5)), DemoEvent::Back(node));
                 }
                 _ => {}
             }
@@ -193,7 +193,7 @@ impl Twin<'_> {
                 && let Some((key, _)) = hit
                 && ends_work(&fault)
             {
-                self.plan(now + DIES_AFTER, Beat::Dies(key, node, why(&fault)));
+                self.plan(now + DIES_AFTER, DemoEvent::Dies(key, node, why(&fault)));
             }
             faults.push(fault);
         }
@@ -264,10 +264,10 @@ impl Twin<'_> {
     fn update(&mut self, node: u32) {
         self.nodes[node as usize].reboot(self.now);
         self.new_driver(node);
-        self.plan(self.now + BOOT_TAKES, Beat::Back(node));
+        self.plan(self.now + BOOT_TAKES, DemoEvent::Back(node));
         let level = muster_model::qualification::Level::Quick;
         let qualify = Command::Qualify { node: self.name(node).clone(), level };
-        self.plan(self.now + BOOT_TAKES + Span::mins(1), Beat::Says(FLEET, qualify));
+        self.plan(self.now + BOOT_TAKES + Span::mins(1), DemoEvent::Says(FLEET, qualify));
     }
 
     /// What the server counted about itself in the last minutes.
@@ -294,7 +294,7 @@ impl Twin<'_> {
             one(Sli::TelemetryFreshness { under: Span::mins(1) }, nodes, stale, Cause::Slow),
         ];
         self.tell(Command::TellCounts { counts });
-        self.plan(self.now + COUNTS_EVERY, Beat::Counts);
+        self.plan(self.now + COUNTS_EVERY, DemoEvent::Counts);
     }
 }
 

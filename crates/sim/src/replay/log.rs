@@ -1,7 +1,7 @@
 //! A log of jobs, lived by the twin: the engine of production decides, nothing breaks, and the
 //! life ends with the last job.
 
-use crate::arrivals::{Arrival, Room, Source, replayed};
+use crate::arrivals::{Arrival, FleetSize, Source, replayed};
 use crate::fleet::Fleet;
 use crate::outcome::{History, Outcome};
 use crate::run::run_with;
@@ -105,7 +105,7 @@ pub struct Setting {
 ///
 /// # Errors
 /// When the life cannot begin.
-pub fn live(
+pub fn simulate_log(
     setting: &Setting,
     jobs: &[TraceJob],
     mut sink: impl FnMut(&[u8]),
@@ -117,7 +117,7 @@ pub fn live(
     }
     let node_gpus = fleet.machines.iter().map(|m| m.config.gpus).max().unwrap_or(1);
     let largest = fleet.machines.iter().filter(|m| m.config.gpus == node_gpus).count();
-    let room = Room { node_gpus, nodes: u32::try_from(largest).unwrap_or(u32::MAX) };
+    let room = FleetSize { node_gpus, nodes: u32::try_from(largest).unwrap_or(u32::MAX) };
     let saving = Saving { every: "never".into(), cost: Span(0), startup: Span(0) };
     let arrivals: Vec<Arrival> = jobs.iter().filter_map(|j| replayed(j, &saving, room)).collect();
     let left_out = jobs.len() - arrivals.len();
@@ -127,7 +127,7 @@ pub fn live(
     s.length = enough(jobs, fleet.gpus());
     let came = arrivals.len() as u64;
     let sources = vec![Source::Given(arrivals.into_iter())];
-    let mut lives = Lives::default();
+    let mut lives = JobTimes::default();
     let done = Options { until_done: true };
     let (outcome, history) = run_with(&s, &fleet, sources, done, |r, line| {
         lives.note(r);
@@ -194,12 +194,12 @@ fn enough(jobs: &[TraceJob], gpus: u64) -> Span {
 
 /// When each job came, first ran, and ended.
 #[derive(Debug, Default)]
-struct Lives {
+struct JobTimes {
     open: BTreeMap<JobId, (Time, Option<Time>)>,
     slowdowns: Vec<f64>,
 }
 
-impl Lives {
+impl JobTimes {
     fn note(&mut self, r: &Record) {
         match &r.event {
             Event::JobSubmitted { id: job, .. } => {

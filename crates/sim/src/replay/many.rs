@@ -1,6 +1,6 @@
 //! The same pods in several orders of arrival, and the means.
 
-use super::openb::{Mix, Offered, offer, total};
+use super::openb::{ArrivalResult, Mix, offer, total};
 use crate::SimError;
 use crate::outcome::Spread;
 use crate::traces::TraceNode;
@@ -131,7 +131,7 @@ pub fn seeds(
     })
 }
 
-fn run(seed: u64, o: Offered) -> OpenbRun {
+fn run(seed: u64, o: ArrivalResult) -> OpenbRun {
     OpenbRun {
         seed,
         jobs: o.pods,

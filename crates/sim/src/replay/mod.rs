@@ -6,7 +6,7 @@ mod many;
 mod openb;
 mod steps;
 
-pub use log::{LogReplay, Setting, Slowdown, alike, live, machine, prepared};
+pub use log::{LogReplay, Setting, Slowdown, alike, machine, prepared, simulate_log};
 pub use many::{OpenbReplay, OpenbRun, seeds};
-pub use openb::{ARRIVED, Mix, Offered, offer, plain_node, total};
+pub use openb::{ARRIVED, ArrivalResult, Mix, offer, plain_node, total};
 pub use steps::{ASSUMED, timed};

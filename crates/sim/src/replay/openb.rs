@@ -12,7 +12,7 @@ use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group, Priority, Tier};
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
-use muster_scheduler::{Cluster, Demand, FAR, NodeFacts, Running, Work, room_for};
+use muster_scheduler::{Cluster, Demand, FAR, NodeFacts, Running, Work, find_capacity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ pub fn total(nodes: &[TraceNode]) -> u64 {
 
 /// What came of one order of arrival.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offered {
+pub struct ArrivalResult {
     /// GPUs in use of those there are, averaged over the pods that arrive in the last 1% before
     /// [`ARRIVED`].
     pub allocation: f64,
@@ -164,7 +164,7 @@ pub struct Offered {
 ///
 /// # Errors
 /// When the order ends before so much was asked for, or the scheduler loses count.
-pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, SimError> {
+pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<ArrivalResult, SimError> {
     let nodes: Vec<&TraceNode> = nodes.iter().filter(|n| n.gpus > 0).collect();
     let mut c = Cluster::default();
     for (i, n) in nodes.iter().enumerate() {
@@ -202,7 +202,7 @@ pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, S
             elastic: None,
         });
         asked += pod.asked();
-        if let Ok(found) = room_for(&c, &work, &policy, NOW) {
+        if let Ok(found) = find_capacity(&c, &work, &policy, NOW) {
             placed += 1;
             used += pod.asked();
             for s in &found.slots {
@@ -248,7 +248,7 @@ pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, S
              at {ARRIVED}%"
         )));
     }
-    Ok(Offered {
+    Ok(ArrivalResult {
         allocation: sum as f64 / (seen as f64 * total as f64),
         fragmentation: left.fragmentation(mix),
         pods,
@@ -260,10 +260,10 @@ pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, S
 
 /// What is left of each node.
 struct Left<'a> {
-    nodes: Vec<(&'a TraceNode, Rest)>,
+    nodes: Vec<(&'a TraceNode, FreeResources)>,
 }
 
-struct Rest {
+struct FreeResources {
     cpu_milli: u32,
     memory: u64,
     /// Thousandths of each GPU.
@@ -274,7 +274,7 @@ impl<'a> Left<'a> {
     fn new(nodes: &[&'a TraceNode]) -> Left<'a> {
         let rest = |n: &&'a TraceNode| {
             let gpus = vec![1000; n.gpus as usize];
-            (*n, Rest { cpu_milli: n.cpus_milli, memory: n.memory_mib << 20, gpus })
+            (*n, FreeResources { cpu_milli: n.cpus_milli, memory: n.memory_mib << 20, gpus })
         };
         Left { nodes: nodes.iter().map(rest).collect() }
     }
@@ -318,7 +318,7 @@ impl<'a> Left<'a> {
     }
 }
 
-impl Rest {
+impl FreeResources {
     fn useless(&self, node: &TraceNode, pod: &Pod, all: u64) -> u64 {
         let fit: Vec<u32> = self.gpus.iter().copied().filter(|g| *g >= pod.milli).collect();
         let model = node.model.as_deref().unwrap_or_default();

@@ -67,13 +67,13 @@ fn size(part: &Part, w: &Waterfall) -> f64 {
 }
 
 /// All GPU time there was, in GPU-seconds.
-pub(super) fn whole(w: &Waterfall) -> f64 {
+pub(super) fn total_gpu_seconds(w: &Waterfall) -> f64 {
     PARTS.iter().map(|p| size(p, w)).sum()
 }
 
 /// One bar with all parts side by side.
 pub(super) fn put_stack(out: &mut String, w: &Waterfall) {
-    let whole = whole(w);
+    let whole = total_gpu_seconds(w);
     out.push_str(r#"<div class="stack">"#);
     for part in &PARTS {
         let value = size(part, w);
@@ -106,7 +106,7 @@ pub(super) fn put_legend(out: &mut String) {
 
 /// From the whole down to what was productive.
 pub(super) fn put_waterfall(out: &mut String, w: &Waterfall) {
-    let whole = whole(w);
+    let whole = total_gpu_seconds(w);
     if whole == 0.0 {
         out.push_str(r#"<p class="dim">No GPU time was counted.</p>"#);
         return;

@@ -42,7 +42,7 @@ pub struct Run<'a> {
 
 /// What several runs say together: a table of words and figures.
 #[derive(Debug, Clone, Default)]
-pub struct Sheet {
+pub struct ReportSheet {
     /// What it is about.
     pub title: String,
     /// How to read it.

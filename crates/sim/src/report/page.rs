@@ -1,6 +1,6 @@
 //! The page as a whole.
 
-use super::{Run, Sheet, bars, cdf, faults, line, map, table, tiles, words};
+use super::{ReportSheet, Run, bars, cdf, faults, line, map, table, tiles, words};
 use crate::outcome::{History, Outcome};
 
 /// Nodes with faults, in all runs together, up to which every cell and dot is told of.
@@ -17,7 +17,7 @@ pub fn page(runs: &[Run<'_>], command: &str) -> String {
 
 /// The same, with a table of what the runs say together in the place of their key figures.
 #[must_use]
-pub fn page_with(runs: &[Run<'_>], command: &str, sheet: Option<&Sheet>) -> String {
+pub fn page_with(runs: &[Run<'_>], command: &str, sheet: Option<&ReportSheet>) -> String {
     let mut out = String::with_capacity(256 * 1024);
     put_head(&mut out, runs);
     let titles = runs.iter().map(|r| r.history.faults.len()).sum::<usize>() <= TITLED;
@@ -88,7 +88,7 @@ fn put_facts(out: &mut String, o: &Outcome) {
     out.push_str("</p>");
 }
 
-fn put_several(out: &mut String, runs: &[Run<'_>], titles: bool, sheet: Option<&Sheet>) {
+fn put_several(out: &mut String, runs: &[Run<'_>], titles: bool, sheet: Option<&ReportSheet>) {
     let first = runs[0].outcome;
     let same = runs.iter().all(|r| r.outcome.scenario == first.scenario);
     let name = if same { words::escape(&first.scenario) } else { "Comparison".into() };

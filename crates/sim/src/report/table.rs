@@ -1,6 +1,6 @@
 //! Tables: the first column is words, the others are figures.
 
-use super::{Sheet, bars, words};
+use super::{ReportSheet, bars, words};
 use crate::outcome::{Outcome, SizeClass};
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ impl Table {
 }
 
 /// What several runs say together.
-pub(super) fn put_sheet(out: &mut String, sheet: &Sheet) {
+pub(super) fn put_sheet(out: &mut String, sheet: &ReportSheet) {
     let heads: Vec<String> = sheet.heads.iter().map(|h| words::escape(h)).collect();
     let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
     for row in &sheet.rows {

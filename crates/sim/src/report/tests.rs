@@ -1,6 +1,6 @@
 //! Pages made of invented runs: that they are well formed, small, and never say NaN.
 
-use super::{Run, Sheet, page, page_with};
+use super::{ReportSheet, Run, page, page_with};
 use crate::outcome::{
     FaultMark, History, Outcome, Prediction, Sample, SizeClass, SpareFigures, Spread, Waterfall,
 };
@@ -234,7 +234,7 @@ fn several_runs_are_compared() {
 fn a_sheet_stands_in_the_place_of_the_key_figures() {
     let all = [invented(64, 40, 500, 1), invented(64, 30, 500, 2)];
     let runs: Vec<Run<'_>> = ["a", "b"].iter().zip(&all).map(|(l, o)| run(l, o)).collect();
-    let sheet = Sheet {
+    let sheet = ReportSheet {
         title: "A <and> B".into(),
         note: "paired".into(),
         heads: vec!["figure".into(), "A".into()],

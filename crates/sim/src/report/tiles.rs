@@ -30,7 +30,7 @@ pub(super) fn put(out: &mut String, o: &Outcome) {
         words::span(o.wait_s.p95)
     );
     tile(out, "Wait p50 / p95", &waits, &format!("p99 {}", words::span(o.wait_s.p99)));
-    let whole = bars::whole(&o.waterfall);
+    let whole = bars::total_gpu_seconds(&o.waterfall);
     let lost = if whole > 0.0 {
         format!("GPU-hours; {} of the fleet", words::percent(o.waterfall.lost / whole))
     } else {

@@ -1,6 +1,6 @@
 //! Whether what breaks in a scenario makes sense.
 
-use super::found::{Found, place};
+use super::found::{ScenarioProblems, place};
 use super::places::Ground;
 use super::{Failures, Mode, Scenario};
 use crate::causes::causes;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// One failure per node and minute, in a thousand node-days: nothing gets anywhere at that rate.
 const HOPELESS: f64 = 1000.0 * 1440.0;
 
-fn mode(field: &str, m: Mode, found: &mut Found) {
+fn mode(field: &str, m: Mode, found: &mut ScenarioProblems) {
     match m {
         Mode::FailSlow(f) if !(f > 0.0 && f < 1.0) => {
             found.say(
@@ -27,7 +27,7 @@ fn mode(field: &str, m: Mode, found: &mut Found) {
     }
 }
 
-pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     let f = &s.failures;
     found.at_least("failures.scale", f.scale.unwrap_or(1.0), 0.0);
     let mut names = BTreeSet::new();
@@ -82,7 +82,7 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
 }
 
 /// Rates at which nothing can run.
-fn hopeless(f: &Failures, found: &mut Found) {
+fn hopeless(f: &Failures, found: &mut ScenarioProblems) {
     let hint = "use fewer than 1 failure per node and minute (1440000 in a thousand node-days)";
     let mut say = |field: &str| {
         found.say(field, "nodes would fail more often than once in a minute", hint);
@@ -108,7 +108,7 @@ fn hopeless(f: &Failures, found: &mut Found) {
     }
 }
 
-fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     for (i, n) in s.failures.incidents.iter().enumerate() {
         let at = |k: &str| format!("failures.incidents[{i}].{k}");
         found.name(&at("name"), &n.name);

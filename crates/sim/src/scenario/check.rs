@@ -1,6 +1,6 @@
 //! Whether a scenario makes sense: what can be told without living it.
 
-use super::found::{Found, place, project};
+use super::found::{ScenarioProblems, place, project};
 use super::places::Ground;
 use super::{Scenario, Spares, breaks, work};
 use crate::outcome::{Outcome, Prediction, SpareFigures};
@@ -18,7 +18,7 @@ const LONGEST: Span = Span(3_653 * DAY.0);
 /// as `workload[1].saving.cost`.
 #[must_use]
 pub fn check(s: &Scenario) -> Vec<SpecProblem> {
-    let mut found = Found::default();
+    let mut found = ScenarioProblems::default();
     let ground = Ground::new(&s.fleet);
     found.name("name", &s.name);
     if s.length.0 == 0 {
@@ -39,7 +39,7 @@ pub fn check(s: &Scenario) -> Vec<SpecProblem> {
     found.problems
 }
 
-fn sku(field: &str, given: &str, found: &mut Found) {
+fn sku(field: &str, given: &str, found: &mut ScenarioProblems) {
     let Err(e) = given.parse::<muster_simnode::Sku>() else { return };
     let hint = match closest(given, &["h100", "h200", "b200", "gb200", "h100-sxm", "h200-sxm"]) {
         Some(near) => format!("did you mean \"{near}\"?"),
@@ -48,7 +48,7 @@ fn sku(field: &str, given: &str, found: &mut Found) {
     found.say(field, e.to_string(), hint);
 }
 
-fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     use super::FleetSpec::{Hgx, Nvl72, Openb, Topology};
     let size = if matches!(s.fleet, Nvl72 { .. }) { "fleet.racks" } else { "fleet.nodes" };
     match &s.fleet {
@@ -97,7 +97,7 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
     }
 }
 
-fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     let mut names = BTreeSet::new();
     for (i, r) in s.reservations.iter().enumerate() {
         let at = |f: &str| format!("reservations[{i}].{f}");
@@ -141,7 +141,7 @@ fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
     }
 }
 
-fn operations(s: &Scenario, found: &mut Found) {
+fn operations(s: &Scenario, found: &mut ScenarioProblems) {
     let o = &s.operations;
     found.delay("operations.repair", &o.repair);
     if o.remove_lemons_after == Some(0) {
@@ -187,7 +187,7 @@ fn numbers(value: &serde_json::Value, path: &str, into: &mut Vec<String>) {
     }
 }
 
-fn expectations(s: &Scenario, found: &mut Found) {
+fn expectations(s: &Scenario, found: &mut ScenarioProblems) {
     let known = figures();
     for (name, [least, most]) in &s.expect {
         let field = format!("expect.{name}");

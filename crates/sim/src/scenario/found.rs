@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 /// What was found so far.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ScenarioProblems {
     pub(super) problems: Vec<SpecProblem>,
 }
 
-impl Found {
+impl ScenarioProblems {
     pub(super) fn say(&mut self, field: &str, message: impl Into<String>, hint: impl Into<String>) {
         self.problems.push(problem(field, message, hint));
     }
@@ -88,7 +88,12 @@ impl Found {
 }
 
 /// A place that must be in the fleet.
-pub(super) fn place(field: &str, given: &str, known: &BTreeSet<String>, found: &mut Found) {
+pub(super) fn place(
+    field: &str,
+    given: &str,
+    known: &BTreeSet<String>,
+    found: &mut ScenarioProblems,
+) {
     if known.contains(given) {
         return;
     }
@@ -103,7 +108,7 @@ pub(super) fn place(field: &str, given: &str, known: &BTreeSet<String>, found: &
 }
 
 /// A project that must hang on the tree of quotas, when there is one.
-pub(super) fn project(s: &Scenario, field: &str, given: &str, found: &mut Found) {
+pub(super) fn project(s: &Scenario, field: &str, given: &str, found: &mut ScenarioProblems) {
     if let Err(e) = given.parse::<muster_model::ProjectName>() {
         found.say(field, e.to_string(), "write it like `team-a`");
         return;

@@ -5,12 +5,12 @@ use super::tree::{Entry, Item, item};
 use super::units::{span_problem, unit_hint};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_specs::error::{closest, shown};
-use muster_specs::tree::{self, Node, Place};
+use muster_specs::tree::{self, Node, TextPosition};
 
 /// Something that may not stand where it stands.
 #[derive(Debug)]
-pub(super) struct Slip {
-    pub(super) at: Place,
+pub(super) struct Misplacement {
+    pub(super) at: TextPosition,
     pub(super) field: String,
     pub(super) message: String,
     pub(super) hint: String,
@@ -19,7 +19,7 @@ pub(super) struct Slip {
 }
 
 /// Everything in the file that serde would stumble over.
-pub(super) fn slips(root: &Node) -> Vec<Slip> {
+pub(super) fn find_misplacements(root: &Node) -> Vec<Misplacement> {
     let mut walk = Walk { slips: Vec::new() };
     walk.table(root, &SCENARIO, &Path { text: String::new(), at: root.place }, None);
     walk.slips
@@ -28,7 +28,7 @@ pub(super) fn slips(root: &Node) -> Vec<Slip> {
 /// Where the walk is: the dotted path, and where its key stands.
 struct Path {
     text: String,
-    at: Place,
+    at: TextPosition,
 }
 
 impl Path {
@@ -53,12 +53,12 @@ impl Path {
 }
 
 struct Walk {
-    slips: Vec<Slip>,
+    slips: Vec<Misplacement>,
 }
 
 impl Walk {
-    fn slip(&mut self, at: Place, field: &str, message: String, hint: impl Into<String>) {
-        self.slips.push(Slip {
+    fn slip(&mut self, at: TextPosition, field: &str, message: String, hint: impl Into<String>) {
+        self.slips.push(Misplacement {
             at,
             field: field.into(),
             message,
@@ -67,7 +67,7 @@ impl Walk {
         });
     }
 
-    fn absent(&mut self, at: Place, field: &str, message: String, hint: impl Into<String>) {
+    fn absent(&mut self, at: TextPosition, field: &str, message: String, hint: impl Into<String>) {
         self.slip(at, field, message, hint);
         self.slips.iter_mut().rev().take(1).for_each(|s| s.absent = true);
     }

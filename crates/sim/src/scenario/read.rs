@@ -69,7 +69,7 @@ fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
 }
 
 fn scenario(root: &Node, origin: &str) -> Result<Scenario, FileError> {
-    let slips = known::slips(root);
+    let slips = known::find_misplacements(root);
     if let Some(first) = slips.into_iter().min_by_key(|s| (s.absent, s.at)) {
         return Err(FileError::new(origin, first.message)
             .at(first.at.line, first.at.column)

@@ -1,6 +1,6 @@
 //! Whether what runs in a scenario makes sense.
 
-use super::found::{Found, project};
+use super::found::{ScenarioProblems, project};
 use super::places::Ground;
 use super::{Owner, Saving, Scenario, Serve, Sizes, Stream, TraceLoad, Train, Workload};
 use muster_model::names::Label;
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 /// More jobs than that are no scenario but a slip: each of them leaves records in the log.
 const MOST_JOBS: f64 = 20_000_000.0;
 
-pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     let mut names = BTreeSet::new();
     let mut served: u64 = 0;
     for (i, w) in s.workload.iter().enumerate() {
-        let at = At { index: i };
+        let at = WorkloadFields { index: i };
         let (name, owner, saving) = match w {
             Workload::Train(t) => (Some(&t.name), Some(&t.owner), Some(&t.saving)),
             Workload::Stream(t) => (Some(&t.name), Some(&t.owner), Some(&t.saving)),
@@ -55,23 +55,23 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
 }
 
 /// Names the fields of one workload.
-struct At {
+struct WorkloadFields {
     index: usize,
 }
 
-impl At {
+impl WorkloadFields {
     fn key(&self, key: &str) -> String {
         format!("workload[{}].{key}", self.index)
     }
 }
 
-fn job_name(at: &At, name: &str, found: &mut Found) {
+fn job_name(at: &WorkloadFields, name: &str, found: &mut ScenarioProblems) {
     if let Err(e) = name.parse::<Label>() {
         found.say(&at.key("name"), e.to_string(), "give it a name like `pretrain-70b`");
     }
 }
 
-fn owned(s: &Scenario, at: &At, owner: &Owner, found: &mut Found) {
+fn owned(s: &Scenario, at: &WorkloadFields, owner: &Owner, found: &mut ScenarioProblems) {
     if let Some(p) = &owner.project {
         project(s, &at.key("owner.project"), p, found);
     }
@@ -87,7 +87,7 @@ fn owned(s: &Scenario, at: &At, owner: &Owner, found: &mut Found) {
     }
 }
 
-fn saved(at: &At, saving: &Saving, found: &mut Found) {
+fn saved(at: &WorkloadFields, saving: &Saving, found: &mut ScenarioProblems) {
     let field = at.key("saving.every");
     let every = match saving.every.as_str() {
         "auto" | "never" => return,
@@ -114,7 +114,7 @@ fn saved(at: &At, saving: &Saving, found: &mut Found) {
 }
 
 /// GPUs on one node that a node must have.
-fn fits_a_node(field: &str, gpus: u32, ground: &Ground<'_>, found: &mut Found) {
+fn fits_a_node(field: &str, gpus: u32, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     let most = ground.node_gpus().unwrap_or(16);
     if gpus == 0 {
         found.say(field, "it is zero", format!("use 1 to {most}"));
@@ -123,7 +123,13 @@ fn fits_a_node(field: &str, gpus: u32, ground: &Ground<'_>, found: &mut Found) {
     }
 }
 
-fn train(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Train, found: &mut Found) {
+fn train(
+    s: &Scenario,
+    ground: &Ground<'_>,
+    at: &WorkloadFields,
+    t: &Train,
+    found: &mut ScenarioProblems,
+) {
     found.share(&at.key("data_loading"), t.data_loading);
     if t.count == 0 {
         found.say(&at.key("count"), "it is zero", "use 1 or more, or remove the workload");
@@ -162,7 +168,13 @@ fn train(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Train, found: &mut Foun
     }
 }
 
-fn fits_a_domain(ground: &Ground<'_>, at: &At, t: &Train, level: Level, found: &mut Found) {
+fn fits_a_domain(
+    ground: &Ground<'_>,
+    at: &WorkloadFields,
+    t: &Train,
+    level: Level,
+    found: &mut ScenarioProblems,
+) {
     let nodes = if t.nodes == 0 { ground.room().unwrap_or(0) } else { t.nodes };
     if let Some(largest) = ground.largest(level).filter(|l| nodes > *l) {
         let message = format!("no {level} of this fleet has {nodes} nodes");
@@ -171,7 +183,13 @@ fn fits_a_domain(ground: &Ground<'_>, at: &At, t: &Train, level: Level, found: &
     }
 }
 
-fn stream(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Stream, found: &mut Found) {
+fn stream(
+    s: &Scenario,
+    ground: &Ground<'_>,
+    at: &WorkloadFields,
+    t: &Stream,
+    found: &mut ScenarioProblems,
+) {
     found.at_least(&at.key("per_hour"), t.per_hour, 0.0);
     // Times are far below 2^53 milliseconds, so nothing is lost here.
     let hours = s.length.0 as f64 / 3_600_000.0;
@@ -197,7 +215,12 @@ fn stream(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Stream, found: &mut Fo
     }
 }
 
-fn weights(ground: &Ground<'_>, at: &At, all: &[(u32, u32)], found: &mut Found) {
+fn weights(
+    ground: &Ground<'_>,
+    at: &WorkloadFields,
+    all: &[(u32, u32)],
+    found: &mut ScenarioProblems,
+) {
     if all.iter().all(|(_, weight)| *weight == 0) {
         let hint = "write GPUs and weights: `[[1, 70], [8, 30]]`";
         return found.say(&at.key("sizes"), "no size has a weight", hint);
@@ -213,7 +236,7 @@ fn weights(ground: &Ground<'_>, at: &At, all: &[(u32, u32)], found: &mut Found) 
     }
 }
 
-fn serve(ground: &Ground<'_>, at: &At, t: &Serve, found: &mut Found) {
+fn serve(ground: &Ground<'_>, at: &WorkloadFields, t: &Serve, found: &mut ScenarioProblems) {
     if t.replicas == 0 {
         found.say(&at.key("replicas"), "it is zero", "use 1 or more, or remove the workload");
     }
@@ -222,7 +245,7 @@ fn serve(ground: &Ground<'_>, at: &At, t: &Serve, found: &mut Found) {
     found.share(&at.key("diurnal"), t.diurnal);
 }
 
-fn trace(at: &At, t: &TraceLoad, found: &mut Found) {
+fn trace(at: &WorkloadFields, t: &TraceLoad, found: &mut ScenarioProblems) {
     found.one_of(&at.key("format"), &t.format, &["swf", "philly", "gavel"]);
     found.one_of(&at.key("bad_rows"), &t.bad_rows, &["stop", "skip"]);
     found.name(&at.key("file"), &t.file);

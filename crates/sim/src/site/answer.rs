@@ -1,7 +1,7 @@
 //! The answer: what a change does to the figures of a site, and how sure that is.
 
 use super::words::{self, amount};
-use super::{Change, Life, Plan, Site, limit};
+use super::{Change, Plan, SimulatedRun, Site, limit};
 use serde::Serialize;
 
 /// What a figure counts.
@@ -101,13 +101,13 @@ pub(crate) fn estimate(values: &[f64]) -> Estimate {
 }
 
 /// One of a pair.
-type Side = fn(&(Life, Life)) -> &Life;
+type PairSelector = fn(&(SimulatedRun, SimulatedRun)) -> &SimulatedRun;
 
 fn figure(
     name: &'static str,
     unit: Unit,
-    pairs: &[(Life, Life)],
-    of: impl Fn(&Life) -> f64,
+    pairs: &[(SimulatedRun, SimulatedRun)],
+    of: impl Fn(&SimulatedRun) -> f64,
 ) -> Figure {
     let base: Vec<f64> = pairs.iter().map(|(b, _)| of(b)).collect();
     let changed: Vec<f64> = pairs.iter().map(|(_, c)| of(c)).collect();
@@ -139,7 +139,7 @@ impl Answer {
         base: &Plan<'_>,
         changed: &Plan<'_>,
         changes: &[Change],
-        pairs: &[(Life, Life)],
+        pairs: &[(SimulatedRun, SimulatedRun)],
     ) -> Answer {
         let goes_on = base.goes_on();
         let figures = vec![
@@ -153,10 +153,10 @@ impl Answer {
         ];
         let mut notes = base.notes.clone();
         notes.extend(changed.notes.iter().filter(|n| !base.notes.contains(n)).cloned());
-        let most = |of: fn(&Life) -> u64, which: Side| {
+        let most = |of: fn(&SimulatedRun) -> u64, which: PairSelector| {
             pairs.iter().map(|p| of(which(p))).max().unwrap_or(0)
         };
-        let sides: [(&str, Side); 2] = [("as it is", |p| &p.0), ("changed", |p| &p.1)];
+        let sides: [(&str, PairSelector); 2] = [("as it is", |p| &p.0), ("changed", |p| &p.1)];
         for (side, which) in sides {
             let (refused, unstarted) = (most(|l| l.refused, which), most(|l| l.unstarted, which));
             let open = most(|l| l.unfinished, which);
@@ -180,8 +180,11 @@ impl Answer {
             notes.push("one seed says nothing about chance: use --seeds 4 or more".into());
         }
         let other = limit::other(site);
-        let seen = |which: Side| {
-            pairs.iter().map(|p| which(p).limits).fold(limit::Seen::default(), limit::Seen::and)
+        let seen = |which: PairSelector| {
+            pairs
+                .iter()
+                .map(|p| which(p).limits)
+                .fold(limit::SaturationCounts::default(), limit::SaturationCounts::and)
         };
         let limits = sides.map(|(_, which)| seen(which));
         let (running, waiting) = site.counts();

@@ -2,7 +2,7 @@
 //! where they are not, and what will come, taken from what came.
 
 use super::Site;
-use super::facts::{Came, End};
+use super::facts::{End, SubmittedJob};
 use super::machines::Kinds;
 use crate::arrivals::{Arrival, Source};
 use crate::chance::{Chance, millis};
@@ -23,18 +23,18 @@ const MOST_CONDITIONS: usize = 60;
 
 /// What a job of the twin stands for, told by the first letter of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum SimulatedJobRole {
     Running,
     Waiting,
     Coming,
 }
 
-impl Stands {
-    pub(crate) fn of(name: &str) -> Stands {
+impl SimulatedJobRole {
+    pub(crate) fn of(name: &str) -> SimulatedJobRole {
         match name.as_bytes().first() {
-            Some(b'r') => Stands::Running,
-            Some(b'w') => Stands::Waiting,
-            _ => Stands::Coming,
+            Some(b'r') => SimulatedJobRole::Running,
+            Some(b'w') => SimulatedJobRole::Waiting,
+            _ => SimulatedJobRole::Coming,
         }
     }
 }
@@ -151,7 +151,7 @@ impl<'a> Draw<'a> {
         let day = Span::hours(24);
         let block = if window.0 >= 3 * day.0 { day } else { Span::hours(1) };
         let blocks = (window.0 / block.0).max(1);
-        let mut by_block: Vec<Vec<(u64, &Came)>> = Vec::new();
+        let mut by_block: Vec<Vec<(u64, &SubmittedJob)>> = Vec::new();
         by_block.resize_with(usize::try_from(blocks).unwrap_or(1), Vec::new);
         for j in jobs {
             let age = self.site.now.since(j.at).0;
@@ -176,7 +176,7 @@ impl<'a> Draw<'a> {
         out
     }
 
-    fn comes(&self, came: &Came, at: Span, n: usize, chance: &mut Chance) -> Arrival {
+    fn comes(&self, came: &SubmittedJob, at: Span, n: usize, chance: &mut Chance) -> Arrival {
         let run = match came.end {
             Some(End::Cancelled) if came.last.0 > 0 => came.last,
             _ => came.own_run().unwrap_or_else(|| self.run(came, Span(0), chance)),
@@ -189,7 +189,7 @@ impl<'a> Draw<'a> {
     /// The jobs of the log as they came, each with the run that it had.
     pub(crate) fn again(&self, seed: u64) -> Source {
         let from = self.site.facts.first;
-        let one = |(id, came): (&JobId, &Came)| {
+        let one = |(id, came): (&JobId, &SubmittedJob)| {
             let mut chance = Chance::new(seed, &["site", "job", &id.to_string()]);
             let n = usize::try_from(id.0).unwrap_or(0);
             let mut a = self.comes(came, came.at.since(from), n, &mut chance);
@@ -200,7 +200,7 @@ impl<'a> Draw<'a> {
     }
 
     /// How long a job will have run in the end, of which is known that it ran so long already.
-    pub(crate) fn run(&self, came: &Came, elapsed: Span, chance: &mut Chance) -> Span {
+    pub(crate) fn run(&self, came: &SubmittedJob, elapsed: Span, chance: &mut Chance) -> Span {
         if let Some(s) = &came.spec.simulate {
             return self.paced(Span(s.run.0 + s.startup.0)).max(Span(elapsed.0 + SECOND.0));
         }
@@ -210,7 +210,7 @@ impl<'a> Draw<'a> {
         limit.map_or(guess, |l| guess.min(Span(l.0 / 100 * 98)).max(Span(elapsed.0 + SECOND.0)))
     }
 
-    fn guess(&self, came: &Came, elapsed: Span, chance: &mut Chance) -> Span {
+    fn guess(&self, came: &SubmittedJob, elapsed: Span, chance: &mut Chance) -> Span {
         let width = came.width();
         let empty = Vec::new();
         let mine = self.runs.get(&(&came.project, came.user.as_str())).unwrap_or(&empty);

@@ -21,7 +21,7 @@ pub(crate) enum End {
 
 /// A job that came.
 #[derive(Debug, Clone)]
-pub(crate) struct Came {
+pub(crate) struct SubmittedJob {
     pub(crate) at: Time,
     pub(crate) user: String,
     pub(crate) project: ProjectName,
@@ -35,7 +35,7 @@ pub(crate) struct Came {
     pub(crate) end: Option<End>,
 }
 
-impl Came {
+impl SubmittedJob {
     /// GPUs, or nodes of one that has none.
     pub(crate) fn width(&self) -> u64 {
         let of = |f: fn(&Group) -> u32| self.groups.iter().map(|g| u64::from(f(g))).sum::<u64>();
@@ -64,7 +64,7 @@ pub(crate) struct Outage {
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) first: Time,
-    pub(crate) jobs: BTreeMap<JobId, Came>,
+    pub(crate) jobs: BTreeMap<JobId, SubmittedJob>,
     started: BTreeMap<JobId, Time>,
     placed: BTreeMap<JobId, Time>,
     /// From the placement to all ranks being up.
@@ -87,7 +87,7 @@ impl Facts {
         }
         match &r.event {
             Event::JobSubmitted { id, project, user, spec, groups, array, .. } => {
-                let came = Came {
+                let came = SubmittedJob {
                     at: r.at,
                     user: user.clone(),
                     project: project.clone(),
@@ -187,7 +187,7 @@ impl Facts {
 
     /// Time of the log that a simulated second takes, where nodes are simulated at another speed.
     pub(crate) fn pace(&self) -> f64 {
-        let of = |j: &Came| {
+        let of = |j: &SubmittedJob| {
             let sim = j.spec.simulate.as_ref()?;
             let asked = (sim.run.0 + sim.startup.0) as f64;
             let plain = j.end == Some(End::Well) && j.attempts == 1 && asked >= 10_000.0;

@@ -9,7 +9,7 @@ const NEARLY: u64 = 85;
 
 /// What one life showed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SaturationCounts {
     /// Moments that were looked at, those at which somebody waited, and those of them at which
     /// nearly every GPU was held.
     moments: u64,
@@ -20,9 +20,9 @@ pub(crate) struct Seen {
     found: u64,
 }
 
-impl Seen {
-    pub(crate) fn of(h: &History, spare_gpus: u64, o: &Outcome) -> Seen {
-        let mut s = Seen::default();
+impl SaturationCounts {
+    pub(crate) fn of(h: &History, spare_gpus: u64, o: &Outcome) -> SaturationCounts {
+        let mut s = SaturationCounts::default();
         for x in &h.samples {
             s.moments += 1;
             if x.waiting == 0 {
@@ -39,8 +39,8 @@ impl Seen {
         s
     }
 
-    pub(crate) fn and(self, o: Seen) -> Seen {
-        Seen {
+    pub(crate) fn and(self, o: SaturationCounts) -> SaturationCounts {
+        SaturationCounts {
             moments: self.moments + o.moments,
             waited: self.waited + o.waited,
             full: self.full + o.full,

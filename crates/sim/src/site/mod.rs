@@ -22,7 +22,7 @@ mod tests;
 pub use answer::{Answer, Estimate, Figure, Unit};
 pub use change::{CHANGES, Change};
 pub use log::records;
-pub use plan::{Life, Plan};
+pub use plan::{Plan, SimulatedRun};
 pub use replay::replay;
 
 use crate::SimError;
@@ -89,10 +89,11 @@ impl Site {
 
     /// Jobs that are taken as a sample of what will come, by the time before now; empty when the
     /// log is too short to say.
-    pub(crate) fn recent(&self) -> (Span, Vec<&facts::Came>) {
+    pub(crate) fn recent(&self) -> (Span, Vec<&facts::SubmittedJob>) {
         let window = self.now.since(self.facts.first).min(RECENT);
         let from = self.now - window;
-        let jobs: Vec<&facts::Came> = self.facts.jobs.values().filter(|j| j.at > from).collect();
+        let jobs: Vec<&facts::SubmittedJob> =
+            self.facts.jobs.values().filter(|j| j.at > from).collect();
         if window < ENOUGH || jobs.len() < ENOUGH_JOBS {
             (window, Vec::new())
         } else {

@@ -1,7 +1,7 @@
 //! A site with its changes, ready to be lived on from now.
 
 use super::change::{Change, set_field};
-use super::draw::{Draw, Stands};
+use super::draw::{Draw, SimulatedJobRole};
 use super::facts::median;
 use super::machines::{self, Kinds};
 use super::{Site, limit};
@@ -45,7 +45,7 @@ pub struct Plan<'a> {
 
 /// What came of one life of a site.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct SimulatedRun {
     /// What came of it: the metrics.
     pub outcome: Outcome,
     /// Its course over time.
@@ -60,11 +60,11 @@ pub struct Life {
     pub refused: u64,
     /// Jobs that were there at the beginning and not over at the end.
     pub unfinished: u64,
-    pub(crate) limits: limit::Seen,
+    pub(crate) limits: limit::SaturationCounts,
 }
 
 struct Track {
-    stands: Stands,
+    stands: SimulatedJobRole,
     at: Time,
     start: Option<Time>,
     end: Option<Time>,
@@ -285,7 +285,7 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// When the twin cannot begin.
-    pub fn live(&self, seed: u64) -> Result<Life, SimError> {
+    pub fn live(&self, seed: u64) -> Result<SimulatedRun, SimError> {
         let mut s = self.scenario.clone();
         s.seed = seed;
         s.failures.scale = Some(self.factor * self.doubt(seed));
@@ -309,26 +309,26 @@ impl Plan<'_> {
         lived: f64,
         outcome: Outcome,
         history: History,
-    ) -> Life {
+    ) -> SimulatedRun {
         let last = tracks.values().filter_map(|t| t.end).max().unwrap_or(START);
         let end = if self.goes_on() {
             START + self.scenario.length
         } else {
             last.max(START + crate::chance::millis(lived * 1000.0))
         };
-        let waited = |t: &&Track| t.stands != Stands::Running;
+        let waited = |t: &&Track| t.stands != SimulatedJobRole::Running;
         let wait = |t: &Track| seconds(t.start.unwrap_or(end).since(t.at));
         let mut waits: Vec<f64> = tracks.values().filter(waited).map(wait).collect();
-        let here = |t: &&Track| t.stands != Stands::Coming;
+        let here = |t: &&Track| t.stands != SimulatedJobRole::Coming;
         let over = tracks.values().filter(here).map(|t| t.end.unwrap_or(end)).max();
         let count = |f: &dyn Fn(&Track) -> bool| tracks.values().filter(|t| f(t)).count() as u64;
-        let limits = limit::Seen::of(&history, self.fleet.spare_gpus(), &outcome);
-        Life {
+        let limits = limit::SaturationCounts::of(&history, self.fleet.spare_gpus(), &outcome);
+        SimulatedRun {
             waits: spread(&mut waits),
             queue_s: over.map_or(0.0, |t| seconds(t.since(START))),
             unstarted: count(&|t| t.start.is_none() && t.end.is_none()),
             refused: given - tracks.len() as u64,
-            unfinished: count(&|t| t.stands != Stands::Coming && t.end.is_none()),
+            unfinished: count(&|t| t.stands != SimulatedJobRole::Coming && t.end.is_none()),
             outcome,
             history,
             limits,
@@ -352,7 +352,7 @@ fn given_source(all: Vec<Arrival>) -> Source {
 fn follow(tracks: &mut BTreeMap<JobId, Track>, r: &Record) {
     match &r.event {
         Event::JobSubmitted { id, name, .. } => {
-            let stands = Stands::of(name.as_str());
+            let stands = SimulatedJobRole::of(name.as_str());
             tracks.insert(*id, Track { stands, at: r.at, start: None, end: None });
         }
         Event::JobPlaced { key, .. } => {

@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Where a card stood: `c11-2c1s4n1` is column 11, row 2, cage 1, slot 4, node 1. A column and a
 /// row name a cabinet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct CabinetLocation {
     /// Column of cabinets, 0 to 24.
     pub column: u8,
     /// Row of cabinets, 0 to 7.
@@ -25,16 +25,16 @@ pub struct Place {
     pub node: u8,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CabinetLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { column, row, cage, slot, node } = self;
+        let CabinetLocation { column, row, cage, slot, node } = self;
         write!(f, "c{column}-{row}c{cage}s{slot}n{node}")
     }
 }
 
-impl FromStr for Place {
+impl FromStr for CabinetLocation {
     type Err = ();
-    fn from_str(s: &str) -> Result<Place, ()> {
+    fn from_str(s: &str) -> Result<CabinetLocation, ()> {
         let mut rest = s;
         let mut next = |mark: char| -> Result<u8, ()> {
             let after = rest.strip_prefix(mark).ok_or(())?;
@@ -44,7 +44,11 @@ impl FromStr for Place {
         };
         let (column, row) = (next('c')?, next('-')?);
         let (cage, slot, node) = (next('c')?, next('s')?, next('n')?);
-        if rest.is_empty() { Ok(Place { column, row, cage, slot, node }) } else { Err(()) }
+        if rest.is_empty() {
+            Ok(CabinetLocation { column, row, cage, slot, node })
+        } else {
+            Err(())
+        }
     }
 }
 
@@ -63,7 +67,7 @@ pub struct Lifetime {
     /// Serial number.
     pub sn: String,
     /// Where it stood.
-    pub location: Place,
+    pub location: CabinetLocation,
     /// When it came; none in a row that only tells of an event, mostly within a stay of another row.
     pub insert: Option<Time>,
     /// When it left, or when the event happened, or when the log ended.
@@ -108,7 +112,7 @@ pub struct Failure {
     /// Since the first card came.
     pub at: Span,
     /// The slot the card was in.
-    pub location: Place,
+    pub location: CabinetLocation,
     /// What failed.
     pub event: TitanEvent,
     /// The card's serial number.

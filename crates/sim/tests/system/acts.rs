@@ -52,7 +52,7 @@ pub(crate) enum Act {
 
 /// A site and all that happens to it. The same life is always lived in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct SiteScript {
     pub(crate) seed: u64,
     /// Machines.
     pub(crate) nodes: u8,
@@ -68,9 +68,9 @@ pub(crate) struct Life {
     pub(crate) acts: Vec<Step>,
 }
 
-impl Life {
+impl SiteScript {
     /// The life of a seed.
-    pub(crate) fn of(seed: u64) -> Life {
+    pub(crate) fn of(seed: u64) -> SiteScript {
         let r = &mut Random::new(seed, &["life"]);
         let nodes = 3 + low(r, 7);
         let count = 20 + r.below(60);
@@ -78,7 +78,7 @@ impl Life {
         let late = [20, 300, 3000][at(r, 3)];
         let twice = [0, 8, 30][at(r, 3)];
         let acts = (0..count).map(|_| (wait(r), act(r))).collect();
-        Life { seed, nodes, gpus, spares, late, twice, acts }
+        SiteScript { seed, nodes, gpus, spares, late, twice, acts }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Order {
 
 /// What an agent says.
 #[derive(Debug, Clone)]
-pub(crate) enum Said {
+pub(crate) enum AgentMessage {
     Hello { boot: String, observed: Vec<(AttemptKey, Observed)> },
     Report { key: AttemptKey, observed: Observed },
     Saved { key: AttemptKey, step: u64 },
@@ -33,7 +33,7 @@ pub(crate) enum Said {
 
 /// What a server says.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
+pub(crate) enum ServerMessage {
     Welcome,
     Orders {
         seq: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Told {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Is {
+enum SlotPhase {
     /// Its ranks come up then.
     Starting(Time),
     /// Its ranks end then, in this way.
@@ -58,7 +58,7 @@ enum Is {
 
 #[derive(Debug, Clone)]
 struct Run {
-    is: Is,
+    is: SlotPhase,
     slot: Slot,
     partition: OnPartition,
     saves: bool,
@@ -72,19 +72,19 @@ struct Run {
 impl Run {
     fn observed(&self) -> Observed {
         match &self.is {
-            Is::Over(end) => Observed::Ended(end.clone()),
+            SlotPhase::Over(end) => Observed::Ended(end.clone()),
             _ => Observed::Running,
         }
     }
 
     /// May a rank of it exist?
     fn alive(&self) -> bool {
-        !matches!(self.is, Is::Over(_))
+        !matches!(self.is, SlotPhase::Over(_))
     }
 
     fn stop(&mut self, at: Time, end: SlotEnd) {
-        if matches!(self.is, Is::Starting(_) | Is::Running(..)) {
-            self.is = Is::Stopping(at, end);
+        if matches!(self.is, SlotPhase::Starting(_) | SlotPhase::Running(..)) {
+            self.is = SlotPhase::Stopping(at, end);
         }
     }
 }
@@ -161,32 +161,32 @@ impl Agent {
     }
 
     /// A new connection: everything it sees.
-    pub(crate) fn hello(&mut self, session: u64) -> Said {
+    pub(crate) fn hello(&mut self, session: u64) -> AgentMessage {
         (self.session, self.welcome, self.seen) = (session, false, 0);
         self.kept.clear();
         let observed = self.work.iter().map(|(k, r)| (*k, r.observed())).collect();
         for r in self.work.values_mut() {
             r.told = Some((!r.alive(), Time(i64::MAX)));
         }
-        Said::Hello { boot: self.boot.to_string(), observed }
+        AgentMessage::Hello { boot: self.boot.to_string(), observed }
     }
 
-    pub(crate) fn told(&mut self, told: Told, now: Time) {
+    pub(crate) fn told(&mut self, told: ServerMessage, now: Time) {
         self.heard = now;
         match told {
-            Told::Welcome => self.welcome = true,
-            Told::Kept { key } => {
+            ServerMessage::Welcome => self.welcome = true,
+            ServerMessage::Kept { key } => {
                 self.kept.insert(key);
                 if self.work.get(&key).is_some_and(|r| !r.alive()) {
                     self.work.remove(&key);
                 }
             }
             // Lists may overtake one another; the newest counts.
-            Told::Orders { seq, list } if seq >= self.seen => {
+            ServerMessage::Orders { seq, list } if seq >= self.seen => {
                 self.seen = seq;
                 self.obey(list, now);
             }
-            Told::Orders { .. } => {}
+            ServerMessage::Orders { .. } => {}
         }
     }
 
@@ -203,7 +203,7 @@ impl Agent {
         for o in list.into_iter().filter(|o| !self.kept.contains(&o.key)) {
             let mut luck = self.chance("start", o.key);
             let fresh = Run {
-                is: Is::Starting(now + Span(200 + luck.below(20_000))),
+                is: SlotPhase::Starting(now + Span(200 + luck.below(20_000))),
                 slot: o.slot,
                 partition: o.partition,
                 saves: o.saves,
@@ -230,13 +230,13 @@ impl Agent {
         let end =
             if node { SlotEnd::fault("a GPU is gone") } else { SlotEnd::Failed { exit: crash(3) } };
         if let Some(r) = self.work.get_mut(key) {
-            r.is = Is::Over(end);
+            r.is = SlotPhase::Over(end);
             r.told = r.told.map(|(over, _)| (over, now));
         }
     }
 
     /// Lets time pass on the machine. Returns what there is to say.
-    pub(crate) fn poll(&mut self, now: Time) -> Vec<Said> {
+    pub(crate) fn poll(&mut self, now: Time) -> Vec<AgentMessage> {
         let mut out = Vec::new();
         if !self.power {
             return out;
@@ -250,36 +250,36 @@ impl Agent {
                 r.stop(now + GRACE, SlotEnd::no_server(most));
             }
             match r.is.clone() {
-                Is::Starting(at) if at <= now => {
+                SlotPhase::Starting(at) if at <= now => {
                     // All ranks of a gang end in much the same way at much the same time.
                     let mut fate = Random::new(self.seed, &["fate", &key.to_string()]);
                     let length = [30, 600, 3600, 7200][usize::try_from(fate.below(4)).unwrap_or(0)];
                     let takes = Span(1000 * (1 + fate.below(length)) + luck.below(3000));
                     let fails = fate.below(8) == 0 && luck.below(2) == 0;
                     let end = if fails { SlotEnd::Failed { exit: crash(1) } } else { SlotEnd::Ok };
-                    r.is = Is::Running(now + takes, end);
+                    r.is = SlotPhase::Running(now + takes, end);
                 }
-                Is::Running(at, end) | Is::Stopping(at, end) if at <= now => {
-                    r.is = Is::Over(end);
+                SlotPhase::Running(at, end) | SlotPhase::Stopping(at, end) if at <= now => {
+                    r.is = SlotPhase::Over(end);
                 }
                 _ => {}
             }
             if !self.welcome {
                 continue;
             }
-            let running = matches!(r.is, Is::Running(..));
+            let running = matches!(r.is, SlotPhase::Running(..));
             if running && r.saves && r.slot.node_rank == 0 && now.since(r.saved) >= SAVE {
                 r.saved = now;
-                out.push(Said::Saved { key: *key, step: now.since(r.began).0 / 1000 });
+                out.push(AgentMessage::Saved { key: *key, step: now.since(r.began).0 / 1000 });
             }
             let over = !r.alive();
             let due = match r.told {
                 Some((told, again)) => told != over || (over && again <= now),
-                None => over || matches!(r.is, Is::Running(..) | Is::Stopping(..)),
+                None => over || matches!(r.is, SlotPhase::Running(..) | SlotPhase::Stopping(..)),
             };
             if due {
                 r.told = Some((over, if over { now + AGAIN } else { Time(i64::MAX) }));
-                out.push(Said::Report { key: *key, observed: r.observed() });
+                out.push(AgentMessage::Report { key: *key, observed: r.observed() });
             }
         }
         out
@@ -296,17 +296,19 @@ impl Agent {
         }
         for r in self.work.values() {
             match &r.is {
-                Is::Starting(t) | Is::Running(t, _) | Is::Stopping(t, _) => all.push(*t),
-                Is::Over(_) => {}
+                SlotPhase::Starting(t) | SlotPhase::Running(t, _) | SlotPhase::Stopping(t, _) => {
+                    all.push(*t)
+                }
+                SlotPhase::Over(_) => {}
             }
-            if matches!(r.is, Is::Starting(_) | Is::Running(..))
+            if matches!(r.is, SlotPhase::Starting(_) | SlotPhase::Running(..))
                 && !self.welcome
                 && let OnPartition::StopAfter(most) = r.partition
             {
                 all.push(self.heard + most);
             }
             if self.welcome {
-                if matches!(r.is, Is::Running(..)) && r.saves && r.slot.node_rank == 0 {
+                if matches!(r.is, SlotPhase::Running(..)) && r.saves && r.slot.node_rank == 0 {
                     all.push(r.saved + SAVE);
                 }
                 if !r.alive() {

@@ -1,12 +1,12 @@
 //! From a life that ends badly to the shortest one that still does.
 
-use super::acts::Life;
+use super::acts::SiteScript;
 use super::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// Lives a life. What went wrong, if anything did.
-pub(crate) fn live(life: &Life) -> Option<String> {
+pub(crate) fn run_script(life: &SiteScript) -> Option<String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| World::new(life.clone()).run()));
     outcome.unwrap_or_else(|p| {
         let text = p.downcast_ref::<String>().cloned();
@@ -16,18 +16,18 @@ pub(crate) fn live(life: &Life) -> Option<String> {
 }
 
 /// Leaves out whatever is not needed for the life to end badly.
-pub(crate) fn shrink(life: &Life, within: Duration) -> Life {
+pub(crate) fn shrink(life: &SiteScript, within: Duration) -> SiteScript {
     let until = Instant::now() + within;
     let mut best = life.clone();
-    let smaller = |best: &mut Life, try_it: Life| {
-        let bad = Instant::now() < until && live(&try_it).is_some();
+    let smaller = |best: &mut SiteScript, try_it: SiteScript| {
+        let bad = Instant::now() < until && run_script(&try_it).is_some();
         if bad {
             *best = try_it;
         }
         bad
     };
     for (late, twice) in [(1, 0), (20, 0), (best.late, 0)] {
-        let calmer = Life { late, twice, ..best.clone() };
+        let calmer = SiteScript { late, twice, ..best.clone() };
         if calmer != best && smaller(&mut best, calmer) {
             break;
         }
@@ -46,8 +46,10 @@ pub(crate) fn shrink(life: &Life, within: Duration) -> Life {
                 if let Some(next) = later.get_mut(from) {
                     next.0 = next.0.saturating_add(waits);
                 }
-                let (sooner, later) =
-                    (Life { acts, ..best.clone() }, Life { acts: later, ..best.clone() });
+                let (sooner, later) = (
+                    SiteScript { acts, ..best.clone() },
+                    SiteScript { acts: later, ..best.clone() },
+                );
                 if !smaller(&mut best, sooner) && !smaller(&mut best, later) {
                     from += size;
                 }
@@ -58,7 +60,7 @@ pub(crate) fn shrink(life: &Life, within: Duration) -> Life {
             size = size.div_ceil(2);
         }
         for spares in 0..best.spares {
-            let fewer = Life { spares, ..best.clone() };
+            let fewer = SiteScript { spares, ..best.clone() };
             smaller(&mut best, fewer);
         }
         if best == before || Instant::now() >= until {
@@ -68,8 +70,8 @@ pub(crate) fn shrink(life: &Life, within: Duration) -> Life {
 }
 
 /// The life as a test that can be kept.
-pub(crate) fn as_test(life: &Life, why: &str) -> String {
-    let Life { seed, nodes, gpus, spares, late, twice, acts } = life;
+pub(crate) fn as_test(life: &SiteScript, why: &str) -> String {
+    let SiteScript { seed, nodes, gpus, spares, late, twice, acts } = life;
     let acts: String =
         acts.iter().map(|(wait, act)| format!("        ({wait}, {act:?}),\n")).collect();
     format!(

@@ -1,12 +1,12 @@
 //! A whole site in one thread: the engine, its log, a server that forgets, connections that fail,
 //! and machines. After every event everything that must be true is checked.
 
-use super::acts::Life;
-use super::agent::{Agent, Order, Said, Told};
+use super::acts::SiteScript;
+use super::agent::{Agent, AgentMessage, Order, ServerMessage};
 use super::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
-use muster_metering::Lives;
+use muster_metering::JobHistories;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
@@ -26,8 +26,8 @@ use std::sync::Arc;
 pub(crate) enum Ev {
     /// The next act.
     Act(usize),
-    ToServer(usize, u64, Said),
-    ToAgent(usize, u64, Told),
+    ToServer(usize, u64, AgentMessage),
+    ToAgent(usize, u64, ServerMessage),
     /// Something is due on a machine.
     Machine(usize),
     /// Is this node still silent?
@@ -38,28 +38,28 @@ pub(crate) enum Ev {
 }
 
 /// An event in the queue: its time and its place among those of the same time.
-struct Due(Time, u64, Ev);
+struct QueuedEvent(Time, u64, Ev);
 
-impl PartialEq for Due {
-    fn eq(&self, o: &Due) -> bool {
+impl PartialEq for QueuedEvent {
+    fn eq(&self, o: &QueuedEvent) -> bool {
         (self.0, self.1) == (o.0, o.1)
     }
 }
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, o: &Due) -> Option<std::cmp::Ordering> {
+impl Eq for QueuedEvent {}
+impl PartialOrd for QueuedEvent {
+    fn partial_cmp(&self, o: &QueuedEvent) -> Option<std::cmp::Ordering> {
         Some(self.cmp(o))
     }
 }
-impl Ord for Due {
-    fn cmp(&self, o: &Due) -> std::cmp::Ordering {
+impl Ord for QueuedEvent {
+    fn cmp(&self, o: &QueuedEvent) -> std::cmp::Ordering {
         (self.0, self.1).cmp(&(o.0, o.1))
     }
 }
 
 /// What the server knows of a node beside the log.
 #[derive(Debug, Clone, Default)]
-struct Seat {
+struct ServerNodeView {
     /// The connection; 0 is none.
     session: u64,
     heard: Time,
@@ -67,21 +67,21 @@ struct Seat {
 }
 
 pub(crate) struct World {
-    pub(crate) life: Life,
+    pub(crate) life: SiteScript,
     pub(crate) engine: Engine,
     pub(crate) now: Time,
     /// When the life began.
     began: Time,
     pub(crate) log: Vec<Record>,
     /// What metering makes of the log.
-    meter: Lives,
+    meter: JobHistories,
     /// What the log adds up to: all that anybody outside the engine may see.
     pub(crate) view: State,
     snapshot: (usize, Vec<u8>),
-    queue: BinaryHeap<Reverse<Due>>,
+    queue: BinaryHeap<Reverse<QueuedEvent>>,
     order: u64,
     pub(crate) agents: Vec<Agent>,
-    seats: Vec<Seat>,
+    seats: Vec<ServerNodeView>,
     sessions: u64,
     since: Time,
     /// The next decision is lost.
@@ -98,25 +98,25 @@ pub(crate) struct World {
 const LOST_AFTER: Span = Span::secs(30);
 
 impl World {
-    pub(crate) fn new(life: Life) -> World {
+    pub(crate) fn new(life: SiteScript) -> World {
         World::begun(life, Time(1_000_000_000))
     }
 
     /// A life that begins then.
-    pub(crate) fn begun(life: Life, now: Time) -> World {
+    pub(crate) fn begun(life: SiteScript, now: Time) -> World {
         let (n, seed) = (usize::from(life.nodes), life.seed);
         let mut w = World {
             engine: Engine::new(State::default(), Policy::default()),
             now,
             began: now,
             log: Vec::new(),
-            meter: Lives::default(),
+            meter: JobHistories::default(),
             view: State::default(),
             snapshot: (0, State::default().to_bytes().expect("a state as bytes")),
             queue: BinaryHeap::new(),
             order: 0,
             agents: (0..n).map(|i| Agent::new(seed, spec::name(i).to_string(), now)).collect(),
-            seats: vec![Seat::default(); n],
+            seats: vec![ServerNodeView::default(); n],
             sessions: 0,
             since: now,
             stop_short: false,
@@ -178,7 +178,7 @@ impl World {
     /// Something will happen.
     pub(crate) fn at(&mut self, t: Time, ev: Ev) {
         self.order += 1;
-        self.queue.push(Reverse(Due(t.max(self.now), self.order, ev)));
+        self.queue.push(Reverse(QueuedEvent(t.max(self.now), self.order, ev)));
     }
 
     fn ok(&mut self, command: Command) {
@@ -323,7 +323,7 @@ impl World {
             self.seats[i].heard = self.now;
         }
         let heard = self.seats[i].heard.max(self.since);
-        self.seats[i] = Seat { session: 0, heard, told: None };
+        self.seats[i] = ServerNodeView { session: 0, heard, told: None };
         let again = self.now + Span(500 + self.chance.below(4000));
         self.agents[i].cut(self.now, again);
         self.at(heard + LOST_AFTER, Ev::Sweep(i));
@@ -366,7 +366,10 @@ impl World {
                 self.seats[i].told = Some(list.clone());
                 let seq = self.view.seq.0;
                 self.send(|w, t| {
-                    w.at(t, Ev::ToAgent(i, session, Told::Orders { seq, list: list.clone() }))
+                    w.at(
+                        t,
+                        Ev::ToAgent(i, session, ServerMessage::Orders { seq, list: list.clone() }),
+                    )
                 });
             }
         }
@@ -410,13 +413,13 @@ impl World {
         }
     }
 
-    fn hears(&mut self, i: usize, session: u64, said: Said) {
+    fn hears(&mut self, i: usize, session: u64, said: AgentMessage) {
         if self.agents[i].session != session {
             return;
         }
         let node = spec::name(i);
-        if let Said::Hello { boot, observed } = said {
-            self.seats[i] = Seat { session, heard: self.now, told: None };
+        if let AgentMessage::Hello { boot, observed } = said {
+            self.seats[i] = ServerNodeView { session, heard: self.now, told: None };
             let ended = observed.iter().filter(|(_, o)| matches!(o, Observed::Ended(_)));
             let ended: Vec<AttemptKey> = ended.map(|(k, _)| *k).collect();
             let inventory = spec::inventory(i, self.agents.len(), self.life.gpus);
@@ -443,9 +446,9 @@ impl World {
                 self.fail(format!("node {i} is refused: {r}"));
             }
             if self.seats[i].session == session {
-                self.at(self.now, Ev::ToAgent(i, session, Told::Welcome));
+                self.at(self.now, Ev::ToAgent(i, session, ServerMessage::Welcome));
                 for key in ended {
-                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { key }));
+                    self.at(self.now, Ev::ToAgent(i, session, ServerMessage::Kept { key }));
                 }
                 self.give_orders();
             }
@@ -455,16 +458,16 @@ impl World {
             return;
         }
         match said {
-            Said::Hello { .. } => {}
-            Said::Report { key, observed } => {
+            AgentMessage::Hello { .. } => {}
+            AgentMessage::Report { key, observed } => {
                 let over = matches!(observed, Observed::Ended(_));
                 let _ = self
                     .ask(Actor::system(), Command::SlotReport { node, key, observed, ago: None });
                 if over && self.seats[i].session == session {
-                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { key })));
+                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, ServerMessage::Kept { key })));
                 }
             }
-            Said::Saved { key, step } => {
+            AgentMessage::Saved { key, step } => {
                 let (step, path) = (Some(step), None);
                 let _ = self.ask(
                     Actor::system(),
@@ -513,7 +516,7 @@ impl World {
     }
 
     /// What no log can show: what the machines really do.
-    fn look_at_machines(&mut self) {
+    fn check_machines(&mut self) {
         let mut alive: BTreeMap<JobId, u32> = BTreeMap::new();
         let mut odd = None;
         for a in &self.agents {
@@ -544,7 +547,7 @@ impl World {
     /// Lives until `end`, or until nothing is left to happen.
     fn live(&mut self, end: Time) {
         while self.wrong.is_none() {
-            let queued = self.queue.peek().map(|Reverse(Due(t, ..))| *t);
+            let queued = self.queue.peek().map(|Reverse(QueuedEvent(t, ..))| *t);
             let wake = self.engine.next_wake();
             let Some(next) = [queued, wake].into_iter().flatten().min() else { break };
             if next > end {
@@ -553,13 +556,13 @@ impl World {
             self.events += 1;
             self.now = self.now.max(next);
             if queued.is_some_and(|t| t <= next)
-                && let Some(Reverse(Due(_, _, ev))) = self.queue.pop()
+                && let Some(Reverse(QueuedEvent(_, _, ev))) = self.queue.pop()
             {
                 self.happens(ev);
             } else {
                 self.commit();
             }
-            self.look_at_machines();
+            self.check_machines();
         }
     }
 

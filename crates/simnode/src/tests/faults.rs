@@ -120,8 +120,8 @@ fn an_uncorrectable_error_is_told_first_and_then_the_work_dies() {
     assert!(figure(&n, 5, "ecc_dbe") > 0.5 && figure(&n, 5, "remap_pending") > 0.5);
     assert!(n.works_on(key(1)), "as in life the XID comes first");
     let events = n.advance(at(20));
-    let end = events.iter().find(|e| matches!(e.what, What::Ended { .. })).unwrap();
-    assert_eq!((end.key, end.at, &end.what), (key(1), at(12), &What::Ended { code: 1 }));
+    let end = events.iter().find(|e| matches!(e.what, WorkEvent::Ended { .. })).unwrap();
+    assert_eq!((end.key, end.at, &end.what), (key(1), at(12), &WorkEvent::Ended { code: 1 }));
     assert!(n.works_on(key(2)), "it has no GPU there");
     assert_eq!(passes(&n), ["ecc"]);
     n.reset_gpu(5, at(20)).unwrap();
@@ -136,8 +136,8 @@ fn work_that_is_stopped_before_it_dies_was_stopped() {
     assert_eq!(told, [Effect::Xid { gpu: 0, code: 79 }, Effect::Inventory]);
     assert_eq!(n.inventory().gpus.len(), 7);
     let stopped = n.stop(key(1), at(11)).unwrap();
-    assert_eq!(stopped.what, What::Stopped);
-    assert!(n.advance(at(60)).iter().all(|e| !matches!(e.what, What::Ended { .. })));
+    assert_eq!(stopped.what, WorkEvent::Stopped);
+    assert!(n.advance(at(60)).iter().all(|e| !matches!(e.what, WorkEvent::Ended { .. })));
     n.reset_gpu(0, at(60)).unwrap_err();
     let boot = n.boot();
     assert_eq!(n.reboot(at(60)), Effect::Down { until: at(60) + BOOT_TAKES });
@@ -151,7 +151,7 @@ fn a_gpu_that_is_gone_kills_whoever_is_given_it_later() {
     let mut n = node(1, "n");
     has(&mut n, Fault::LoseGpu { gpu: 2 }, 0);
     n.start(key(3), &work(60_000, None, None), 0b100, at(5));
-    assert_eq!(n.advance(at(60))[0].what, What::Ended { code: 1 });
+    assert_eq!(n.advance(at(60))[0].what, WorkEvent::Ended { code: 1 });
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_agent_that_hangs_tells_nothing_and_then_how_long() {
 
 fn steps(events: &[SimEvent]) -> Vec<(u64, Stages)> {
     let step = |e: &SimEvent| match &e.what {
-        What::Step { step, stages, .. } => Some((*step, *stages)),
+        WorkEvent::Step { step, stages, .. } => Some((*step, *stages)),
         _ => None,
     };
     events.iter().filter_map(step).collect()

@@ -41,22 +41,22 @@ fn work_steps_checkpoints_and_ends() {
     assert_eq!(n.next_wake(), Some(START + Span(1000)));
     let events = n.advance(START + Span(10_000));
     let stages = Stages::default();
-    let plain = |what: &What| match what {
-        What::Step { step, took, .. } => What::Step { step: *step, took: *took, stages },
+    let plain = |what: &WorkEvent| match what {
+        WorkEvent::Step { step, took, .. } => WorkEvent::Step { step: *step, took: *took, stages },
         other => other.clone(),
     };
-    let times: Vec<(u64, What)> =
+    let times: Vec<(u64, WorkEvent)> =
         events.iter().map(|e| (e.at.since(START).0, plain(&e.what))).collect();
     let took = Span(500);
     assert_eq!(
         times,
         vec![
-            (1000, What::Step { step: 2, took, stages }),
-            (1500, What::Checkpoint { step: Some(3) }),
-            (2000, What::Step { step: 4, took, stages }),
-            (3000, What::Step { step: 6, took, stages }),
-            (3000, What::Checkpoint { step: Some(6) }),
-            (3500, What::Ended { code: 3 }),
+            (1000, WorkEvent::Step { step: 2, took, stages }),
+            (1500, WorkEvent::Checkpoint { step: Some(3) }),
+            (2000, WorkEvent::Step { step: 4, took, stages }),
+            (3000, WorkEvent::Step { step: 6, took, stages }),
+            (3000, WorkEvent::Checkpoint { step: Some(6) }),
+            (3500, WorkEvent::Ended { code: 3 }),
         ]
     );
     assert_eq!(n.next_wake(), None);
@@ -90,7 +90,7 @@ fn killed_work_is_told_and_unknown_work_is_left_to_real_ranks() {
     let k = key(1);
     assert!(matches!(
         &n.apply(&Fault::KillRanks { key: k }, START)[..],
-        [Effect::Event(SimEvent { what: What::Killed, .. })]
+        [Effect::Event(SimEvent { what: WorkEvent::Killed, .. })]
     ));
     assert_eq!(n.apply(&Fault::KillRanks { key: k }, START), vec![Effect::KillRanks(k)]);
 }
@@ -181,7 +181,7 @@ fn slow_work_takes_longer_and_a_checkpoint_that_is_asked_for_is_written() {
     n.set_rate(key(1), 1000);
     assert_eq!(n.ask_checkpoint(key(1), START + Span::secs(7)), None, "it takes a second");
     let events = n.advance(START + Span::secs(8));
-    assert_eq!(events[0].what, What::Checkpoint { step: None });
+    assert_eq!(events[0].what, WorkEvent::Checkpoint { step: None });
     assert_eq!(n.account(key(1)).unwrap().saved, Span::secs(5));
     assert_eq!(n.next_wake(), Some(START + Span::secs(13)));
 }

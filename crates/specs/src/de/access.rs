@@ -2,7 +2,7 @@
 
 use super::De;
 use super::error::{Error, Kind};
-use crate::tree::{Key, Node, Place, Value};
+use crate::tree::{Key, Node, TextPosition, Value};
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Unexpected,
     VariantAccess, Visitor,
@@ -17,7 +17,7 @@ pub(super) struct Items<'a> {
 
 impl Items<'_> {
     /// A tuple takes no more than it needs.
-    pub(super) fn finish(&self, place: Place) -> Result<(), Error> {
+    pub(super) fn finish(&self, place: TextPosition) -> Result<(), Error> {
         match self.items.len() {
             0 => Ok(()),
             more => Err(Error::other(format!("there are {more} things too many here"), place)),
@@ -46,7 +46,7 @@ pub(super) struct Fields<'a> {
     pub(super) entries: Iter<'a, (Key, Node)>,
     pub(super) value: Option<&'a Node>,
     /// What is named as the cause for what has no place of its own: the last key, in JSON the table.
-    pub(super) here: Option<Place>,
+    pub(super) here: Option<TextPosition>,
     pub(super) strict: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What is wrong with a value, where it stands, and how it is told.
 
 use crate::error::{FileError, closest, shown};
-use crate::tree::{self, Node, Place};
+use crate::tree::{self, Node, TextPosition};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub(crate) struct Error(pub(super) Box<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<TextPosition>,
     pub(super) kind: Kind,
 }
 
@@ -32,18 +32,18 @@ impl Error {
         Error(Box::new(Inner { place: None, kind }))
     }
 
-    pub(super) fn other(message: impl Into<String>, place: Place) -> Error {
+    pub(super) fn other(message: impl Into<String>, place: TextPosition) -> Error {
         Error::new(Kind::Other(message.into())).at(place)
     }
 
     /// The same, at a place when it has none yet.
-    pub(super) fn at(mut self, place: Place) -> Error {
+    pub(super) fn at(mut self, place: TextPosition) -> Error {
         self.0.place.get_or_insert(place);
         self
     }
 
     /// What a type says of its value is told at the value, the rest at its key.
-    pub(super) fn within(self, value: Place, key: Option<Place>) -> Error {
+    pub(super) fn within(self, value: TextPosition, key: Option<TextPosition>) -> Error {
         match (&self.0.kind, key) {
             (Kind::Custom(_), _) => self.at(value),
             (_, Some(key)) => self.at(key),
@@ -57,7 +57,7 @@ impl Error {
         // A missing field is told at one of its neighbours, which is not the cause.
         let path = match kind {
             Kind::Missing(_) => None,
-            _ if place == Place::default() => None,
+            _ if place == TextPosition::default() => None,
             _ => root.path_at(place),
         };
         let mut error = match kind {

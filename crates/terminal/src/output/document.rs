@@ -57,7 +57,7 @@ pub fn indented(json: &str) -> String {
 
 /// The same JSON text without control characters. Those below the blank are written out already;
 /// the others stand in strings alone, where an escape means the same.
-pub(super) fn harmless(json: &str) -> Cow<'_, str> {
+pub(super) fn escape_controls(json: &str) -> Cow<'_, str> {
     let control = |c: char| c.is_control() && c != '\n';
     if !json.contains(control) {
         return Cow::Borrowed(json);
@@ -198,10 +198,10 @@ mod tests {
     #[test]
     fn a_document_for_a_terminal_says_the_same() {
         let json = serde_json::json!({ "t": "a\x1b\x7f\u{9b}2Jé\n" }).to_string();
-        let text = harmless(&json);
+        let text = escape_controls(&json);
         assert!(!text.contains(char::is_control), "{text:?}");
         let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(same(&text), same(&json));
-        assert!(matches!(harmless("{}\n"), Cow::Borrowed(_)));
+        assert!(matches!(escape_controls("{}\n"), Cow::Borrowed(_)));
     }
 }

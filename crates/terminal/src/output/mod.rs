@@ -15,17 +15,17 @@ use std::io::{IsTerminal, Write};
 /// Writes text for people to stdout, made harmless for their terminal. A reader that went away
 /// (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Fail> {
-    print_bytes(harmless(text).as_bytes())
+    print_bytes(escape_controls(text).as_bytes())
 }
 
 /// Text for people, with whatever a terminal would obey written out but for this process's colours.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    clean::harmless(text, colour::on())
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
+    clean::escape_controls(text, colour::on())
 }
 
 /// Writes JSON to stdout: the same document for programs, and harmless for a terminal too.
 pub fn print_json(json: &str) -> Result<(), Fail> {
-    print_bytes(document::harmless(json).as_bytes())
+    print_bytes(document::escape_controls(json).as_bytes())
 }
 
 /// The same for bytes, as they are.
@@ -40,7 +40,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Fail> {
 
 /// A word beside the output; failures to say it do not matter.
 pub fn note(text: &str) {
-    let text = clean::harmless(text, colour::on() || is_terminal_err());
+    let text = clean::escape_controls(text, colour::on() || is_terminal_err());
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 

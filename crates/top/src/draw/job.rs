@@ -40,7 +40,7 @@ fn section(text: &str, pen: Pen, w: usize) -> [Line<'static>; 2] {
 
 fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>> {
     let (job, now) = (&d.job, model.now);
-    let word = rows::word(job);
+    let word = rows::job_state_label(job);
     let user = job.user.strip_prefix("user:").unwrap_or(&job.user);
     let head = format!("Job {} {}  ", job.id, job.name);
     let of = format!(

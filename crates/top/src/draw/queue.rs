@@ -88,7 +88,7 @@ fn head(pen: Pen, w: usize) -> Line<'static> {
 
 fn row(model: &Model, job: &Job, pen: Pen, w: usize) -> Line<'static> {
     let c = columns(w);
-    let word = rows::word(job);
+    let word = rows::job_state_label(job);
     let user = job.user.strip_prefix("user:").unwrap_or(&job.user);
     let age = match job.state {
         JobState::Queued => Some(model.now.since(job.submitted_at.0)),

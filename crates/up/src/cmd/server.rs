@@ -58,7 +58,7 @@ pub struct Server {
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]
-    outward: crate::outward::Outward,
+    outward: crate::outward::OutboundArgs,
     #[command(flatten)]
     history: crate::history::HistoryArgs,
     #[command(flatten)]

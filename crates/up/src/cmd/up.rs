@@ -80,7 +80,7 @@ pub struct Up {
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]
-    outward: crate::outward::Outward,
+    outward: crate::outward::OutboundArgs,
     #[command(flatten)]
     history: crate::history::HistoryArgs,
     #[command(flatten)]

@@ -30,7 +30,7 @@ const TOKENS: &str = "demo-tokens.json";
 
 /// Goes on with the story until the process ends. What fails is tried again later: a demonstration
 /// is no reason to stop a server.
-pub(crate) async fn go_on(server: String, token_file: PathBuf, seed: u64) {
+pub(crate) async fn run_demo(server: String, token_file: PathBuf, seed: u64) {
     let told =
         |e: &dyn std::fmt::Display| tracing::warn!(error = %e, "the demonstration has stopped");
     let token = match std::fs::read_to_string(&token_file) {
@@ -45,11 +45,11 @@ pub(crate) async fn go_on(server: String, token_file: PathBuf, seed: u64) {
         told(&e);
     }
     let (tenants, seen) = (BTreeMap::new(), BTreeMap::new());
-    let mut tale = Tale { server, admin, live, made, tenants, seen };
+    let mut tale = DemoDriver { server, admin, live, made, tenants, seen };
     tale.tell().await;
 }
 
-struct Tale {
+struct DemoDriver {
     server: String,
     admin: Client,
     live: Live,
@@ -102,7 +102,7 @@ impl MadeTokens {
     }
 }
 
-impl Tale {
+impl DemoDriver {
     async fn tell(&mut self) {
         let began = Instant::now();
         let mut fault_at = began + FIRST_FAULT;
@@ -122,7 +122,7 @@ impl Tale {
                 }
                 if now >= look_at {
                     look_at = now + Duration::from_secs(30);
-                    quietly(self.say_yes(now).await);
+                    quietly(self.approve_overdue(now).await);
                 }
             }
             quietly(self.submit(&next.user, &next.spec).await);
@@ -194,11 +194,14 @@ impl Tale {
     }
 
     /// What has waited too long for somebody's word gets it.
-    async fn say_yes(&mut self, now: Instant) -> Result<(), ClientError> {
+    async fn approve_overdue(&mut self, now: Instant) -> Result<(), ClientError> {
         let open = RemediationsQuery { open: Some(true), ..RemediationsQuery::default() };
         let open = self.admin.remediations(&open).await?.items;
-        let waiting: Vec<String> =
-            open.into_iter().filter(|r| r.step == RemediationStep::Approval).map(|r| r.id).collect();
+        let waiting: Vec<String> = open
+            .into_iter()
+            .filter(|r| r.step == RemediationStep::Approval)
+            .map(|r| r.id)
+            .collect();
         self.seen.retain(|id, _| waiting.contains(id));
         for id in waiting {
             let since = *self.seen.entry(id.clone()).or_insert(now);

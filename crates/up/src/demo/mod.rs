@@ -5,13 +5,13 @@
 
 mod live;
 
-pub(crate) use live::go_on;
+pub(crate) use live::run_demo;
 
 use muster_model::NodeName;
 use muster_model::topology::Topology;
 use muster_model::units::{Span, Time};
 use muster_sim::demo::{self, Week};
-use muster_simnode::Past;
+use muster_simnode::NodeHistory;
 use muster_store::{Batch, Entry, LeaseAnswer, Store, StoreUrl};
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -138,7 +138,7 @@ fn now() -> Time {
 }
 
 /// What the nodes have behind them, once: from then on each keeps what it suffers from itself.
-pub(crate) fn past(file: Option<&Path>) -> BTreeMap<NodeName, Past> {
+pub(crate) fn past(file: Option<&Path>) -> BTreeMap<NodeName, NodeHistory> {
     let Some(file) = file else { return BTreeMap::new() };
     let read = std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let _ = std::fs::remove_file(file);

@@ -1,20 +1,20 @@
 //! Looks after the ranks of a slot: what they say and write, how they end, and what is given back
 //! then.
 
-use super::{After, Phase, Slot};
+use super::{FinishCheck, Phase, Slot};
 use crate::isolation::SCRATCH;
 use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::ProcessId;
-use crate::run_dir::{EndFile, FirstFailure, Record, Why};
+use crate::progress::{self, ProgressReader};
+use crate::run_dir::{EndFile, FirstFailure, RankStopCause, Record};
 use crate::runner::finish::Finishing;
 use crate::runner::hands::SlotGpus;
-use crate::runner::pids::{About, PidMap};
+use crate::runner::pids::{PidMap, SlotLabels};
 use crate::runner::{Desk, GRACE};
 use crate::secrets;
 use crate::trash;
-use crate::progress::{self, ProgressReader};
-use muster_link::messages::{LogChunk, Stream, ProgressReport};
+use muster_link::messages::{LogChunk, ProgressReport, Stream};
 use muster_model::command::Observed;
 use muster_model::job::SlotEnd;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Slot {
         self.look = self.progress_readers.iter().any(ProgressReader::behind);
         if let Phase::Draining(end) = &self.phase
             && connected
-            && matches!(self.after, After::Done)
+            && matches!(self.after, FinishCheck::Done)
             && !self.progress_readers.iter().any(ProgressReader::owes)
             && self.tails.iter_mut().flatten().all(Tail::drained)
         {
@@ -86,7 +86,7 @@ impl Slot {
         }
         if self.ranks.is_empty() && !record.ranks.is_empty() {
             let supervisor = record.supervisor.clone().flatten().map(|s| s.pid);
-            let about = About {
+            let about = SlotLabels {
                 name: self.detail.name.clone(),
                 project: self.detail.project.to_string(),
                 gpus: self.detail.slot.gpus,
@@ -114,9 +114,9 @@ impl Slot {
             self.reach().kill();
             self.orphaned = true;
             let end = match (&self.state.stop, record.lease) {
-                (Some(Why::Asked), _) => SlotEnd::Stopped,
-                (Some(Why::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
-                (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
+                (Some(RankStopCause::Asked), _) => SlotEnd::Stopped,
+                (Some(RankStopCause::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
+                (Some(RankStopCause::NoServer(most)), _) => SlotEnd::no_server(*most),
                 // What a rank did before is why the others ended.
                 _ if record.first.is_some() => {
                     self.verdict(&EndFile { first: record.first, ..EndFile::default() })
@@ -124,7 +124,7 @@ impl Slot {
                 (_, Some(most)) => SlotEnd::no_server(most),
                 _ => SlotEnd::fault("the supervisor of the ranks died"),
             };
-            self.conclude(end);
+            self.finish_slot(end);
             return None;
         }
         let mut seen = None;
@@ -137,7 +137,7 @@ impl Slot {
         }
         if self.stop.is_none() && record.first.is_some() {
             let grace = self.detail.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(GRACE);
-            self.stop(Why::RankFailed, grace, now);
+            self.stop(RankStopCause::RankFailed, grace, now);
         }
         self.drive_stop(now);
         seen
@@ -186,11 +186,11 @@ impl Slot {
         let early = both.is_some_and(|(ended, stopped)| ended < stopped);
         match (&self.state.stop, &end.first) {
             // A failure that the stop did not cause still counts as one.
-            (Some(Why::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
-            (Some(Why::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
-            (Some(Why::Asked), _) => SlotEnd::Stopped,
-            (Some(Why::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
-            (Some(Why::NoServer(most)), _) => SlotEnd::no_server(*most),
+            (Some(RankStopCause::Asked), Some(f)) if early || self.before_stop(f) => failed(f),
+            (Some(RankStopCause::Asked), None) if early && end.lease.is_none() => SlotEnd::Ok,
+            (Some(RankStopCause::Asked), _) => SlotEnd::Stopped,
+            (Some(RankStopCause::Fault(reason)), _) => SlotEnd::reported_fault(reason.clone()),
+            (Some(RankStopCause::NoServer(most)), _) => SlotEnd::no_server(*most),
             (_, Some(f)) => failed(f),
             (_, None) => match end.lease {
                 Some(most) => SlotEnd::no_server(most),
@@ -219,10 +219,10 @@ impl Slot {
     }
 
     /// An end of what never began: there is nobody to ask.
-    pub(super) fn conclude_unstarted(&mut self, end: SlotEnd) {
-        self.after = After::Done;
+    pub(super) fn finish_unstarted(&mut self, end: SlotEnd) {
+        self.after = FinishCheck::Done;
         self.state.finished = true;
-        self.conclude(end);
+        self.finish_slot(end);
     }
 
     fn add_leftover(&mut self, more: Option<String>) {
@@ -236,7 +236,7 @@ impl Slot {
     /// Asks those who have something to do or to say after the last process, and takes their
     /// answers into the end.
     fn finish(&mut self, desk: &Desk, now: Instant) {
-        if matches!(self.after, After::Due) {
+        if matches!(self.after, FinishCheck::Due) {
             desk.pids.end(self.key, now);
             let failed = matches!(self.state.end, Some(SlotEnd::Failed { .. }));
             let slot = SlotGpus {
@@ -250,17 +250,17 @@ impl Slot {
             let asked =
                 Finishing::begin(&desk.hands, slot, failed, containers, move || bell.nudge());
             match asked {
-                Some(finishing) => self.after = After::Asked(finishing),
+                Some(finishing) => self.after = FinishCheck::Asked(finishing),
                 None => {
-                    self.after = After::Done;
+                    self.after = FinishCheck::Done;
                     self.state.finished = true;
                     self.dirty = true;
                 }
             }
         }
-        let After::Asked(finishing) = &self.after else { return };
+        let FinishCheck::Asked(finishing) = &self.after else { return };
         let Some(finished) = finishing.over() else { return };
-        self.after = After::Done;
+        self.after = FinishCheck::Done;
         self.state.finished = true;
         self.add_leftover(finished.leftover);
         if let (Phase::Draining(SlotEnd::Failed { exit }), Some(note)) =
@@ -275,7 +275,7 @@ impl Slot {
     }
 
     /// Every rank is gone: gives everything back and remembers how it ended.
-    pub(super) fn conclude(&mut self, end: SlotEnd) {
+    pub(super) fn finish_slot(&mut self, end: SlotEnd) {
         self.close(end, false);
     }
 

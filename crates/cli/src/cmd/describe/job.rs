@@ -1,6 +1,6 @@
 //! A job for people.
 
-use super::{Beside, timeline};
+use super::{JobContext, timeline};
 use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery};
 use muster_model::job::{Basis, JobState, Verdict};
@@ -42,10 +42,10 @@ pub(super) fn array_text(array: &JobArray, on: bool) -> String {
     f.0
 }
 
-pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
+pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Job", format!("{} ({})", job.id, job.name));
-    f.line("State", muster_terminal::jobs::word(job));
+    f.line("State", muster_terminal::jobs::job_state_label(job));
     // Why it is as it is now. What it waited for before, or was queued again for, is past.
     let (queued, over) = (job.state == JobState::Queued, job.state.is_final());
     let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref()).filter(|_| !over);
@@ -339,7 +339,7 @@ mod tests {
             reason: "node hgx-01 was lost".into(),
             findings: vec!["7".into()],
         }];
-        let text = text(&job, &Beside::default(), Time(121_000), false);
+        let text = text(&job, &JobContext::default(), Time(121_000), false);
         for part in [
             "Job:          42 (train)",
             "State:        queued",
@@ -397,7 +397,7 @@ mod tests {
             reason: "rank 0 exited with code 3 on hgx-01".into(),
             findings: Vec::new(),
         }];
-        let told = |job: &Job| text(job, &Beside::default(), Time(121_000), false);
+        let told = |job: &Job| text(job, &JobContext::default(), Time(121_000), false);
         assert!(!told(&job).contains("Hint"), "{}", told(&job));
         job.past[0].verdict = Verdict::Infrastructure;
         let hint = "Hint:         attributed to infrastructure: `muster requeue 42` runs it again";
@@ -417,7 +417,7 @@ mod tests {
             since: Time(0).into(),
             moved: Some("node hgx-03 was lost".into()),
         });
-        let text = text(&job, &Beside::default(), Time(30_000), false);
+        let text = text(&job, &JobContext::default(), Time(30_000), false);
         for part in [
             "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
             "Basis:        nodes that are being preempted; reserved 30s ago",
@@ -429,7 +429,8 @@ mod tests {
         let mut running = muster_api::samples::running(43);
         if let Some(a) = &mut running.attempt {
             a.cap_watts = Some(550);
-            a.slots[0].part = Some(AllocatedPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
+            a.slots[0].part =
+                Some(AllocatedPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
             a.preflight = Some(muster_api::AttemptPreflight {
                 message: "passed".into(),
                 since: Time(20_000).into(),
@@ -444,7 +445,7 @@ mod tests {
                 until: Time(90_000).into(),
             });
         }
-        let text = super::text(&running, &Beside::default(), Time(30_000), false);
+        let text = super::text(&running, &JobContext::default(), Time(30_000), false);
         for part in [
             "Fabric:     one leaf, rail-aligned",
             "Power cap:  550 W a GPU",
@@ -460,7 +461,7 @@ mod tests {
     fn a_held_job_is_held_and_not_queued() {
         let mut job = muster_api::samples::job(42, JobState::Queued);
         job.held = Some("user:alice".into());
-        let text = text(&job, &Beside::default(), Time(30_000), false);
+        let text = text(&job, &JobContext::default(), Time(30_000), false);
         let state = text.lines().find(|l| l.starts_with("State:")).unwrap_or_default();
         assert!(state.ends_with(" held"), "{text}");
     }
@@ -490,7 +491,7 @@ mod tests {
             load_ms: None,
             total_ms: 9_000,
         });
-        let text = text(&job, &Beside::default(), Time(30_000), false);
+        let text = text(&job, &JobContext::default(), Time(30_000), false);
         assert!(text.contains("rank 3 exited with code 7"), "{text}");
         for stale in ["waits for", "Held by"] {
             assert!(!text.contains(stale), "{stale} in\n{text}");
@@ -511,7 +512,7 @@ mod tests {
         for slot in stopping.attempt.iter_mut().flat_map(|a| &mut a.slots) {
             slot.gpus.clear();
         }
-        let text = super::text(&stopping, &Beside::default(), Time(30_000), false);
+        let text = super::text(&stopping, &JobContext::default(), Time(30_000), false);
         assert!(!text.contains("Fabric"), "{text}");
         assert!(text.contains("Reason:       cancelled by user:alice"), "{text}");
         assert!(!text.contains("hgx-09"), "{text}");
@@ -519,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_job_with_checkpoints_says_when_it_starts_again_after_a_lost_node() {
-        let told = |job: &Job| super::text(job, &Beside::default(), Time(90_000), false);
+        let told = |job: &Job| super::text(job, &JobContext::default(), Time(90_000), false);
         let mut job = crate::cmd::ps::tests::saving(43, Some(OnPartition::default()));
         let loss = "After a loss: starts again 2m20s after the lost node's last heartbeat at the \
                     earliest; submit with `--on-partition` below 2m to shorten that";
@@ -578,7 +579,7 @@ mod tests {
             total_ms: 9_000,
         });
         let beside =
-            Beside { findings: vec![muster_api::samples::finding(7)], ..Beside::default() };
+            JobContext { findings: vec![muster_api::samples::finding(7)], ..JobContext::default() };
         let text = text(&job, &beside, Time(30_000), false);
         for part in [
             "Recovery of attempt 1",
@@ -603,7 +604,7 @@ mod tests {
             reason: "rank 0 exited with code 1".into(),
             findings: Vec::new(),
         }];
-        let text = super::text(&job, &Beside::default(), Time(30_000), false);
+        let text = super::text(&job, &JobContext::default(), Time(30_000), false);
         assert!(!text.contains("Recovery") && text.contains("EXIT CAUSE"), "{text}");
     }
 }

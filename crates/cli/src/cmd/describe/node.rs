@@ -12,7 +12,7 @@ use muster_terminal::output::time::{full, relative};
 pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Node", &node.name);
-    f.line("State", nodes::standing(node));
+    f.line("State", nodes::state_text(node));
     f.line("Avoided", node.avoided.as_deref().unwrap_or_default());
     let ready = node.state == "ready";
     f.line("No new work", node.no_new_work.as_deref().filter(|_| ready).unwrap_or_default());

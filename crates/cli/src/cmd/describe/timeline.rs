@@ -2,7 +2,7 @@
 //! of the log is told at its own time and stays told, whatever comes later. What the job itself
 //! remembers fills in only what is older than the log that was read.
 
-use super::Beside;
+use super::JobContext;
 use crate::cmd::events;
 use muster_api::{Event, Job, Timestamp};
 use muster_model::Event as LogEvent;
@@ -24,7 +24,7 @@ pub(super) struct Line {
 const RECORD: u8 = 5;
 
 /// The whole timeline.
-pub(super) fn of(job: &Job, beside: &Beside) -> Vec<Line> {
+pub(super) fn of(job: &Job, beside: &JobContext) -> Vec<Line> {
     let words = job.past.iter().map(|p| (p.no, (p.verdict, p.attributed_to.clone())));
     let mut s = JobTimeline { words: words.collect(), ..JobTimeline::default() };
     s.remembered(job);
@@ -229,7 +229,7 @@ impl JobTimeline {
     }
 
     /// Faults and findings.
-    fn wrong(&mut self, beside: &Beside) {
+    fn wrong(&mut self, beside: &JobContext) {
         for f in &beside.faults {
             let gpu = f.gpu.map(|g| format!(" GPU {g}")).unwrap_or_default();
             self.add(f.at, 2, "fault", format!("{} on {}{gpu}: {}", f.code, f.node, f.text));
@@ -297,10 +297,10 @@ mod tests {
             reason: "node hgx-01 is unhealthy".into(),
             findings: vec!["12".into()],
         }];
-        let beside = Beside {
+        let beside = JobContext {
             findings: vec![muster_api::samples::finding(12)],
             faults: vec![faults::tests::fault("xid-79")],
-            ..Beside::default()
+            ..JobContext::default()
         };
         let timeline = of(&job, &beside);
         let words: Vec<&str> = timeline.iter().map(|l| l.what).collect();
@@ -378,7 +378,7 @@ mod tests {
         ];
         // The job as it stands after each record, as far as a timeline would look at it.
         let mut job = muster_api::samples::job(42, JobState::Running);
-        let mut beside = Beside { since: Some(Time(0).into()), ..Beside::default() };
+        let mut beside = JobContext { since: Some(Time(0).into()), ..JobContext::default() };
         let mut before = of(&job, &beside);
         for (n, (at, told)) in records.iter().enumerate() {
             beside.events.push(event(*at, told));
@@ -426,7 +426,7 @@ mod tests {
             LogEvent::CheckpointAsked { key },
         ];
         let events = told.iter().map(|t| event(1_000, t)).collect();
-        let beside = Beside { events, since: Some(Time(0).into()), ..Beside::default() };
+        let beside = JobContext { events, since: Some(Time(0).into()), ..JobContext::default() };
         let timeline = of(&muster_api::samples::job(42, JobState::Queued), &beside);
         let said: Vec<&str> = timeline[1..].iter().map(|l| l.text.as_str()).collect();
         assert_eq!(
@@ -465,7 +465,8 @@ mod tests {
         let reason = "requeued by ann".to_owned();
         let again = LogEvent::JobRequeued { job: JobId(42), reason, not_before: Time(0), by: None };
         let events = vec![event(5_000, &again)];
-        let beside = Beside { events, since: Some(Time(5_000).into()), ..Beside::default() };
+        let beside =
+            JobContext { events, since: Some(Time(5_000).into()), ..JobContext::default() };
         assert_eq!(
             lines(&of(&job, &beside))[1..],
             [(1_000, "attempt 1 is placed on n1"), (5_000, "queued again: requeued by ann")]
@@ -481,7 +482,8 @@ mod tests {
         let ended =
             LogEvent::AttemptEnded { key, verdict: Verdict::Operator, reason: reason.to_owned() };
         let events = vec![event(5_000, &ended)];
-        let beside = Beside { events, since: Some(Time(5_000).into()), ..Beside::default() };
+        let beside =
+            JobContext { events, since: Some(Time(5_000).into()), ..JobContext::default() };
         let told = of(&job, &beside);
         let last = lines(&told).into_iter().find(|(at, _)| *at == 5_000);
         assert_eq!(last, Some((5_000, "attempt 1 ended, user: cancelled by user:bo")));

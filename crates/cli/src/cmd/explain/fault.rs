@@ -1,8 +1,8 @@
 //! `muster explain xid 79`: what a fault is, without a server.
 
 use muster_health::faults::{
-    FaultAttribution, Catalogue, Code, Context, Reader, Rule, Seen, View, action_words, attribution_words,
-    class_words,
+    Catalogue, Code, Context, FaultAttribution, FaultReport, Reader, Rule, View, action_words,
+    attribution_words, class_words,
 };
 use muster_model::fault::{FaultAction, FaultClass};
 use muster_model::units::Time;
@@ -17,7 +17,7 @@ pub(super) const KINDS: [&str; 3] = ["xid", "sxid", "fault"];
 
 /// A fault as it is shown.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct FaultExplanation {
     kind: &'static str,
     code: String,
     name: &'static str,
@@ -49,14 +49,18 @@ struct ShownRepeat {
 
 /// Which node is asked about.
 #[derive(Debug, Default)]
-pub(super) struct Where<'a> {
+pub(super) struct FaultScope<'a> {
     pub(super) file: Option<&'a Path>,
     pub(super) sku: &'a str,
     pub(super) pool: &'a str,
 }
 
 /// What is known of a fault.
-pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Shown, Fail> {
+pub(super) fn explain(
+    kind: &str,
+    given: &str,
+    place: &FaultScope<'_>,
+) -> Result<FaultExplanation, Fail> {
     let catalogue = Arc::new(catalogue(place.file)?);
     let line = if kind == "fault" { in_line(&catalogue, given, place) } else { None };
     let code = match &line {
@@ -75,7 +79,7 @@ pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Show
         detail = seen.detail;
     }
     let Rule { class, action, repeat, note } = rule;
-    Ok(Shown {
+    Ok(FaultExplanation {
         kind: "Fault",
         code: code.to_string(),
         name: entry.name,
@@ -125,7 +129,7 @@ fn code(catalogue: &Catalogue, kind: &str, given: &str) -> Result<Code, Fail> {
 }
 
 /// What a line of the kernel's log tells of.
-fn in_line(catalogue: &Arc<Catalogue>, line: &str, place: &Where<'_>) -> Option<Seen> {
+fn in_line(catalogue: &Arc<Catalogue>, line: &str, place: &FaultScope<'_>) -> Option<FaultReport> {
     let (sku, pool) = (place.sku.to_owned(), place.pool.to_owned());
     let context = Context { driver_major: None, sku, pool };
     let mut reader = Reader::new(Arc::clone(catalogue), context);
@@ -145,12 +149,12 @@ fn names(catalogue: &Catalogue) -> String {
 }
 
 /// What is known of the fault as text, for people.
-pub(super) fn text(shown: &Shown) -> String {
+pub(super) fn text(shown: &FaultExplanation) -> String {
     text_for(shown, colour::on())
 }
 
-fn text_for(shown: &Shown, on: bool) -> String {
-    let Shown { code, name, text, advice, .. } = shown;
+fn text_for(shown: &FaultExplanation, on: bool) -> String {
+    let FaultExplanation { code, name, text, advice, .. } = shown;
     let mut out = format!("{} {name}\n", paint(code, Style::Bold, on));
     out.push_str(&format!("  {text}\n\n"));
     let mut row = |label: &str, value: &str| out.push_str(&format!("{label:<12} {value}\n"));
@@ -189,8 +193,8 @@ fn text_for(shown: &Shown, on: bool) -> String {
 mod tests {
     use super::*;
 
-    fn shown(kind: &str, given: &str) -> Shown {
-        explain(kind, given, &Where::default()).expect("it is known")
+    fn shown(kind: &str, given: &str) -> FaultExplanation {
+        explain(kind, given, &FaultScope::default()).expect("it is known")
     }
 
     #[test]
@@ -233,11 +237,11 @@ mod tests {
         for (kind, given) in
             [("xid", "x"), ("xid", "0"), ("xid", "999"), ("sxid", "79"), ("fault", "oops")]
         {
-            let fail = explain(kind, given, &Where::default()).expect_err("not known");
+            let fail = explain(kind, given, &FaultScope::default()).expect_err("not known");
             assert_eq!(fail.code, NOT_FOUND, "{kind} {given}");
             assert!(fail.hint.is_some());
         }
-        let fail = explain("fault", "oops", &Where::default()).expect_err("not known");
+        let fail = explain("fault", "oops", &FaultScope::default()).expect_err("not known");
         assert!(fail.hint.is_some_and(|h| h.contains("oom-host")));
     }
 
@@ -260,7 +264,7 @@ mod tests {
         let text =
             "[[fault]]\ncode = \"xid-63\"\npool = \"dev\"\naction = \"watch\"\nnote = \"x\"\n";
         std::fs::write(&file, text).expect("written");
-        let at = |pool| Where { file: Some(&file), sku: "", pool };
+        let at = |pool| FaultScope { file: Some(&file), sku: "", pool };
         let dev = explain("xid", "63", &at("dev")).expect("known");
         assert_eq!(dev.action, FaultAction::Watch);
         assert!(text_for(&dev, false).contains("Why here     x\n"));

@@ -1,7 +1,7 @@
 //! Step by step on a terminal.
 
 use super::show;
-use muster_api::{AnswerRunbook, RunbookRun, RunbookStep, RunbookAnswer};
+use muster_api::{AnswerRunbook, RunbookAnswer, RunbookRun, RunbookStep};
 use muster_client::Client;
 use muster_terminal::ctx::now;
 use muster_terminal::fail::Fail;

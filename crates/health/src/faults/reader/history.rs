@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// What a count is about.
-pub(super) type About = (Kind, Code, Option<Pci>, u64);
+pub(super) type CountKey = (Kind, Code, Option<Pci>, u64);
 
 #[derive(Debug, Default)]
 struct Incidents {
@@ -54,7 +54,7 @@ impl Incidents {
 /// What was seen before.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    counts: BTreeMap<About, Incidents>,
+    counts: BTreeMap<CountKey, Incidents>,
     recent: BTreeMap<(u32, Option<Pci>), u64>,
 }
 
@@ -63,7 +63,7 @@ impl History {
     /// are known.
     pub(super) fn incident(
         &mut self,
-        about: About,
+        about: CountKey,
         who: Option<i32>,
         gap: u64,
         within: Span,
@@ -83,7 +83,7 @@ impl History {
     }
 
     /// Counts different processes.
-    pub(super) fn process(&mut self, about: About, who: i32, within: Span, now: u64) -> u32 {
+    pub(super) fn process(&mut self, about: CountKey, who: i32, within: Span, now: u64) -> u32 {
         let i = self.of(about);
         i.forget(within, now);
         match i.began.iter_mut().find(|(_, w)| *w == Some(who)) {
@@ -95,7 +95,7 @@ impl History {
     }
 
     /// Whether the same was seen on another device.
-    pub(super) fn elsewhere(&self, about: About, within: Span, now: u64) -> bool {
+    pub(super) fn elsewhere(&self, about: CountKey, within: Span, now: u64) -> bool {
         let (kind, code, pci, _) = about;
         let mut same = self
             .counts
@@ -117,7 +117,7 @@ impl History {
         self.recent.get(&what).is_some_and(|at| now.saturating_sub(*at) <= within)
     }
 
-    fn of(&mut self, about: About) -> &mut Incidents {
+    fn of(&mut self, about: CountKey) -> &mut Incidents {
         if self.counts.len() >= MOST && !self.counts.contains_key(&about) {
             // Seldom, and a quarter at once, so that many different faults stay cheap.
             let mut lasts: Vec<u64> = self.counts.values().map(|i| i.last).collect();

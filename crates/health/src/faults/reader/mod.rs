@@ -5,9 +5,9 @@
 //! need memory are applied on the way. Whatever is read, the memory used is bounded.
 
 mod clock;
+mod fault_report;
 mod history;
 mod rules;
-mod seen;
 mod table;
 
 #[cfg(test)]
@@ -18,13 +18,13 @@ use super::code::Code;
 use super::line::{Detail, Fault, Line, parse};
 use super::pci::Pci;
 use clock::Clock;
+pub use fault_report::FaultReport;
 use muster_model::fault::{FaultAction, FaultSource};
 use muster_model::units::{Span, Time};
 use rules::Rules;
-pub use seen::Seen;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use table::{Key, Table, Told};
+use table::{Key, LineReport, Table};
 
 /// An XID that the driver tells is also in the kernel's log, where more is known of it: so long
 /// the log has to come first.
@@ -51,7 +51,7 @@ pub struct Context {
 
 /// An XID that the driver told.
 #[derive(Debug)]
-struct Held {
+struct PendingXid {
     at: Time,
     xid: u32,
     pci: Option<Pci>,
@@ -67,7 +67,7 @@ pub struct Reader {
     clock: Clock,
     rules: Rules,
     table: Table,
-    held: Vec<Held>,
+    held: Vec<PendingXid>,
     /// When the kernel's log last had an XID of a GPU.
     logged: BTreeMap<(u32, Option<Pci>), u64>,
     /// When an XID was told on the driver's word alone.
@@ -126,12 +126,12 @@ impl Reader {
             h.count = h.count.saturating_add(1);
         } else if self.held.len() < HELD {
             let due = passed.saturating_add(HOLD);
-            self.held.push(Held { at, xid, pci, count: 1, due });
+            self.held.push(PendingXid { at, xid, pci, count: 1, due });
         }
     }
 
     /// What is to be told now. Call it when [`Reader::next_due`] says, and after reading lines.
-    pub fn take(&mut self, now: Time) -> Vec<Seen> {
+    pub fn take(&mut self, now: Time) -> Vec<FaultReport> {
         self.clock.now(now);
         let passed = self.clock.passed();
         let (due, held) = std::mem::take(&mut self.held).into_iter().partition(|h| h.due <= passed);
@@ -208,8 +208,8 @@ impl Reader {
     }
 
     /// Tells an XID that only the driver knows of.
-    fn trust(&mut self, held: &Held, passed: u64) {
-        let Held { at, xid, pci, count, .. } = *held;
+    fn trust(&mut self, held: &PendingXid, passed: u64) {
+        let PendingXid { at, xid, pci, count, .. } = *held;
         let Some(code) = Code::xid(xid) else { return };
         note(&mut self.trusted, xid, pci, passed);
         let fault = Fault {
@@ -237,7 +237,7 @@ impl Reader {
         // A switch writes three lines for one error; those that only add figures do not count.
         let adds = matches!(fault.detail, Detail::Switch { fatal: None, .. });
         let count = if adds && self.table.is_open(fault.code, fault.pci) { 0 } else { count };
-        let told = Told {
+        let told = LineReport {
             at,
             count,
             source,

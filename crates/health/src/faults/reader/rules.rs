@@ -3,7 +3,7 @@
 use super::super::catalogue::{Repeat, Rule};
 use super::super::code::Code;
 use super::super::line::{Detail, Fault, Verdict};
-use super::super::nvlink::{self, Trouble, UnitSaid};
+use super::super::nvlink::{self, NvlinkFault, UnitReport};
 use super::super::pci::Pci;
 use super::history::{History, Kind};
 use muster_model::fault::{FaultAction, FaultClass};
@@ -31,7 +31,7 @@ const GPUS: usize = 256;
 
 /// How a line is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct LineJudgement {
     pub(super) class: FaultClass,
     pub(super) action: FaultAction,
     pub(super) note: Note,
@@ -79,12 +79,12 @@ impl fmt::Display for Note {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     history: History,
-    verdicts: BTreeMap<Pci, Given>,
+    verdicts: BTreeMap<Pci, DriverAdvice>,
 }
 
 /// What the driver said of a GPU, and of which faults.
 #[derive(Debug)]
-struct Given {
+struct DriverAdvice {
     action: FaultAction,
     /// XIDs that it was said of: those of the minutes before.
     of: Vec<u32>,
@@ -104,9 +104,9 @@ impl Rules {
         rule: &Rule,
         driver: Option<u32>,
         now: u64,
-    ) -> Judged {
+    ) -> LineJudgement {
         let mut judged =
-            Judged { class: rule.class, action: rule.action, note: Note::None, ends: None };
+            LineJudgement { class: rule.class, action: rule.action, note: Note::None, ends: None };
         match fault.code {
             Code::Xid(n) => self.xid(&mut judged, n, fault, rule, driver, now),
             Code::Sxid(n) => switch(&mut judged, n, fault),
@@ -123,7 +123,7 @@ impl Rules {
 
     fn xid(
         &mut self,
-        judged: &mut Judged,
+        judged: &mut LineJudgement,
         n: u32,
         fault: &Fault<'_>,
         rule: &Rule,
@@ -161,10 +161,10 @@ impl Rules {
                 judged.note = Note::Words("follows a 48: drain, then reset");
             }
             (74, Detail::Registers { link, words }) => {
-                self.link(judged, fault, link, Trouble::of(&words), now);
+                self.link(judged, fault, link, NvlinkFault::of(&words), now);
             }
             (144..=150, Detail::Unit { unit, fatal, link, info, status }) => {
-                let said = UnitSaid { xid: n, unit, fatal, info, status };
+                let said = UnitReport { xid: n, unit, fatal, info, status };
                 let (action, look) = nvlink::unit(said, driver);
                 // An operator who made it lighter or heavier than the catalogue means it.
                 if rule.action == FaultAction::ResetGpu {
@@ -176,7 +176,7 @@ impl Rules {
                     (look, None) => Note::Words(look),
                 };
             }
-            (154, detail) => return self.told_by_driver(judged, fault, detail, now),
+            (154, detail) => return self.apply_driver_advice(judged, fault, detail, now),
             (162, _) => judged.ends = Some(Code::Xid(163)),
             _ => {}
         }
@@ -188,7 +188,7 @@ impl Rules {
 
     /// What the driver said of a GPU goes before the table, for the faults that it was said of. A
     /// fault that came later may be worse than what the driver knew.
-    fn by_verdict(&self, judged: &mut Judged, n: u32, pci: Option<Pci>) {
+    fn by_verdict(&self, judged: &mut LineJudgement, n: u32, pci: Option<Pci>) {
         let Some(given) = pci.and_then(|p| self.verdicts.get(&p)) else { return };
         let covered = given.of.contains(&n) || given.action > judged.action;
         // To replace a part is not among the things that a driver says.
@@ -199,7 +199,7 @@ impl Rules {
     }
 
     /// XID 31: a GPU is suspect when several processes stumble on it and on no other.
-    fn page_fault(&mut self, judged: &mut Judged, fault: &Fault<'_>, rule: &Rule, now: u64) {
+    fn page_fault(&mut self, judged: &mut LineJudgement, fault: &Fault<'_>, rule: &Rule, now: u64) {
         let within = rule.repeat.map_or(DAY, |r| r.within);
         let key = (Kind::PageFault, fault.code, fault.pci, 0);
         // Who is not named may be the one that was: it counts for nothing.
@@ -216,10 +216,10 @@ impl Rules {
 
     fn link(
         &mut self,
-        judged: &mut Judged,
+        judged: &mut LineJudgement,
         fault: &Fault<'_>,
         link: Option<u16>,
-        trouble: Trouble,
+        trouble: NvlinkFault,
         now: u64,
     ) {
         let number = link.unwrap_or(u16::MAX);
@@ -238,9 +238,9 @@ impl Rules {
     }
 
     /// XID 154.
-    fn told_by_driver(
+    fn apply_driver_advice(
         &mut self,
-        judged: &mut Judged,
+        judged: &mut LineJudgement,
         fault: &Fault<'_>,
         detail: Detail<'_>,
         now: u64,
@@ -263,13 +263,13 @@ impl Rules {
         } else if self.verdicts.len() < GPUS || self.verdicts.contains_key(&pci) {
             let before = |n: &u32| self.history.recent((*n, Some(pci)), TOGETHER, now);
             let of = JUDGED_BY_DRIVER.into_iter().filter(before).collect();
-            self.verdicts.insert(pci, Given { action, of });
+            self.verdicts.insert(pci, DriverAdvice { action, of });
         }
     }
 
     fn burst(
         &mut self,
-        judged: &mut Judged,
+        judged: &mut LineJudgement,
         fault: &Fault<'_>,
         name: u64,
         repeat: Repeat,
@@ -286,7 +286,7 @@ impl Rules {
     }
 }
 
-fn raise(judged: &mut Judged, repeat: Option<Repeat>, count: u32, note: Note) {
+fn raise(judged: &mut LineJudgement, repeat: Option<Repeat>, count: u32, note: Note) {
     if let Some(repeat) = repeat
         && count >= repeat.count
         && repeat.action > judged.action
@@ -297,7 +297,7 @@ fn raise(judged: &mut Judged, repeat: Option<Repeat>, count: u32, note: Note) {
 }
 
 /// `SXids`: a code that nobody knows is judged by the word in the line.
-fn switch(judged: &mut Judged, n: u32, fault: &Fault<'_>) {
+fn switch(judged: &mut LineJudgement, n: u32, fault: &Fault<'_>) {
     let fatal = matches!(fault.detail, Detail::Switch { fatal: Some(true), .. });
     if fatal && judged.class == FaultClass::Unknown {
         judged.class = FaultClass::Link;

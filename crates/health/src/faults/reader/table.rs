@@ -2,8 +2,8 @@
 
 use super::super::code::Code;
 use super::super::pci::Pci;
-use super::rules::{Judged, Note};
-use super::seen::{Seen, shown};
+use super::fault_report::{FaultReport, shown};
+use super::rules::{LineJudgement, Note};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource};
 use muster_model::units::Time;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) struct Key {
 }
 
 /// A line that is to be told.
-pub(super) struct Told<'a> {
+pub(super) struct LineReport<'a> {
     pub(super) at: Time,
     /// 0 where it was counted before.
     pub(super) count: u64,
@@ -46,12 +46,12 @@ pub(super) struct Told<'a> {
     pub(super) device: Option<&'a str>,
     pub(super) process: Option<&'a [u8]>,
     pub(super) body: &'a [u8],
-    pub(super) judged: Judged,
+    pub(super) judged: LineJudgement,
 }
 
 #[derive(Debug)]
 struct Open {
-    seen: Seen,
+    seen: FaultReport,
     /// Lines since the last report.
     pending: u64,
     first_pending: Time,
@@ -69,7 +69,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     open: BTreeMap<Key, Open>,
-    out: Vec<Seen>,
+    out: Vec<FaultReport>,
     /// Lines that could not be told apart since the table was last full.
     folded: u64,
     /// When there is next a point in looking for what can be forgotten.
@@ -113,7 +113,7 @@ impl Table {
     }
 
     /// Adds a line.
-    pub(super) fn add(&mut self, key: Key, told: Told<'_>, known: bool, passed: u64) {
+    pub(super) fn add(&mut self, key: Key, told: LineReport<'_>, known: bool, passed: u64) {
         let (key, folded) = self.room(key, known, passed);
         let Some(o) = self.open.get_mut(&key) else {
             return self.first(key, told, folded, passed);
@@ -172,10 +172,10 @@ impl Table {
         (Key { code, pci: None, name: 0, pid: None }, true)
     }
 
-    fn first(&mut self, key: Key, told: Told<'_>, folded: bool, passed: u64) {
+    fn first(&mut self, key: Key, told: LineReport<'_>, folded: bool, passed: u64) {
         let flood = key.code == FLOOD;
-        let Judged { class, action, note, ends } = told.judged;
-        let seen = Seen {
+        let LineJudgement { class, action, note, ends } = told.judged;
+        let seen = FaultReport {
             code: key.code,
             first: told.at,
             last: told.at,
@@ -195,7 +195,7 @@ impl Table {
         let note = if folded && note == Note::None { Note::Folded } else { note };
         let told_now = self.out.len() < WAITING;
         if told_now {
-            self.out.push(Seen { detail: note.words(), ..seen.clone() });
+            self.out.push(FaultReport { detail: note.words(), ..seen.clone() });
         }
         let open = Open {
             seen,
@@ -212,7 +212,7 @@ impl Table {
     }
 
     /// What is to be told now.
-    pub(super) fn take(&mut self, passed: u64) -> Vec<Seen> {
+    pub(super) fn take(&mut self, passed: u64) -> Vec<FaultReport> {
         let mut out = std::mem::take(&mut self.out);
         for o in self.open.values_mut().filter(|o| o.pending > 0 && o.due <= passed) {
             out.push(report(o, false, passed));
@@ -230,8 +230,8 @@ impl Table {
     }
 }
 
-fn report(o: &mut Open, fresh: bool, passed: u64) -> Seen {
-    let seen = Seen {
+fn report(o: &mut Open, fresh: bool, passed: u64) -> FaultReport {
+    let seen = FaultReport {
         first: o.first_pending,
         last: o.last,
         count: o.pending,

@@ -14,7 +14,7 @@ fn xid(gpu: u8, n: u32, rest: &str) -> String {
 }
 
 /// One line, and what is told at once.
-fn one(r: &mut Reader, at: i64, line: &str) -> Vec<Seen> {
+fn one(r: &mut Reader, at: i64, line: &str) -> Vec<FaultReport> {
     r.line(Time(at), line.as_bytes());
     r.take(Time(at))
 }

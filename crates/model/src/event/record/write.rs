@@ -101,8 +101,8 @@ struct KindOf;
 impl Serializer for KindOf {
     type Ok = (&'static str, bool);
     type Error = fmt::Error;
-    type SerializeTupleVariant = Found;
-    type SerializeStructVariant = Found;
+    type SerializeTupleVariant = EventKindOnly;
+    type SerializeStructVariant = EventKindOnly;
 
     only_variants! {}
 
@@ -131,8 +131,8 @@ impl Serializer for KindOf {
         _: u32,
         kind: &'static str,
         _: usize,
-    ) -> Result<Found, fmt::Error> {
-        Ok(Found(kind))
+    ) -> Result<EventKindOnly, fmt::Error> {
+        Ok(EventKindOnly(kind))
     }
 
     fn serialize_struct_variant(
@@ -141,15 +141,15 @@ impl Serializer for KindOf {
         _: u32,
         kind: &'static str,
         _: usize,
-    ) -> Result<Found, fmt::Error> {
-        Ok(Found(kind))
+    ) -> Result<EventKindOnly, fmt::Error> {
+        Ok(EventKindOnly(kind))
     }
 }
 
 /// The kind of an event whose data is passed over.
-struct Found(&'static str);
+struct EventKindOnly(&'static str);
 
-impl SerializeTupleVariant for Found {
+impl SerializeTupleVariant for EventKindOnly {
     type Ok = (&'static str, bool);
     type Error = fmt::Error;
 
@@ -162,7 +162,7 @@ impl SerializeTupleVariant for Found {
     }
 }
 
-impl SerializeStructVariant for Found {
+impl SerializeStructVariant for EventKindOnly {
     type Ok = (&'static str, bool);
     type Error = fmt::Error;
 

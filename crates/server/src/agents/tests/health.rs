@@ -2,9 +2,9 @@
 
 use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
-use crate::health::Told;
+use crate::health::HealthObservation;
 use crate::telemetry::Columns;
-use muster_link::messages::{self as link, FromAgent, FromServer, Telemetry, ProgressReport};
+use muster_link::messages::{self as link, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
@@ -325,7 +325,7 @@ async fn what_rows_of_a_large_site_cost() {
     for round in 0..ROUNDS {
         for name in &names {
             let at = start + Span::secs(10 * round);
-            let told = Told::Row {
+            let told = HealthObservation::Row {
                 node: name.clone(),
                 at,
                 columns: columns.clone(),

@@ -254,7 +254,7 @@ impl Site {
         let later = || inner.clock() + LOST_AFTER;
         let wait = async {
             while self.brain.read(|st| st.nodes[&name].reachable) {
-                sweep::look(inner, &later).await;
+                sweep::sweep_nodes(inner, &later).await;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -266,7 +266,7 @@ impl Site {
         let (inner, name) = (&self.agents.inner, node(name));
         let wait = async {
             while inner.seat(&name).is_some() {
-                sweep::look(inner, &|| inner.clock()).await;
+                sweep::sweep_nodes(inner, &|| inner.clock()).await;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

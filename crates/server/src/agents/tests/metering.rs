@@ -2,7 +2,7 @@
 
 use super::kit::{node, ordered, script, site, spec};
 use crate::metering::Figures;
-use muster_link::messages::{FromAgent, FromServer, Telemetry, ProgressReport};
+use muster_link::messages::{FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_metering::Part;
 use muster_model::command::Observed;
 use muster_model::job::{JobState, SlotEnd};
@@ -37,7 +37,8 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
         line.say(row(90.0, 1000.0 * f32::from(n))).await;
         for rank in 0..ranks.ranks {
             let stages = [("compute".to_string(), 0.3), ("comm".to_string(), 0.1)].into();
-            let report = ProgressReport::Step { step: u64::from(n), t: Some(0.4), stages, loss: None };
+            let report =
+                ProgressReport::Step { step: u64::from(n), t: Some(0.4), stages, loss: None };
             line.say(FromAgent::Progress { key, rank, report }).await;
         }
     }

@@ -1,7 +1,7 @@
 //! What the site's policy asks of agents: idle work that ends, work that makes room.
 
 use super::kit::{Line, Site, node, ordered, script, site, spec};
-use muster_link::messages::{Action, FromAgent, FromServer, Telemetry, ProgressReport};
+use muster_link::messages::{Action, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId, Seq};

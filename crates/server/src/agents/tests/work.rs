@@ -1,7 +1,7 @@
 use super::kit::{Line, node, ordered, orders, script, site, spec};
 use crate::brain::Attach;
 use muster_link::messages::{
-    Action, FromAgent, FromServer, LogChunk, Stream, Telemetry, ProgressReport,
+    Action, FromAgent, FromServer, LogChunk, ProgressReport, Stream, Telemetry,
 };
 use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::ids::{AttemptKey, Seq};

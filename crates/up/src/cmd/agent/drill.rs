@@ -39,7 +39,7 @@ impl Drill {
         let order = Order::Fault { gpu: self.gpu, xid: self.xid };
         let never = AtomicBool::new(false);
         // It always ends badly: that is what it is for. The driver's words are the result.
-        match child.carry_out(&order, Duration::from_secs(60), &never, &mut |_| {}) {
+        match child.execute(&order, Duration::from_secs(60), &never, &mut |_| {}) {
             Ok(()) => Err(Fail::failed("the GPU reported no fault")),
             Err(e) => Err(Fail::failed(e.to_string())),
         }

@@ -40,13 +40,13 @@ fn broken(text: &str) -> Result<(u32, SimFault), String> {
 }
 
 /// Where a driver comes from. Simulated GPUs live as long as this.
-pub(super) struct Opened {
+pub(super) struct OpenedDriver {
     world: Option<Pretend>,
 }
 
 impl Gpus {
-    pub(super) fn prepare(&self) -> Result<Opened, Fail> {
-        let Some(spec) = &self.simulated else { return Ok(Opened { world: None }) };
+    pub(super) fn prepare(&self) -> Result<OpenedDriver, Fail> {
+        let Some(spec) = &self.simulated else { return Ok(OpenedDriver { world: None }) };
         let world =
             Pretend::start(spec).map_err(|e| Fail::failed(format!("cannot simulate GPUs: {e}")))?;
         for (gpu, fault) in &self.broken {
@@ -56,11 +56,11 @@ impl Gpus {
             // Heat and wear need a while to show.
             world.world().advance(Span::mins(5));
         }
-        Ok(Opened { world: Some(world) })
+        Ok(OpenedDriver { world: Some(world) })
     }
 }
 
-impl Opened {
+impl OpenedDriver {
     /// Opens the driver; may hang where the driver does.
     pub(super) fn opener(
         &self,

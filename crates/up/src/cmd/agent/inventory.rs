@@ -5,7 +5,7 @@ use clap::Args;
 use muster_gpu::device::DeviceError;
 use muster_model::node::Gpu;
 use muster_monitor::Described;
-use muster_monitor::check::{GpuLook, Silence};
+use muster_monitor::check::{DeviceSilence, GpuObservation};
 use muster_monitor::gather::Gather;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -36,17 +36,17 @@ impl Inventory {
         };
         for g in look.gpus {
             match g {
-                GpuLook { gpu: Some(gpu), bus, .. } => {
+                GpuObservation { gpu: Some(gpu), bus, .. } => {
                     if let (Some(generation), Some(width)) = (bus.pcie_gen, bus.pcie_width) {
                         all.bus_now.insert(gpu.index, (generation, width));
                     }
                     all.gpus.push(gpu);
                 }
-                GpuLook { index, error, .. } => {
+                GpuObservation { index, error, .. } => {
                     let why = match error {
-                        Some(Silence::Lost) => "it is gone from the bus".into(),
-                        Some(Silence::Hung) => "a call to it does not return".into(),
-                        Some(Silence::Other(why)) => why,
+                        Some(DeviceSilence::Lost) => "it is gone from the bus".into(),
+                        Some(DeviceSilence::Hung) => "a call to it does not return".into(),
+                        Some(DeviceSilence::Other(why)) => why,
                         None => "it does not say what it is".into(),
                     };
                     all.silent.push((index, why));

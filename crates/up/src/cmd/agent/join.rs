@@ -3,7 +3,7 @@
 use crate::options::{AgentOptions, MachineOptions};
 use clap::{Args, ValueEnum};
 use muster_agent::isolation::{Accounts, Isolation, UidRange};
-use muster_machine::{Allowed, More, Scrub, WantOrder};
+use muster_machine::{Allowed, OptionalDuties, Scrub, WantOrder};
 use muster_model::NodeName;
 use muster_monitor::exporter::{HostnameLabel, Names};
 use muster_terminal::config;
@@ -190,7 +190,7 @@ impl Watch {
             allow_mig: self.allow_mig,
             want: self.want.unwrap_or_default(),
             expect: self.expect.as_deref().map(super::qualify::bars).transpose()?,
-            more: More {
+            more: OptionalDuties {
                 watch_fs: self.watch_fs,
                 allowed: Allowed {
                     reset: self.allow_reset,

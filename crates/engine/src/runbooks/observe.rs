@@ -9,7 +9,7 @@ use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::topology::Level;
-use muster_runbook::{Look, Test, Value};
+use muster_runbook::{Observable, Test, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn number(n: usize) -> Value {
 }
 
 /// Looks at one thing.
-pub(super) fn look(s: &State, test: &Test, vars: &Vars) -> Value {
+pub(super) fn observe(s: &State, test: &Test, vars: &Vars) -> Value {
     match test.look.needs() {
         Some("node") => match node(s, vars) {
             Ok(n) => of_node(s, test, n),
@@ -69,30 +69,32 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
         number(lost.count())
     };
     match &test.look {
-        Look::NodeState => Value::Word(muster_lifecycle::state(n).into()),
-        Look::NodeReachable => Value::yes(n.reachable),
-        Look::NodeCordoned => Value::yes(n.cordon.is_some()),
-        Look::NodeJobs => number(s.attempts_on(&n.name).count()),
-        Look::NodeGpus => Value::Number(i64::from(n.gpu_set().len())),
-        Look::NodeMissingGpus => number(n.missing_gpus.len()),
-        Look::NodeFindings => {
+        Observable::NodeState => Value::Word(muster_lifecycle::state(n).into()),
+        Observable::NodeReachable => Value::yes(n.reachable),
+        Observable::NodeCordoned => Value::yes(n.cordon.is_some()),
+        Observable::NodeJobs => number(s.attempts_on(&n.name).count()),
+        Observable::NodeGpus => Value::Number(i64::from(n.gpu_set().len())),
+        Observable::NodeMissingGpus => number(n.missing_gpus.len()),
+        Observable::NodeFindings => {
             number(s.health.open_on(&n.name).filter(|f| of_kind(&f.seen.kind)).count())
         }
-        Look::NodeSeverity => {
+        Observable::NodeSeverity => {
             let worst = s.health.open_on(&n.name).map(|f| f.seen.severity).max();
             Value::Word(worst.map_or("none", |w| w.word()).into())
         }
-        Look::NodeRemediation => {
+        Observable::NodeRemediation => {
             Value::Word(remediation(s, &n.name).map_or("none", |r| r.action.word()).into())
         }
-        Look::NodeApproval => {
+        Observable::NodeApproval => {
             let asks = |r: &&Arc<Remediation>| {
                 r.step == RemediationStep::Approval
-                    || r.step == RemediationStep::Proposed && r.approved.is_none() && r.until.is_none()
+                    || r.step == RemediationStep::Proposed
+                        && r.approved.is_none()
+                        && r.until.is_none()
             };
             Value::yes(s.health.remediations_of(&n.name).any(|r| asks(&r)))
         }
-        Look::NodeTest => Value::Word(
+        Observable::NodeTest => Value::Word(
             match (&n.qualifying, &n.qualified) {
                 (Some(_), _) => "running",
                 (None, None) => "none",
@@ -101,17 +103,17 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
             }
             .into(),
         ),
-        Look::NodeProbation => Value::yes(n.probation.is_some()),
-        Look::NodeBreaker => Value::yes(n.breaker.is_some()),
-        Look::LeafLost => lost_beside(Level::Leaf),
-        Look::RackLost => lost_beside(Level::Rack),
+        Observable::NodeProbation => Value::yes(n.probation.is_some()),
+        Observable::NodeBreaker => Value::yes(n.breaker.is_some()),
+        Observable::LeafLost => lost_beside(Level::Leaf),
+        Observable::RackLost => lost_beside(Level::Rack),
         _ => unknown("it is not in the log"),
     }
 }
 
-fn of_job(s: &State, look: &Look, j: &Arc<Job>) -> Value {
+fn of_job(s: &State, look: &Observable, j: &Arc<Job>) -> Value {
     match look {
-        Look::JobState => Value::Word(
+        Observable::JobState => Value::Word(
             match j.state {
                 JobState::Queued => "queued",
                 JobState::Starting => "starting",
@@ -123,11 +125,11 @@ fn of_job(s: &State, look: &Look, j: &Arc<Job>) -> Value {
             }
             .into(),
         ),
-        Look::JobAttempts => Value::Number(i64::from(
+        Observable::JobAttempts => Value::Number(i64::from(
             j.attempt.as_ref().map(|a| a.no).or(j.past.last().map(|p| p.no)).unwrap_or(0),
         )),
-        Look::JobHeld => Value::yes(j.held.is_some()),
-        Look::JobCheckpointAge => match &j.checkpoint {
+        Observable::JobHeld => Value::yes(j.held.is_some()),
+        Observable::JobCheckpointAge => match &j.checkpoint {
             Some(c) => minutes(s.now.since(c.at).0),
             None => Value::Word("none".into()),
         },
@@ -139,24 +141,24 @@ fn minutes(ms: u64) -> Value {
     Value::Number(i64::try_from(ms / 60_000).unwrap_or(i64::MAX))
 }
 
-fn of_thing(s: &State, look: &Look, what: &str, vars: &Vars) -> Value {
+fn of_thing(s: &State, look: &Observable, what: &str, vars: &Vars) -> Value {
     let text = vars.get(what).map_or("", String::as_str);
     let missing = || unknown(format!("there is no {what} {text}"));
     let id = || text.parse::<u64>().ok();
     let word = |open: bool| Value::Word(if open { "open" } else { "closed" }.into());
     match look {
-        Look::FindingState => id()
+        Observable::FindingState => id()
             .and_then(|i| s.health.findings.get(&i))
             .map_or_else(missing, |f| word(f.closed.is_none())),
-        Look::IncidentState | Look::IncidentFindings | Look::IncidentOwned => {
+        Observable::IncidentState | Observable::IncidentFindings | Observable::IncidentOwned => {
             let Some(i) = id().and_then(|i| s.health.incidents.get(&i)) else { return missing() };
             match look {
-                Look::IncidentState => word(i.closed.is_none()),
-                Look::IncidentOwned => Value::yes(i.owner.is_some()),
+                Observable::IncidentState => word(i.closed.is_none()),
+                Observable::IncidentOwned => Value::yes(i.owner.is_some()),
                 _ => Value::Number(i64::try_from(i.count).unwrap_or(i64::MAX)),
             }
         }
-        Look::BreakerState => match text.parse::<Entity>() {
+        Observable::BreakerState => match text.parse::<Entity>() {
             Ok(e) => {
                 Value::Word(s.health.breakers.get(&e).map_or("closed", |b| b.state.word()).into())
             }
@@ -166,10 +168,10 @@ fn of_thing(s: &State, look: &Look, what: &str, vars: &Vars) -> Value {
     }
 }
 
-fn of_fleet(s: &State, look: &Look) -> Value {
+fn of_fleet(s: &State, look: &Observable) -> Value {
     let nodes = || s.nodes.values().filter(|n| n.stage != Stage::Retired);
     match look {
-        Look::AutomationState => {
+        Observable::AutomationState => {
             let stopped = s.health.automation.stopped.is_some();
             let word = match (s.policy.remediations.enabled, stopped) {
                 (false, _) => "off",
@@ -178,20 +180,20 @@ fn of_fleet(s: &State, look: &Look) -> Value {
             };
             Value::Word(word.into())
         }
-        Look::AutomationOut => {
+        Observable::AutomationOut => {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
-        Look::AutomationApprovals => {
+        Observable::AutomationApprovals => {
             let waits = |r: &&Arc<Remediation>| r.step == RemediationStep::Approval;
             number(s.health.live_remediations().filter(waits).count())
         }
-        Look::FleetProtected => number(nodes().filter(|n| n.protected).count()),
-        Look::FleetLost => number(nodes().filter(|n| !n.reachable).count()),
-        Look::FleetReady => number(nodes().filter(|n| serves(n)).count()),
-        Look::FleetSpares => number(nodes().filter(|n| s.is_ready_spare(n)).count()),
-        Look::FleetFindings => number(s.health.open_count()),
-        Look::QueueLength => number(s.queue_len()),
-        Look::QueueOldest => {
+        Observable::FleetProtected => number(nodes().filter(|n| n.protected).count()),
+        Observable::FleetLost => number(nodes().filter(|n| !n.reachable).count()),
+        Observable::FleetReady => number(nodes().filter(|n| serves(n)).count()),
+        Observable::FleetSpares => number(nodes().filter(|n| s.is_ready_spare(n)).count()),
+        Observable::FleetFindings => number(s.health.open_count()),
+        Observable::QueueLength => number(s.queue_len()),
+        Observable::QueueOldest => {
             let at = |id: JobId| s.jobs.get(&id).map(|j| j.submitted_at);
             let oldest = s.queue().filter_map(at).min();
             oldest.map_or(Value::Number(0), |t| minutes(s.now.since(t).0))

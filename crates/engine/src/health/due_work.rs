@@ -18,13 +18,13 @@ const HELD_AGAIN: Span = Span::mins(1);
 
 impl Engine {
     /// Looks at everything that is due.
-    pub(crate) fn pass_health(&mut self) {
-        self.pass_arrived();
-        self.pass_repeats();
-        self.pass_lemons();
-        self.pass_drift();
+    pub(crate) fn process_due_health(&mut self) {
+        self.hold_jobs_behind_breakers();
+        self.record_due_repeats();
+        self.review_lemons();
+        self.detect_drift();
         for _ in 0..STEPS {
-            self.pass_due();
+            self.advance_remediations();
             if !self.look() {
                 return;
             }
@@ -36,11 +36,11 @@ impl Engine {
         let now = self.state.now;
         let mut any = false;
         if std::mem::take(&mut self.work.all) {
-            self.look_at_all();
+            self.schedule_all_reviews();
             any = true;
         }
         while let Some(node) = self.work.nodes_at.pop(now) {
-            self.stands_too_long(&node);
+            self.report_stuck_stage(&node);
             self.work.due.insert(node);
             any = true;
         }
@@ -49,7 +49,7 @@ impl Engine {
             any = true;
         }
         if self.work.breakers_at.take_if(|t| *t <= now).is_some() {
-            self.pass_breakers();
+            self.probe_due_breakers();
             let next = self.next_breaker();
             self.work.breakers_at = self.work.breakers_at.or(next);
             any = true;
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// After a start, and when the rules changed.
-    fn look_at_all(&mut self) {
+    fn schedule_all_reviews(&mut self) {
         let book = &self.state.health;
         let nodes: Vec<NodeName> = book.index.remediations.keys().cloned().collect();
         let acts: Vec<(u64, Time)> = book.open_acts().map(|a| (a.id, a.until)).collect();
@@ -79,7 +79,7 @@ impl Engine {
         self.work.correlate |= self.state.health.open_count() > 1;
         self.work.breakers_at = Some(Time(0));
         for n in &nodes {
-            self.stands_too_long(n);
+            self.report_stuck_stage(n);
         }
         self.work.moved.extend(nodes.iter().cloned());
         self.work.due.extend(nodes);
@@ -132,14 +132,15 @@ impl Engine {
     }
 
     /// Remediations of nodes about which something changed take the steps they can.
-    pub(crate) fn pass_due(&mut self) {
+    pub(crate) fn advance_remediations(&mut self) {
         for _ in 0..STEPS {
             let due = std::mem::take(&mut self.work.due);
             if due.is_empty() {
                 break;
             }
             for node in due {
-                let ids: Vec<u64> = self.state.health.remediations_of(&node).map(|r| r.id).collect();
+                let ids: Vec<u64> =
+                    self.state.health.remediations_of(&node).map(|r| r.id).collect();
                 for id in ids {
                     if self.step_remediation(id) {
                         self.work.due.insert(node.clone());
@@ -163,7 +164,10 @@ impl Engine {
         }
         // Of the others only the node's own stage has a time that something follows from.
         let timed = |r: &&Arc<Remediation>| {
-            matches!(r.step, RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Probation)
+            matches!(
+                r.step,
+                RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Probation
+            )
         };
         let remediations = book.remediations_of(node).filter(timed).filter_map(|r| r.until);
         let stage = self.state.nodes.get(node).and_then(|n| n.stage_until);

@@ -5,9 +5,9 @@ use muster_model::units::Time;
 
 /// What a detector says of one thing at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Say {
+pub enum DetectorVerdict {
     /// It is wrong.
-    Bad(Because),
+    Bad(FindingReason),
     /// It is as it should be.
     Good,
     /// Nothing can be said now: whatever was so stays so.
@@ -16,7 +16,7 @@ pub enum Say {
 
 /// How wrong, how sure, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Because {
+pub struct FindingReason {
     /// How bad it is.
     pub severity: Severity,
     /// How sure, in thousandths.
@@ -27,31 +27,31 @@ pub struct Because {
     pub since: Option<Time>,
 }
 
-impl Say {
+impl DetectorVerdict {
     /// Wrong, for this reason.
     #[must_use]
-    pub fn bad(severity: Severity, confidence: u16, why: impl Into<String>) -> Say {
-        Say::Bad(Because { severity, confidence, why: why.into(), since: None })
+    pub fn bad(severity: Severity, confidence: u16, why: impl Into<String>) -> DetectorVerdict {
+        DetectorVerdict::Bad(FindingReason { severity, confidence, why: why.into(), since: None })
     }
 
     /// Since this moment.
     #[must_use]
-    pub fn since(self, at: Time) -> Say {
+    pub fn since(self, at: Time) -> DetectorVerdict {
         match self {
-            Say::Bad(b) => Say::Bad(Because { since: Some(at), ..b }),
+            DetectorVerdict::Bad(b) => DetectorVerdict::Bad(FindingReason { since: Some(at), ..b }),
             other => other,
         }
     }
 
     /// Good where `so`, else unknown.
     #[must_use]
-    pub fn good_if(so: bool) -> Say {
-        if so { Say::Good } else { Say::Unknown }
+    pub fn good_if(so: bool) -> DetectorVerdict {
+        if so { DetectorVerdict::Good } else { DetectorVerdict::Unknown }
     }
 
     /// Is it wrong?
     #[must_use]
     pub fn is_bad(&self) -> bool {
-        matches!(self, Say::Bad(_))
+        matches!(self, DetectorVerdict::Bad(_))
     }
 }

@@ -13,7 +13,7 @@ use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
 use muster_model::spec::CheckpointSpec;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Plan, StartReservation, Start};
+use muster_scheduler::{Plan, Start, StartReservation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Engine {
         self.state.index = index;
         self.scheduled_at = now;
         self.look_again = plan.look_again;
-        let more = self.carry_out(plan, &broken) || self.spares_step_in();
+        let more = self.execute(plan, &broken) || self.replace_nodes_with_spares();
         if policy.defrag.enabled && !more {
             self.defragment();
         }
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan, broken: &Broken) -> bool {
+    fn execute(&mut self, plan: Plan, broken: &Broken) -> bool {
         let more = plan.more;
         for start in plan.starts {
             self.start(start);
@@ -132,7 +132,8 @@ impl Engine {
         let mut out = Broken::new();
         for id in jobs {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
-            let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued) else {
+            let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued)
+            else {
                 continue;
             };
             let reason = self.state.index.cluster.fleet.why_broken(id);
@@ -140,7 +141,8 @@ impl Engine {
             self.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
             self.withdraw_notices(id);
         }
-        let dropped = self.closed_reserved_starts().into_iter().chain(self.blocked_reserved_starts());
+        let dropped =
+            self.closed_reserved_starts().into_iter().chain(self.blocked_reserved_starts());
         for (id, p, reason) in dropped.collect::<Vec<_>>() {
             let project = self.state.jobs.get(&id).map(|j| j.project.clone());
             out.insert(id, (p, reason.clone()));
@@ -153,7 +155,8 @@ impl Engine {
     /// Reserved starts of jobs that depend on one that was requeued: they would be kept for as long
     /// as that one waits, and it may be what it needs.
     fn blocked_reserved_starts(&self) -> Vec<(JobId, ReservedStart, String)> {
-        let jobs = self.state.index.reserved_starts.iter().filter_map(|(_, id)| self.state.jobs.get(id));
+        let jobs =
+            self.state.index.reserved_starts.iter().filter_map(|(_, id)| self.state.jobs.get(id));
         let waiting = jobs.filter(|j| j.state == JobState::Queued && !j.depends.is_empty());
         let blocked = waiting.filter_map(|j| {
             let depends = self.state.index.waits.judge(&self.state, j);
@@ -191,7 +194,8 @@ impl Engine {
         // It waits for what runs again, and not for those who were to leave for it.
         let gave_way = had.is_some_and(|h| h.basis != Basis::Limits) && p.basis == Basis::Limits;
         let moved = was.filter(|(w, _)| p.at > w.at).map(|(_, why)| why.clone()).or(p.moved);
-        let reserved_start = ReservedStart { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
+        let reserved_start =
+            ReservedStart { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
         self.emit(Some(&job.project), Event::StartReserved { job: job.id, reserved_start });
         if gave_way {
             self.withdraw_notices(job.id);
@@ -214,7 +218,7 @@ impl Engine {
         let Some(until) = until.filter(|t| *t > now && a.started_at.is_some()) else {
             if by.is_none_or(|t| t <= now) {
                 self.order_stop(job, reason, None);
-                self.settle_job(job.id);
+                self.conclude_job(job.id);
             }
             return;
         };
@@ -228,7 +232,7 @@ impl Engine {
         for id in told {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };
-            let for_job = a.notice.as_ref().and_then(|n| n.reason.makes_room_for());
+            let for_job = a.notice.as_ref().and_then(|n| n.reason.preempted_for());
             if a.stop.is_none() && for_job == Some(by) {
                 let key = AttemptKey { job: id, attempt: a.no };
                 let reason = format!("job {by} no longer waits for its capacity");
@@ -251,7 +255,8 @@ impl Engine {
     fn keep_for(&mut self, job: &Arc<Job>, nodes: Vec<NodeName>, basis: Basis) {
         let now = self.state.now;
         let at = now + self.state.policy.preemption.notice;
-        let reserved_start = ReservedStart { at, nodes: nodes.into(), basis, since: now, moved: None };
+        let reserved_start =
+            ReservedStart { at, nodes: nodes.into(), basis, since: now, moved: None };
         self.emit(Some(&job.project), Event::StartReserved { job: job.id, reserved_start });
     }
 
@@ -274,7 +279,7 @@ impl Engine {
             self.emit(Some(&job.project), Event::JobResized { job: id, nodes: n });
         }
         let had = a.placement.slots.clone();
-        self.trade_roles(&had, &nodes);
+        self.swap_spare_role(&had, &nodes);
         self.keep_for(&job, nodes, Basis::Swap);
     }
 

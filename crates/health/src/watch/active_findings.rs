@@ -1,6 +1,6 @@
 //! What is true now and was told, so that only news is told.
 
-use crate::detect::{Because, Say};
+use crate::detect::{DetectorVerdict, FindingReason};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
@@ -12,7 +12,7 @@ const NEWS_MAX: usize = 65_536;
 
 /// A finding that is true.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct ActiveFinding {
     pub(super) seen: SeenFinding,
     kind: FailureMode,
     /// Since when it is not seen any more.
@@ -28,9 +28,9 @@ const AGAIN: Span = Span::mins(10);
 
 /// What is to be told.
 #[derive(Debug, Default)]
-pub(super) struct News(Vec<SeenFinding>);
+pub(super) struct PendingFindings(Vec<SeenFinding>);
 
-impl News {
+impl PendingFindings {
     pub(super) fn take(&mut self) -> Vec<SeenFinding> {
         std::mem::take(&mut self.0)
     }
@@ -46,11 +46,11 @@ impl News {
 
 /// The findings of one node, one job or one file system. Mostly empty.
 #[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Standing>);
+pub(super) struct Findings(Vec<ActiveFinding>);
 
 /// Whom a finding is about beside its entity.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Hit {
+pub(super) struct FindingSubject {
     pub(super) attempt: Option<AttemptKey>,
     pub(super) rank: Option<u32>,
 }
@@ -86,29 +86,29 @@ impl Findings {
     /// how long, in milliseconds, it has to be good to be over.
     pub(super) fn settle(
         &mut self,
-        news: &mut News,
+        news: &mut PendingFindings,
         kind: FailureMode,
         entity: impl FnOnce() -> Entity,
-        say: Say,
+        say: DetectorVerdict,
         (at, over_after): (Time, i64),
-        hit: Hit,
+        hit: FindingSubject,
     ) {
         match say {
-            Say::Unknown => {}
-            Say::Good if self.0.is_empty() => {}
-            Say::Good => self.good(news, kind, &entity(), at, over_after),
-            Say::Bad(because) => self.bad(news, kind, entity(), because, at, hit),
+            DetectorVerdict::Unknown => {}
+            DetectorVerdict::Good if self.0.is_empty() => {}
+            DetectorVerdict::Good => self.good(news, kind, &entity(), at, over_after),
+            DetectorVerdict::Bad(because) => self.bad(news, kind, entity(), because, at, hit),
         }
     }
 
     fn bad(
         &mut self,
-        news: &mut News,
+        news: &mut PendingFindings,
         kind: FailureMode,
         entity: Entity,
-        because: Because,
+        because: FindingReason,
         at: Time,
-        hit: Hit,
+        hit: FindingSubject,
     ) {
         self.0.retain(|s| !(s.before_return && s.kind == kind && s.seen.entity == entity));
         if let Some(s) = self.0.iter_mut().find(|s| s.kind == kind && s.seen.entity == entity) {
@@ -129,17 +129,23 @@ impl Findings {
             return;
         }
         let mut seen = SeenFinding::new(kind.code(), entity, because.severity, at)
-            .sure(because.confidence)
+            .with_confidence(because.confidence)
             .because(because.why);
         seen.first_seen = because.since.unwrap_or(at).min(at);
         (seen.attempt, seen.rank) = (hit.attempt, hit.rank);
         news.push(&seen);
-        self.0.push(Standing { seen, kind, good_since: None, told_at: at, before_return: false });
+        self.0.push(ActiveFinding {
+            seen,
+            kind,
+            good_since: None,
+            told_at: at,
+            before_return: false,
+        });
     }
 
     fn good(
         &mut self,
-        news: &mut News,
+        news: &mut PendingFindings,
         kind: FailureMode,
         entity: &Entity,
         at: Time,
@@ -158,7 +164,7 @@ impl Findings {
     }
 
     /// All of these are over at once, where `which` says so.
-    pub(super) fn end(&mut self, news: &mut News, which: impl Fn(&SeenFinding) -> bool) {
+    pub(super) fn end(&mut self, news: &mut PendingFindings, which: impl Fn(&SeenFinding) -> bool) {
         for mut s in std::mem::take(&mut self.0) {
             if which(&s.seen) {
                 s.seen.over = true;
@@ -169,18 +175,18 @@ impl Findings {
 }
 
 /// More than half of a node's GPUs have it: then it is the node. Otherwise each for itself.
-pub(super) fn of_node(says: &[Say]) -> Option<Because> {
+pub(super) fn of_node(says: &[DetectorVerdict]) -> Option<FindingReason> {
     let bad = says.iter().filter(|s| s.is_bad()).count();
     if bad < 2 || bad * 2 < says.len() {
         return None;
     }
     let worst = says.iter().filter_map(|s| match s {
-        Say::Bad(b) => Some(b),
+        DetectorVerdict::Bad(b) => Some(b),
         _ => None,
     });
     let worst = worst.max_by_key(|b| (b.severity, b.confidence))?;
     let why = format!("{bad} of {} GPUs: {}", says.len(), worst.why);
-    Some(Because { why, ..worst.clone() })
+    Some(FindingReason { why, ..worst.clone() })
 }
 
 #[cfg(test)]
@@ -191,36 +197,43 @@ mod tests {
         Entity::Storage("/data".to_owned())
     }
 
-    fn settle(f: &mut Findings, news: &mut News, say: Say, at: i64) {
-        f.settle(news, FailureMode::STORAGE_SLOW, entity, say, (Time(at), 1000), Hit::default());
+    fn settle(f: &mut Findings, news: &mut PendingFindings, say: DetectorVerdict, at: i64) {
+        f.settle(
+            news,
+            FailureMode::STORAGE_SLOW,
+            entity,
+            say,
+            (Time(at), 1000),
+            FindingSubject::default(),
+        );
     }
 
     #[test]
     fn only_news_is_told() {
-        let (mut f, mut news) = (Findings::default(), News::default());
-        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 0);
-        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "b"), 10);
+        let (mut f, mut news) = (Findings::default(), PendingFindings::default());
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "a"), 0);
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "b"), 10);
         assert_eq!(news.take().len(), 1);
-        settle(&mut f, &mut news, Say::bad(Severity::Critical, 900, "c"), 20);
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Critical, 900, "c"), 20);
         let worse = news.take();
         assert_eq!((worse.len(), worse[0].severity), (1, Severity::Critical));
         assert_eq!(worse[0].evidence, ["c"]);
-        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "d"), 30);
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "d"), 30);
         assert!(news.take().is_empty());
     }
 
     #[test]
     fn it_is_over_after_a_while_and_not_when_it_comes_back() {
-        let (mut f, mut news) = (Findings::default(), News::default());
-        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 0);
+        let (mut f, mut news) = (Findings::default(), PendingFindings::default());
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "a"), 0);
         news.take();
-        settle(&mut f, &mut news, Say::Good, 100);
-        settle(&mut f, &mut news, Say::Good, 900);
-        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 1000);
-        settle(&mut f, &mut news, Say::Good, 1100);
-        settle(&mut f, &mut news, Say::Unknown, 3000);
+        settle(&mut f, &mut news, DetectorVerdict::Good, 100);
+        settle(&mut f, &mut news, DetectorVerdict::Good, 900);
+        settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "a"), 1000);
+        settle(&mut f, &mut news, DetectorVerdict::Good, 1100);
+        settle(&mut f, &mut news, DetectorVerdict::Unknown, 3000);
         assert!(news.take().is_empty());
-        settle(&mut f, &mut news, Say::Good, 2100);
+        settle(&mut f, &mut news, DetectorVerdict::Good, 2100);
         let over = news.take();
         assert!(over.len() == 1 && over[0].over && over[0].count == 2);
         assert!(f.is_empty());
@@ -228,9 +241,11 @@ mod tests {
 
     #[test]
     fn what_half_of_the_gpus_have_is_of_the_node() {
-        let bad = || Say::bad(Severity::Degraded, 900, "hot");
-        assert!(of_node(&[bad(), bad(), Say::Good, Say::Unknown]).is_some());
-        assert!(of_node(&[bad(), Say::Good, Say::Good]).is_none());
+        let bad = || DetectorVerdict::bad(Severity::Degraded, 900, "hot");
+        assert!(
+            of_node(&[bad(), bad(), DetectorVerdict::Good, DetectorVerdict::Unknown]).is_some()
+        );
+        assert!(of_node(&[bad(), DetectorVerdict::Good, DetectorVerdict::Good]).is_none());
         assert!(of_node(&[bad()]).is_none());
     }
 }

@@ -6,14 +6,14 @@ macro_rules! looks {
     ($($(#[doc = $doc:literal])* $name:ident $word:literal $needs:expr, $of:literal;)*) => {
         /// Something that can be looked at.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Look {
+        pub enum Observable {
             $($(#[doc = $doc])* $name,)*
             /// A figure of a GPU, or of a node's host, as its agent told it last.
             Telemetry(String),
         }
         /// Every look by its word, with the variable it needs and what it gives.
-        const ALL: &[(&str, Look, Option<&str>, &str)] =
-            &[$(($word, Look::$name, $needs, $of),)*];
+        const ALL: &[(&str, Observable, Option<&str>, &str)] =
+            &[$(($word, Observable::$name, $needs, $of),)*];
     };
 }
 
@@ -88,14 +88,14 @@ looks! {
     QueueOldest "queue.oldest_minutes" None, "a number";
 }
 
-impl Look {
+impl Observable {
     /// Reads the word.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Look> {
+    pub fn parse(word: &str) -> Option<Observable> {
         if let Some(figure) = word.strip_prefix("telemetry.") {
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
             return (!figure.is_empty() && figure.len() <= 64 && figure.chars().all(fits))
-                .then(|| Look::Telemetry(figure.to_owned()));
+                .then(|| Observable::Telemetry(figure.to_owned()));
         }
         ALL.iter().find(|(w, ..)| *w == word).map(|(_, l, ..)| l.clone())
     }
@@ -104,7 +104,7 @@ impl Look {
     #[must_use]
     pub fn needs(&self) -> Option<&'static str> {
         match self {
-            Look::Telemetry(_) => Some("node"),
+            Observable::Telemetry(_) => Some("node"),
             l => ALL.iter().find(|(_, x, ..)| x == l).and_then(|(_, _, n, _)| *n),
         }
     }
@@ -112,7 +112,7 @@ impl Look {
     /// Is it told by agents and not in the log?
     #[must_use]
     pub fn outside(&self) -> bool {
-        matches!(self, Look::Telemetry(_))
+        matches!(self, Observable::Telemetry(_))
     }
 
     /// Every word, for people who write books.
@@ -122,10 +122,10 @@ impl Look {
     }
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for Observable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Look::Telemetry(x) => write!(f, "telemetry.{x}"),
+            Observable::Telemetry(x) => write!(f, "telemetry.{x}"),
             l => f.write_str(ALL.iter().find(|(_, x, ..)| x == l).map_or("", |(w, ..)| w)),
         }
     }

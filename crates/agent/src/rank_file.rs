@@ -41,16 +41,16 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// One of them, opened once it is there and held from then on.
 #[derive(Debug)]
-pub(crate) struct Theirs {
+pub(crate) struct RankFile {
     path: PathBuf,
     write: bool,
     file: Option<File>,
     refused: bool,
 }
 
-impl Theirs {
-    pub(crate) fn new(path: &Path, write: bool) -> Theirs {
-        Theirs { path: path.to_path_buf(), write, file: None, refused: false }
+impl RankFile {
+    pub(crate) fn new(path: &Path, write: bool) -> RankFile {
+        RankFile { path: path.to_path_buf(), write, file: None, refused: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -96,13 +96,13 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RWXU).unwrap();
         for name in ["link", "directory", "socket", "pipe"] {
             for write in [false, true] {
-                let mut theirs = Theirs::new(&at(name), write);
+                let mut theirs = RankFile::new(&at(name), write);
                 let refused = theirs.get().unwrap_err();
                 assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{name}: {refused}");
                 assert!(theirs.get().unwrap().is_none(), "{name} again");
             }
         }
-        let mut theirs = Theirs::new(&at("later"), false);
+        let mut theirs = RankFile::new(&at("later"), false);
         assert!(theirs.get().unwrap().is_none());
         std::fs::write(at("later"), "").unwrap();
         assert!(theirs.get().unwrap().is_some());

@@ -8,7 +8,7 @@ use muster_model::qualification::{Check, Outcome};
 
 /// What the node must have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct ExpectedGpus {
     /// So many GPUs.
     pub gpus: Option<u32>,
     /// Of this kind.

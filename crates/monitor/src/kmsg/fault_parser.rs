@@ -3,7 +3,7 @@
 use crate::clock::{Steady, Wall};
 use crate::faults::Outbox;
 use crate::snapshot::{LogNow, pci_key};
-use muster_health::faults::{Reader, Seen};
+use muster_health::faults::{FaultReport, Reader};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
@@ -19,7 +19,7 @@ pub type OwnerOf = Arc<dyn Fn(i32) -> Option<(AttemptKey, u32)> + Send + Sync>;
 
 /// A fault as it was understood, before it is known whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct ParsedFault {
     /// Stable code.
     pub code: String,
     /// First seen.
@@ -41,18 +41,18 @@ pub struct Heard {
 }
 
 /// Makes faults of lines and of what the driver tells. Never waits, never fails.
-pub trait Ears: Send {
+pub trait FaultParser: Send {
     /// A line of the kernel's log.
     fn line(&mut self, at: Time, line: &[u8]);
     /// The driver told an XID.
     fn driver_event(&mut self, at: Time, pci: Option<&str>, xid: u32);
     /// What is to be told now.
-    fn take(&mut self, now: Time) -> Vec<Heard>;
+    fn take(&mut self, now: Time) -> Vec<ParsedFault>;
     /// When there will be something to tell without another line.
     fn next_due(&self) -> Option<Time>;
 }
 
-impl Ears for Reader {
+impl FaultParser for Reader {
     fn line(&mut self, at: Time, line: &[u8]) {
         Reader::line(self, at, line);
     }
@@ -61,8 +61,8 @@ impl Ears for Reader {
         Reader::driver_event(self, at, pci, xid);
     }
 
-    fn take(&mut self, now: Time) -> Vec<Heard> {
-        Reader::take(self, now).into_iter().map(Heard::from).collect()
+    fn take(&mut self, now: Time) -> Vec<ParsedFault> {
+        Reader::take(self, now).into_iter().map(ParsedFault::from).collect()
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -70,12 +70,12 @@ impl Ears for Reader {
     }
 }
 
-impl From<Seen> for Heard {
-    fn from(seen: Seen) -> Heard {
+impl From<FaultReport> for ParsedFault {
+    fn from(seen: FaultReport) -> ParsedFault {
         let pci = seen.pci.map(|p| p.to_string());
         // Whose it is is found out later, from address and process.
         let f = seen.into_fault(None, None, None);
-        Heard {
+        ParsedFault {
             code: f.code,
             at: f.at,
             count: f.count,
@@ -98,7 +98,7 @@ pub(crate) trait Devices: Send + Sync {
 
 /// Ears, devices and owners together: from lines to faults that name a GPU and a rank.
 pub(crate) struct Hub {
-    ears: Mutex<Box<dyn Ears>>,
+    ears: Mutex<Box<dyn FaultParser>>,
     devices: OnceLock<Arc<dyn Devices>>,
     owner_of: OwnerOf,
     outbox: Outbox,
@@ -108,7 +108,12 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(ears: Box<dyn Ears>, owner_of: OwnerOf, outbox: Outbox, wall: Wall) -> Hub {
+    pub(crate) fn new(
+        ears: Box<dyn FaultParser>,
+        owner_of: OwnerOf,
+        outbox: Outbox,
+        wall: Wall,
+    ) -> Hub {
         Hub {
             ears: Mutex::new(ears),
             devices: OnceLock::new(),
@@ -125,7 +130,7 @@ impl Hub {
         let _ = self.devices.set(devices);
     }
 
-    fn ears(&self) -> MutexGuard<'_, Box<dyn Ears>> {
+    fn ears(&self) -> MutexGuard<'_, Box<dyn FaultParser>> {
         self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,7 +188,7 @@ impl Hub {
             .max(Duration::from_millis(1))
     }
 
-    fn attributed(&self, h: Heard) -> SeenFault {
+    fn attributed(&self, h: ParsedFault) -> SeenFault {
         let devices = self.devices.get();
         let gpu = h.pci.as_deref().and_then(pci_key).and_then(|key| devices?.at(key));
         if let (Some(gpu), Some(devices)) = (gpu, devices)
@@ -208,7 +213,7 @@ impl Hub {
     }
 }
 
-fn count(codes: &mut BTreeMap<String, u64>, heard: &[Heard]) {
+fn count(codes: &mut BTreeMap<String, u64>, heard: &[ParsedFault]) {
     for h in heard {
         if let Some(n) = codes.get_mut(&h.code) {
             *n = n.saturating_add(h.count);

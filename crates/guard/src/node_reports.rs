@@ -1,7 +1,7 @@
 //! What nodes tell all the time: heartbeats and rows of telemetry, from the bytes of a connection
 //! to the watch over the fleet's health.
 
-use crate::{Written, measured};
+use crate::{WriteCounts, measured};
 use muster_health::watch::{Signals, Watch, WatchConfig};
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
 use muster_link::messages::{FromAgent, FromServer, Telemetry};
@@ -15,7 +15,7 @@ const START: Time = Time(1_767_225_600_000);
 
 /// Five heartbeats of each of 200 nodes: read, heard, answered. Where it is `slow`, every tenth
 /// is read and heard twice, and nothing else is different.
-pub(crate) fn heartbeats(slow: bool) -> Written {
+pub(crate) fn heartbeats(slow: bool) -> WriteCounts {
     const NODES: usize = 200;
     const EACH: u64 = 5;
     let runtime = runtime();
@@ -40,11 +40,11 @@ pub(crate) fn heartbeats(slow: bool) -> Written {
             }
         }
     });
-    Written { records: 0, bytes: out.waiting() as u64 }
+    WriteCounts { records: 0, bytes: out.waiting() as u64 }
 }
 
 /// Ten rows of each of 50 nodes with 8 GPUs: read and watched.
-pub(crate) fn telemetry_rows() -> Written {
+pub(crate) fn telemetry_rows() -> WriteCounts {
     const NODES: usize = 50;
     const EACH: u64 = 10;
     let runtime = runtime();
@@ -85,7 +85,7 @@ pub(crate) fn telemetry_rows() -> Written {
             });
         }
     });
-    Written { records: 0, bytes }
+    WriteCounts { records: 0, bytes }
 }
 
 /// Nothing here waits: it only turns the crank of what is written for connections.

@@ -11,7 +11,7 @@ const TEXT: usize = 400;
 
 /// A fault as the reader tells it: one for many lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct FaultReport {
     /// What it is called.
     pub code: Code,
     /// The first of the lines that this tells of.
@@ -44,7 +44,7 @@ pub struct Seen {
     pub ends: Option<Code>,
 }
 
-impl Seen {
+impl FaultReport {
     /// As a node tells it to its server.
     #[must_use]
     pub fn into_fault(

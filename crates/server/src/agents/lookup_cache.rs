@@ -19,7 +19,7 @@ type Shelf<K, V> = Mutex<HashMap<K, Arc<OnceCell<V>>>>;
 /// Answers of the last seconds. Emptied often: secrets and payloads may be replaced or erased.
 /// That something is missing is not kept: whoever makes it tries again at once.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct LookupCache {
     payloads: Shelf<JobId, Arc<RunSpec>>,
     secrets: Shelf<(ProjectName, Label), String>,
 }
@@ -60,7 +60,7 @@ where
     }
 }
 
-impl Beside {
+impl LookupCache {
     pub(super) async fn payload(
         &self,
         brain: &Brain,
