@@ -338,7 +338,7 @@ impl State {
                 self.job(r.seq, *job, |j| j.reserved_start = Some(reserved_start.clone()))?;
             }
             Event::ReservedStartDropped { job, .. } => {
-                self.job(r.seq, *job, |j| j.reserved_start = None)?
+                self.job(r.seq, *job, |j| j.reserved_start = None)?;
             }
             Event::NoticeGiven { key, reason, until } => self.job(r.seq, key.job, |j| {
                 if let Some(a) = &mut j.attempt {

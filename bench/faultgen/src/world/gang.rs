@@ -295,7 +295,7 @@ impl Gang {
                 }
                 let loss = Some(2.0 + 4.0 / (1.0 + self.step as f64 / 50.0));
                 let report = ProgressReport::Step { step: self.step, t: Some(t), stages, loss };
-                said.push((*n, FromAgent::Reporting { key: self.key, rank: first + r, report }));
+                said.push((*n, FromAgent::Progress { key: self.key, rank: first + r, report }));
             }
         }
     }
@@ -310,7 +310,7 @@ impl Gang {
             bytes: None,
             blocked_s: (state == "done").then_some(self.save_s),
         };
-        said.push((*n, FromAgent::Reporting { key: self.key, rank: 0, report }));
+        said.push((*n, FromAgent::Progress { key: self.key, rank: 0, report }));
     }
 }
 

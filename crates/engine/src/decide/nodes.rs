@@ -425,10 +425,10 @@ pub(super) fn report(
         }
         (Observed::Ended(_), ReportedAttemptState::Lost) if unproven => {}
         (Observed::Ended(end), ReportedAttemptState::Live(_)) => {
-            end_slot(e, key, node, end.clone(), ago)
+            end_slot(e, key, node, end.clone(), ago);
         }
         (Observed::Ended(_), ReportedAttemptState::Lost) => {
-            end_slot(e, key, node, SlotEnd::Stopped, ago)
+            end_slot(e, key, node, SlotEnd::Stopped, ago);
         }
         (Observed::Ended(_), ReportedAttemptState::Orphan) => {}
     }

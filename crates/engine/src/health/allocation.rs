@@ -53,7 +53,7 @@ impl Engine {
         match (n.stage, cause) {
             (Stage::Ready, Some(f)) if waits && n.reachable => self.stop_allocation(&n, &f),
             (Stage::Suspect, None) if !self.is_taken(node) => {
-                self.ready_again(&n, why, by_operator)
+                self.ready_again(&n, why, by_operator);
             }
             (Stage::Suspect, Some(_)) if !waits && !self.is_taken(node) => {
                 self.ready_again(&n, why, by_operator);

@@ -81,7 +81,7 @@ impl Engine {
             Some(f) if seen.over => self.close_finding(f.id, "not seen any more", decided),
             None if seen.over => {}
             Some(f) if self.is_confirmed_by_another_project(&f, &seen) => {
-                self.confirm_straggler(&f, seen, decided)
+                self.confirm_straggler(&f, seen, decided);
             }
             Some(f) => self.update_open_finding(&f, seen, decided),
             None => self.open_finding(seen, decided),

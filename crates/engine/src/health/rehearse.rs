@@ -437,7 +437,7 @@ impl RemediationRehearsal {
         match step {
             // Nobody approves a test that cannot be made.
             RemediationStep::Approval if action == Action::Drain => {
-                self.ask(TEST, Answer::Return(node))
+                self.ask(TEST, Answer::Return(node));
             }
             RemediationStep::Approval if self.is_done(id) => self.ask(TEST, Answer::Return(node)),
             RemediationStep::Approval => self.ask(Span(0), Answer::Approve(id)),

@@ -321,10 +321,10 @@ impl Fleet {
         match what {
             Some(FaultEffect::Dbe) if first => self.counters[node][gpu].dbe += 1.0,
             Some(FaultEffect::Sbe(rate)) => {
-                self.counters[node][gpu].sbe += drip(&mut self.rng, rate)
+                self.counters[node][gpu].sbe += drip(&mut self.rng, rate);
             }
             Some(FaultEffect::StraySbe) if self.rng.unit() < 0.01 => {
-                self.counters[node][gpu].sbe += 1.0
+                self.counters[node][gpu].sbe += 1.0;
             }
             Some(FaultEffect::RemapPending) => flags.0 = 1.0,
             Some(FaultEffect::RemapFailed) => flags.1 = 1.0,
