@@ -227,7 +227,7 @@ impl Twin<'_> {
         match t {
             FaultEvent::Fails(ix) => self.fails(ix),
             FaultEvent::Found(ix) => self.found_out(ix),
-            FaultEvent::Repaired(ix) => self.repaired(ix),
+            FaultEvent::Repaired(ix) => self.return_repaired(ix),
             FaultEvent::GoesOn(key) => self.goes_on(key),
             FaultEvent::Job(key) => self.job_fails(key),
             FaultEvent::Incident(i) => self.incident(i),
@@ -410,7 +410,7 @@ impl Twin<'_> {
         self.at(self.now + took, Ev::Trouble(FaultEvent::Repaired(ix)));
     }
 
-    fn repaired(&mut self, ix: u32) {
+    fn return_repaired(&mut self, ix: u32) {
         self.faults.unhealthy.remove(&ix);
         self.faults.repair.remove(&ix);
         self.faults.signed.remove(&ix);

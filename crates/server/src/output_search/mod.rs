@@ -9,7 +9,7 @@ use crate::logs::LogKeeper;
 use indexer::Indexer;
 use muster_model::names::ProjectName;
 use muster_model::units::Bytes;
-use muster_outsearch::{FoundLine, HuntResult, IndexStats, Wanted, find};
+use muster_outsearch::{Found, FoundLine, IndexStats, Wanted, find};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -252,7 +252,7 @@ pub struct ProjectLines {
 }
 
 impl ProjectLines {
-    fn add(&mut self, project: &ProjectName, found: HuntResult) {
+    fn add(&mut self, project: &ProjectName, found: Found) {
         self.lines.extend(found.lines.into_iter().map(|l| (project.clone(), l)));
         // As far as all were looked at.
         self.floor = self.floor.max(found.floor);
