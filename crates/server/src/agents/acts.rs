@@ -115,7 +115,7 @@ fn look(s: &State) -> PendingActs {
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
             (ActDisposition::Tell, Some(node)) => {
-                out.tell.entry(node.clone()).or_default().push(a.clone())
+                out.tell.entry(node.clone()).or_default().push(a.clone());
             }
             (ActDisposition::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
             _ => {}
