@@ -2110,6 +2110,8 @@ export interface components {
             members: string[];
             /** @description It became a part of another alert, of this group. */
             merged_into?: string | null;
+            /** @description Notifications that were sent. */
+            notifications: components["schemas"]["NotifiedReceiver"][];
             /** @description Who answers for it; empty where nobody is named. */
             owner: string;
             /** @description The project it concerns, if it concerns one only. */
@@ -2127,8 +2129,6 @@ export interface components {
             state: string;
             /** @description In a sentence. */
             summary: string;
-            /** @description Notifications that were sent. */
-            notifications: components["schemas"]["NotifiedReceiver"][];
             /** @description What it was concluded from. */
             topic: components["schemas"]["Topic"];
             /** @description How soon somebody has to look. */
@@ -2141,8 +2141,34 @@ export interface components {
             /** @description The alerts of this page. */
             items: components["schemas"]["Alert"][];
         };
+        /** @description A part of a GPU that a slot holds. */
+        AllocatedPart: {
+            /**
+             * Format: int32
+             * @description So many thousandths, shared in time with others.
+             */
+            milli: number;
+        } | {
+            /** @description A MIG slice. */
+            mig: {
+                /** @description The name of its profile, such as `3g.71gb`. */
+                profile: string;
+                /**
+                 * Format: int32
+                 * @description Memory slices.
+                 */
+                size: number;
+                /**
+                 * Format: int32
+                 * @description First memory slice.
+                 */
+                start: number;
+            };
+        };
         /** @description `POST /v1/runbook-runs/{id}/answer`. */
         AnswerRunbook: {
+            /** @description What is answered at that step. */
+            answer: components["schemas"]["RunbookAnswer"];
             /** @description One of the choices of a question. */
             choose?: string | null;
             /** @description What there is to say to it. */
@@ -2152,8 +2178,6 @@ export interface components {
              * @description The step that is meant.
              */
             step: number;
-            /** @description What is answered at that step. */
-            answer: components["schemas"]["RunbookAnswer"];
         };
         /** @description A task of an array, in short. */
         ArrayItem: {
@@ -2285,6 +2309,11 @@ export interface components {
             until: components["schemas"]["Timestamp"];
             verdict?: components["schemas"]["Verdict"] | null;
         };
+        /**
+         * @description Whose failures count.
+         * @enum {string}
+         */
+        Attribution: "platform" | "any";
         /** @description How the control plane's own hand stands. */
         Automation: {
             /** @description An operator stopped it; otherwise it stopped itself. */
@@ -2363,11 +2392,6 @@ export interface components {
          * @enum {string}
          */
         Basis: "limits" | "preemption" | "swap" | "resize" | "move";
-        /**
-         * @description Whose failures count.
-         * @enum {string}
-         */
-        Attribution: "platform" | "any";
         /** @description `GET /v1/brand`: what the console wears, also before anybody has logged in. */
         Brand: {
             dark?: components["schemas"]["BrandColours"] | null;
@@ -3323,8 +3347,6 @@ export interface components {
             drill: string;
             /** @description What a false alarm costs. */
             false_alarm: string;
-            /** @description What is done, from the lightest to the heaviest, unless the policy says otherwise. */
-            steps: components["schemas"]["Action"][];
             last_seen?: components["schemas"]["Timestamp"] | null;
             /** @description How work leaves. */
             leave: components["schemas"]["Leave"];
@@ -3339,6 +3361,8 @@ export interface components {
             runbooks?: string[];
             /** @description How bad it usually is. */
             severity: components["schemas"]["Severity"];
+            /** @description What is done, from the lightest to the heaviest, unless the policy says otherwise. */
+            steps: components["schemas"]["Action"][];
             /** @description In a few words. */
             title: string;
         };
@@ -4121,30 +4145,6 @@ export interface components {
             /** @description Remediations that are pending approval, longest first. */
             waiting: components["schemas"]["Remediation"][];
         };
-        /** @description A part of a GPU that a slot holds. */
-        AllocatedPart: {
-            /**
-             * Format: int32
-             * @description So many thousandths, shared in time with others.
-             */
-            milli: number;
-        } | {
-            /** @description A MIG slice. */
-            mig: {
-                /** @description The name of its profile, such as `3g.71gb`. */
-                profile: string;
-                /**
-                 * Format: int32
-                 * @description Memory slices.
-                 */
-                size: number;
-                /**
-                 * Format: int32
-                 * @description First memory slice.
-                 */
-                start: number;
-            };
-        };
         /** @description What can be asked for. */
         HistoryMetricList: {
             /** @description The metrics, by name. */
@@ -4624,12 +4624,10 @@ export interface components {
             progress?: components["schemas"]["Progress"] | null;
             /** @description Who owns it. */
             project: string;
-            reserved_start?: components["schemas"]["ReservedStart"] | null;
             /** @description Why it ended, or why the last attempt did. */
             reason?: string | null;
             recovery?: components["schemas"]["Recovery"] | null;
-            /** @description Nodes that became unhealthy under it. */
-            unhealthy_nodes?: string[];
+            reserved_start?: components["schemas"]["ReservedStart"] | null;
             /**
              * Format: int32
              * @description Nodes an elastic gang wants next; null when that is the written size.
@@ -4642,6 +4640,8 @@ export interface components {
             state: components["schemas"]["JobState"];
             /** @description When it was submitted. */
             submitted_at: components["schemas"]["Timestamp"];
+            /** @description Nodes that became unhealthy under it. */
+            unhealthy_nodes?: string[];
             /** @description Who submitted it. */
             user: string;
             /**
@@ -4694,6 +4694,11 @@ export interface components {
         JobReport: {
             /** @description What would have been enough, and what would help. Empty when too little is known. */
             advice: components["schemas"]["AdviceLine"][];
+            /**
+             * Format: double
+             * @description GPU-seconds from placements to ends.
+             */
+            allocated_gpu_seconds: number;
             /** @description Each attempt, oldest first (the newest 256). */
             attempts: components["schemas"]["AttemptReport"][];
             /**
@@ -4725,11 +4730,6 @@ export interface components {
              * @description GPUs it asks for.
              */
             gpus: number;
-            /**
-             * Format: double
-             * @description GPU-seconds from placements to ends.
-             */
-            allocated_gpu_seconds: number;
             /** @description The job: `42`, or `42_3` for a task of an array. */
             id: string;
             /**
@@ -4925,8 +4925,6 @@ export interface components {
              * @description GPUs of the attempt.
              */
             gpus: number;
-            /** @description This server has reports of ranks and GPUs since then. */
-            reporting_since: components["schemas"]["Timestamp"];
             /** @description The job's id: `42`, or `42_3`. */
             id: string;
             /** @description Always `JobTelemetry`. */
@@ -4945,6 +4943,8 @@ export interface components {
              * @description Ranks of the attempt.
              */
             ranks: number;
+            /** @description This server has reports of ranks and GPUs since then. */
+            reporting_since: components["schemas"]["Timestamp"];
             /** @description Nothing older than this is kept. */
             since: components["schemas"]["Timestamp"];
             /**
@@ -4999,7 +4999,7 @@ export interface components {
              */
             sku?: number | null;
         };
-        /** @description A rack and its place. */
+        /** @description A rack and where it stands. */
         LayoutRack: {
             /** @description The cluster it is in: one fabric. */
             cluster: string;
@@ -5638,6 +5638,15 @@ export interface components {
             /** @description Stopped at the latest then. */
             until: components["schemas"]["Timestamp"];
         };
+        /** @description What was last sent to a receiver about an alert. */
+        NotifiedReceiver: {
+            /** @description When it was last notified of this alert. */
+            at: components["schemas"]["Timestamp"];
+            /** @description That it is over. */
+            over: boolean;
+            /** @description The receiver's name. */
+            receiver: string;
+        };
         /** @description A NUMA node. */
         Numa: {
             /** @description Its processors, for example `0-15`. */
@@ -6194,19 +6203,6 @@ export interface components {
             /** @description The projects of this page. */
             items: components["schemas"]["Project"][];
         };
-        /** @description The reserved start of a waiting job. */
-        ReservedStart: {
-            /** @description Not later than this. */
-            at: components["schemas"]["Timestamp"];
-            /** @description What it rests on. */
-            basis: components["schemas"]["Basis"];
-            /** @description Why it became later than was reserved before, if it did. */
-            moved?: string | null;
-            /** @description Nodes that are kept for it. */
-            nodes: string[];
-            /** @description When it first got a reserved start. */
-            since: components["schemas"]["Timestamp"];
-        };
         /** @description When nodes are tested. */
         QualificationPolicy: {
             /**
@@ -6436,12 +6432,12 @@ export interface components {
         ReadinessCheck: {
             /** @description A stable code. */
             check: string;
+            /** @description How to fix it; empty where nothing is to be fixed. */
+            fix: string;
             /** @description What was found. */
             found: string;
             /** @description `before production` or `in production`. */
             list: string;
-            /** @description How to fix it; empty where nothing is to be fixed. */
-            fix: string;
             /** @description `ok`, `missing` or `unknown`. */
             state: string;
             /** @description What is asked. */
@@ -6579,6 +6575,114 @@ export interface components {
              */
             weight: number;
         };
+        /** @description What is done about a finding. */
+        Remediation: {
+            act?: components["schemas"]["Act"] | null;
+            /** @description What is done in the end. */
+            action: components["schemas"]["Action"];
+            /** @description The same in words. */
+            action_text: string;
+            /** @description Who approved it. */
+            approved?: string | null;
+            /** @description When it was chosen. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The finding it is for. */
+            finding: string;
+            /**
+             * Format: int32
+             * @description The GPU, where one is meant.
+             */
+            gpu?: number | null;
+            /** @description Its number, as text: that of the record that chose it. */
+            id: string;
+            /** @description The failure mode. */
+            kind: string;
+            /** @description How work leaves. */
+            leave: components["schemas"]["Leave"];
+            /** @description Who decides on the act itself. */
+            mode: components["schemas"]["Mode"];
+            /** @description The node that is to be brought back. */
+            node: string;
+            outcome?: components["schemas"]["RemediationOutcome"] | null;
+            /** @description Since when it stands there. */
+            since: components["schemas"]["Timestamp"];
+            /** @description Its current step, in words: `waits for approval`, or how it ended. */
+            state: string;
+            /** @description Its current step. */
+            step: components["schemas"]["RemediationStep"];
+            /**
+             * Format: int32
+             * @description Its remediation step, from 0.
+             */
+            step_index: number;
+            /** @description Steps it took, oldest first. */
+            taken?: components["schemas"]["TakenStep"][];
+            until?: components["schemas"]["Timestamp"] | null;
+            /** @description Why it stands there. */
+            why: string;
+        };
+        /** @description `POST /v1/remediations/dry-run`. */
+        RemediationDryRun: {
+            /**
+             * Format: int32
+             * @description Over so many days of the log.
+             * @default 7
+             */
+            days: number;
+            /** @default null */
+            policy: components["schemas"]["Remediations"] | null;
+        };
+        /** @description What would have been done over the last days. */
+        RemediationDryRunReport: {
+            /** @description Remediations that would have been carried out, by action. */
+            by_action: {
+                [key: string]: number;
+            };
+            /** @description The log does not reach back as far as was asked for, or is too long to be read at once. */
+            cut: boolean;
+            /**
+             * Format: int64
+             * @description Findings of that time.
+             */
+            findings: number;
+            /** @description The first moment of the log that was read. */
+            from: components["schemas"]["Timestamp"];
+            /** @description Those that would have been held back to the end, by what held them first. */
+            held: {
+                [key: string]: number;
+            };
+            /** @description The remediations, oldest first (at most 1000). */
+            items: components["schemas"]["DryRemediation"][];
+            /**
+             * Format: int32
+             * @description Most nodes that would have been out at a time.
+             */
+            out_at_once: number;
+            /**
+             * Format: int32
+             * @description How often automation would have stopped itself.
+             */
+            storms: number;
+            /** @description The last one. */
+            to: components["schemas"]["Timestamp"];
+        };
+        /** @description A page of remediations, newest first. */
+        RemediationList: {
+            /** @description Where the next page starts; null on the last one. */
+            cursor?: string | null;
+            /** @description The remediations of this page. */
+            items: components["schemas"]["Remediation"][];
+        };
+        /**
+         * @description How a remediation ended.
+         * @enum {string}
+         */
+        RemediationOutcome: "resolved" | "noted" | "escalated" | "denied" | "undone" | "superseded";
+        /**
+         * @description The current step of a remediation.
+         * @enum {string}
+         */
+        RemediationStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
         /** @description What is done about findings, and how far automation may go. */
         Remediations: {
             /**
@@ -6648,114 +6752,6 @@ export interface components {
              */
             rules: components["schemas"]["Rule"][];
         };
-        /** @description What is done about a finding. */
-        Remediation: {
-            act?: components["schemas"]["Act"] | null;
-            /** @description What is done in the end. */
-            action: components["schemas"]["Action"];
-            /** @description The same in words. */
-            action_text: string;
-            /** @description Who approved it. */
-            approved?: string | null;
-            /** @description When it was chosen. */
-            at: components["schemas"]["Timestamp"];
-            /** @description The finding it is for. */
-            finding: string;
-            /**
-             * Format: int32
-             * @description The GPU, where one is meant.
-             */
-            gpu?: number | null;
-            /** @description Its number, as text: that of the record that chose it. */
-            id: string;
-            /** @description The failure mode. */
-            kind: string;
-            /** @description How work leaves. */
-            leave: components["schemas"]["Leave"];
-            /** @description Who decides on the act itself. */
-            mode: components["schemas"]["Mode"];
-            /** @description The node that is to be brought back. */
-            node: string;
-            outcome?: components["schemas"]["RemediationOutcome"] | null;
-            /**
-             * Format: int32
-             * @description Its remediation step, from 0.
-             */
-            step_index: number;
-            /** @description Since when it stands there. */
-            since: components["schemas"]["Timestamp"];
-            /** @description Its current step, in words: `waits for approval`, or how it ended. */
-            state: string;
-            /** @description Its current step. */
-            step: components["schemas"]["RemediationStep"];
-            /** @description Steps it took, oldest first. */
-            taken?: components["schemas"]["TakenStep"][];
-            until?: components["schemas"]["Timestamp"] | null;
-            /** @description Why it stands there. */
-            why: string;
-        };
-        /** @description `POST /v1/remediations/dry-run`. */
-        RemediationDryRun: {
-            /**
-             * Format: int32
-             * @description Over so many days of the log.
-             * @default 7
-             */
-            days: number;
-            /** @default null */
-            policy: components["schemas"]["Remediations"] | null;
-        };
-        /** @description What would have been done over the last days. */
-        RemediationDryRunReport: {
-            /** @description Remediations that would have been carried out, by action. */
-            by_action: {
-                [key: string]: number;
-            };
-            /** @description The log does not reach back as far as was asked for, or is too long to be read at once. */
-            cut: boolean;
-            /**
-             * Format: int64
-             * @description Findings of that time.
-             */
-            findings: number;
-            /** @description The first moment of the log that was read. */
-            from: components["schemas"]["Timestamp"];
-            /** @description Those that would have been held back to the end, by what held them first. */
-            held: {
-                [key: string]: number;
-            };
-            /** @description The remediations, oldest first (at most 1000). */
-            items: components["schemas"]["DryRemediation"][];
-            /**
-             * Format: int32
-             * @description Most nodes that would have been out at a time.
-             */
-            out_at_once: number;
-            /**
-             * Format: int32
-             * @description How often automation would have stopped itself.
-             */
-            storms: number;
-            /** @description The last one. */
-            to: components["schemas"]["Timestamp"];
-        };
-        /** @description A page of remediations, newest first. */
-        RemediationList: {
-            /** @description Where the next page starts; null on the last one. */
-            cursor?: string | null;
-            /** @description The remediations of this page. */
-            items: components["schemas"]["Remediation"][];
-        };
-        /**
-         * @description How a remediation ended.
-         * @enum {string}
-         */
-        RemediationOutcome: "resolved" | "noted" | "escalated" | "denied" | "undone" | "superseded";
-        /**
-         * @description The current step of a remediation.
-         * @enum {string}
-         */
-        RemediationStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
         /** @description `POST /v1/nodes/{name}/repaired`. */
         RepairedRequest: {
             /**
@@ -6811,6 +6807,19 @@ export interface components {
             /** @description The reservations, those that begin later included. */
             items: components["schemas"]["Reservation"][];
         };
+        /** @description The reserved start of a waiting job. */
+        ReservedStart: {
+            /** @description Not later than this. */
+            at: components["schemas"]["Timestamp"];
+            /** @description What it rests on. */
+            basis: components["schemas"]["Basis"];
+            /** @description Why it became later than was reserved before, if it did. */
+            moved?: string | null;
+            /** @description Nodes that are kept for it. */
+            nodes: string[];
+            /** @description When it first got a reserved start. */
+            since: components["schemas"]["Timestamp"];
+        };
         /** @description How often a job is tried again. */
         Retries: {
             /**
@@ -6865,14 +6874,14 @@ export interface components {
         Rule: {
             /** @description Failure mode; a final `*` stands for anything, and absent for all. */
             kind?: string | null;
-            /** @description Actions from the lightest to the heaviest: each follows when the one before did not help. */
-            steps: components["schemas"]["Action"][];
             leave?: components["schemas"]["Leave"] | null;
             mode?: components["schemas"]["Mode"] | null;
             /** @description Only in this pool. */
             pool?: string | null;
             /** @description Only for this SKU. */
             sku?: string | null;
+            /** @description Actions from the lightest to the heaviest: each follows when the one before did not help. */
+            steps: components["schemas"]["Action"][];
         };
         /** @description What runs. Either `script` (a shell script) or `command` (a program and its arguments). */
         RunSpec: {
@@ -6939,6 +6948,11 @@ export interface components {
              */
             version?: number | null;
         };
+        /**
+         * @description A word at a step.
+         * @enum {string}
+         */
+        RunbookAnswer: "go" | "yes" | "no" | "skip" | "choose";
         /** @description What can be said to a question. */
         RunbookChoice: {
             /** @description Where it leads. */
@@ -7068,11 +7082,6 @@ export interface components {
             /** @description What it is about. */
             title: string;
         };
-        /**
-         * @description A word at a step.
-         * @enum {string}
-         */
-        RunbookAnswer: "go" | "yes" | "no" | "skip" | "choose";
         /** @description What an objective is narrowed to; nothing for the whole site. */
         Scope: {
             /**
@@ -7607,14 +7616,14 @@ export interface components {
             allowed: number;
             /**
              * Format: double
-             * @description The share of the budget that is left, from 1 down to 0; null without data.
-             */
-            budget_left?: number | null;
-            /**
-             * Format: double
              * @description The share of the error budget that is used; more than 1 when the objective is not met.
              */
             budget_consumed?: number | null;
+            /**
+             * Format: double
+             * @description The share of the budget that is left, from 1 down to 0; null without data.
+             */
+            budget_left?: number | null;
             /** @description Its burn rate, over the last hour and each window that a rule looks at. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
@@ -7625,6 +7634,7 @@ export interface components {
             counted_for: components["schemas"]["Span"];
             /** @description What it is for. */
             description: string;
+            exhausted_in?: components["schemas"]["Span"] | null;
             /** @description Rules that hold now. */
             firing: components["schemas"]["FiringRule"][];
             /** @description What stops while the error budget is exhausted. */
@@ -7656,7 +7666,6 @@ export interface components {
             scope: components["schemas"]["Scope"];
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
-            exhausted_in?: components["schemas"]["Span"] | null;
             /** @description `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`. */
             state: string;
             /** @description At least so much of it is good: `99.9%`. */
@@ -8154,15 +8163,6 @@ export interface components {
             cursor?: string | null;
             /** @description The tokens of this page. */
             items: components["schemas"]["Token"][];
-        };
-        /** @description What was last sent to a receiver about an alert. */
-        NotifiedReceiver: {
-            /** @description When it was last notified of this alert. */
-            at: components["schemas"]["Timestamp"];
-            /** @description That it is over. */
-            over: boolean;
-            /** @description The receiver's name. */
-            receiver: string;
         };
         /**
          * @description What a condition was concluded from.
