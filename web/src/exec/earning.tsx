@@ -87,7 +87,11 @@ function Projects({ r }: { r: Report }) {
     <Panel title="Projects" note={`most GPU-hours first; ${spanned(known(r).log)}`}>
       {r.projects.length === 0 ? (
         <Empty
-          title={r.project ? `${r.project} was allocated no GPUs in this time` : 'Nobody was allocated GPUs in this time'}
+          title={
+            r.project
+              ? `${r.project} was allocated no GPUs in this time`
+              : 'Nobody was allocated GPUs in this time'
+          }
         />
       ) : (
         <Scroll label="Projects">

@@ -2,7 +2,10 @@ import type { QueryClient } from '@tanstack/react-query';
 
 /** Which lists an event makes stale, by the beginning of its kind. */
 const ABOUT: [RegExp, string[]][] = [
-  [/^(job|attempt|preflight|slot|stop|start_reserved|reserved_start|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
+  [
+    /^(job|attempt|preflight|slot|stop|start_reserved|reserved_start|notice|checkpoint|idle)/,
+    ['jobs', 'node', 'quotas'],
+  ],
   [/^(node|drain|qualification|gpus|probation|orphan|fault)/, ['node', 'health', 'nodes']],
   [/^(finding|incident|breaker|remediation|act|automation)/, ['health', 'node']],
   // What keeps new work away from a node.

@@ -14,7 +14,16 @@ const fleet = {
   nodeOf: new Uint32Array([0, 0, 0, 0, 0, 0, 0, 1]),
   columns: {
     state: new Uint8Array([0, 0, 1, 0, 0, 0, 0, 0]),
-    flags: new Uint8Array([Flag.allocated, 0, 0, Flag.allocated, Flag.spare, Flag.breaker, Flag.allocated, 0]),
+    flags: new Uint8Array([
+      Flag.allocated,
+      0,
+      0,
+      Flag.allocated,
+      Flag.spare,
+      Flag.breaker,
+      Flag.allocated,
+      0,
+    ]),
     job: new Uint32Array([42, 0, 0, OTHERS_JOB, 0, 0, 0, 0]),
     util: new Uint8Array([97, 0, NO_FIGURE, NO_FIGURE, 0, 0, 3, NO_FIGURE]),
     temp: new Uint8Array([61, NO_FIGURE, NO_FIGURE, NO_FIGURE, 30, 30, 30, NO_FIGURE]),

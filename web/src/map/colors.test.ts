@@ -2,12 +2,12 @@ import { expect, test, vi } from 'vitest';
 import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
 import {
+  allocatedOrFree,
   CLASSES,
   classColor,
   classOf,
   css,
   hazardWords,
-  allocatedOrFree,
   painter,
   ramp,
   type Theme,
@@ -37,7 +37,12 @@ test('a GPU behind an open breaker gets no new work: it is not called free', () 
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');
 });
 
-const remediation = (node: string, step: 'proposed' | 'approval') => ({ node, step, finding: '12', kind: 'xid' });
+const remediation = (node: string, step: 'proposed' | 'approval') => ({
+  node,
+  step,
+  finding: '12',
+  kind: 'xid',
+});
 const avoided = avoidedNodes([remediation('n1', 'proposed'), remediation('n2', 'approval')]);
 
 /** Two nodes of two GPUs each; the first GPU of each is allocated. */

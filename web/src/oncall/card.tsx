@@ -46,7 +46,8 @@ function Where({ entity }: { entity: string }) {
 
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
-  if (c.remediations.length === 0) return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
+  if (c.remediations.length === 0)
+    return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
   // What is pending approval first.
   const all = [...c.remediations].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
   return (

@@ -157,7 +157,13 @@ export function Until({ remediation: r }: { remediation: Remediation }) {
   );
 }
 
-export function RemediationItem({ remediation, children }: { remediation: Remediation; children?: ReactNode }) {
+export function RemediationItem({
+  remediation,
+  children,
+}: {
+  remediation: Remediation;
+  children?: ReactNode;
+}) {
   const { operates } = useRights();
   return (
     <div className="item">
@@ -166,7 +172,9 @@ export function RemediationItem({ remediation, children }: { remediation: Remedi
         <Link to="/nodes/$name" params={{ name: remediation.node }}>
           {remediation.node}
         </Link>
-        {remediation.gpu !== null && remediation.gpu !== undefined && <span className="dim">GPU {remediation.gpu}</span>}
+        {remediation.gpu !== null && remediation.gpu !== undefined && (
+          <span className="dim">GPU {remediation.gpu}</span>
+        )}
         <span className="dim">{stepWords(remediation)}</span>
         <span className="dim">
           since <Ago at={remediation.since} />

@@ -444,7 +444,10 @@ function Now({ run, step }: { run: Run; step: Step }) {
   const say = (answer: Schemas['RunbookAnswer'], choose?: string) =>
     void act(
       () =>
-        api.POST('/v1/runbook-runs/{id}/answer', { params, body: { step: step.no, answer, choose, note: '' } }),
+        api.POST('/v1/runbook-runs/{id}/answer', {
+          params,
+          body: { step: step.no, answer, choose, note: '' },
+        }),
       `Step ${step.no}: ${choose ?? answer}`,
     );
   const go = { check: 'Check now', act: 'Run now', wait: 'Check now', ask: '' }[step.kind] ?? 'Continue';

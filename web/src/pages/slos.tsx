@@ -108,7 +108,9 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
       <p className="dim">
         {s.description && `${s.description}.`}
         {s.owner && ` Owner: ${s.owner}.`}
-        {s.exhausted_in && s.state !== 'exhausted' && ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
+        {s.exhausted_in &&
+          s.state !== 'exhausted' &&
+          ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
         {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (

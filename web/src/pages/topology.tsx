@@ -67,7 +67,17 @@ function tree(fleet: Fleet): Spine[] {
   return out;
 }
 
-const ORDER: Class[] = ['lost', 'out', 'suspect', 'testing', 'away', 'avoided', 'allocated', 'free', 'unknown'];
+const ORDER: Class[] = [
+  'lost',
+  'out',
+  'suspect',
+  'testing',
+  'away',
+  'avoided',
+  'allocated',
+  'free',
+  'unknown',
+];
 
 /** The worst that any GPU of a node is. */
 function worst(fleet: Fleet, n: number, names: Avoided): Class {

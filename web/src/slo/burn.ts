@@ -6,7 +6,11 @@ type Point = Schemas['ChartPoint'];
  * What was left of the budget after each hour, by what is left now and what was spent since; the
  * budget is that of the whole window as it stands now.
  */
-export function left(points: Point[], consumed: number | null | undefined, allowed: number): (number | null)[] {
+export function left(
+  points: Point[],
+  consumed: number | null | undefined,
+  allowed: number,
+): (number | null)[] {
   if (consumed === null || consumed === undefined || allowed <= 0) return points.map(() => null);
   const out: (number | null)[] = [];
   let later = 0;
