@@ -11,7 +11,7 @@ test('search finds pages by their names and by what is on them', () => {
   expect(pageNamed('burn')?.to).toBe('/slos');
   expect(pageNamed('Exec')?.to).toBe('/executive');
   expect(pageNamed('Topo')?.to).toBe('/topology');
-  expect(pageNamed('twin')?.to).toBe('/simulator');
+  expect(pageNamed('what-if')?.to).toBe('/simulator');
   expect(pageNamed('r')).toBeNull();
   expect(pageNamed('gpu-017')).toBeNull();
 });
