@@ -4999,7 +4999,7 @@ export interface components {
              */
             sku?: number | null;
         };
-        /** @description A rack and where it stands. */
+        /** @description A rack and its place. */
         LayoutRack: {
             /** @description The cluster it is in: one fabric. */
             cluster: string;

@@ -1,15 +1,15 @@
 //! One look at every node: what the log says of it, and what it last told of itself.
 
 use super::order::order;
+use super::snapshot::{NodeSnapshot, SiteSnapshot};
 use super::{Viewer, then};
 use crate::agents::Agents;
 use crate::brain::Brain;
-use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::node::{Node, Stage};
+use muster_model::node::Stage;
 use muster_model::{JobId, Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,25 +19,6 @@ use std::sync::Arc;
 const AT_ONCE: usize = 512;
 /// A row of figures says nothing of a moment that is later than this.
 const FRESH: Span = Span::secs(30);
-
-/// A node as it was seen.
-pub(super) struct NodeSnapshot {
-    pub(super) node: Arc<Node>,
-    /// Newest figures of its GPUs, with their names.
-    pub(super) figures: Option<(Columns, Arc<[f32]>)>,
-    /// Open findings: worst of those about the whole node, and those about one GPU.
-    pub(super) findings: Vec<(Option<u32>, Severity)>,
-    /// What is to be done about it waits for approval.
-    pub(super) waits: bool,
-}
-
-/// Everything, in the order of the map.
-pub(super) struct SiteSnapshot {
-    pub(super) at: Time,
-    pub(super) nodes: Vec<NodeSnapshot>,
-    /// Jobs that hold something.
-    pub(super) jobs: BTreeMap<JobId, Arc<Job>>,
-}
 
 /// Looks at everything. Takes its time, but no lock for long.
 pub(super) fn take_snapshot(brain: &Brain, agents: &Agents) -> SiteSnapshot {

@@ -1,6 +1,6 @@
 //! Which index of a frame is which GPU: nodes in the order of where they stand.
 
-use super::gather::NodeSnapshot;
+use super::snapshot::NodeSnapshot;
 use bytes::Bytes;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -35,7 +35,7 @@ pub struct ConsoleLayout {
     pub nodes: Vec<LayoutNode>,
 }
 
-/// A rack and where it stands.
+/// A rack and its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LayoutRack {

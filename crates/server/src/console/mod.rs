@@ -10,6 +10,7 @@ mod gather;
 mod layout;
 mod order;
 mod past;
+mod snapshot;
 mod then;
 mod world;
 

@@ -1,6 +1,6 @@
 //! Metrics of GPUs at a moment that has passed, out of the history.
 
-use super::gather::NodeSnapshot;
+use super::snapshot::NodeSnapshot;
 use crate::history::{History, NoHistory};
 use crate::telemetry::Columns;
 use muster_history::SeriesQuery;

@@ -1,7 +1,7 @@
 //! The picture itself: one cell for every GPU.
 
-use super::gather::{NodeSnapshot, SiteSnapshot};
 use super::layout::{EXCLUDED, Layout, MISSING, states};
+use super::snapshot::{NodeSnapshot, SiteSnapshot};
 use crate::telemetry::Columns;
 use muster_api::node::state_word;
 use muster_model::Time;
