@@ -355,7 +355,7 @@ impl State {
             }
             Event::JobUpdated(u) => {
                 let old = self.jobs.get(&u.job).map(|j| j.spec.clone());
-                let new = old.map(|old| self.index.last_change.applied(&old, u.change));
+                let new = old.map(|old| self.index.last_changes.applied(&old, u.change));
                 self.job(r.seq, u.job, |j| {
                     j.spec = u.spec.clone().or(new).unwrap_or_default();
                     if let (Some(a), Some(_)) = (&mut j.attempt, u.deadline) {

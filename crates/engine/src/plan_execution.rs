@@ -145,7 +145,9 @@ impl Engine {
             self.closed_reserved_starts().into_iter().chain(self.blocked_reserved_starts());
         for (id, p, reason) in dropped.collect::<Vec<_>>() {
             let project = self.state.jobs.get(&id).map(|j| j.project.clone());
-            out.insert(id, (p, reason.clone()));
+            if out.insert(id, (p, reason.clone())).is_some() {
+                continue;
+            }
             self.emit(project.as_ref(), Event::ReservedStartDropped { job: id, reason });
             self.withdraw_notices(id);
         }

@@ -18,7 +18,7 @@ mod fence;
 mod slot_end;
 mod verdict;
 
-pub use change::{JobUpdate, LastChange, SpecChange};
+pub use change::{JobUpdate, LastChanges, SpecChange};
 pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::Verdict;

@@ -306,7 +306,8 @@ pub const QUEUED_JOBS_PER_PROJECT: u32 = 250_000;
 
 /// Limits on what one user may have. Only what may wait is limited by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+// The limits of remediations have the same name.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UserLimits))]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Jobs of one user that hold resources.

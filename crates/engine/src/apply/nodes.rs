@@ -94,8 +94,9 @@ impl State {
                 Ok(())
             }
             Event::NodeInventoried { node, inventory } => {
-                let sku = inventory.gpus.first().map(|g| g.sku.as_str());
-                let other = self.nodes.get(node).is_some_and(|n| Some(n.sku()) != sku);
+                let sku =
+                    self.nodes.get(node).and_then(|n| n.inventory.gpus.first()).map(|g| &g.sku);
+                let other = sku != inventory.gpus.first().map(|g| &g.sku);
                 let here = if other { self.placed_on(node) } else { Vec::new() };
                 self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
                 self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;

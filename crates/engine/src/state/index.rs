@@ -9,7 +9,7 @@ use super::saves::CheckpointDirs;
 use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{
-    Basis, Job, JobState, LastChange, PastAttempt, SlotState, Stop, StopReason, Verdict,
+    Basis, Job, JobState, LastChanges, PastAttempt, SlotState, Stop, StopReason, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
@@ -66,7 +66,7 @@ pub(crate) struct Index {
     /// Which account each project's ranks run as.
     pub(crate) accounts: Accounts,
     /// Only so that tasks go on sharing a spec: what it says is in the jobs.
-    pub(crate) last_change: LastChange,
+    pub(crate) last_changes: LastChanges,
 }
 
 /// Slots of an attempt that hold something.

@@ -4,6 +4,7 @@ use crate::ids::JobId;
 use crate::spec::{JobSpec, Priority};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What is other in a job's spec. The log has this alone: the spec may be large, and an array of
@@ -47,21 +48,25 @@ pub struct JobUpdate {
     pub deadline: Option<Time>,
 }
 
-/// The last change of a spec: tasks of an array share one, and share it after a change too.
-#[derive(Debug, Clone, Default)]
-pub struct LastChange(Option<(Arc<JobSpec>, SpecChange, Arc<JobSpec>)>);
+/// Changes that are remembered: half of an array's tasks may have been changed before.
+const REMEMBERED: usize = 8;
 
-impl LastChange {
+/// The last changes of specs: tasks of an array share one, and share it after a change too.
+#[derive(Debug, Clone, Default)]
+pub struct LastChanges(VecDeque<(Arc<JobSpec>, SpecChange, Arc<JobSpec>)>);
+
+impl LastChanges {
     /// The spec with the change; that of before where it is the same change of the same spec.
     pub fn applied(&mut self, spec: &Arc<JobSpec>, change: SpecChange) -> Arc<JobSpec> {
-        if let Some((from, with, to)) = &self.0
-            && Arc::ptr_eq(from, spec)
-            && *with == change
-        {
+        let same = |(from, with, _): &&(Arc<JobSpec>, SpecChange, Arc<JobSpec>)| {
+            Arc::ptr_eq(from, spec) && *with == change
+        };
+        if let Some((_, _, to)) = self.0.iter().find(same) {
             return to.clone();
         }
         let to = change.applied(spec);
-        self.0 = Some((spec.clone(), change, to.clone()));
+        self.0.truncate(REMEMBERED - 1);
+        self.0.push_front((spec.clone(), change, to.clone()));
         to
     }
 }
@@ -74,12 +79,13 @@ mod tests {
     fn what_shared_a_spec_shares_it_after_a_change() {
         let spec = Arc::new(JobSpec::default());
         let later = SpecChange { time_limit: Some(Span::hours(3)), ..SpecChange::default() };
-        let mut last = LastChange::default();
+        let mut last = LastChanges::default();
         let one = last.applied(&spec, later);
         assert_eq!(one.time_limit, Some(Span::hours(3)));
         assert!(Arc::ptr_eq(&one, &last.applied(&spec, later)));
         let urgent = SpecChange { priority: Some(Priority::High), ..SpecChange::default() };
         let other = last.applied(&spec, urgent);
+        assert!(Arc::ptr_eq(&one, &last.applied(&spec, later)), "not only the last is remembered");
         assert_eq!((other.priority, other.time_limit), (Priority::High, None));
         // Nothing is other: the same spec.
         assert!(Arc::ptr_eq(&one, &later.applied(&one)));

@@ -41,8 +41,8 @@ pub(super) fn take_snapshot(brain: &Brain, agents: &Agents) -> SiteSnapshot {
     out
 }
 
-/// The same of a moment that has passed. Metrics come from the rows in memory, and from the history
-/// where these do not reach back so far.
+/// The same of a moment that has passed, with the metrics of the rows in memory. One project is not
+/// shown what its GPUs did before they were allocated to it.
 pub(super) fn take_past_snapshot(
     state: &State,
     agents: &Agents,
@@ -50,16 +50,26 @@ pub(super) fn take_past_snapshot(
     eyes: &Viewer,
 ) -> SiteSnapshot {
     let mut look = snapshot_from_log(state, at);
-    for seen in look.nodes.iter_mut().filter(|n| n.node.reachable) {
-        let Some(window) = agents.telemetry(&seen.node.name) else { continue };
-        let row = window.rows.iter().rev().find(|r| r.at <= at);
-        let fresh = row.filter(|r| at.since(r.at) < FRESH);
-        seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
-    }
     let SiteSnapshot { nodes, jobs, .. } = &mut look;
     let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
-    then::fill(nodes, agents.history(), at, own.as_ref());
+    for seen in nodes.iter_mut().filter(|n| n.node.reachable) {
+        let Some(window) = agents.telemetry(&seen.node.name) else { continue };
+        let row = window.rows.iter().rev().find(|r| r.at <= at);
+        let Some(row) = row.filter(|r| at.since(r.at) < FRESH) else { continue };
+        let gpus = match &own {
+            Some(own) => then::hide_before(own.get(&seen.node.name), row, window.gpu_columns.len()),
+            None => row.gpus.clone(),
+        };
+        seen.figures = Some((window.gpu_columns.clone(), gpus));
+    }
     look
+}
+
+/// Metrics out of the history, where the rows in memory do not reach back so far. Reads files.
+pub(super) fn fill_from_history(look: &mut SiteSnapshot, agents: &Agents, eyes: &Viewer) {
+    let SiteSnapshot { at, nodes, jobs } = look;
+    let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
+    then::fill(nodes, agents.history(), *at, own.as_ref());
 }
 
 /// What the log alone says of every node: no figures.

@@ -109,13 +109,20 @@ impl Console {
     pub async fn at(&self, time: Time, eyes: &Viewer) -> Result<Bytes, PastError> {
         let mut past = self.inner.past.lock().await;
         past.go(&self.inner.brain, time).await?;
+        let (agents, viewer) = (self.inner.agents.clone(), eyes.clone());
+        let look = past
+            .with(move |state| gather::take_past_snapshot(state, &agents, time, &viewer))
+            .await?;
+        // Files are read without the lock: other moments are shown meanwhile.
+        drop(past);
         let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
-        past.with(move |state| {
-            let look = gather::take_past_snapshot(state, &agents, time, &eyes);
+        let draw = move || {
+            let mut look = look;
+            gather::fill_from_history(&mut look, &agents, &eyes);
             let (world, _) = World::next(None, look);
             frame::past(&world, &eyes)
-        })
-        .await
+        };
+        tokio::task::spawn_blocking(draw).await.map_err(|_| PastError::Broken)
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.

@@ -2,7 +2,7 @@
 
 use super::snapshot::NodeSnapshot;
 use crate::history::{History, NoHistory};
-use crate::telemetry::Columns;
+use crate::telemetry::{Columns, Row};
 use muster_history::SeriesQuery;
 use muster_model::job::Job;
 use muster_model::names::{NodeName, ProjectName};
@@ -40,6 +40,21 @@ pub(super) fn since<'a>(
         }
     }
     out
+}
+
+/// A row in memory without what GPUs did before they were allocated to a project.
+pub(super) fn hide_before(
+    own: Option<&BTreeMap<u32, Time>>,
+    row: &Row,
+    columns: usize,
+) -> Arc<[f32]> {
+    let mut gpus = row.gpus.to_vec();
+    for (gpu, values) in (0..).zip(gpus.chunks_mut(columns.max(1))) {
+        if own.and_then(|own| own.get(&gpu)).is_none_or(|since| *since > row.heard) {
+            values.fill(f32::NAN);
+        }
+    }
+    gpus.into()
 }
 
 /// Fills in what is not known of reachable nodes yet; with `own`, only of these GPUs and their time.
@@ -105,4 +120,26 @@ fn fill_some(
         seen.figures = Some((columns.clone(), row.into()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gpu_did_before_its_allocation_is_hidden() {
+        let row = Row {
+            at: Time(50),
+            heard: Time(50),
+            gpus: Arc::from([1.0, 2.0, 3.0, 4.0]),
+            host: Arc::from([]),
+        };
+        let shown = |own: &[(u32, i64)]| {
+            let own: BTreeMap<u32, Time> = own.iter().map(|(g, t)| (*g, Time(*t))).collect();
+            let row = hide_before(Some(&own), &row, 2);
+            row.iter().map(|v| v.is_nan()).collect::<Vec<bool>>()
+        };
+        assert_eq!(shown(&[(0, 50), (1, 51)]), [false, false, true, true]);
+        assert_eq!(shown(&[(1, 1)]), [true, true, false, false]);
+    }
 }
