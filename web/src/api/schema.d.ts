@@ -7451,7 +7451,7 @@ export interface components {
              * @description Limits on what one user may have.
              * @default {}
              */
-            limits: components["schemas"]["Limits"];
+            limits: components["schemas"]["UserLimits"];
             /**
              * @description Budgets of power.
              * @default {
@@ -8210,6 +8210,41 @@ export interface components {
          * @enum {string}
          */
         Urgency: "ticket" | "page";
+        /** @description Limits on what one user may have. Only what may wait is limited by default. */
+        UserLimits: {
+            /**
+             * Format: int32
+             * @description GPUs of one user.
+             * @default null
+             */
+            gpus_per_user: number | null;
+            /** @default null */
+            max_time: components["schemas"]["Span"] | null;
+            /**
+             * Format: int32
+             * @description Jobs that wait in all; [`QUEUED_JOBS`] when absent.
+             * @default null
+             */
+            queued_jobs: number | null;
+            /**
+             * Format: int32
+             * @description Jobs of one project that wait; [`QUEUED_JOBS_PER_PROJECT`] when absent.
+             * @default null
+             */
+            queued_jobs_per_project: number | null;
+            /**
+             * Format: int32
+             * @description Jobs of one user that wait, held ones too; more are refused at submission.
+             * @default null
+             */
+            queued_jobs_per_user: number | null;
+            /**
+             * Format: int32
+             * @description Jobs of one user that hold resources.
+             * @default null
+             */
+            running_jobs_per_user: number | null;
+        };
         /**
          * @description Whose doing an attempt's end was.
          * @enum {string}
