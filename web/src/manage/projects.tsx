@@ -58,7 +58,9 @@ export function ProjectsPage() {
                         <tr key={p.name}>
                           <td>{p.name}</td>
                           <td className="dim whole">{p.description}</td>
-                          <td data-l="quota">{known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}</td>
+                          <td data-l="quota">
+                            {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}
+                          </td>
                           <td className="num" data-l="GPUs now">
                             {gpus(share?.used_milli ?? 0)}
                           </td>

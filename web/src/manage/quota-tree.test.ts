@@ -1,5 +1,15 @@
 import { expect, test } from 'vitest';
-import { below, type Quota, quotaOf, remarks, rowsOf, sumsOf, usedBy, withoutQuota, withQuota } from './quota-tree';
+import {
+  below,
+  type Quota,
+  quotaOf,
+  remarks,
+  rowsOf,
+  sumsOf,
+  usedBy,
+  withoutQuota,
+  withQuota,
+} from './quota-tree';
 
 const node = (
   name: string,

@@ -93,11 +93,7 @@ export function ReservationsPage() {
         <h1>Reservations and maintenance windows</h1>
         {operates && (
           <div className="actions">
-            <button
-              type="button"
-              className="main"
-              onClick={() => void start(fresh(newForm(soon())))}
-            >
+            <button type="button" className="main" onClick={() => void start(fresh(newForm(soon())))}>
               New reservation
             </button>
             <button type="button" onClick={() => void start(fresh(newForm(soon(), true)))}>

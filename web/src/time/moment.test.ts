@@ -77,7 +77,17 @@ test('what cannot be shown says why and what to write', () => {
     const got = typedMoment(text, { now: NOW, ...more }, 'UTC');
     return got.kind === 'bad' ? got.why : '';
   };
-  for (const text of ['', 'soon', '25:00', '2030-02-31', '2030-13-01 03:12', '31 Foo', '12:60', '2 months ago', '3 dogs'])
+  for (const text of [
+    '',
+    'soon',
+    '25:00',
+    '2030-02-31',
+    '2030-13-01 03:12',
+    '31 Foo',
+    '12:60',
+    '2 months ago',
+    '3 dogs',
+  ])
     expect(why(text), text).toContain('is no time: write 03:12');
   expect(why('2031-01-01')).toContain('has not come yet');
   expect(why('2d', { begin: NOW - 3_600_000 })).toContain('is before the log begins, at 2030-01-31 11:07:00');
