@@ -13,6 +13,7 @@ import {
   forEach,
   movesWork,
   type Outcome,
+  outcomesOf,
   type Plan,
   planOf,
   racksOf,
@@ -80,7 +81,7 @@ export function BulkNodesPage() {
     if (reason === null || plan.on.length === 0) return;
     const done = await send(() => forEach(plan.on, AT_ONCE, (name) => act(action, name, reason, stop)), '');
     if (!done) return;
-    const all = done.map((d) => ({ name: d.name, refused: d.error ? d.error.message : null }));
+    const all = outcomesOf(seen, done);
     setOutcome({ action, all });
     // What was refused stays chosen, so that it can be tried again.
     setChosen(new Set(all.filter((o) => o.refused !== null).map((o) => o.name)));

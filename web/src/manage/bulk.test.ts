@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { forEach, type Node, planOf, racksOf, whyNot } from './bulk';
+import { forEach, type Node, outcomesOf, planOf, racksOf, whyNot } from './bulk';
 
 const node = (name: string, more: Partial<Node> = {}): Node =>
   ({ name, stage: 'ready', state: 'ready', cordon: null, qualifying: null, jobs: [], ...more }) as Node;
@@ -62,4 +62,29 @@ test('racks of one name stay apart, and found by a node or by their path', () =>
   expect(racksOf(layout, 'N2').map((g) => g.nodes)).toEqual([['n2']]);
   expect(racksOf(layout, 'l2/').map((g) => g.nodes)).toEqual([['m1']]);
   expect(racksOf(layout, 'zzz')).toEqual([]);
+});
+
+test('a rack with several power feeds is one group', () => {
+  const rack = { region: 'eu', cluster: 'c1', spine: 's1', leaf: 'l1', rack: 'r1' };
+  const layout = {
+    racks: [
+      { ...rack, feed: 'A' },
+      { ...rack, feed: 'B' },
+    ],
+    nodes: [
+      { name: 'n1', gpus: 8, rack: 0 },
+      { name: 'n2', gpus: 8, rack: 1 },
+    ],
+  };
+  expect(racksOf(layout, '')).toEqual([{ path: 'eu/c1/s1/l1/r1', rack: 'r1', nodes: ['n1', 'n2'] }]);
+});
+
+test('nodes that could not be read are refused', () => {
+  const read = [{ name: 'a' }, { name: 'b', error: new Error('away') }, { name: 'c' }];
+  const done = [{ name: 'a' }, { name: 'c', error: new Error('no') }];
+  expect(outcomesOf(read, done)).toEqual([
+    { name: 'a', refused: null },
+    { name: 'c', refused: 'no' },
+    { name: 'b', refused: 'away' },
+  ]);
 });

@@ -77,6 +77,17 @@ export interface Outcome {
   refused: string | null;
 }
 
+interface Tried {
+  name: string;
+  error?: Error;
+}
+
+/** How it went: with those on which it was done, the ones that could not be read before. */
+export function outcomesOf(read: readonly Tried[], done: readonly Tried[]): Outcome[] {
+  const tried = [...done, ...read.filter((r) => r.error)];
+  return tried.map(({ name, error }) => ({ name, refused: error ? error.message : null }));
+}
+
 /** Does something for each, a few at a time. What is refused for one does not keep the others from it. */
 export async function forEach<T>(
   names: readonly string[],
@@ -111,16 +122,19 @@ type Layout = Pick<Schemas['ConsoleLayout'], 'nodes' | 'racks'>;
 /** The racks with those of their nodes that fit the words; all where the rack itself fits. */
 export function racksOf(layout: Layout, words: string): RackGroup[] {
   const w = words.trim().toLowerCase();
-  const groups = layout.racks.map((r) => ({
-    path: [r.region, r.cluster, r.spine, r.leaf, r.rack].join('/'),
-    rack: r.rack,
-    nodes: [] as string[],
-  }));
+  // A rack with several power feeds is there once for each.
+  const groups = new Map<string, RackGroup>();
+  const places = layout.racks.map((r) => {
+    const path = [r.region, r.cluster, r.spine, r.leaf, r.rack].join('/');
+    const group = groups.get(path) ?? { path, rack: r.rack, nodes: [] };
+    groups.set(path, group);
+    return group;
+  });
   for (const n of layout.nodes) {
-    const group = groups[n.rack];
+    const group = places[n.rack];
     if (!group) continue;
     if (w === '' || n.name.toLowerCase().includes(w) || group.path.toLowerCase().includes(w))
       group.nodes.push(n.name);
   }
-  return groups.filter((g) => g.nodes.length > 0);
+  return [...groups.values()].filter((g) => g.nodes.length > 0);
 }

@@ -1,4 +1,8 @@
 import { useEffect, useRef, useState } from 'react';
+import { isPassing } from './errors';
+
+/** After how long something is asked again that the server did not answer. */
+const AGAIN = 3000;
 
 export type Checked<T> =
   | { state: 'asking' }
@@ -7,7 +11,8 @@ export type Checked<T> =
 
 /**
  * Asks the server whether something could be set, a moment after the last change of `asked`, which stands for all
- * that is sent; null asks nothing. An answer to an earlier question is never given for a later one.
+ * that is sent; null asks nothing. An answer to an earlier question is never given for a later one. What
+ * the server could not answer is asked again.
  */
 export function useChecked<T>(
   asked: string | null,
@@ -21,14 +26,17 @@ export function useChecked<T>(
   useEffect(() => {
     if (asked === null) return;
     const stop = new AbortController();
-    const timer = setTimeout(async () => {
+    const put = async () => {
       try {
         const answer = await latest.current(stop.signal);
         if (!stop.signal.aborted) setKnown({ asked, result: { state: 'ok', answer } });
       } catch (error) {
-        if (!stop.signal.aborted) setKnown({ asked, result: { state: 'refused', error: error as Error } });
+        if (stop.signal.aborted) return;
+        setKnown({ asked, result: { state: 'refused', error: error as Error } });
+        if (isPassing(error)) timer = setTimeout(put, AGAIN);
       }
-    }, 350);
+    };
+    let timer = setTimeout(put, 350);
     return () => {
       clearTimeout(timer);
       stop.abort();

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { isAt, isConflict, refusalWords } = await import('./errors');
+const { isAt, isConflict, isPassing, refusalWords } = await import('./errors');
 
 const refused = (field: string | null, status = 422) =>
   new ApiError(status, 'invalid', 'it is wrong', 'write it right', field);
@@ -21,4 +21,10 @@ test('a refusal is said with its hint, and a conflict is known as one', () => {
   expect(refusalWords(new Error('odd'))).toBe('odd');
   expect(isConflict(refused(null, 409))).toBe(true);
   expect(isConflict(refused(null))).toBe(false);
+});
+
+test('an error of the way or of the server passes, a refusal does not', () => {
+  for (const status of [0, 429, 500, 503]) expect(isPassing(refused(null, status))).toBe(true);
+  for (const status of [400, 403, 409, 412, 422]) expect(isPassing(refused(null, status))).toBe(false);
+  expect(isPassing(new Error('the form is not filled yet'))).toBe(false);
 });

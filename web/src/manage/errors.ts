@@ -14,5 +14,9 @@ export function refusalWords(error: unknown): string {
   return e instanceof ApiError && e.hint ? `${e.message} (${e.hint})` : e.message;
 }
 
+/** Nothing was said about what was asked: the same may be answered a moment later. */
+export const isPassing = (error: unknown) =>
+  error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
+
 /** Somebody else changed it, or has that name: what was typed is not to be tried again as it is. */
 export const isConflict = (error: unknown) => error instanceof ApiError && error.status === 409;

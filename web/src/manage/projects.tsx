@@ -6,6 +6,7 @@ import { useRights } from '../rights';
 import { useSend } from '../ui/act';
 import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 import { Field, FormError, problemAt } from './field';
+import { quotaOf } from './quota-tree';
 import { gpus } from './quota-words';
 
 const FIELDS = ['name', 'description'] as const;
@@ -13,7 +14,8 @@ const FIELDS = ['name', 'description'] as const;
 /** What owns jobs, secrets and quota. */
 export function ProjectsPage() {
   const query = useQuery(projects());
-  const shares = useQuery(quotas()).data?.report.accounts.filter((a) => !a.user) ?? [];
+  const known = useQuery(quotas()).data;
+  const shares = known?.report.accounts.filter((a) => !a.user) ?? [];
   const { administers } = useRights();
   const [making, setMaking] = useState(false);
   return (
@@ -56,7 +58,9 @@ export function ProjectsPage() {
                         <tr key={p.name}>
                           <td>{p.name}</td>
                           <td className="dim whole">{p.description}</td>
-                          <td data-l="quota">{share?.quota ?? 'none'}</td>
+                          <td data-l="quota">
+                            {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}
+                          </td>
                           <td className="num" data-l="GPUs now">
                             {gpus(share?.used_milli ?? 0)}
                           </td>

@@ -107,7 +107,7 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
             title="Tree"
             note="what each would own, and what its projects use now"
             actions={
-              <button type="button" onClick={() => setOpen({ was: null })}>
+              <button type="button" disabled={open !== null} onClick={() => setOpen({ was: null })}>
                 Add a quota
               </button>
             }
@@ -115,7 +115,8 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
             <TreeTable
               tree={tree}
               sums={sums}
-              busy={busy}
+              // What is open and not in the tree yet would be lost.
+              off={busy || open !== null}
               edit={(was) => setOpen({ was })}
               remove={(q) => void remove(q)}
             />
@@ -171,13 +172,14 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
 function TreeTable({
   tree,
   sums,
-  busy,
+  off,
   edit,
   remove,
 }: {
   tree: Quota[];
   sums: ReadonlyMap<string, Sums>;
-  busy: boolean;
+  /** Nothing can be changed now. */
+  off: boolean;
   edit: (q: Quota) => void;
   remove: (q: Quota) => void;
 }) {
@@ -213,14 +215,14 @@ function TreeTable({
                   {s && s.children > 0 ? s.children.toLocaleString('en') : ''}
                 </td>
                 <td className="whole row-actions">
-                  <button type="button" aria-label={`Edit ${q.name}`} onClick={() => edit(q)}>
+                  <button type="button" aria-label={`Edit ${q.name}`} disabled={off} onClick={() => edit(q)}>
                     Edit
                   </button>
                   <button
                     type="button"
                     className="risky"
                     aria-label={`Remove ${q.name}`}
-                    disabled={busy}
+                    disabled={off}
                     onClick={() => remove(q)}
                   >
                     Remove

@@ -1,5 +1,15 @@
 import { expect, test } from 'vitest';
-import { below, type Quota, remarks, rowsOf, sumsOf, usedBy, withoutQuota, withQuota } from './quota-tree';
+import {
+  below,
+  type Quota,
+  quotaOf,
+  remarks,
+  rowsOf,
+  sumsOf,
+  usedBy,
+  withoutQuota,
+  withQuota,
+} from './quota-tree';
 
 const node = (
   name: string,
@@ -23,6 +33,12 @@ const used = new Map([
   ['chat', 40_000],
   ['search', 20_500],
 ]);
+
+test('the quota of a project is that on which it hangs, whether it uses anything or not', () => {
+  expect(quotaOf(tree, 'search')).toBe('nlp');
+  expect(quotaOf(tree, 'demo')).toBe('guests');
+  expect(quotaOf(tree, 'lab')).toBeNull();
+});
 
 test('the tree is listed from its roots', () => {
   const words = rowsOf(tree).map((r) => `${'-'.repeat(r.depth)}${r.quota.name}`);

@@ -75,6 +75,11 @@ export function sumsOf(tree: readonly Quota[], used: ReadonlyMap<string, number>
   );
 }
 
+/** The quota of a project, also of one that has not run anything yet; null without one. */
+export function quotaOf(tree: readonly Quota[], project: string): string | null {
+  return tree.find((q) => q.projects?.includes(project))?.name ?? null;
+}
+
 /** GPUs allocated to each project now. */
 export function usedBy(accounts: readonly Schemas['AccountRow'][]): Map<string, number> {
   return new Map(accounts.filter((a) => !a.user).map((a) => [a.project, a.used_milli]));

@@ -5,6 +5,7 @@ import { useAsk } from '../ui/ask';
 import { count, Panel } from '../ui/parts';
 import { wall } from '../ui/zone';
 import { type Checked, useChecked } from './checked';
+import { isPassing } from './errors';
 import { Field, FormError, problemAt } from './field';
 import { bodyOf, type Reservation, type ReservationForm } from './reservation';
 import { Over, Projects } from './reservation-fields';
@@ -25,7 +26,7 @@ export function ReservationEditor({
   close: () => void;
 }) {
   const ask = useAsk();
-  const { send, busy, error } = useSend();
+  const { send, busy, error, clear } = useSend();
   const top = useRef<HTMLDivElement>(null);
   useEffect(() => top.current?.scrollIntoView({ block: 'nearest' }), []);
   const read = bodyOf(form, was);
@@ -49,12 +50,17 @@ export function ReservationEditor({
   };
   const asked = body && JSON.stringify([name, body, was?.version ?? null]);
   const checked = useChecked(asked, (signal) => put(true, signal));
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was refused is not what is asked for now
+  useEffect(() => clear(), [asked, clear]);
   const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
   // What is not filled yet is said beside the form: nobody has done anything wrong.
   const wrong = own?.missing ? null : own;
   const at = (field: (typeof FIELDS)[number]) => problemAt(field, wrong, refusal);
   const save = async () => {
-    const stops = checked?.state === 'ok' ? (checked.answer.stops ?? []) : [];
+    // Jobs come and go while a form is open: those that are named are those of now.
+    const fresh = await send(() => put(true), '');
+    if (!fresh) return;
+    const stops = fresh.stops ?? [];
     if (stops.length > 0) {
       const yes = await ask({
         title: `Save ${name}`,
@@ -194,6 +200,8 @@ export function ReservationEditor({
 function DryRun({ checked, missing }: { checked: Checked<Reservation> | null; missing: string | null }) {
   if (!checked) return <p className="state">{missing ?? 'Nothing to ask yet.'}</p>;
   if (checked.state === 'asking') return <p className="state">Asking…</p>;
+  if (checked.state === 'refused' && isPassing(checked.error))
+    return <p className="state">No answer yet: the server is asked again.</p>;
   if (checked.state === 'refused')
     return <p className="state">It would be refused: what is wrong is said in the form.</p>;
   return <ReservationPlan of={checked.answer} />;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { chooseUtc } from '../ui/zone';
-import { bodyOf, formOf, moved, newForm, type Reservation, stretchOf } from './reservation';
+import { bodyOf, formOf, moved, newForm, type Reservation, stretchOf, withWindow } from './reservation';
 
 chooseUtc(true);
 const start = Date.parse('2030-01-31T12:00:00Z');
@@ -69,4 +69,10 @@ test('moved on the calendar, all its windows move by as much', () => {
   expect(form).toMatchObject({ start: '2030-01-31T14:00', length: '11h', every: '24h' });
   expect(stretchOf(form)).toEqual({ start: start + 2 * HOUR, end: start + 13 * HOUR });
   expect(stretchOf({ ...form, length: 'x' })).toBeNull();
+});
+
+test('a window that is chosen for a form keeps the rest of it', () => {
+  const form = { ...formOf(night), name: 'typed', reason: 'why' };
+  const got = withWindow(form, { start, end: start + 3 * HOUR });
+  expect(got).toEqual({ ...form, start: '2030-01-31T12:00', length: '3h' });
 });

@@ -81,6 +81,11 @@ export function moved(form: ReservationForm, from: Stretch, to: Stretch): Reserv
   };
 }
 
+/** The form with a window that was chosen for it; the rest of it stays. */
+export function withWindow(form: ReservationForm, of: Stretch): ReservationForm {
+  return { ...form, start: momentField(of.start), length: spanText(of.end - of.start) };
+}
+
 /** The window that the form stands for, while it can be read. */
 export function stretchOf(form: ReservationForm): Stretch | null {
   const [start, length] = [fieldMoment(form.start), spanMs(form.length)];

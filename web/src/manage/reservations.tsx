@@ -9,7 +9,7 @@ import { Ago, count, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
 import { dayBegins } from '../ui/zone';
 import { DAY, HOUR, type Stretch, snap } from './calendar';
 import { Calendar, CalendarPanel, type Line } from './calendar-view';
-import { formOf, moved, newForm, type Reservation, type ReservationForm } from './reservation';
+import { formOf, moved, newForm, type Reservation, type ReservationForm, withWindow } from './reservation';
 import { ReservationEditor } from './reservation-form';
 import { some } from './reservation-plan';
 import { fieldMoment } from './spans';
@@ -18,7 +18,13 @@ interface Draft {
   form: ReservationForm;
   /** The one that is changed; null for a new one. */
   was: Reservation | null;
+  /** The form before anything was changed in it. */
+  began: ReservationForm;
 }
+
+const fresh = (form: ReservationForm): Draft => ({ form, was: null, began: form });
+
+const ofOne = (was: Reservation, form = formOf(was)): Draft => ({ form, was, began: formOf(was) });
 
 /** A line for each reservation. That of the draft stands as the form has it. */
 function linesOf(items: Reservation[], draft: Draft | null): Line[] {
@@ -48,7 +54,17 @@ export function ReservationsPage() {
   const [{ from, days }, setSeen] = useState({ from: dayBegins(Date.now()), days: 14 });
   const look = (at: number | null, n: number) =>
     setSeen({ from: dayBegins(at === null ? Date.now() : at + DAY / 2), days: n });
-  const start = (next: Draft) => {
+  const ask = useAsk();
+  const start = async (next: Draft) => {
+    if (draft && JSON.stringify(draft.form) !== JSON.stringify(draft.began)) {
+      const yes = await ask({
+        title: 'Discard what is not saved',
+        text: `What is typed for ${draft.was?.name ?? 'the new one'} is not saved, and is lost.`,
+        act: 'Discard',
+        risky: true,
+      });
+      if (yes === null) return;
+    }
     setOpened((n) => n + 1);
     setDraft(next);
   };
@@ -57,15 +73,18 @@ export function ReservationsPage() {
     return { start: at, end: at + 4 * HOUR };
   };
   const edit = (items: Reservation[]) => ({
-    choose: (of: Stretch) => start({ form: newForm(of, draft?.form.maintenance), was: null }),
+    choose: (of: Stretch) => {
+      if (draft?.was === null) setDraft({ ...draft, form: withWindow(draft.form, of) });
+      else void start(fresh(newForm(of, draft?.form.maintenance)));
+    },
     move: (line: Line, a: Stretch, b: Stretch) => {
       if (line.draft && draft) return setDraft({ ...draft, form: moved(draft.form, a, b) });
       const was = items.find((r) => r.name === line.name);
-      if (was) start({ was, form: moved(formOf(was), a, b) });
+      if (was) void start(ofOne(was, moved(formOf(was), a, b)));
     },
     open: (line: Line) => {
       const was = items.find((r) => r.name === line.name);
-      if (was && !line.draft) start({ was, form: formOf(was) });
+      if (was && !line.draft) void start(ofOne(was));
     },
   });
   return (
@@ -74,14 +93,10 @@ export function ReservationsPage() {
         <h1>Reservations and maintenance windows</h1>
         {operates && (
           <div className="actions">
-            <button
-              type="button"
-              className="main"
-              onClick={() => start({ form: newForm(soon()), was: null })}
-            >
+            <button type="button" className="main" onClick={() => void start(fresh(newForm(soon())))}>
               New reservation
             </button>
-            <button type="button" onClick={() => start({ form: newForm(soon(), true), was: null })}>
+            <button type="button" onClick={() => void start(fresh(newForm(soon(), true)))}>
               New maintenance window
             </button>
           </div>
@@ -123,7 +138,7 @@ export function ReservationsPage() {
                 </Empty>
               </div>
             ) : (
-              <All items={page.items} edit={(r) => start({ was: r, form: formOf(r) })} />
+              <All items={page.items} edit={(r) => void start(ofOne(r))} />
             )}
           </>
         )}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { chooseUtc } from '../ui/zone';
-import { EMPTY, matchWords, silenceBody } from './silence';
+import { EMPTY, isEverything, matchWords, silenceBody } from './silence';
 
 chooseUtc(true);
 const form = { ...EMPTY, name: 'fans', under: 'rack:r7', why: 'fans are replaced' };
@@ -33,6 +33,20 @@ test('what is missing is said at its field', () => {
   expect(field({ every: 'nightly' })).toBe('every');
   expect(field({ start: 'tomorrow' })).toBe('start');
   expect(field({ why: ' ' })).toBe('why');
+});
+
+test('a silence of everything is known, and written as the server takes it', () => {
+  const match = (more: object) => {
+    const got = silenceBody({ ...form, under: '', ...more });
+    return 'body' in got ? got.body.match : {};
+  };
+  for (const more of [{}, { kind: ' * ' }, { entity: '*' }, { under: '**', owner: '*' }]) {
+    expect(match(more)).toMatchObject({ kind: '*' });
+    expect(isEverything(match(more))).toBe(true);
+  }
+  for (const more of [{ urgency: 'page' }, { kind: '*', project: 'nlp' }, { kind: 'gpu-*' }])
+    expect(isEverything(match(more))).toBe(false);
+  expect(match({ urgency: 'page' })).toMatchObject({ kind: null });
 });
 
 test('a matcher is said in words', () => {

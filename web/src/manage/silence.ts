@@ -47,6 +47,11 @@ export function matchWords(match: Partial<Matcher>): string {
   return words.map(([k, v]) => `${k} ${String(v)}`).join(', ') || 'all';
 }
 
+/** Does every alert fit? Stars alone fit anything. */
+export function isEverything(match: Partial<Matcher>): boolean {
+  return Object.values(match).every((v) => !v || /^\*+$/.test(v));
+}
+
 /** What the server would be asked for, or what keeps the form from asking. Field names are the server's. */
 export function silenceBody(
   form: SilenceForm,
@@ -60,17 +65,19 @@ export function silenceBody(
   const start = form.start === '' ? null : fieldMoment(form.start);
   if (form.start !== '' && start === null) return no('start', 'Choose when it begins, or leave it empty.');
   if (!text(form.why)) return no('why', 'Write why, for those who wonder about the silence.');
+  const match = {
+    kind: text(form.kind),
+    entity: text(form.entity),
+    under: text(form.under),
+    urgency: form.urgency || null,
+    owner: text(form.owner),
+    project: text(form.project),
+    topic: null,
+  };
   return {
     body: {
-      match: {
-        kind: text(form.kind),
-        entity: text(form.entity),
-        under: text(form.under),
-        urgency: form.urgency || null,
-        owner: text(form.owner),
-        project: text(form.project),
-        topic: null,
-      },
+      // The server takes a silence of everything only where it is written.
+      match: isEverything(match) ? { ...match, kind: '*' } : match,
       length: form.length.trim(),
       start: start === null ? null : new Date(start).toISOString(),
       every: text(form.every),

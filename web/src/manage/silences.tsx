@@ -8,11 +8,23 @@ import { useAsk } from '../ui/ask';
 import { Ago, count, Empty, Loaded, Panel, Scroll, Word } from '../ui/parts';
 import { wall } from '../ui/zone';
 import { Field, FormError, problemAt } from './field';
-import { EMPTY, matchWords, OFFERED, type SilenceForm, silenceBody } from './silence';
+import { EMPTY, isEverything, matchWords, OFFERED, type SilenceForm, silenceBody } from './silence';
 
 type Silence = Schemas['Silence'];
 
-const FIELDS = ['name', 'match', 'length', 'start', 'every', 'why'] as const;
+// Not `match` itself: what is said of the whole matcher has no field of its own.
+const FIELDS = [
+  'name',
+  'match.kind',
+  'match.entity',
+  'match.under',
+  'match.owner',
+  'match.project',
+  'length',
+  'start',
+  'every',
+  'why',
+] as const;
 
 /** Times in which some alerts notify nobody. */
 export function SilencesPage() {
@@ -146,14 +158,14 @@ function NewSilence({ close }: { close: () => void }) {
     if (!('body' in read)) return;
     const { body } = read;
     const other = all.data?.items.find((s) => s.name === name && s.state !== 'over');
-    const words = matchWords(body.match);
-    if (words === 'all' || other) {
+    const everything = isEverything(body.match);
+    if (everything || other) {
       const yes = await ask({
         title: other ? `Replace ${name}` : 'Silence all alerts',
         text: (
           <>
             {other && <p>There is a silence of this name ({matchWords(other.match)}). It is replaced.</p>}
-            {words === 'all' && <p>No alert of the whole site notifies anybody for {body.length}.</p>}
+            {everything && <p>No alert of the whole site notifies anybody for {body.length}.</p>}
           </>
         ),
         act: other ? 'Replace' : 'Silence all',

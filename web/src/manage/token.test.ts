@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { EMPTY_TOKEN, soon, tokenBody } from './token';
+import { EMPTY_TOKEN, forJoin, soon, tokenBody } from './token';
 
 test('a token of the API has a role and a project, one for agents has uses', () => {
   const form = { ...EMPTY_TOKEN, name: ' ci ', project: 'nlp', uses: '4' };
@@ -9,6 +9,14 @@ test('a token of the API has a role and a project, one for agents has uses', () 
   expect(tokenBody({ ...form, join: true, ttl: '' })).toEqual({
     body: { name: 'ci', join: true, ttl: null, uses: 4 },
   });
+});
+
+test('a token to join with expires as the server says, unless somebody wrote when', () => {
+  const join = forJoin({ ...EMPTY_TOKEN, name: 'rack' }, true);
+  expect(tokenBody(join)).toEqual({ body: { name: 'rack', join: true, ttl: null, uses: null } });
+  expect(forJoin(join, false).ttl).toBe('90d');
+  const written = { ...EMPTY_TOKEN, ttl: '12h' };
+  expect(forJoin(forJoin(written, true), false)).toEqual(written);
 });
 
 test('what is wrong is said at its field', () => {

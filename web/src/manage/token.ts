@@ -23,6 +23,12 @@ export const EMPTY_TOKEN: TokenForm = {
   uses: '',
 };
 
+/** The form for agents that join, or for the API again. A token to join with expires soon unless somebody wrote when. */
+export function forJoin(form: TokenForm, join: boolean): TokenForm {
+  const [usual, other] = join ? [EMPTY_TOKEN.ttl, ''] : ['', EMPTY_TOKEN.ttl];
+  return { ...form, join, ttl: form.ttl.trim() === usual ? other : form.ttl };
+}
+
 export function tokenBody(
   form: TokenForm,
 ): { body: Schemas['CreateToken'] } | { problem: { field: string; text: string } } {

@@ -7,7 +7,7 @@ import { useAct, useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Loaded, Panel, Scroll, Word } from '../ui/parts';
 import { Field, FormError, problemAt } from './field';
-import { EMPTY_TOKEN, ROLES, soon, type TokenForm, tokenBody } from './token';
+import { EMPTY_TOKEN, forJoin, ROLES, soon, type TokenForm, tokenBody } from './token';
 
 type Token = Schemas['Token'];
 type Created = Schemas['TokenCreated'];
@@ -25,7 +25,7 @@ export function TokensPage() {
     <main className="page" id="page">
       <div className="head">
         <h1>API tokens</h1>
-        {administers && !making && (
+        {administers && !making && !made && (
           <div className="actions">
             <button type="button" className="main" onClick={() => setMaking(true)}>
               New token
@@ -222,7 +222,7 @@ function NewToken({ done, close }: { done: (t: Created) => void; close: () => vo
             checked={form.join}
             onChange={(e) => {
               clear();
-              setForm({ ...form, join: e.target.checked });
+              setForm(forJoin(form, e.target.checked));
             }}
           />{' '}
           For agents that join, not for the API

@@ -34,13 +34,18 @@ export function OutputPage() {
         )}
       </div>
       <Fields search={search} show={(next) => void navigate({ search: next })} />
-      {query.error && <Problem error={query.error} again={() => void query.refetch()} />}
-      {!query.error && (
+      {query.error && (
+        <Problem
+          error={query.error}
+          again={() => void (query.isFetchNextPageError ? query.fetchNextPage() : query.refetch())}
+        />
+      )}
+      {(!query.error || query.data) && (
         <div className="panel scroll-x">
           {hits.length > 0 ? (
             <HitTable hits={hits} />
           ) : (
-            <Nothing search={search} loading={query.isFetching} />
+            <Nothing search={search} loading={query.isFetching} more={query.hasNextPage} />
           )}
         </div>
       )}
@@ -60,8 +65,10 @@ export function OutputPage() {
   );
 }
 
-function Nothing({ search, loading }: { search: OutputSearch; loading: boolean }) {
-  const title = loading ? 'Searching…' : search.q ? 'No line has these words' : 'What is searched for?';
+function Nothing({ search, loading, more }: { search: OutputSearch; loading: boolean; more: boolean }) {
+  // A page without a line is not the end: older output has not been searched yet.
+  const none = more ? 'None so far: load more' : 'No line has these words';
+  const title = loading ? 'Searching…' : search.q ? none : 'What is searched for?';
   return (
     <Empty title={title}>
       <p>

@@ -46,6 +46,13 @@ test('dates are taken as logs and people write them', () => {
   expect(typed('24 Dec 18:00')).toBe('2029-12-24T18:00:00Z');
 });
 
+test('a month is not taken for a unit that begins as it does', () => {
+  expect(typed('31 dec')).toBe('2029-12-31T00:00:00Z');
+  expect(typed('5 May')).toBe('2029-05-05T00:00:00Z');
+  expect(typed('12 march')).toBe('2029-03-12T00:00:00Z');
+  expect(typed('3 sep')).toBe('2029-09-03T00:00:00Z');
+});
+
 test('a zone that is written goes before that of the page', () => {
   for (const text of ['2030-01-29T03:12:00Z', '2030-01-29 03:12 UTC', '2030-01-29T04:12:00+01:00'])
     expect(typed(text, {}, 'America/Los_Angeles')).toBe('2030-01-29T03:12:00Z');
@@ -56,6 +63,9 @@ test('how long ago is a moment too', () => {
     expect(typed(text)).toBe('2030-01-31T11:47:00Z');
   expect(typed('1.5 h ago')).toBe('2030-01-31T10:37:00Z');
   expect(typed('2d')).toBe('2030-01-29T12:07:00Z');
+  for (const text of ['60s', '60 sec ago', '60 seconds']) expect(typed(text)).toBe('2030-01-31T12:06:00Z');
+  for (const text of ['2h', '2 hr', '2 hrs ago', '2 hours']) expect(typed(text)).toBe('2030-01-31T10:07:00Z');
+  for (const text of ['14 days ago', '2w', '2 weeks']) expect(typed(text)).toBe('2030-01-17T12:07:00Z');
 });
 
 test('now is the live map', () => {
@@ -67,7 +77,17 @@ test('what cannot be shown says why and what to write', () => {
     const got = typedMoment(text, { now: NOW, ...more }, 'UTC');
     return got.kind === 'bad' ? got.why : '';
   };
-  for (const text of ['', 'soon', '25:00', '2030-02-31', '2030-13-01 03:12', '31 Foo', '12:60'])
+  for (const text of [
+    '',
+    'soon',
+    '25:00',
+    '2030-02-31',
+    '2030-13-01 03:12',
+    '31 Foo',
+    '12:60',
+    '2 months ago',
+    '3 dogs',
+  ])
     expect(why(text), text).toContain('is no time: write 03:12');
   expect(why('2031-01-01')).toContain('has not come yet');
   expect(why('2d', { begin: NOW - 3_600_000 })).toContain('is before the log begins, at 2030-01-31 11:07:00');

@@ -30,6 +30,9 @@ export type Typed =
   | { kind: 'bad'; why: string };
 
 const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+/** `20 min ago`. Units are written out, so that `5 may`, `31 dec` and `2 months ago` are none. */
+const BACK =
+  /^-?\s*(\d+(?:\.\d+)?)\s*(?:(s)(?:ec(?:ond)?s?)?|(m)(?:in(?:ute)?s?)?|(h)(?:(?:ou)?rs?)?|(d)(?:ays?)?|(w)(?:eeks?)?)(?:\s+ago)?$/;
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 export const HOW = 'write 03:12, 2030-01-31 03:12, 31 Jan 03:12 or 20 min ago';
 
@@ -44,8 +47,8 @@ function clock(text: string | undefined): string | null {
 
 /** The moment that is meant, before anybody asks whether it can be shown; null where it is none. */
 function meant(text: string, base: number, now: number, zone: string | undefined): number | null {
-  const back = /^-?\s*(\d+(?:\.\d+)?)\s*(s|m|h|d|w)[a-z]*(?:\s+ago)?$/.exec(text);
-  if (back) return now - Number(back[1]) * UNITS[back[2]];
+  const back = BACK.exec(text);
+  if (back) return now - Number(back[1]) * UNITS[back.slice(2).find(Boolean) ?? ''];
   const zoned = /^\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:z|utc|[+-]\d\d:?\d\d)$/.test(text);
   if (zoned) {
     const iso = text

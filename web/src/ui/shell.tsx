@@ -8,6 +8,7 @@ import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
+import { useAsk } from './ask';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
 import { groupsOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
@@ -21,6 +22,9 @@ const WORDS = {
   away: 'away',
   paused: 'paused',
 };
+
+/** What is lost when the page is drawn anew: forms, documents, a secret that is shown once, a tree that is edited. */
+const UNSAVED = 'form.fields, textarea.document, code.secret, .columns .spec-diff';
 
 function typing(e: KeyboardEvent): boolean {
   const t = e.target as HTMLElement;
@@ -73,6 +77,20 @@ export function Shell() {
   const theme = useTheme();
   const utc = useUtc();
   const { zone } = wall(Date.now());
+  const ask = useAsk();
+  const switchZone = async (yes: boolean) => {
+    // Fields hold times of the zone: with another one the page begins anew.
+    if (document.querySelector(UNSAVED)) {
+      const sure = await ask({
+        title: 'Show times in another zone',
+        text: 'The page is drawn anew: what is typed here and not saved, or shown only once, is lost.',
+        act: 'Switch',
+        risky: true,
+      });
+      if (sure === null) return;
+    }
+    chooseUtc(yes);
+  };
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
   const [finding, setFinding] = useState(false);
@@ -162,7 +180,7 @@ export function Shell() {
           aria-pressed={utc}
           aria-label={`Times in ${zone}`}
           title={`All times are in ${zone}. ${utc ? "Use the browser's zone" : 'Use UTC'}`}
-          onClick={() => chooseUtc(!utc)}
+          onClick={() => void switchZone(!utc)}
         >
           <span className="roomy">Times in </span>
           {zone}
@@ -210,7 +228,7 @@ export function Shell() {
             theme,
             utc,
             chooseTheme: choose,
-            chooseUtc,
+            chooseUtc: (yes) => void switchZone(yes),
             openHelp,
             leave: () => void session.end(),
           })}
