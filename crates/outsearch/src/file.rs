@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The format of the files. One of another format is made again.
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
 /// How long a call waits for another handle.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
@@ -28,7 +28,7 @@ CREATE TABLE line (
     id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, offset INTEGER NOT NULL,
     len INTEGER NOT NULL, number INTEGER, at INTEGER) STRICT;
 CREATE TABLE part (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, began INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL,
     text INTEGER NOT NULL) STRICT;
 CREATE TABLE share (
     part INTEGER NOT NULL, stream INTEGER NOT NULL, PRIMARY KEY (part, stream)) STRICT, WITHOUT ROWID;
@@ -39,7 +39,7 @@ CREATE TABLE share (
 pub(crate) struct FileFacts {
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// When its oldest part was begun; none while it has no part.
+    /// When the last line of its oldest part was added; none while it has no part.
     pub(crate) oldest: Option<i64>,
     /// The last number that a line had.
     pub(crate) last_line: u64,
@@ -115,7 +115,7 @@ impl ProjectFile {
                 conn.query_row(sql, [], |r| r.get::<_, Option<i64>>(0))
                     .map(Option::unwrap_or_default)
             };
-            let oldest = "SELECT began FROM part ORDER BY id LIMIT 1";
+            let oldest = "SELECT last FROM part ORDER BY id LIMIT 1";
             Ok(FileFacts {
                 bytes: from_sql(pages.saturating_mul(size)),
                 oldest: conn.query_row(oldest, [], |r| r.get(0)).optional()?,
@@ -198,8 +198,8 @@ impl ProjectFile {
                 })?;
                 text += line.text.len() as u64;
             }
-            let sum = "UPDATE part SET text = text + ?1 WHERE id = ?2";
-            tx.execute(sum, params![to_sql(text), part])?;
+            let sum = "UPDATE part SET text = text + ?1, last = ?2 WHERE id = ?3";
+            tx.execute(sum, params![to_sql(text), now, part])?;
             let share = "INSERT OR IGNORE INTO share (part, stream) VALUES (?1, ?2)";
             tx.execute(share, params![part, stream])?;
             Ok(id)
@@ -295,7 +295,7 @@ fn open_part(tx: &Transaction<'_>, last: u64, now: i64, part_text: u64) -> rusql
         return Ok(part);
     }
     let first = to_sql(last.saturating_add(1));
-    tx.execute("INSERT INTO part (first, began, text) VALUES (?1, ?2, 0)", params![first, now])?;
+    tx.execute("INSERT INTO part (first, last, text) VALUES (?1, ?2, 0)", params![first, now])?;
     let part = tx.last_insert_rowid();
     // Positions of words, for phrases; neither the text nor its length.
     tx.execute_batch(&format!(

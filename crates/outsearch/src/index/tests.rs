@@ -164,6 +164,26 @@ fn the_oldest_lines_go_when_the_bound_is_reached() {
 }
 
 #[test]
+fn a_quiet_project_keeps_its_part_while_others_have_older_lines() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 20).unwrap();
+    for job in 0..200u64 {
+        let words: String =
+            (0..600).map(|n| format!("word{}\n", job * 7919 + n * 104_729)).collect();
+        for (project, text) in [("busy", words.as_str()), ("quiet", "alive\n")] {
+            if project == "quiet" && !job.is_multiple_of(4) {
+                continue;
+            }
+            let (lines, next) = cut_lines(Position::default(), text.as_bytes(), None, false);
+            let now = i64::try_from(job).unwrap();
+            index.add(project, &stream(job), next, &lines, now).unwrap();
+        }
+    }
+    assert!(index.stats().dropped > 0);
+    assert_eq!(jobs(d.path(), "quiet", "alive").len(), 50, "its part is old, its last line is not");
+}
+
+#[test]
 fn numbers_go_on_after_a_restart_and_a_file_that_was_cut_is_made_again() {
     let d = tempfile::tempdir().unwrap();
     let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
