@@ -1,6 +1,6 @@
 //! The index as a whole: a directory with one file per project, bounded in bytes.
 
-use crate::file::{FileFacts, ProjectFile};
+use crate::file::{FileFacts, ProjectFile, beside};
 use crate::lines::{Line, Position};
 use crate::{AttemptRef, IndexError, StreamKey};
 use std::collections::BTreeMap;
@@ -14,6 +14,9 @@ const OPEN: usize = 32;
 const PARTS: u64 = 20;
 /// The smallest part.
 const LEAST_PART: u64 = 16 << 10;
+/// The largest write-ahead log of a file. While readers keep a larger one from being emptied, nothing is
+/// added to that file.
+const MOST_LOG: u64 = 64 << 20;
 /// What the name of a file ends with.
 const ENDING: &str = ".db";
 
@@ -25,7 +28,7 @@ pub(crate) fn path_of(dir: &Path, project: &str) -> PathBuf {
 /// Numbers about the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IndexStats {
-    /// Bytes of all files.
+    /// Bytes of all files, with their write-ahead logs.
     pub bytes: u64,
     /// Projects with a file.
     pub projects: u64,
@@ -43,6 +46,8 @@ pub struct OutputIndex {
     /// The last number that a line of any project had.
     last: u64,
     dropped: u64,
+    /// The largest write-ahead log of a file.
+    most_log: u64,
 }
 
 impl std::fmt::Debug for OutputIndex {
@@ -67,6 +72,7 @@ impl OutputIndex {
             open: Vec::new(),
             last: 0,
             dropped: 0,
+            most_log: MOST_LOG,
         };
         for entry in fs::read_dir(dir).map_err(failed("list"))? {
             let name = entry.map_err(failed("list"))?.file_name();
@@ -151,7 +157,29 @@ impl OutputIndex {
         let (last, part) = (self.last, (self.most / PARTS).max(LEAST_PART));
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
+        self.can_add(project)?;
         self.enforce_bound()
+    }
+
+    /// Does the project's file take lines now? Not while readers keep its write-ahead log from being
+    /// emptied and that is too large: ask again later.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used.
+    pub fn can_add(&mut self, project: &str) -> Result<bool, IndexError> {
+        if self.is_log_full(project) {
+            self.empty_log(project)?;
+        }
+        Ok(!self.is_log_full(project))
+    }
+
+    fn is_log_full(&self, project: &str) -> bool {
+        self.projects.get(project).is_some_and(|f| f.log > self.most_log)
+    }
+
+    fn empty_log(&mut self, project: &str) -> Result<(), IndexError> {
+        self.file(project)?.empty_log()?;
+        self.refresh(project)
     }
 
     /// Takes out a stream, to be indexed anew.
@@ -189,9 +217,7 @@ impl OutputIndex {
         self.projects.remove(project);
         let path = path_of(&self.dir, project);
         for ending in ["", "-wal", "-shm"] {
-            let mut name = path.clone().into_os_string();
-            name.push(ending);
-            let path = PathBuf::from(name);
+            let path = beside(&path, ending);
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(IndexError::Io { what: "remove", path, source: e });
@@ -202,15 +228,22 @@ impl OutputIndex {
         Ok(())
     }
 
-    /// Drops oldest parts until the files are within their bound.
+    /// Drops oldest parts until the files are within their bound. A write-ahead log that a reader keeps
+    /// from being emptied costs no part: dropping one would only make it larger.
     fn enforce_bound(&mut self) -> Result<(), IndexError> {
-        while self.stats().bytes > self.most {
+        if self.stats().bytes <= self.most {
+            return Ok(());
+        }
+        let with_log = self.projects.iter().filter(|(_, f)| f.log > 0);
+        let with_log: Vec<String> = with_log.map(|(name, _)| name.clone()).collect();
+        with_log.iter().try_for_each(|project| self.empty_log(project))?;
+        while self.projects.values().map(|f| f.bytes).sum::<u64>() > self.most {
             let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
             let Some((_, project)) = parts.min() else { return Ok(()) };
             let project = project.clone();
             self.file(&project)?.drop_oldest()?;
             self.dropped += 1;
-            self.refresh(&project)?;
+            self.empty_log(&project)?;
         }
         Ok(())
     }
@@ -219,7 +252,7 @@ impl OutputIndex {
     #[must_use]
     pub fn stats(&self) -> IndexStats {
         IndexStats {
-            bytes: self.projects.values().map(|f| f.bytes).sum(),
+            bytes: self.projects.values().map(|f| f.bytes + f.log).sum(),
             projects: self.projects.len() as u64,
             dropped: self.dropped,
         }

@@ -184,6 +184,27 @@ fn a_quiet_project_keeps_its_part_while_others_have_older_lines() {
 }
 
 #[test]
+fn a_log_that_a_reader_keeps_from_being_emptied_is_counted_and_bounded() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    index.most_log = 64 << 10;
+    add(&mut index, "alpha", stream(1), "word\n");
+    assert!(index.can_add("alpha").unwrap() && index.can_add("beta").unwrap());
+    let reader = rusqlite::Connection::open(path_of(d.path(), "alpha")).unwrap();
+    let view = reader.unchecked_transaction().unwrap();
+    let seen: i64 = view.query_row("SELECT count(*) FROM line", [], |r| r.get(0)).unwrap();
+    assert_eq!(seen, 1);
+    let many: String = (0..5000).map(|n| format!("word{n}\n")).collect();
+    add(&mut index, "alpha", stream(1), &many);
+    assert!(!index.can_add("alpha").unwrap());
+    let log = fs::metadata(beside(&path_of(d.path(), "alpha"), "-wal")).unwrap().len();
+    assert!(log > index.most_log && index.stats().bytes > log);
+    drop(view);
+    assert!(index.can_add("alpha").unwrap());
+    assert_eq!(jobs(d.path(), "alpha", "word4999"), [1]);
+}
+
+#[test]
 fn numbers_go_on_after_a_restart_and_a_file_that_was_cut_is_made_again() {
     let d = tempfile::tempdir().unwrap();
     let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
