@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 /// Files that are held open.
 const OPEN: usize = 32;
-/// Parts that the whole index has, about: what is dropped at once when it is full.
+/// Parts that the whole index has at least, about: what is dropped at once when it is full.
 const PARTS: u64 = 20;
-/// The smallest part.
+/// Text of the smallest part.
 const LEAST_PART: u64 = 16 << 10;
+/// Text of the largest part: a search that has begun with one goes through all of it.
+const MOST_PART: u64 = 32 << 20;
 /// The largest write-ahead log of a file. While readers keep a larger one from being emptied, nothing is
 /// added to that file.
 const MOST_LOG: u64 = 64 << 20;
@@ -154,7 +156,7 @@ impl OutputIndex {
         lines: &[Line],
         now: i64,
     ) -> Result<(), IndexError> {
-        let (last, part) = (self.last, (self.most / PARTS).max(LEAST_PART));
+        let (last, part) = (self.last, (self.most / PARTS).clamp(LEAST_PART, MOST_PART));
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
         self.can_add(project)?;

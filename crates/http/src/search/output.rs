@@ -115,7 +115,7 @@ fn no_search(why: NoOutputSearch) -> Failure {
     match why {
         NoOutputSearch::Off(_) => Failure::conflict(message)
             .hint("turn it on with --output-search on where the server is started"),
-        NoOutputSearch::Opening | NoOutputSearch::Failed(_) => Failure::unavailable(message),
+        NoOutputSearch::Opening | NoOutputSearch::Failed => Failure::unavailable(message),
     }
 }
 

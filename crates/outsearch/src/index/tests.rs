@@ -1,7 +1,7 @@
 use super::*;
 use crate::lines::cut_lines;
 use crate::query::Query;
-use crate::{FoundLine, Wanted, find};
+use crate::{FoundLine, Wanted, find, newest};
 
 /// No job.
 const NONE: [u64; 0] = [];
@@ -68,6 +68,9 @@ fn pages_leave_nothing_out() {
         }
     }
     assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+    let newest = |project, below| newest(d.path(), project, below).unwrap();
+    assert_eq!((newest("alpha", None), newest("alpha", Some(7))), (Some(7), Some(6)));
+    assert_eq!((newest("alpha", Some(1)), newest("beta", None)), (None, None));
 }
 
 #[test]

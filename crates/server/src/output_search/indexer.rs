@@ -88,7 +88,7 @@ impl<'a> Indexer<'a> {
     fn report_failure(&mut self, why: &str) {
         let dir = self.config.dir.display();
         tracing::error!(%dir, error = why, "output is not indexed; trying again");
-        *self.shared.state() = State::None(NoOutputSearch::Failed(why.to_owned()));
+        *self.shared.state() = State::None(NoOutputSearch::Failed);
         (self.walk, self.pending, self.unended) =
             (Walk::From(None), BTreeMap::new(), BTreeMap::new());
         let since = Instant::now();
