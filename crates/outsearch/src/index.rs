@@ -3,7 +3,7 @@
 use crate::file::{FileFacts, ProjectFile, beside};
 use crate::lines::{Line, Position};
 use crate::{AttemptRef, IndexError, StreamKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub struct OutputIndex {
     dir: PathBuf,
     most: u64,
     projects: BTreeMap<String, FileFacts>,
+    /// Projects whose files could not be read yet.
+    unread: BTreeSet<String>,
     /// The one used last is the last.
     open: Vec<(String, ProjectFile)>,
     /// The last number that a line of any project had.
@@ -60,7 +62,7 @@ impl std::fmt::Debug for OutputIndex {
 
 impl OutputIndex {
     /// Opens the index in a directory of its own, of at most so many bytes. A file that is damaged is
-    /// removed: what was in it is indexed anew.
+    /// removed: what was in it is indexed anew. One that cannot be read now is read when it is used.
     ///
     /// # Errors
     /// When the directory cannot be used.
@@ -71,6 +73,7 @@ impl OutputIndex {
             dir: dir.to_owned(),
             most,
             projects: BTreeMap::new(),
+            unread: BTreeSet::new(),
             open: Vec::new(),
             last: 0,
             dropped: 0,
@@ -84,10 +87,11 @@ impl OutputIndex {
             match index.refresh(project) {
                 Ok(()) => {}
                 Err(e) if e.is_damaged() => index.discard(project)?,
-                Err(e) => return Err(e),
+                Err(_) => {
+                    index.unread.insert(project.to_owned());
+                }
             }
         }
-        index.last = index.projects.values().map(|f| f.last_line).max().unwrap_or(0);
         Ok(index)
     }
 
@@ -109,8 +113,19 @@ impl OutputIndex {
 
     fn refresh(&mut self, project: &str) -> Result<(), IndexError> {
         let facts = self.file(project)?.facts()?;
+        self.last = self.last.max(facts.last_line);
         self.projects.insert(project.to_owned(), facts);
+        self.unread.remove(project);
         Ok(())
+    }
+
+    /// Is something of the project indexed? What could not be read is read now: nothing may be added to
+    /// a file before it is known how far it has come.
+    fn is_indexed(&mut self, project: &str) -> Result<bool, IndexError> {
+        if self.unread.contains(project) {
+            self.refresh(project)?;
+        }
+        Ok(self.projects.contains_key(project))
     }
 
     /// How far a stream is indexed; none of one that is not.
@@ -122,25 +137,27 @@ impl OutputIndex {
         project: &str,
         key: &StreamKey,
     ) -> Result<Option<Position>, IndexError> {
-        if !self.projects.contains_key(project) {
+        if !self.is_indexed(project)? {
             return Ok(None);
         }
         self.file(project)?.position(key)
     }
 
-    /// Every attempt of which something is indexed, by project.
+    /// Every project that has a file.
+    #[must_use]
+    pub fn projects(&self) -> Vec<String> {
+        self.projects.keys().chain(&self.unread).cloned().collect()
+    }
+
+    /// Every attempt of a project of which something is indexed.
     ///
     /// # Errors
-    /// When a project's file cannot be used; its name comes with it.
-    pub fn attempts(&mut self) -> Result<Vec<(String, AttemptRef)>, (String, IndexError)> {
-        let names: Vec<String> = self.projects.keys().cloned().collect();
-        let mut all = Vec::new();
-        for name in names {
-            let found = self.file(&name).and_then(ProjectFile::attempts);
-            let found = found.map_err(|e| (name.clone(), e))?;
-            all.extend(found.into_iter().map(|a| (name.clone(), a)));
+    /// When the project's file cannot be used.
+    pub fn attempts(&mut self, project: &str) -> Result<Vec<AttemptRef>, IndexError> {
+        if !self.is_indexed(project)? {
+            return Ok(Vec::new());
         }
-        Ok(all)
+        self.file(project)?.attempts()
     }
 
     /// Adds lines of a stream and how far it is indexed now. Then the oldest lines go, as far as the
@@ -156,6 +173,7 @@ impl OutputIndex {
         lines: &[Line],
         now: i64,
     ) -> Result<(), IndexError> {
+        self.is_indexed(project)?;
         let (last, part) = (self.last, (self.most / PARTS).clamp(LEAST_PART, MOST_PART));
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
@@ -217,6 +235,7 @@ impl OutputIndex {
     pub fn discard(&mut self, project: &str) -> Result<(), IndexError> {
         self.open.retain(|(name, _)| name != project);
         self.projects.remove(project);
+        self.unread.remove(project);
         let path = path_of(&self.dir, project);
         for ending in ["", "-wal", "-shm"] {
             let path = beside(&path, ending);

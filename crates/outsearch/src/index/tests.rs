@@ -134,7 +134,9 @@ fn what_is_removed_is_not_found_and_an_empty_project_has_no_file() {
     add(&mut index, "alpha", stream(2), "word\n");
     index.remove_attempt("alpha", stream(1).attempt).unwrap();
     assert_eq!(jobs(d.path(), "alpha", "word"), [2]);
-    assert_eq!(index.attempts().unwrap(), [("alpha".to_owned(), stream(2).attempt)]);
+    assert_eq!(index.projects(), ["alpha"]);
+    assert_eq!(index.attempts("alpha").unwrap(), [stream(2).attempt]);
+    assert!(index.attempts("beta").unwrap().is_empty());
     assert_eq!(index.position("alpha", &stream(1)).unwrap(), None);
     index.remove_stream("alpha", &stream(2)).unwrap();
     assert!(!path_of(d.path(), "alpha").exists());
@@ -227,6 +229,27 @@ fn numbers_go_on_after_a_restart_and_a_file_that_was_cut_is_made_again() {
     add(&mut index, "beta", stream(2), "word\n");
     assert_eq!(jobs(d.path(), "beta", "word"), [2]);
     assert_eq!(jobs(d.path(), "alpha", "word"), [3, 1], "the others are as they were");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_keep_the_others_from_being_used() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    add(&mut index, "alpha", stream(1), "word\n");
+    add(&mut index, "beta", stream(2), "word\n");
+    drop(index);
+    let (beta, away) = (path_of(d.path(), "beta"), d.path().join("away"));
+    fs::rename(&beta, &away).unwrap();
+    fs::create_dir(&beta).unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    assert_eq!(index.projects(), ["alpha", "beta"]);
+    assert!(index.position("beta", &stream(2)).is_err_and(|e| !e.is_damaged()));
+    assert_eq!(index.attempts("alpha").unwrap(), [stream(1).attempt]);
+    fs::remove_dir(&beta).unwrap();
+    fs::rename(&away, &beta).unwrap();
+    add(&mut index, "beta", stream(2), "word\n");
+    let ids: Vec<u64> = look(d.path(), "beta", "word").iter().map(|l| l.id).collect();
+    assert_eq!(ids, [3, 2], "it goes on where it was");
 }
 
 #[test]
