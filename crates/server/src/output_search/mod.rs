@@ -6,6 +6,7 @@ mod tests;
 
 use crate::brain::Brain;
 use crate::logs::LogKeeper;
+use crate::supervise::SupervisedThread;
 use indexer::Indexer;
 use muster_model::names::ProjectName;
 use muster_model::units::Bytes;
@@ -140,6 +141,8 @@ struct Inner {
     state: Mutex<State>,
     /// Projects in whose files a reader met damage.
     damaged: Mutex<BTreeSet<String>>,
+    /// None while output is not indexed, and once somebody waits for its end.
+    thread: Mutex<Option<SupervisedThread>>,
 }
 
 impl Inner {
@@ -149,6 +152,10 @@ impl Inner {
 
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<SupervisedThread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,8 +179,9 @@ impl std::fmt::Debug for OutputSearch {
 
 impl OutputSearch {
     fn new(dir: Option<PathBuf>, why: NoOutputSearch) -> OutputSearch {
-        let (state, damaged) = (Mutex::new(State::None(why)), Mutex::default());
-        OutputSearch { inner: Arc::new(Inner { dir, state, damaged }) }
+        let state = Mutex::new(State::None(why));
+        let (damaged, thread) = (Mutex::default(), Mutex::default());
+        OutputSearch { inner: Arc::new(Inner { dir, state, damaged, thread }) }
     }
 
     /// Nothing is indexed.
@@ -194,11 +202,21 @@ impl OutputSearch {
     ) -> std::io::Result<OutputSearch> {
         let search = OutputSearch::new(Some(config.dir.clone()), NoOutputSearch::Opening);
         let inner = search.inner.clone();
-        crate::supervise::thread("output-index", move || {
+        let thread = crate::supervise::thread("output-index", move || {
             lower_priority();
             Indexer::new(&config, &keeper, &brain, &inner, &stop).run();
         })?;
+        *search.inner.thread() = Some(thread);
         Ok(search)
+    }
+
+    /// Waits until the thread that indexes has ended; what ends it comes first. Not on a thread that
+    /// answers requests.
+    pub fn wait_for_end(&self) {
+        let thread = self.inner.thread().take();
+        if let Some(thread) = thread {
+            thread.end();
+        }
     }
 
     /// The state of the index.
