@@ -178,7 +178,8 @@ impl OutputIndex {
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
         self.can_add(project)?;
-        self.enforce_bound()
+        self.enforce_bound();
+        Ok(())
     }
 
     /// Does the project's file take lines now? Not while readers keep its write-ahead log from being
@@ -251,22 +252,36 @@ impl OutputIndex {
 
     /// Drops oldest parts until the files are within their bound. A write-ahead log that a reader keeps
     /// from being emptied costs no part: dropping one would only make it larger.
-    fn enforce_bound(&mut self) -> Result<(), IndexError> {
+    fn enforce_bound(&mut self) {
         if self.stats().bytes <= self.most {
-            return Ok(());
+            return;
         }
         let with_log = self.projects.iter().filter(|(_, f)| f.log > 0);
         let with_log: Vec<String> = with_log.map(|(name, _)| name.clone()).collect();
-        with_log.iter().try_for_each(|project| self.empty_log(project))?;
+        for project in &with_log {
+            if self.empty_log(project).is_err() {
+                self.set_aside(project);
+            }
+        }
         while self.projects.values().map(|f| f.bytes).sum::<u64>() > self.most {
             let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
-            let Some((_, project)) = parts.min() else { return Ok(()) };
+            let Some((_, project)) = parts.min() else { return };
             let project = project.clone();
-            self.file(&project)?.drop_oldest()?;
+            let dropped = self.file(&project).and_then(ProjectFile::drop_oldest);
+            if dropped.and_then(|()| self.empty_log(&project)).is_err() {
+                self.set_aside(&project);
+                continue;
+            }
             self.dropped += 1;
-            self.empty_log(&project)?;
         }
-        Ok(())
+    }
+
+    /// A file that cannot be used now is read when it is used again: what is wrong with it is no error of
+    /// the project that needs its space.
+    fn set_aside(&mut self, project: &str) {
+        self.open.retain(|(name, _)| name != project);
+        self.projects.remove(project);
+        self.unread.insert(project.to_owned());
     }
 
     /// Numbers about it.
