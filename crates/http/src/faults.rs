@@ -37,11 +37,7 @@ pub(crate) async fn list(
     let cursor: Option<String> = paging::decode("faults", q.cursor.as_deref())?;
     let below = match cursor {
         None => None,
-        Some(text) => Some(caller.open_position(&app, &text).ok_or_else(|| {
-            Failure::bad("this cursor is not one that this list gave out")
-                .field("cursor")
-                .hint("start again without a cursor")
-        })?),
+        Some(text) => Some(caller.open_position(&app, &text).ok_or_else(paging::unknown_cursor)?),
     };
     let node: Option<NodeName> = q
         .node

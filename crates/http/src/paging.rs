@@ -76,20 +76,22 @@ pub(crate) fn encode<T: Serialize>(list: &str, position: T) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
 }
 
+/// A cursor of another list, of another caller, or of nobody.
+pub(crate) fn unknown_cursor() -> Failure {
+    Failure::bad("this cursor is not one that this list gave out")
+        .field("cursor")
+        .hint("start again without a cursor")
+}
+
 /// The position in a cursor that this list gave out.
 pub(crate) fn decode<T: DeserializeOwned>(list: &str, cursor: Option<&str>) -> Reply<Option<T>> {
     let Some(text) = cursor else { return Ok(None) };
-    let bad = || {
-        Failure::bad("this cursor is not one that this list gave out")
-            .field("cursor")
-            .hint("start again without a cursor")
-    };
     if text.len() > 1024 {
-        return Err(bad());
+        return Err(unknown_cursor());
     }
-    let raw = URL_SAFE_NO_PAD.decode(text).map_err(|_| bad())?;
-    let cursor: Cursor<T> = serde_json::from_slice(&raw).map_err(|_| bad())?;
-    if cursor.l == list { Ok(Some(cursor.p)) } else { Err(bad()) }
+    let raw = URL_SAFE_NO_PAD.decode(text).map_err(|_| unknown_cursor())?;
+    let cursor: Cursor<T> = serde_json::from_slice(&raw).map_err(|_| unknown_cursor())?;
+    if cursor.l == list { Ok(Some(cursor.p)) } else { Err(unknown_cursor()) }
 }
 
 /// A page of what has numbers, newest first: at most `limit` that fit, below the cursor's number,

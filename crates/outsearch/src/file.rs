@@ -9,13 +9,16 @@ use crate::lines::{Line, Position};
 use crate::{AttemptRef, IndexError, StreamKey, from_sql, to_sql};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 use rusqlite::{named_params, params};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The format of the files. One of another format is made again.
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
 /// How long a call waits for another handle.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
+/// How long emptying the write-ahead log waits for readers: it is tried again later.
+const BUSY_LOG: Duration = Duration::from_millis(250);
 
 /// Numbers of streams and parts are never used again: lines of those that are gone may still be there.
 const SCHEMA: &str = "
@@ -28,7 +31,7 @@ CREATE TABLE line (
     id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, offset INTEGER NOT NULL,
     len INTEGER NOT NULL, number INTEGER, at INTEGER) STRICT;
 CREATE TABLE part (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, began INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL,
     text INTEGER NOT NULL) STRICT;
 CREATE TABLE share (
     part INTEGER NOT NULL, stream INTEGER NOT NULL, PRIMARY KEY (part, stream)) STRICT, WITHOUT ROWID;
@@ -37,14 +40,23 @@ CREATE TABLE share (
 /// What the index as a whole must know of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FileFacts {
-    /// Its bytes.
+    /// Its bytes, without its write-ahead log.
     pub(crate) bytes: u64,
-    /// When its oldest part was begun; none while it has no part.
+    /// Bytes of its write-ahead log.
+    pub(crate) log: u64,
+    /// When the last line of its oldest part was added; none while it has no part.
     pub(crate) oldest: Option<i64>,
     /// The last number that a line had.
     pub(crate) last_line: u64,
     /// It has streams, with or without lines.
     pub(crate) has_streams: bool,
+}
+
+/// A file that SQLite has beside a database.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// A project's file, open for writing.
@@ -108,6 +120,8 @@ impl ProjectFile {
     }
 
     pub(crate) fn facts(&mut self) -> Result<FileFacts, IndexError> {
+        // Where there is no such file, nothing is in it.
+        let log = fs::metadata(beside(&self.path, "-wal")).map_or(0, |m| m.len());
         self.run(|conn| {
             let pages: i64 = conn.pragma_query_value(None, "page_count", |r| r.get(0))?;
             let size: i64 = conn.pragma_query_value(None, "page_size", |r| r.get(0))?;
@@ -115,9 +129,10 @@ impl ProjectFile {
                 conn.query_row(sql, [], |r| r.get::<_, Option<i64>>(0))
                     .map(Option::unwrap_or_default)
             };
-            let oldest = "SELECT began FROM part ORDER BY id LIMIT 1";
+            let oldest = "SELECT last FROM part ORDER BY id LIMIT 1";
             Ok(FileFacts {
                 bytes: from_sql(pages.saturating_mul(size)),
+                log,
                 oldest: conn.query_row(oldest, [], |r| r.get(0)).optional()?,
                 // A part begins with the number that comes next, also when all lines before it are gone.
                 last_line: from_sql(
@@ -198,8 +213,8 @@ impl ProjectFile {
                 })?;
                 text += line.text.len() as u64;
             }
-            let sum = "UPDATE part SET text = text + ?1 WHERE id = ?2";
-            tx.execute(sum, params![to_sql(text), part])?;
+            let sum = "UPDATE part SET text = text + ?1, last = ?2 WHERE id = ?3";
+            tx.execute(sum, params![to_sql(text), now, part])?;
             let share = "INSERT OR IGNORE INTO share (part, stream) VALUES (?1, ?2)";
             tx.execute(share, params![part, stream])?;
             Ok(id)
@@ -246,6 +261,18 @@ impl ProjectFile {
             part.map_or(Ok(()), |part| drop_part(tx, part))
         })?;
         self.shrink()
+    }
+
+    /// Writes what is in the write-ahead log to the file, and empties it. Readers of what it was
+    /// before keep it from that: it stays as it is, and no error.
+    pub(crate) fn empty_log(&mut self) -> Result<(), IndexError> {
+        self.run(|conn| {
+            conn.busy_timeout(BUSY_LOG)?;
+            // The row says whether it was kept from it; how large the log is says it as well.
+            let done = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            conn.busy_timeout(BUSY)?;
+            done
+        })
     }
 
     /// Gives back what is free in the file.
@@ -295,7 +322,7 @@ fn open_part(tx: &Transaction<'_>, last: u64, now: i64, part_text: u64) -> rusql
         return Ok(part);
     }
     let first = to_sql(last.saturating_add(1));
-    tx.execute("INSERT INTO part (first, began, text) VALUES (?1, ?2, 0)", params![first, now])?;
+    tx.execute("INSERT INTO part (first, last, text) VALUES (?1, ?2, 0)", params![first, now])?;
     let part = tx.last_insert_rowid();
     // Positions of words, for phrases; neither the text nor its length.
     tx.execute_batch(&format!(

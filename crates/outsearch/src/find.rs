@@ -66,17 +66,49 @@ pub fn find(dir: &Path, project: &str, wanted: &Wanted<'_>) -> Result<Found, Ind
     search(&path, wanted, SCANNED).map_err(|source| IndexError::Database { path, source })
 }
 
-fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Found> {
+/// The newest line of a project below another one, or of all, whatever its words; none where there is
+/// none. Costs little. Reads from a disk: not on a thread that answers requests.
+///
+/// # Errors
+/// When the file cannot be used.
+pub fn newest(dir: &Path, project: &str, below: Option<u64>) -> Result<Option<u64>, IndexError> {
+    let path = path_of(dir, project);
+    if !path.exists() {
+        return Ok(None);
+    }
+    newest_line(&path, below).map_err(|source| IndexError::Database { path, source })
+}
+
+fn newest_line(path: &Path, below: Option<u64>) -> rusqlite::Result<Option<u64>> {
+    let conn = open_reader(path)?;
+    if !is_made(&conn)? {
+        return Ok(None);
+    }
+    let sql = "SELECT max(id) FROM line WHERE id < ?1";
+    let id: Option<i64> = conn.query_row(sql, [below.map_or(i64::MAX, to_sql)], |r| r.get(0))?;
+    Ok(id.map(from_sql))
+}
+
+fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     // A reader of a file with a write-ahead log writes the memory that both share.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(BUSY)?;
     conn.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF;")?;
+    Ok(conn)
+}
+
+/// False while the file is being made.
+fn is_made(conn: &Connection) -> rusqlite::Result<bool> {
+    let format: i64 = conn.pragma_query_value(None, "user_version", |r| r.get(0))?;
+    Ok(format == FORMAT)
+}
+
+fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Found> {
+    let conn = open_reader(path)?;
     // One state of the file for the whole search: parts come and go.
     let view = conn.unchecked_transaction()?;
-    let format: i64 = view.pragma_query_value(None, "user_version", |r| r.get(0))?;
-    if format != FORMAT {
-        // It is being made.
+    if !is_made(&view)? {
         return Ok(Found::default());
     }
     let parts: Vec<(i64, i64)> = view

@@ -1,19 +1,24 @@
 //! The index as a whole: a directory with one file per project, bounded in bytes.
 
-use crate::file::{FileFacts, ProjectFile};
+use crate::file::{FileFacts, ProjectFile, beside};
 use crate::lines::{Line, Position};
 use crate::{AttemptRef, IndexError, StreamKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that are held open.
 const OPEN: usize = 32;
-/// Parts that the whole index has, about: what is dropped at once when it is full.
+/// Parts that the whole index has at least, about: what is dropped at once when it is full.
 const PARTS: u64 = 20;
-/// The smallest part.
+/// Text of the smallest part.
 const LEAST_PART: u64 = 16 << 10;
+/// Text of the largest part: a search that has begun with one goes through all of it.
+const MOST_PART: u64 = 32 << 20;
+/// The largest write-ahead log of a file. While readers keep a larger one from being emptied, nothing is
+/// added to that file.
+const MOST_LOG: u64 = 64 << 20;
 /// What the name of a file ends with.
 const ENDING: &str = ".db";
 
@@ -25,7 +30,7 @@ pub(crate) fn path_of(dir: &Path, project: &str) -> PathBuf {
 /// Numbers about the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IndexStats {
-    /// Bytes of all files.
+    /// Bytes of all files, with their write-ahead logs.
     pub bytes: u64,
     /// Projects with a file.
     pub projects: u64,
@@ -38,11 +43,15 @@ pub struct OutputIndex {
     dir: PathBuf,
     most: u64,
     projects: BTreeMap<String, FileFacts>,
+    /// Projects whose files could not be read yet.
+    unread: BTreeSet<String>,
     /// The one used last is the last.
     open: Vec<(String, ProjectFile)>,
     /// The last number that a line of any project had.
     last: u64,
     dropped: u64,
+    /// The largest write-ahead log of a file.
+    most_log: u64,
 }
 
 impl std::fmt::Debug for OutputIndex {
@@ -53,7 +62,7 @@ impl std::fmt::Debug for OutputIndex {
 
 impl OutputIndex {
     /// Opens the index in a directory of its own, of at most so many bytes. A file that is damaged is
-    /// removed: what was in it is indexed anew.
+    /// removed: what was in it is indexed anew. One that cannot be read now is read when it is used.
     ///
     /// # Errors
     /// When the directory cannot be used.
@@ -64,9 +73,11 @@ impl OutputIndex {
             dir: dir.to_owned(),
             most,
             projects: BTreeMap::new(),
+            unread: BTreeSet::new(),
             open: Vec::new(),
             last: 0,
             dropped: 0,
+            most_log: MOST_LOG,
         };
         for entry in fs::read_dir(dir).map_err(failed("list"))? {
             let name = entry.map_err(failed("list"))?.file_name();
@@ -76,10 +87,11 @@ impl OutputIndex {
             match index.refresh(project) {
                 Ok(()) => {}
                 Err(e) if e.is_damaged() => index.discard(project)?,
-                Err(e) => return Err(e),
+                Err(_) => {
+                    index.unread.insert(project.to_owned());
+                }
             }
         }
-        index.last = index.projects.values().map(|f| f.last_line).max().unwrap_or(0);
         Ok(index)
     }
 
@@ -101,8 +113,19 @@ impl OutputIndex {
 
     fn refresh(&mut self, project: &str) -> Result<(), IndexError> {
         let facts = self.file(project)?.facts()?;
+        self.last = self.last.max(facts.last_line);
         self.projects.insert(project.to_owned(), facts);
+        self.unread.remove(project);
         Ok(())
+    }
+
+    /// Is something of the project indexed? What could not be read is read now: nothing may be added to
+    /// a file before it is known how far it has come.
+    fn is_indexed(&mut self, project: &str) -> Result<bool, IndexError> {
+        if self.unread.contains(project) {
+            self.refresh(project)?;
+        }
+        Ok(self.projects.contains_key(project))
     }
 
     /// How far a stream is indexed; none of one that is not.
@@ -114,25 +137,27 @@ impl OutputIndex {
         project: &str,
         key: &StreamKey,
     ) -> Result<Option<Position>, IndexError> {
-        if !self.projects.contains_key(project) {
+        if !self.is_indexed(project)? {
             return Ok(None);
         }
         self.file(project)?.position(key)
     }
 
-    /// Every attempt of which something is indexed, by project.
+    /// Every project that has a file.
+    #[must_use]
+    pub fn projects(&self) -> Vec<String> {
+        self.projects.keys().chain(&self.unread).cloned().collect()
+    }
+
+    /// Every attempt of a project of which something is indexed.
     ///
     /// # Errors
-    /// When a project's file cannot be used; its name comes with it.
-    pub fn attempts(&mut self) -> Result<Vec<(String, AttemptRef)>, (String, IndexError)> {
-        let names: Vec<String> = self.projects.keys().cloned().collect();
-        let mut all = Vec::new();
-        for name in names {
-            let found = self.file(&name).and_then(ProjectFile::attempts);
-            let found = found.map_err(|e| (name.clone(), e))?;
-            all.extend(found.into_iter().map(|a| (name.clone(), a)));
+    /// When the project's file cannot be used.
+    pub fn attempts(&mut self, project: &str) -> Result<Vec<AttemptRef>, IndexError> {
+        if !self.is_indexed(project)? {
+            return Ok(Vec::new());
         }
-        Ok(all)
+        self.file(project)?.attempts()
     }
 
     /// Adds lines of a stream and how far it is indexed now. Then the oldest lines go, as far as the
@@ -148,10 +173,34 @@ impl OutputIndex {
         lines: &[Line],
         now: i64,
     ) -> Result<(), IndexError> {
-        let (last, part) = (self.last, (self.most / PARTS).max(LEAST_PART));
+        self.is_indexed(project)?;
+        let (last, part) = (self.last, (self.most / PARTS).clamp(LEAST_PART, MOST_PART));
         self.last = self.file(project)?.add(key, position, lines, (last, now), part)?;
         self.refresh(project)?;
-        self.enforce_bound()
+        self.can_add(project)?;
+        self.enforce_bound();
+        Ok(())
+    }
+
+    /// Does the project's file take lines now? Not while readers keep its write-ahead log from being
+    /// emptied and that is too large: ask again later.
+    ///
+    /// # Errors
+    /// When the project's file cannot be used.
+    pub fn can_add(&mut self, project: &str) -> Result<bool, IndexError> {
+        if self.is_log_full(project) {
+            self.empty_log(project)?;
+        }
+        Ok(!self.is_log_full(project))
+    }
+
+    fn is_log_full(&self, project: &str) -> bool {
+        self.projects.get(project).is_some_and(|f| f.log > self.most_log)
+    }
+
+    fn empty_log(&mut self, project: &str) -> Result<(), IndexError> {
+        self.file(project)?.empty_log()?;
+        self.refresh(project)
     }
 
     /// Takes out a stream, to be indexed anew.
@@ -187,11 +236,10 @@ impl OutputIndex {
     pub fn discard(&mut self, project: &str) -> Result<(), IndexError> {
         self.open.retain(|(name, _)| name != project);
         self.projects.remove(project);
+        self.unread.remove(project);
         let path = path_of(&self.dir, project);
         for ending in ["", "-wal", "-shm"] {
-            let mut name = path.clone().into_os_string();
-            name.push(ending);
-            let path = PathBuf::from(name);
+            let path = beside(&path, ending);
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(IndexError::Io { what: "remove", path, source: e });
@@ -202,24 +250,45 @@ impl OutputIndex {
         Ok(())
     }
 
-    /// Drops oldest parts until the files are within their bound.
-    fn enforce_bound(&mut self) -> Result<(), IndexError> {
-        while self.stats().bytes > self.most {
-            let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
-            let Some((_, project)) = parts.min() else { return Ok(()) };
-            let project = project.clone();
-            self.file(&project)?.drop_oldest()?;
-            self.dropped += 1;
-            self.refresh(&project)?;
+    /// Drops oldest parts until the files are within their bound. A write-ahead log that a reader keeps
+    /// from being emptied costs no part: dropping one would only make it larger.
+    fn enforce_bound(&mut self) {
+        if self.stats().bytes <= self.most {
+            return;
         }
-        Ok(())
+        let with_log = self.projects.iter().filter(|(_, f)| f.log > 0);
+        let with_log: Vec<String> = with_log.map(|(name, _)| name.clone()).collect();
+        for project in &with_log {
+            if self.empty_log(project).is_err() {
+                self.set_aside(project);
+            }
+        }
+        while self.projects.values().map(|f| f.bytes).sum::<u64>() > self.most {
+            let parts = self.projects.iter().filter_map(|(name, f)| Some((f.oldest?, name)));
+            let Some((_, project)) = parts.min() else { return };
+            let project = project.clone();
+            let dropped = self.file(&project).and_then(ProjectFile::drop_oldest);
+            if dropped.and_then(|()| self.empty_log(&project)).is_err() {
+                self.set_aside(&project);
+                continue;
+            }
+            self.dropped += 1;
+        }
+    }
+
+    /// A file that cannot be used now is read when it is used again: what is wrong with it is no error of
+    /// the project that needs its space.
+    fn set_aside(&mut self, project: &str) {
+        self.open.retain(|(name, _)| name != project);
+        self.projects.remove(project);
+        self.unread.insert(project.to_owned());
     }
 
     /// Numbers about it.
     #[must_use]
     pub fn stats(&self) -> IndexStats {
         IndexStats {
-            bytes: self.projects.values().map(|f| f.bytes).sum(),
+            bytes: self.projects.values().map(|f| f.bytes + f.log).sum(),
             projects: self.projects.len() as u64,
             dropped: self.dropped,
         }

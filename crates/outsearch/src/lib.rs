@@ -11,10 +11,10 @@ mod index;
 mod lines;
 mod query;
 
-pub use find::{Found, FoundLine, Wanted, find};
+pub use find::{Found, FoundLine, Wanted, find, newest};
 pub use index::{IndexStats, OutputIndex};
 pub use lines::{Line, MAX_LINE, Position, Received, cut_lines, shown_line};
-pub use query::{MAX_QUERY, MAX_TERMS, Query, QueryError};
+pub use query::{MAX_QUERY, MAX_WORDS, Query, QueryError};
 
 use rusqlite::ErrorCode;
 use std::io;

@@ -3,8 +3,8 @@
 
 /// Most characters of a query.
 pub const MAX_QUERY: usize = 200;
-/// Most words and phrases of a query.
-pub const MAX_TERMS: usize = 16;
+/// Most words of a query, with those of its phrases.
+pub const MAX_WORDS: usize = 16;
 
 /// Why a query cannot be searched for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,8 +16,8 @@ pub enum QueryError {
     #[error("the query has more than {MAX_QUERY} characters")]
     TooLong,
     /// Too many words.
-    #[error("the query has more than {MAX_TERMS} words and phrases")]
-    TooManyTerms,
+    #[error("the query has more than {MAX_WORDS} words, those of phrases counted")]
+    TooManyWords,
     /// A quote without its end.
     #[error("the query has a quotation mark without its counterpart")]
     OpenQuote,
@@ -53,9 +53,11 @@ impl Query {
         }
         // What is neither letter nor digit only separates words: alone it is nothing.
         terms.retain(|t| t.contains(char::is_alphanumeric));
-        match terms.len() {
+        // Each of them is looked up: `a-b-c` costs as much as `a b c`.
+        let words: usize = terms.iter().map(|t| count_words(t)).sum();
+        match words {
             0 => Err(QueryError::Empty),
-            n if n > MAX_TERMS => Err(QueryError::TooManyTerms),
+            n if n > MAX_WORDS => Err(QueryError::TooManyWords),
             _ => Ok(Query { terms }),
         }
     }
@@ -69,6 +71,10 @@ impl Query {
             None => text,
         }
     }
+}
+
+fn count_words(term: &str) -> usize {
+    term.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count()
 }
 
 /// A text that ends at a zero byte would end inside its quotes.
@@ -112,6 +118,12 @@ mod tests {
             assert_eq!(Query::parse(text), Err(why), "{text:?}");
         }
         assert_eq!(Query::parse(&"x".repeat(MAX_QUERY + 1)), Err(QueryError::TooLong));
-        assert_eq!(Query::parse(&"x ".repeat(MAX_TERMS + 1)), Err(QueryError::TooManyTerms));
+        let (most, more) = ("x-".repeat(MAX_WORDS), "x-".repeat(MAX_WORDS + 1));
+        for text in [&more, &more.replace('-', " "), &format!("\"{most}\" x")] {
+            assert_eq!(Query::parse(text), Err(QueryError::TooManyWords), "{text:?}");
+        }
+        for text in [&most, &most.replace('-', " "), &format!("\"{most}\"")] {
+            assert!(Query::parse(text).is_ok(), "{text:?}");
+        }
     }
 }

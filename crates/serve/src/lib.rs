@@ -274,6 +274,7 @@ pub struct Server {
     pub https: bool,
     pin: String,
     counter: Counter,
+    output_search: OutputSearch,
     stop: CancellationToken,
     _lock: File,
 }
@@ -339,6 +340,8 @@ impl Server {
         let agents =
             agents::serve(link, brain.clone(), authority.clone(), logs.clone(), link_config)?;
         let stop = CancellationToken::new();
+        // What was started ends with a start that fails.
+        let running = stop.clone().drop_guard();
         let indexed =
             OutputSearchConfig::choose(&dir, config.output_search, config.output_search_bytes);
         let output_search = match indexed {
@@ -363,7 +366,7 @@ impl Server {
             fabric_file: Some(dir.join("fabric.json")),
             brand: Arc::new(config.brand),
             traces: config.traces,
-            output_search,
+            output_search: output_search.clone(),
             ..HttpConfig::default()
         };
         if let Some(n) = config.rate {
@@ -414,7 +417,8 @@ impl Server {
             https,
             pin: authority.pin(),
             counter,
-            stop,
+            output_search,
+            stop: running.disarm(),
             _lock: lock,
         })
     }
@@ -460,6 +464,8 @@ impl Server {
     pub async fn stop(&self) {
         self.stop.cancel();
         self.agents.stop();
+        let index = self.output_search.clone();
+        let indexed = tokio::task::spawn_blocking(move || index.wait_for_end());
         // The same of metrics: a disk that hangs is not waited for.
         let history = self.agents.history().clone();
         let flushed = tokio::task::spawn_blocking(move || history.flush());
@@ -470,6 +476,8 @@ impl Server {
         // The keeper gives the lease back and closes the store; a store that hangs is left as it
         // is, which loses nothing.
         let _ = tokio::time::timeout(CLOSING, self.brain.closed()).await;
+        // Nobody else may use the files of the index once this returns, unless their disk hangs.
+        let _ = tokio::time::timeout(CLOSING, indexed).await;
     }
 }
 

@@ -76,7 +76,12 @@ fn parse_request(app: &App, caller: &Caller, q: &OutputSearchQuery) -> Reply<Out
             .field("q")
             .hint("give words, or a phrase in quotation marks, such as `?q=NCCL+WARN`")
     })?;
-    let below = paging::decode(LIST, q.cursor.as_deref())?;
+    let cursor: Option<String> = paging::decode(LIST, q.cursor.as_deref())?;
+    let below = cursor.map(|text| {
+        let line = caller.open_position(app, &text).ok_or_else(paging::unknown_cursor);
+        line.map(|line| line.0)
+    });
+    let below = below.transpose()?;
     let named = q.project.as_deref().map(|p| admin::known(app, caller.project(Some(p))?));
     let named = named.transpose()?;
     let job = q.job.as_deref().map(|id| jobs::named(app, caller, id)).transpose()?;
@@ -115,7 +120,7 @@ fn no_search(why: NoOutputSearch) -> Failure {
     match why {
         NoOutputSearch::Off(_) => Failure::conflict(message)
             .hint("turn it on with --output-search on where the server is started"),
-        NoOutputSearch::Opening | NoOutputSearch::Failed(_) => Failure::unavailable(message),
+        NoOutputSearch::Opening | NoOutputSearch::Failed => Failure::unavailable(message),
     }
 }
 
@@ -151,7 +156,8 @@ fn search_index(
             break;
         }
     }
-    let cursor = below.map(|id| paging::encode(LIST, id));
+    // Lines are numbered over all projects: how many others have is not for those who are bound to one.
+    let cursor = below.map(|id| paging::encode(LIST, caller.position(app, Seq(id))));
     Ok((seq, OutputHitList { items, cursor, indexing }))
 }
 

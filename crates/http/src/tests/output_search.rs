@@ -2,6 +2,8 @@
 
 use super::{PATIENCE, Site, held, patient, site, site_with};
 use crate::HttpConfig;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use muster_link::messages::{LogChunk, Stream};
 use muster_model::{AttemptKey, JobId};
@@ -111,6 +113,16 @@ async fn pages_leave_nothing_out() {
         seen.extend(lines.map(|h| h["line"].as_u64().unwrap()));
         let Some(next) = page["cursor"].as_str() else { break };
         cursor = format!("&cursor={next}");
+        // It says nothing about how many lines others have, and is of no use to them.
+        let plain = URL_SAFE_NO_PAD.decode(next).unwrap();
+        let plain: Value = serde_json::from_slice(&plain).unwrap();
+        let number = plain["p"].as_str().map(str::parse::<u64>);
+        assert!(number.is_some_and(|n| n.is_err()), "{plain}");
+        for token in [&s.other, &s.operator] {
+            let got = s.get(token, &format!("/v1/search/output?q=line{cursor}")).await;
+            assert_eq!(got.status, 400);
+            assert_eq!(got.json()["error"]["field"], "cursor");
+        }
     }
     assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::lines::cut_lines;
 use crate::query::Query;
-use crate::{FoundLine, Wanted, find};
+use crate::{FoundLine, Wanted, find, newest};
 
 /// No job.
 const NONE: [u64; 0] = [];
@@ -68,6 +68,9 @@ fn pages_leave_nothing_out() {
         }
     }
     assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+    let newest = |project, below| newest(d.path(), project, below).unwrap();
+    assert_eq!((newest("alpha", None), newest("alpha", Some(7))), (Some(7), Some(6)));
+    assert_eq!((newest("alpha", Some(1)), newest("beta", None)), (None, None));
 }
 
 #[test]
@@ -131,7 +134,9 @@ fn what_is_removed_is_not_found_and_an_empty_project_has_no_file() {
     add(&mut index, "alpha", stream(2), "word\n");
     index.remove_attempt("alpha", stream(1).attempt).unwrap();
     assert_eq!(jobs(d.path(), "alpha", "word"), [2]);
-    assert_eq!(index.attempts().unwrap(), [("alpha".to_owned(), stream(2).attempt)]);
+    assert_eq!(index.projects(), ["alpha"]);
+    assert_eq!(index.attempts("alpha").unwrap(), [stream(2).attempt]);
+    assert!(index.attempts("beta").unwrap().is_empty());
     assert_eq!(index.position("alpha", &stream(1)).unwrap(), None);
     index.remove_stream("alpha", &stream(2)).unwrap();
     assert!(!path_of(d.path(), "alpha").exists());
@@ -164,6 +169,47 @@ fn the_oldest_lines_go_when_the_bound_is_reached() {
 }
 
 #[test]
+fn a_quiet_project_keeps_its_part_while_others_have_older_lines() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 20).unwrap();
+    for job in 0..200u64 {
+        let words: String =
+            (0..600).map(|n| format!("word{}\n", job * 7919 + n * 104_729)).collect();
+        for (project, text) in [("busy", words.as_str()), ("quiet", "alive\n")] {
+            if project == "quiet" && !job.is_multiple_of(4) {
+                continue;
+            }
+            let (lines, next) = cut_lines(Position::default(), text.as_bytes(), None, false);
+            let now = i64::try_from(job).unwrap();
+            index.add(project, &stream(job), next, &lines, now).unwrap();
+        }
+    }
+    assert!(index.stats().dropped > 0);
+    assert_eq!(jobs(d.path(), "quiet", "alive").len(), 50, "its part is old, its last line is not");
+}
+
+#[test]
+fn a_log_that_a_reader_keeps_from_being_emptied_is_counted_and_bounded() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    index.most_log = 64 << 10;
+    add(&mut index, "alpha", stream(1), "word\n");
+    assert!(index.can_add("alpha").unwrap() && index.can_add("beta").unwrap());
+    let reader = rusqlite::Connection::open(path_of(d.path(), "alpha")).unwrap();
+    let view = reader.unchecked_transaction().unwrap();
+    let seen: i64 = view.query_row("SELECT count(*) FROM line", [], |r| r.get(0)).unwrap();
+    assert_eq!(seen, 1);
+    let many: String = (0..5000).map(|n| format!("word{n}\n")).collect();
+    add(&mut index, "alpha", stream(1), &many);
+    assert!(!index.can_add("alpha").unwrap());
+    let log = fs::metadata(beside(&path_of(d.path(), "alpha"), "-wal")).unwrap().len();
+    assert!(log > index.most_log && index.stats().bytes > log);
+    drop(view);
+    assert!(index.can_add("alpha").unwrap());
+    assert_eq!(jobs(d.path(), "alpha", "word4999"), [1]);
+}
+
+#[test]
 fn numbers_go_on_after_a_restart_and_a_file_that_was_cut_is_made_again() {
     let d = tempfile::tempdir().unwrap();
     let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
@@ -183,6 +229,27 @@ fn numbers_go_on_after_a_restart_and_a_file_that_was_cut_is_made_again() {
     add(&mut index, "beta", stream(2), "word\n");
     assert_eq!(jobs(d.path(), "beta", "word"), [2]);
     assert_eq!(jobs(d.path(), "alpha", "word"), [3, 1], "the others are as they were");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_keep_the_others_from_being_used() {
+    let d = tempfile::tempdir().unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    add(&mut index, "alpha", stream(1), "word\n");
+    add(&mut index, "beta", stream(2), "word\n");
+    drop(index);
+    let (beta, away) = (path_of(d.path(), "beta"), d.path().join("away"));
+    fs::rename(&beta, &away).unwrap();
+    fs::create_dir(&beta).unwrap();
+    let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();
+    assert_eq!(index.projects(), ["alpha", "beta"]);
+    assert!(index.position("beta", &stream(2)).is_err_and(|e| !e.is_damaged()));
+    assert_eq!(index.attempts("alpha").unwrap(), [stream(1).attempt]);
+    fs::remove_dir(&beta).unwrap();
+    fs::rename(&away, &beta).unwrap();
+    add(&mut index, "beta", stream(2), "word\n");
+    let ids: Vec<u64> = look(d.path(), "beta", "word").iter().map(|l| l.id).collect();
+    assert_eq!(ids, [3, 2], "it goes on where it was");
 }
 
 #[test]

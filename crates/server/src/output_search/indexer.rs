@@ -10,6 +10,7 @@ use muster_outsearch::{
     AttemptRef, IndexError, OutputIndex, Position, Received, StreamKey, cut_lines,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const LOOK_AT_ENDS: Duration = Duration::from_secs(2);
 /// Until a failure is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// Until a project whose index readers keep from taking lines is tried again.
+const TRY_READERS_AGAIN: Duration = Duration::from_secs(2);
 /// Streams that wait for their turn, after which output that is there already is looked at later.
 const PENDING: usize = 10_000;
 /// Streams whose last line has no end yet that are remembered.
@@ -39,6 +42,9 @@ enum Walk {
     Done,
 }
 
+/// A stream and its project, by which they are ordered: those of one file have their turns in a row.
+type ProjectStream = (ProjectName, StreamId);
+
 pub(super) struct Indexer<'a> {
     config: &'a OutputSearchConfig,
     keeper: &'a LogKeeper,
@@ -46,8 +52,14 @@ pub(super) struct Indexer<'a> {
     shared: &'a Inner,
     stop: &'a CancellationToken,
     walk: Walk,
-    pending: BTreeMap<StreamId, Option<Received>>,
-    unended: BTreeMap<StreamId, Option<Received>>,
+    pending: BTreeMap<ProjectStream, Option<Received>>,
+    unended: BTreeMap<ProjectStream, Option<Received>>,
+    /// The stream that had its turn last.
+    served: Option<ProjectStream>,
+    /// Projects whose files cannot be used now, until then.
+    paused: BTreeMap<String, Instant>,
+    /// Projects whose files readers keep from taking lines, until then.
+    blocked: BTreeMap<String, Instant>,
 }
 
 /// Why a step was not made.
@@ -55,6 +67,16 @@ enum Trouble {
     /// With the index of a project.
     Index(String, IndexError),
     Output(LogError),
+}
+
+/// What came of a stream's turn.
+enum Turn {
+    /// Everything that has come is indexed.
+    Done,
+    /// There is more.
+    More,
+    /// Its project's file takes nothing now.
+    Blocked,
 }
 
 impl<'a> Indexer<'a> {
@@ -66,8 +88,21 @@ impl<'a> Indexer<'a> {
         stop: &'a CancellationToken,
     ) -> Indexer<'a> {
         let (pending, unended) = (BTreeMap::new(), BTreeMap::new());
-        let walk = Walk::From(None);
-        Indexer { config, keeper, brain, shared, stop, walk, pending, unended }
+        let (paused, blocked) = (BTreeMap::new(), BTreeMap::new());
+        let (walk, served) = (Walk::From(None), None);
+        Indexer {
+            config,
+            keeper,
+            brain,
+            shared,
+            stop,
+            walk,
+            pending,
+            unended,
+            served,
+            paused,
+            blocked,
+        }
     }
 
     /// Runs until the server stops.
@@ -88,9 +123,10 @@ impl<'a> Indexer<'a> {
     fn report_failure(&mut self, why: &str) {
         let dir = self.config.dir.display();
         tracing::error!(%dir, error = why, "output is not indexed; trying again");
-        *self.shared.state() = State::None(NoOutputSearch::Failed(why.to_owned()));
+        *self.shared.state() = State::None(NoOutputSearch::Failed);
         (self.walk, self.pending, self.unended) =
             (Walk::From(None), BTreeMap::new(), BTreeMap::new());
+        (self.served, self.paused, self.blocked) = (None, BTreeMap::new(), BTreeMap::new());
         let since = Instant::now();
         while since.elapsed() < TRY_AGAIN && !self.stop.is_cancelled() {
             std::thread::sleep(PAUSE);
@@ -101,19 +137,28 @@ impl<'a> Indexer<'a> {
     fn follow_output(&mut self, mut index: OutputIndex) -> Result<(), String> {
         let mut looked_at_ends = Instant::now();
         while !self.stop.is_cancelled() {
-            let is_behind = !self.pending.is_empty() || matches!(self.walk, Walk::From(_));
+            let is_behind = !self.pending.is_empty()
+                || !self.paused.is_empty()
+                || matches!(self.walk, Walk::From(_));
             let status = OutputSearchStatus { is_behind, files: index.stats() };
             *self.shared.state() = State::Open(status);
             let changes = self.keeper.changes(if is_behind { Duration::ZERO } else { TICK });
             for (id, received) in changes.grown {
-                self.unended.remove(&id);
-                self.pending.entry(id).or_insert(None).get_or_insert(received);
+                // Nobody can read the output of a job that is not known.
+                let Some(project) = self.project_of(id.0.job) else { continue };
+                let of = (project, id);
+                self.unended.remove(&of);
+                // What grows until the end of its pause is found then.
+                if self.paused.contains_key(of.0.as_str()) {
+                    continue;
+                }
+                self.pending.entry(of).or_insert(None).get_or_insert(received);
             }
             let damaged = std::mem::take(&mut *self.shared.damaged());
             for project in &damaged {
                 index.discard(project).map_err(|e| with_source(&e))?;
             }
-            if changes.everything || !damaged.is_empty() {
+            if changes.everything || !damaged.is_empty() || self.end_pauses() {
                 self.walk = Walk::From(None);
             }
             if looked_at_ends.elapsed() >= LOOK_AT_ENDS {
@@ -128,20 +173,38 @@ impl<'a> Indexer<'a> {
                     index.discard(&project).map_err(|e| with_source(&e))?;
                     self.walk = Walk::From(None);
                 }
-                Err(Trouble::Index(_, e)) => return Err(with_source(&e)),
+                Err(Trouble::Index(project, e)) => {
+                    tracing::error!(%project, error = with_source(&e), "output of a project is not indexed; trying again");
+                    // The others must not wait behind its streams: these are found when it is tried again.
+                    self.pending.retain(|of, _| of.0.as_str() != project);
+                    self.paused.insert(project, Instant::now() + TRY_AGAIN);
+                }
                 Err(Trouble::Output(e)) => return Err(with_source(&e)),
             }
         }
         Ok(())
     }
 
+    /// Projects whose pause is over are tried again. True when there are some that could not be used:
+    /// what was left out of them has to be looked at.
+    fn end_pauses(&mut self) -> bool {
+        let (before, now) = (self.paused.len(), Instant::now());
+        self.paused.retain(|_, until| *until > now);
+        self.blocked.retain(|_, until| *until > now);
+        self.paused.len() < before
+    }
+
+    fn takes_lines(&self, project: &str) -> bool {
+        !self.paused.contains_key(project) && !self.blocked.contains_key(project)
+    }
+
     /// Streams whose attempts are over: nothing follows their last line.
     fn take_ended(&mut self) {
         let (keeper, pending) = (self.keeper, &mut self.pending);
-        self.unended.retain(|id, received| {
-            let is_live = keeper.is_live(id.0);
+        self.unended.retain(|of, received| {
+            let is_live = keeper.is_live(of.1.0);
             if !is_live {
-                pending.entry(*id).or_insert(*received);
+                pending.entry(of.clone()).or_insert(*received);
             }
             is_live
         });
@@ -151,8 +214,9 @@ impl<'a> Indexer<'a> {
     /// gone leaves the index.
     fn walk_output(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
         let Walk::From(from) = self.walk else { return Ok(()) };
-        // Every look lists all kept output: what was found goes first.
-        let most = if from.is_some() { 1 } else { PENDING };
+        // Every look lists all kept output: most of what was found goes first. Not all of it, since at
+        // a busy site something always waits.
+        let most = if from.is_some() { PENDING / 10 } else { PENDING };
         if self.pending.len() >= most {
             return Ok(());
         }
@@ -177,6 +241,9 @@ impl<'a> Indexer<'a> {
     /// What of an attempt is not indexed waits for its turn.
     fn compare_attempt(&mut self, index: &mut OutputIndex, key: AttemptKey) -> Result<(), Trouble> {
         let Some(project) = self.project_of(key.job) else { return Ok(()) };
+        if self.paused.contains_key(project.as_str()) {
+            return Ok(());
+        }
         let streams = match self.keeper.ranks_here(key) {
             Ok(streams) => streams,
             Err(e) => {
@@ -189,8 +256,9 @@ impl<'a> Indexer<'a> {
             let at = index
                 .position(project.as_str(), &self.key_of(id))
                 .map_err(|e| Trouble::Index(project.to_string(), e))?;
-            if at.map_or(0, |p| p.next) != s.end && !self.unended.contains_key(&id) {
-                self.pending.entry(id).or_insert(None);
+            let of = (project.clone(), id);
+            if at.map_or(0, |p| p.next) != s.end && !self.unended.contains_key(&of) {
+                self.pending.entry(of).or_insert(None);
             }
         }
         Ok(())
@@ -200,30 +268,46 @@ impl<'a> Indexer<'a> {
     fn remove_gone(&self, index: &mut OutputIndex, kept: &[AttemptKey]) -> Result<(), Trouble> {
         let kept: BTreeSet<(Option<ProjectName>, AttemptRef)> =
             kept.iter().map(|k| (self.project_of(k.job), self.attempt_of(*k))).collect();
-        let indexed = index.attempts().map_err(|(project, e)| Trouble::Index(project, e))?;
-        for (project, attempt) in indexed {
-            let name: Option<ProjectName> = project.parse().ok();
-            if name.is_none() || !kept.contains(&(name, attempt)) {
-                index
-                    .remove_attempt(&project, attempt)
-                    .map_err(|e| Trouble::Index(project.clone(), e))?;
+        for project in index.projects() {
+            if self.paused.contains_key(&project) {
+                continue;
             }
+            let name: Option<ProjectName> = project.parse().ok();
+            let is_gone =
+                |attempt: &AttemptRef| name.is_none() || !kept.contains(&(name.clone(), *attempt));
+            let removed = index.attempts(&project).and_then(|all| {
+                let mut gone = all.into_iter().filter(is_gone);
+                gone.try_for_each(|attempt| index.remove_attempt(&project, attempt))
+            });
+            removed.map_err(|e| Trouble::Index(project.clone(), e))?;
         }
         Ok(())
     }
 
-    /// Gives streams that wait their turn, the oldest first, for a while.
+    /// Gives streams that wait their turn, one after the other, for a while.
     fn index_pending(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
         let until = Instant::now() + TURN;
-        while let Some((id, received)) = self.pending.pop_first() {
+        loop {
+            let takes_lines = |project: &str| self.takes_lines(project);
+            let next = next_turn(&self.pending, self.served.as_ref(), takes_lines);
+            let Some(of) = next else { return Ok(()) };
+            let received = self.pending.remove(&of).flatten();
+            self.served = Some(of.clone());
             let began = Instant::now();
-            match self.index_stream(index, id, received) {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.pending.insert(id, received);
+            match self.index_stream(index, &of, received) {
+                Ok(Turn::Done) => {}
+                Ok(Turn::More) => {
+                    self.pending.insert(of, received);
                 }
-                Err(Trouble::Output(e)) => report_unreadable(id.0, &e),
-                Err(trouble) => return Err(trouble),
+                Ok(Turn::Blocked) => {
+                    self.blocked.insert(of.0.to_string(), Instant::now() + TRY_READERS_AGAIN);
+                    self.pending.insert(of, received);
+                }
+                Err(Trouble::Output(e)) => report_unreadable(of.1.0, &e),
+                Err(trouble) => {
+                    self.pending.insert(of, received);
+                    return Err(trouble);
+                }
             }
             // At most half of one core's time.
             std::thread::sleep(began.elapsed().min(PAUSE));
@@ -234,16 +318,15 @@ impl<'a> Indexer<'a> {
         Ok(())
     }
 
-    /// Indexes what has come of a stream. False when there is more.
+    /// Indexes what has come of a stream.
     fn index_stream(
         &mut self,
         index: &mut OutputIndex,
-        id: StreamId,
+        of: &ProjectStream,
         received: Option<Received>,
-    ) -> Result<bool, Trouble> {
-        // Nobody can read the output of a job that is not known.
-        let Some(project) = self.project_of(id.0.job) else { return Ok(true) };
-        let (project, key) = (project.as_str(), self.key_of(id));
+    ) -> Result<Turn, Trouble> {
+        let (project, id) = (of.0.as_str(), of.1);
+        let key = self.key_of(id);
         let failed = |e| Trouble::Index(project.to_owned(), e);
         // Asked first: every byte of an attempt is kept before its end is in the log.
         let is_live = self.keeper.is_live(id.0);
@@ -255,6 +338,12 @@ impl<'a> Indexer<'a> {
             at = Position::default();
         }
         for _ in 0..STEPS {
+            if self.stop.is_cancelled() {
+                return Ok(Turn::More);
+            }
+            if !index.can_add(project).map_err(failed)? {
+                return Ok(Turn::Blocked);
+            }
             let gathered = self.read_from(id, at).map_err(Trouble::Output)?;
             let Gathered { start, data, before_hole, at_end } = gathered;
             let is_last = before_hole || (at_end && !is_live);
@@ -262,14 +351,14 @@ impl<'a> Indexer<'a> {
             if next == at {
                 // Nothing has come, or not yet the end of the line.
                 if !data.is_empty() && self.unended.len() < UNENDED {
-                    self.unended.insert(id, received);
+                    self.unended.insert(of.clone(), received);
                 }
-                return Ok(true);
+                return Ok(Turn::Done);
             }
             index.add(project, &key, next, &lines, clock().0).map_err(failed)?;
             at = next;
         }
-        Ok(false)
+        Ok(Turn::More)
     }
 
     /// Reads what follows a position, up to the next hole.
@@ -308,6 +397,19 @@ impl<'a> Indexer<'a> {
     }
 }
 
+/// The stream whose turn it is: that after the one that had it last, round and round, of the projects
+/// that take lines now.
+fn next_turn(
+    pending: &BTreeMap<ProjectStream, Option<Received>>,
+    served: Option<&ProjectStream>,
+    takes_lines: impl Fn(&str) -> bool,
+) -> Option<ProjectStream> {
+    let after: (Bound<&ProjectStream>, Bound<&ProjectStream>) =
+        (served.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+    let mut round = pending.range::<ProjectStream, _>(after).chain(pending).map(|(of, _)| of);
+    round.find(|of| takes_lines(of.0.as_str())).cloned()
+}
+
 /// Bytes of a stream in a row.
 struct Gathered {
     /// Where they begin.
@@ -322,4 +424,31 @@ struct Gathered {
 /// Output that cannot be read is left out until everything is looked at again.
 fn report_unreadable(key: AttemptKey, e: &LogError) {
     tracing::warn!(attempt = %key, error = with_source(e), "kept output cannot be indexed");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(project: &str, job: u64) -> ProjectStream {
+        let key = AttemptKey { job: JobId(job), attempt: 1 };
+        (project.parse().unwrap(), (key, 0, Stream::Stdout))
+    }
+
+    #[test]
+    fn streams_take_turns_project_by_project() {
+        let all = [stream("alpha", 1), stream("alpha", 3), stream("beta", 2)];
+        // None of them is ever done.
+        let pending = all.iter().map(|of| (of.clone(), None)).collect();
+        let mut served = None;
+        for of in all.iter().chain(&all) {
+            served = next_turn(&pending, served.as_ref(), |_| true);
+            assert_eq!(served.as_ref(), Some(of));
+        }
+        for _ in 0..2 {
+            served = next_turn(&pending, served.as_ref(), |project| project == "beta");
+            assert_eq!(served, Some(stream("beta", 2)));
+        }
+        assert_eq!(next_turn(&pending, served.as_ref(), |_| false), None);
+    }
 }

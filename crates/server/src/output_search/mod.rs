@@ -6,13 +6,15 @@ mod tests;
 
 use crate::brain::Brain;
 use crate::logs::LogKeeper;
+use crate::supervise::SupervisedThread;
 use indexer::Indexer;
 use muster_model::names::ProjectName;
 use muster_model::units::Bytes;
-use muster_outsearch::{Found, FoundLine, IndexStats, Wanted, find};
+use muster_outsearch::{Found, FoundLine, IndexError, IndexStats, Wanted, find, newest};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Less holds too little to be worth its files.
@@ -113,8 +115,10 @@ pub enum NoOutputSearch {
     #[error("the index of output is being opened")]
     Opening,
     /// The index cannot be used.
-    #[error("output cannot be searched: {0}")]
-    Failed(String),
+    #[error(
+        "output cannot be searched now: its index cannot be used, and the server's log says why"
+    )]
+    Failed,
 }
 
 /// The state of the index.
@@ -137,6 +141,8 @@ struct Inner {
     state: Mutex<State>,
     /// Projects in whose files a reader met damage.
     damaged: Mutex<BTreeSet<String>>,
+    /// None while output is not indexed, and once somebody waits for its end.
+    thread: Mutex<Option<SupervisedThread>>,
 }
 
 impl Inner {
@@ -146,6 +152,10 @@ impl Inner {
 
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<SupervisedThread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,8 +179,9 @@ impl std::fmt::Debug for OutputSearch {
 
 impl OutputSearch {
     fn new(dir: Option<PathBuf>, why: NoOutputSearch) -> OutputSearch {
-        let (state, damaged) = (Mutex::new(State::None(why)), Mutex::default());
-        OutputSearch { inner: Arc::new(Inner { dir, state, damaged }) }
+        let state = Mutex::new(State::None(why));
+        let (damaged, thread) = (Mutex::default(), Mutex::default());
+        OutputSearch { inner: Arc::new(Inner { dir, state, damaged, thread }) }
     }
 
     /// Nothing is indexed.
@@ -191,11 +202,21 @@ impl OutputSearch {
     ) -> std::io::Result<OutputSearch> {
         let search = OutputSearch::new(Some(config.dir.clone()), NoOutputSearch::Opening);
         let inner = search.inner.clone();
-        crate::supervise::thread("output-index", move || {
+        let thread = crate::supervise::thread("output-index", move || {
             lower_priority();
             Indexer::new(&config, &keeper, &brain, &inner, &stop).run();
         })?;
+        *search.inner.thread() = Some(thread);
         Ok(search)
+    }
+
+    /// Waits until the thread that indexes has ended; what ends it comes first. Not on a thread that
+    /// answers requests.
+    pub fn wait_for_end(&self) {
+        let thread = self.inner.thread().take();
+        if let Some(thread) = thread {
+            thread.end();
+        }
     }
 
     /// The state of the index.
@@ -223,23 +244,52 @@ impl OutputSearch {
         let Some(dir) = &self.inner.dir else {
             return Err(NoOutputSearch::Off(OffReason::Absent));
         };
-        let mut all = ProjectLines::default();
+        let mut order = Vec::new();
         for project in projects {
-            match find(dir, project.as_str(), wanted) {
-                Ok(found) => all.add(project, found),
-                Err(e) => {
-                    if e.is_damaged() {
-                        self.inner.damaged().insert(project.to_string());
-                    }
-                    let why = with_source(&e);
-                    tracing::warn!(%project, error = why, "the index of output cannot be read");
-                    return Err(NoOutputSearch::Failed(why));
-                }
-            }
+            let id = newest(dir, project.as_str(), wanted.below)
+                .map_err(|e| self.report_unreadable(project, &e))?;
+            order.extend(id.map(|id| (id, project)));
         }
+        let is_over = || wanted.until.is_some_and(|until| Instant::now() >= until);
+        let mut all = search_in_order(order, is_over, |project| {
+            find(dir, project.as_str(), wanted).map_err(|e| self.report_unreadable(project, &e))
+        })?;
         all.cut(wanted.limit);
         Ok(all)
     }
+
+    /// What is wrong is for the log alone: it names projects and paths.
+    fn report_unreadable(&self, project: &ProjectName, e: &IndexError) -> NoOutputSearch {
+        if e.is_damaged() {
+            self.inner.damaged().insert(project.to_string());
+        }
+        tracing::warn!(%project, error = with_source(e), "the index of output cannot be read");
+        NoOutputSearch::Failed
+    }
+}
+
+/// Searches projects, each with the number of its newest line, those with newer lines first. Once it is
+/// over, the rest is for the next page. The first is searched in any case, so that every page comes
+/// further.
+fn search_in_order<E>(
+    mut projects: Vec<(u64, &ProjectName)>,
+    is_over: impl Fn() -> bool,
+    search: impl Fn(&ProjectName) -> Result<Found, E>,
+) -> Result<ProjectLines, E> {
+    projects.sort_unstable_by_key(|(newest, _)| std::cmp::Reverse(*newest));
+    let mut all = ProjectLines::default();
+    for (n, (newest, project)) in projects.into_iter().enumerate() {
+        // Nothing of this one and of those that follow is on this page.
+        if all.floor > Some(newest) {
+            break;
+        }
+        if n > 0 && is_over() {
+            all.floor = Some(newest.saturating_add(1));
+            break;
+        }
+        all.add(project, search(project)?);
+    }
+    Ok(all)
 }
 
 /// Lines of several projects, the newest first.

@@ -47,6 +47,43 @@ fn lines_of_several_projects_are_merged_as_far_as_all_were_looked_at() {
 }
 
 #[test]
+fn projects_that_time_does_not_suffice_for_come_with_the_next_page() {
+    let [alpha, beta, gamma]: [ProjectName; 3] =
+        ["alpha", "beta", "gamma"].map(|name| name.parse().unwrap());
+    let lines = |project: &ProjectName| match project.as_str() {
+        "alpha" => vec![4, 1],
+        "beta" => vec![9, 6, 3],
+        _ => vec![7, 2],
+    };
+    let (mut below, mut seen) = (u64::MAX, Vec::new());
+    loop {
+        let left =
+            |p: &ProjectName| lines(p).into_iter().filter(|id| *id < below).collect::<Vec<_>>();
+        let newest = |p| left(p).first().map(|id| (*id, p));
+        let order = [&alpha, &beta, &gamma].into_iter().filter_map(newest).collect();
+        let search = |p: &ProjectName| Ok::<_, ()>(found(&left(p), None));
+        let mut page = search_in_order(order, || true, search).unwrap();
+        page.cut(10);
+        seen.push(page.lines.iter().map(|(_, l)| l.id).collect::<Vec<_>>());
+        let Some(floor) = page.floor else { break };
+        below = floor;
+    }
+    assert_eq!(seen, [[9], [7], [6], [4], [3], [2], [1]]);
+}
+
+#[test]
+fn projects_with_older_lines_only_are_not_searched_for_a_full_page() {
+    let (alpha, beta): (ProjectName, ProjectName) =
+        ("alpha".parse().unwrap(), "beta".parse().unwrap());
+    let search = |p: &ProjectName| match p.as_str() {
+        "alpha" => Ok(found(&[9, 8], Some(8))),
+        other => Err(other.to_owned()),
+    };
+    let page = search_in_order(vec![(7, &beta), (9, &alpha)], || false, search).unwrap();
+    assert_eq!((page.lines.len(), page.floor), (2, Some(8)));
+}
+
+#[test]
 fn one_that_is_off_says_why() {
     let search = OutputSearch::off(OffReason::Flag);
     let why = search.status().unwrap_err().to_string();
