@@ -530,6 +530,8 @@ pub(crate) fn a_link_that_changes_leads_nowhere() {
     std::fs::write(open.path().join("dir/file"), "open\n").unwrap();
     let turned = AtomicBool::new(true);
     let (files, at) = (b.files.clone(), b.files.path().join("at"));
+    // From the beginning: where there is none, the agent makes a directory of this name.
+    symlink(open.path(), files.path().join("link")).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (new, link) = (files.path().join("new"), files.path().join("link"));
