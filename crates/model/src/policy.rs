@@ -412,6 +412,7 @@ impl SitePolicy {
                 "100 to 1000 is plenty",
             ));
         }
+        self.check_numbers()?;
         if self.fabric.preflight_nodes == 1 {
             return Err(problem(
                 "fabric.preflight_nodes",
@@ -457,11 +458,62 @@ impl SitePolicy {
         }
         Ok(())
     }
+
+    /// No number is larger than any site has a use for.
+    fn check_numbers(&self) -> Result<(), SpecProblem> {
+        let (limits, power, assumed) = (&self.limits, &self.power, &self.reliability);
+        let mut numbers = vec![
+            ("defrag.moves_per_hour".to_owned(), self.defrag.moves_per_hour),
+            ("fabric.preflight_nodes".to_owned(), self.fabric.preflight_nodes),
+            ("hazard.large_gang".to_owned(), self.hazard.large_gang),
+            ("hazard.lemon_max_nodes".to_owned(), self.hazard.lemon_max_nodes),
+            ("power.node_watts".to_owned(), power.node_watts),
+            ("power.stagger_gpus".to_owned(), power.stagger_gpus),
+            ("reliability.weight".to_owned(), assumed.weight),
+            (
+                "reliability.failures_per_million_node_days".to_owned(),
+                assumed.failures_per_million_node_days,
+            ),
+        ];
+        let limited = [
+            ("limits.running_jobs_per_user", limits.running_jobs_per_user),
+            ("limits.gpus_per_user", limits.gpus_per_user),
+            ("limits.queued_jobs_per_user", limits.queued_jobs_per_user),
+            ("limits.queued_jobs_per_project", limits.queued_jobs_per_project),
+            ("limits.queued_jobs", limits.queued_jobs),
+        ];
+        let given = limited.into_iter().filter_map(|(field, n)| Some((field.to_owned(), n?)));
+        numbers.extend(given);
+        numbers.extend(power.gpu_watts.iter().map(|(k, w)| (format!("power.gpu_watts.{k}"), *w)));
+        match numbers.into_iter().find(|(_, n)| *n > NUMBER_MAX) {
+            None => Ok(()),
+            Some((field, n)) => {
+                let message = format!("{n} is more than {NUMBER_MAX}");
+                Err(problem(&field, message, "give a smaller number"))
+            }
+        }
+    }
 }
+
+/// The largest number in a policy.
+const NUMBER_MAX: u32 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_no_site_has_a_use_for_are_refused() {
+        let with = |text: &str| policy(text).check().map_err(|p| p.field);
+        assert_eq!(with(r#"{"reliability":{"weight":1000000000}}"#), Ok(()));
+        for (text, field) in [
+            (r#"{"reliability":{"weight":2147483648}}"#, "reliability.weight"),
+            (r#"{"limits":{"gpus_per_user":4000000000}}"#, "limits.gpus_per_user"),
+            (r#"{"power":{"gpu_watts":{"h100":4000000000}}}"#, "power.gpu_watts.h100"),
+        ] {
+            assert_eq!(with(text), Err(field.to_owned()));
+        }
+    }
 
     fn policy(text: &str) -> SitePolicy {
         serde_json::from_str(text).unwrap()
