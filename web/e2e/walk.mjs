@@ -449,7 +449,10 @@ await check('anything is found by the keyboard alone, and the focus goes back', 
   await until('the focus is back', () => p.evaluate(() => document.activeElement?.textContent === 'Find'));
   await p.keyboard.press('Control+k');
   await p.keyboard.type('submit a');
-  await p.getByRole('option', { name: /Submit a job/ }).waitFor();
+  await until('the command is chosen', async () => {
+    const id = await box.getAttribute('aria-activedescendant');
+    return id && (await p.locator(`#${id}`).textContent()).includes('Submit a job');
+  });
   await p.keyboard.press('Enter');
   await p.waitForURL(`${base}/jobs/new`);
 });

@@ -106,7 +106,10 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
               role="option"
               tabIndex={-1}
               aria-selected={i === chosen}
-              onPointerMove={() => setAt(i)}
+              // A list that changes under a pointer at rest chooses nothing.
+              onPointerMove={(e) => {
+                if (e.movementX !== 0 || e.movementY !== 0) setAt(i);
+              }}
               onClick={() => open(e)}
             >
               <span className="dim kind">{e.kind}</span>
