@@ -245,7 +245,8 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
       await dialog.getByRole('button', { name: `Uncordon ${idle.length}` }).click();
       for (const n of idle) await until(`${n.name} is uncordoned`, async () => !(await stage(n.name)).cordon);
       if (held) {
-        await p.getByRole('button', { name: 'Clear' }).click();
+        // What was done is chosen no more.
+        await p.getByRole('button', { name: 'Clear', disabled: true }).waitFor();
         await p.getByLabel(held.name, { exact: true }).check();
         await p.getByRole('button', { name: 'Drain', exact: true }).click();
         await dialog.getByText(new RegExp(`${held.jobs[0].id} ${held.jobs[0].name}`)).waitFor();
