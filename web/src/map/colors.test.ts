@@ -75,6 +75,14 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(counts(new Map())).toMatchObject({ 'free, healthy': 1, 'allocated, healthy': 2 });
 });
 
+test('the square of a node without GPUs is not counted as one', () => {
+  const layout = fleet.layout as NonNullable<Picture['layout']>;
+  const nodes = layout.nodes.map((n, i) => ({ ...n, gpus: i === 0 ? 0 : 2 }));
+  const without = { ...fleet, layout: { ...layout, nodes } } as Picture;
+  const legend = painter(without, 'state', 'dark', new Map())?.legend ?? [];
+  expect(legend.reduce((sum, l) => sum + (l.count ?? 0), 0)).toBe(2);
+});
+
 test('allocated and free are counted by one rule, whatever colour a GPU has', () => {
   expect(allocatedOrFree('ready', Flag.allocated)).toBe('allocated');
   expect(allocatedOrFree('ready', Flag.allocated | Flag.breaker)).toBe('allocated');

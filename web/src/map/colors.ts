@@ -264,7 +264,8 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     const strong = new Uint8Array(n);
     for (let i = 0; i < n; i++) {
       const c = kind[entry(i)];
-      counts[c]++;
+      // A node without GPUs has a square on the map, and no GPU.
+      if (layout.nodes[fleet.nodeOf[i]]?.gpus !== 0) counts[c]++;
       if (c >= SUSPECT && c <= LOST) strong[i] = 1;
     }
     return {
