@@ -4,8 +4,12 @@
 use crate::near::closest;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// The site's scheduling policy. Every field has a default that is safe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,8 +29,10 @@ pub struct SitePolicy {
     /// Budgets of power.
     pub power: Power,
     /// Limits on what one user may have.
+    #[serde(deserialize_with = "object")]
     pub limits: Limits,
     /// GPUs that are allocated and do nothing.
+    #[serde(deserialize_with = "object")]
     pub idle: Idle,
     /// What unhealthy hardware is still good for.
     pub hazard: Hazard,
@@ -495,12 +501,39 @@ impl SitePolicy {
     }
 }
 
+/// Reads what is written as an object, and not as a list of its values: where every field may be
+/// absent, any list of nulls would do.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
+    struct Fields<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    d.deserialize_map(Fields(PhantomData))
+}
+
 /// The largest number in a policy.
 const NUMBER_MAX: u32 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_no_object() {
+        let read = |text: &str| serde_json::from_str::<SitePolicy>(text).map_err(|e| e.to_string());
+        assert!(read(r#"{"idle":{"warn_after":"1h"},"limits":{}}"#).is_ok());
+        for text in [r#"{"idle":[null,null]}"#, r#"{"limits":[]}"#] {
+            assert!(read(text).unwrap_err().contains("expected an object"), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_that_no_site_has_a_use_for_are_refused() {
