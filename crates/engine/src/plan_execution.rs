@@ -154,11 +154,11 @@ impl Engine {
         out
     }
 
-    /// Reserved starts of jobs that depend on one that was requeued: they would be kept for as long
-    /// as that one waits, and it may be what it needs.
+    /// Reserved starts that are due of jobs that depend on one that was requeued: they would be kept
+    /// for as long as that one waits, and it may be what it needs.
     fn blocked_reserved_starts(&self) -> Vec<(JobId, ReservedStart, String)> {
-        let jobs =
-            self.state.index.reserved_starts.iter().filter_map(|(_, id)| self.state.jobs.get(id));
+        let due = self.state.index.reserved_starts.range(..=(self.state.now, JobId(u64::MAX)));
+        let jobs = due.filter_map(|(_, id)| self.state.jobs.get(id));
         let waiting = jobs.filter(|j| j.state == JobState::Queued && !j.depends.is_empty());
         let blocked = waiting.filter_map(|j| {
             let depends = self.state.index.waits.judge(&self.state, j);
