@@ -16,6 +16,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl State {
+    /// Jobs leave the index, before what it counts them by changes. Mostly there are none.
+    fn take_out(&mut self, jobs: &[Arc<Job>]) {
+        if !jobs.is_empty() {
+            self.with_index(|ix, s| jobs.iter().for_each(|j| ix.remove(s, j)));
+        }
+    }
+
+    /// The same jobs are counted again.
+    fn put_back(&mut self, jobs: &[Arc<Job>]) {
+        if !jobs.is_empty() {
+            self.with_index(|ix, s| jobs.iter().for_each(|j| ix.add(s, j)));
+        }
+    }
+
     pub(super) fn apply_node(&mut self, r: &Record) -> Result<(), ApplyError> {
         match &r.event {
             Event::NodeEnrolled { node, machine, token, location, key } => {
@@ -61,10 +75,10 @@ impl State {
                 if keep.is_none() {
                     // Quotas count by SKU, which is not known of the new machine yet.
                     let here = self.placed_on(node);
-                    self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
+                    self.take_out(&here);
                     self.index.node_changed(&fresh, self.health.waits_on(&fresh.name));
                     self.nodes.insert(node.clone(), Arc::new(fresh));
-                    self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
+                    self.put_back(&here);
                     self.follow_domains();
                     self.follow_breakers(r, node)?;
                 } else if key.is_some() {
@@ -79,7 +93,7 @@ impl State {
                 let was = self.nodes.get(node).map_or("", |n| n.host.as_str());
                 let moves = !was.is_empty() && was != host;
                 let here = if moves { self.placed_on(node) } else { Vec::new() };
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
+                self.take_out(&here);
                 self.node(r.seq, node, |n| {
                     n.reachable = true;
                     n.boot.clone_from(boot);
@@ -90,7 +104,7 @@ impl State {
                     n.protected = *protected;
                     n.changed_at = r.at;
                 })?;
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
+                self.put_back(&here);
                 Ok(())
             }
             Event::NodeInventoried { node, inventory } => {
@@ -98,9 +112,9 @@ impl State {
                     self.nodes.get(node).and_then(|n| n.inventory.gpus.first()).map(|g| &g.sku);
                 let other = sku != inventory.gpus.first().map(|g| &g.sku);
                 let here = if other { self.placed_on(node) } else { Vec::new() };
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
+                self.take_out(&here);
                 self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
+                self.put_back(&here);
                 self.follow_breakers(r, node)
             }
             Event::NodeLost { node, last_seen } => {
