@@ -40,6 +40,7 @@ const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
     <main className="page" id="page">
+      <h1 className="skip">No such page</h1>
       <Empty title="There is no such page">
         <p>
           <Link to="/">The fleet</Link> is a good place to begin.

@@ -1,6 +1,7 @@
 import { useId } from 'react';
 import { ApiError } from '../api/client';
 import { Metric } from '../exec/metric';
+import type { Theme } from '../map/colors';
 import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, NotShown, Panel, Problem, Scroll, State, type Tone, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
@@ -12,7 +13,7 @@ const AT = '2030-01-31T03:12:00Z';
 const DAYS = [...Array(8).keys()].map((d) => BEGIN + d * 86_400_000);
 
 /** Every part of ui/, once, with what it is for. */
-export function Components() {
+export function Components({ theme }: { theme: Theme }) {
   return (
     <div className="columns">
       <Buttons />
@@ -21,7 +22,7 @@ export function Components() {
       <Fields />
       <States />
       <Numbers />
-      <Tables />
+      <Tables theme={theme} />
       <Lines />
     </div>
   );
@@ -180,10 +181,10 @@ function Numbers() {
   );
 }
 
-function Tables() {
+function Tables({ theme }: { theme: Theme }) {
   return (
     <Panel title="Tables and timelines">
-      <Scroll label="A table">
+      <Scroll label={`A table, ${theme}`}>
         <table>
           <thead>
             <tr>

@@ -51,7 +51,7 @@ export function Colours({ theme }: { theme: Theme }) {
             <thead>
               <tr>
                 <th>Colour</th>
-                <th>&nbsp;</th>
+                <th>Value</th>
                 {GROUNDS.map((g) => (
                   <th key={g} className="num">
                     {bare(g)}

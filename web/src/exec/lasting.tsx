@@ -149,7 +149,9 @@ function Inventory({ r, all }: { r: Report; all: number }) {
                 <th>SKU</th>
                 <th className="num">GPUs</th>
                 <th className="num">In service now</th>
-                <th>&nbsp;</th>
+                <th>
+                  <span className="skip">Share in service</span>
+                </th>
                 <th>Not in service</th>
               </tr>
             </thead>

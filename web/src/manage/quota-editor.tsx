@@ -192,9 +192,13 @@ function TreeTable({
             <th>Quota</th>
             <th>Projects</th>
             <th className="num">Used / owned</th>
-            <th>&nbsp;</th>
+            <th>
+              <span className="skip">Share used</span>
+            </th>
             <th className="num">Below it</th>
-            <th>&nbsp;</th>
+            <th>
+              <span className="skip">Actions</span>
+            </th>
           </tr>
         </thead>
         <tbody>

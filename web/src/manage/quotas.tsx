@@ -70,7 +70,9 @@ function Tree({ report, whole }: { report: Report; whole: boolean | null }) {
                 <th>SKU</th>
                 <th className="num">Owns</th>
                 <th className="num">Uses</th>
-                <th>&nbsp;</th>
+                <th>
+                  <span className="skip">Share used</span>
+                </th>
                 <th className="num">Borrows</th>
                 <th className="num">Shares</th>
                 <th className="num" title={ENTITLED}>

@@ -188,7 +188,11 @@ function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => 
               <th>Projects</th>
               <th>Nodes</th>
               <th>Reason</th>
-              {operates && <th>&nbsp;</th>}
+              {operates && (
+                <th>
+                  <span className="skip">Actions</span>
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>

@@ -92,7 +92,11 @@ function All({ items }: { items: Silence[] }) {
               <th className="num">Mutes now</th>
               <th>By</th>
               <th>Why</th>
-              {operates && <th>&nbsp;</th>}
+              {operates && (
+                <th>
+                  <span className="skip">Actions</span>
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>

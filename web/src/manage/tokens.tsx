@@ -124,7 +124,9 @@ function All({ items }: { items: Token[] }) {
               <th>State</th>
               <th>Created</th>
               <th>Expires</th>
-              <th>&nbsp;</th>
+              <th>
+                <span className="skip">Actions</span>
+              </th>
             </tr>
           </thead>
           <tbody>

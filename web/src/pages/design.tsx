@@ -13,7 +13,7 @@ export function DesignPage() {
       {(['dark', 'light'] as const).map((theme) => (
         <section key={theme} className="design-theme" data-theme={theme} aria-label={`Theme ${theme}`}>
           <Colours theme={theme} />
-          <Components />
+          <Components theme={theme} />
         </section>
       ))}
     </main>
