@@ -10,6 +10,12 @@ const PATIENCE = 180_000;
 export const base = process.env.MUSTER_URL ?? 'http://127.0.0.1:7070';
 export const token = process.env.MUSTER_TOKEN ?? '';
 
+/** The windows that every page must fit. */
+export const WIDE = { width: 1366, height: 768 };
+export const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+/** Time zones that every page must be right in: one west of Greenwich, one east of it. */
+export const ZONES = ['America/Los_Angeles', 'Asia/Tokyo'];
+
 export async function browser() {
   const executablePath = process.env.CHROMIUM ?? PLACES.find((p) => existsSync(p));
   if (!executablePath) throw new Error('no Chromium: apt install chromium, or set CHROMIUM');
@@ -61,10 +67,10 @@ export async function page(
 }
 
 /** The JSON of a call to the API. */
-export async function call(method, path, body) {
+export async function call(method, path, body, as = token) {
   const answer = await fetch(base + path, {
     method,
-    headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
+    headers: { Authorization: `Bearer ${as}`, ...(body && { 'Content-Type': 'application/json' }) },
     body: body && JSON.stringify(body),
   });
   const text = await answer.text();

@@ -1,7 +1,5 @@
 // Time, the map by keys, the executive page and the page of the design in a real browser: part of e2e/walk.mjs.
-import { base, call, page } from './browser.mjs';
-
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+import { base, call, PHONE, page } from './browser.mjs';
 
 /** `placed`: a job that ran, and when. */
 export async function walkDesign({ chromium, check, must, until, placed }) {

@@ -1,7 +1,5 @@
 // Metrics over time in a real browser: part of e2e/walk.mjs, on a site of simulated nodes.
-import { base, call, page } from './browser.mjs';
-
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+import { base, call, PHONE, page } from './browser.mjs';
 
 export async function walkHistory({ chromium, check, must, until, node, job }) {
   const p = await page(chromium);

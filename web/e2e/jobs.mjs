@@ -1,8 +1,6 @@
 // Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { base, call, page } from './browser.mjs';
-
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+import { base, call, PHONE, page } from './browser.mjs';
 
 const spec = (name, more = {}) => ({
   kind: 'Job',

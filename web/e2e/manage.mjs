@@ -1,27 +1,8 @@
 // The manage pages in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
+import { axe } from './axe.mjs';
 import { base, call, page } from './browser.mjs';
 
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-const PAGES = [
-  '/reservations',
-  '/quotas',
-  '/bulk',
-  '/silences',
-  '/routing',
-  '/policy',
-  '/projects',
-  '/tokens',
-];
-
-async function axe(p, axeSource) {
-  await p.evaluate(axeSource);
-  const { violations } = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  return violations
-    .filter((v) => v.impact === 'serious' || v.impact === 'critical')
-    .map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`);
-}
-
-export async function walkManage({ chromium, check, must, until, axeSource }) {
+export async function walkManage({ chromium, check, must, until }) {
   const p = await page(chromium);
   const dialog = p.getByRole('dialog');
   const field = (label) => p.getByLabel(label, { exact: true });
@@ -256,7 +237,7 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
     },
   );
 
-  await check('the forms of manage pages have nothing serious by axe', async () => {
+  await check('axe finds nothing in the forms of manage pages', async () => {
     const found = [];
     const forms = [
       ['/reservations', 'New reservation'],
@@ -269,22 +250,9 @@ export async function walkManage({ chromium, check, must, until, axeSource }) {
       await p.goto(base + path);
       await p.getByRole('button', { name: button, exact: true }).click();
       await p.waitForFunction(() => !/Loading…|Checking…|Asking…/.test(document.body.textContent));
-      for (const problem of await axe(p, axeSource)) found.push(`${path}: ${problem}`);
+      for (const problem of await axe(p)) found.push(`${path}: ${problem}`);
     }
     must(found.length === 0, found.join('\n'));
-  });
-
-  await check('on a phone the manage pages do not scroll sideways', async () => {
-    const phone = await page(chromium, PHONE);
-    for (const path of PAGES) {
-      await phone.goto(base + path);
-      await phone.locator('.standing.live').waitFor();
-      await phone.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent));
-      const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
-      must(wide <= 390, `${path} is ${wide} px wide`);
-    }
-    must(phone.problems.length === 0, phone.problems.join('\n'));
-    await phone.context().close();
   });
 
   await check('nothing went wrong in the browser on the manage pages', async () => {

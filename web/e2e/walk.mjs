@@ -1,15 +1,16 @@
 // The console in a real browser against a real site: node e2e/walk.mjs
 // MUSTER_URL and MUSTER_TOKEN name a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { base, browser, call, page, token } from './browser.mjs';
+import { walkAway } from './away.mjs';
+import { axe } from './axe.mjs';
+import { base, browser, call, PHONE, page, token, WIDE } from './browser.mjs';
 import { walkDesign } from './design.mjs';
 import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
+import { tokensOfRoles, walkRoles } from './roles.mjs';
 
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const chromium = await browser();
 let [passed, failed] = [0, 0];
 
@@ -437,10 +438,8 @@ await check('anything is found by the keyboard alone, and the focus goes back', 
     const id = await box.getAttribute('aria-activedescendant');
     return (await p.locator(`#${id}`).textContent()).startsWith(`node${second}`);
   });
-  await p.evaluate(axeSource);
-  const { violations } = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const serious = violations.filter((v) => v.impact === 'serious' || v.impact === 'critical');
-  must(serious.length === 0, serious.map((v) => `${v.id}: ${v.help}`).join(', '));
+  const found = await axe(p);
+  must(found.length === 0, found.join('\n'));
   await p.keyboard.press('Enter');
   await p.waitForURL(`${base}/nodes/${second}`);
   await p.getByRole('button', { name: 'Find', exact: true }).click();
@@ -520,10 +519,8 @@ const outside = (p, selector) =>
     selector,
   );
 
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-
 await check('while the server is away nothing is cut off, and pages say why they are empty', async () => {
-  for (const how of [PHONE, { width: 1366, height: 768 }]) {
+  for (const how of [PHONE, WIDE]) {
     const q = await page(chromium, how);
     await q.goto(base);
     await q.locator('.standing.live').waitFor();
@@ -643,25 +640,14 @@ const PAGES = [
   '/nonsense',
 ];
 for (const scheme of ['dark', 'light']) {
-  await check(`axe finds nothing serious, ${scheme}`, async () => {
+  await check(`axe finds nothing, ${scheme}`, async () => {
     const q = await page(chromium, { scheme });
     const found = [];
     for (const path of PAGES) {
       await q.goto(base + path);
       await q.locator('.standing.live').waitFor();
       await q.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent));
-      await q.evaluate(axeSource);
-      const { violations } = await q.evaluate(() =>
-        window.axe.run(document, { resultTypes: ['violations'] }),
-      );
-      for (const v of violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')) {
-        found.push(
-          `${path}: ${v.id}: ${v.help}: ${v.nodes
-            .slice(0, 3)
-            .map((n) => n.html)
-            .join(' ')}`,
-        );
-      }
+      for (const problem of await axe(q)) found.push(`${path}: ${problem}`);
     }
     must(found.length === 0, found.join('\n'));
     must(q.problems.length === 0, q.problems.join('\n'));
@@ -669,12 +655,16 @@ for (const scheme of ['dark', 'light']) {
   });
 }
 
-await walkManage({ chromium, check, must, until, axeSource });
-await walkOncall({ chromium, check, must, until, axeSource });
+const roles = await tokensOfRoles((await get(id)).project);
+await walkRoles({ chromium, check, must, until, roles, job: id });
+await walkManage({ chromium, check, must, until });
+await walkOncall({ chromium, check, must, until });
 
 await check('nothing went wrong in the browser', async () => {
   must(p.problems.length === 0, p.problems.join('\n'));
+  await p.context().close();
 });
+await walkAway({ chromium, check, must, until, roles, job: id });
 await chromium.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

@@ -105,7 +105,10 @@ pub fn test() -> Result<Counts> {
         total.skipped += 1;
         return Ok(total);
     }
-    let (status, output) = proc::tee_within(&mut node("e2e/walk.mjs", &site), WALK)?;
+    let mut walk = node("e2e/walk.mjs", &site);
+    // It kills the server and starts it again.
+    walk.envs(site.pid().map(|pid| ("MUSTER_PID", pid.to_string())));
+    let (status, output) = proc::tee_within(&mut walk, WALK)?;
     total += counted(&output, status.success());
     Ok(total)
 }
