@@ -8,6 +8,7 @@ import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
+import { walkTenant } from './tenant.mjs';
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const chromium = await browser();
@@ -277,6 +278,7 @@ await check('a job that has ended is requeued by its button', async () => {
 await walkJobs({ chromium, check, must, until });
 await walkHistory({ chromium, check, must, until, node: second, job: id });
 await walkDesign({ chromium, check, must, until, placed });
+await walkTenant({ chromium, check, must, until, axeSource });
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',
