@@ -23,9 +23,18 @@ const SITE = [
 const OPERATORS = ['/bulk', '/silences', '/routing'];
 const ADMINS = ['/tokens'];
 /** For whoever sees one project: the navigation, what is found by search and keys, and the rest. */
-const TENANTS = ['/jobs', '/quotas', '/executive', '/oncall'];
-const FOUND = ['/', '/nodes', '/topology', '/simulator', '/slos', '/reservations', '/events'];
-const NOT_TENANTS = ['/runbooks', '/runbooks/gpu-off-bus', '/policy', '/projects', ...OPERATORS, ...ADMINS];
+const TENANTS = ['/work', '/quotas', '/usage', '/status'];
+const FOUND = ['/jobs', '/', '/nodes', '/topology', '/simulator', '/slos', '/reservations', '/events'];
+const NOT_TENANTS = [
+  '/oncall',
+  '/executive',
+  '/runbooks',
+  '/runbooks/gpu-off-bus',
+  '/policy',
+  '/projects',
+  ...OPERATORS,
+  ...ADMINS,
+];
 
 /** As in src/rights.ts. `links`: the navigation. `barred`: pages that are not for this role. */
 const ROLES = {

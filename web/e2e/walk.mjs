@@ -10,6 +10,7 @@ import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
 import { tokensOfRoles, walkRoles } from './roles.mjs';
+import { walkTenant } from './tenant.mjs';
 
 const chromium = await browser();
 let [passed, failed] = [0, 0];
@@ -278,6 +279,7 @@ await check('a job that has ended is requeued by its button', async () => {
 await walkJobs({ chromium, check, must, until });
 await walkHistory({ chromium, check, must, until, node: second, job: id });
 await walkDesign({ chromium, check, must, until, placed });
+await walkTenant({ chromium, check, must, until, axeSource });
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',

@@ -17,6 +17,7 @@ import './style.css';
 import './styles/map.css';
 import './styles/executive.css';
 import './styles/design.css';
+import './styles/tenant.css';
 
 /** Everything of one session: gone when the user leaves. */
 function Inside() {

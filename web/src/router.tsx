@@ -32,6 +32,9 @@ import { SimulatorPage } from './pages/simulator';
 import { SlosPage } from './pages/slos';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
+import { StatusPage } from './tenant/status';
+import { UsagePage } from './tenant/usage';
+import { WorkPage } from './tenant/work';
 import { SPANS, type TimeSpan } from './time/window';
 import { Empty, Problem } from './ui/parts';
 import { Shell } from './ui/shell';
@@ -106,6 +109,24 @@ const jobs = createRoute({
     view: s.view === 'timeline' ? 'timeline' : undefined,
   }),
 });
+// Pages of one project, for tokens that see no more.
+const work = createRoute({
+  getParentRoute: () => root,
+  path: '/work',
+  component: WorkPage,
+  validateSearch: (s: Record<string, unknown>): { of?: 'project' } => ({
+    of: s.of === 'project' ? 'project' : undefined,
+  }),
+});
+const usage = createRoute({
+  getParentRoute: () => root,
+  path: '/usage',
+  component: UsagePage,
+  validateSearch: (s: Record<string, unknown>): { days?: 30 | 90 } => ({
+    days: s.days === 30 || s.days === 90 ? s.days : undefined,
+  }),
+});
+const status = createRoute({ getParentRoute: () => root, path: '/status', component: StatusPage });
 const submit = createRoute({
   getParentRoute: () => root,
   path: '/jobs/new',
@@ -274,6 +295,9 @@ export const router = createRouter({
   routeTree: root.addChildren([
     fleet,
     oncall,
+    work,
+    usage,
+    status,
     jobs,
     submit,
     compare,

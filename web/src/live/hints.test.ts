@@ -4,7 +4,9 @@ import { due, touched } from './hints';
 const of = (...kinds: string[]) => [...touched({ all: false, kinds })].sort();
 
 test('events make stale what they are about, and no more', () => {
-  expect(of('job_placed')).toEqual(['jobs', 'node', 'oncall', 'quotas']);
+  expect(of('job_placed')).toEqual(['jobs', 'node', 'oncall', 'quotas', 'work']);
+  expect(of('attempt_ended')).toContain('work');
+  expect(of('alert_opened')).toContain('health');
   expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
   expect(of('finding_opened')).toEqual(['causes', 'health', 'node']);
   expect(of('breaker_set')).toEqual(['causes', 'health', 'node', 'nodes']);
@@ -23,7 +25,7 @@ test('too much at once makes everything stale', () => {
 test('what only tells that work goes on makes nothing of the on-call page stale', () => {
   for (const kind of ['checkpoint_done', 'attempt_progressed', 'slot_started', 'counts_reported']) {
     const keys = of(kind);
-    for (const key of ['causes', 'health', 'oncall', 'slo']) expect(keys).not.toContain(key);
+    for (const key of ['causes', 'health', 'oncall', 'slo', 'work']) expect(keys).not.toContain(key);
   }
 });
 

@@ -23,13 +23,23 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(finding|incident|breaker|remediation|act|automation|alert|silence|runbook|node|drain)/, ['causes']],
   // What the on-call page lists beside its causes: work that came, waits or ended.
   [/^(job_|start_reserved|remediation_ended)/, ['oncall']],
+  // The page of one's own work, which does not follow each rank and step.
+  [/^(job_|attempt_(started|ended|attributed)|start_reserved|reserved_start|idle)/, ['work']],
+  // Nothing is well while somebody is paged.
+  [/^(alert|silence)/, ['health']],
 ];
 
 /**
  * So long these are not read again after they were, in milliseconds. On a busy site something is written all the time,
  * and a page that nobody acts on must not ask for all of it.
  */
-const GAP: Record<string, number> = { causes: 10_000, health: 10_000, oncall: 60_000, slo: 10_000 };
+const GAP: Record<string, number> = {
+  causes: 10_000,
+  health: 10_000,
+  oncall: 60_000,
+  slo: 10_000,
+  work: 5_000,
+};
 
 const waiting = new Set<string>();
 let timer: ReturnType<typeof setTimeout> | null = null;

@@ -17,12 +17,12 @@ const COUNTED = 'all GPU-hours it ever used, the older the less they count';
 /** Who owns, uses and borrows what. Admins change the tree. */
 export function QuotasPage() {
   const query = useQuery(quotas());
-  const { whole, administers } = useRights();
+  const { whole, project, administers } = useRights();
   const [editing, setEditing] = useState(false);
   return (
     <main className="page" id="page">
       <div className="head">
-        <h1>Quotas and shares</h1>
+        <h1>{project ? 'My quota' : 'Quotas and shares'}</h1>
         {administers && !editing && query.data && (
           <div className="actions">
             <button type="button" className="main" onClick={() => setEditing(true)}>
@@ -37,9 +37,9 @@ export function QuotasPage() {
             {editing && administers ? (
               <QuotaEditor now={q} close={() => setEditing(false)} />
             ) : (
-              <Tree report={q.report} whole={whole} />
+              <Tree report={q.report} whole={whole} project={project} />
             )}
-            <Shares report={q.report} />
+            <Shares report={q.report} project={project} />
           </>
         )}
       </Loaded>
@@ -47,13 +47,25 @@ export function QuotasPage() {
   );
 }
 
-function Tree({ report, whole }: { report: Report; whole: boolean | null }) {
+function Tree({
+  report,
+  whole,
+  project,
+}: {
+  report: Report;
+  whole: boolean | null;
+  project: string | null;
+}) {
   return (
     <Panel
       title="Quotas"
       note={`GPUs owned, lent and borrowed${whole === false ? '; what other projects use and received is not shown to tenants' : ''}`}
     >
-      {report.quotas.length === 0 ? (
+      {report.quotas.length === 0 && project ? (
+        <Empty title={`No quota is set for ${project}`}>
+          <p>Operators set quotas: how many GPUs a project owns, what it lends and what it may borrow.</p>
+        </Empty>
+      ) : report.quotas.length === 0 ? (
         <Empty title="There are no quotas: nobody owns GPUs, and nobody is held back">
           <p>
             A tree of quotas says who owns how many GPUs, what they lend and what they may borrow:{' '}
@@ -113,11 +125,11 @@ function Tree({ report, whole }: { report: Report; whole: boolean | null }) {
   );
 }
 
-function Shares({ report }: { report: Report }) {
+function Shares({ report, project }: { report: Report; project: string | null }) {
   return (
     <Panel title="Shares" note="who received what, against what they are entitled to">
       {report.accounts.length === 0 ? (
-        <Empty title="Nobody has used anything yet" />
+        <Empty title={project ? `${project} has used nothing yet` : 'Nobody has used anything yet'} />
       ) : (
         <Scroll label="Shares">
           <table className="cards">

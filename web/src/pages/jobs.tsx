@@ -188,7 +188,7 @@ function Cell({ job, column }: { job: Schemas['Job']; column: Column }) {
 export function JobsPage() {
   const search = useSearch({ from: '/jobs' });
   const navigate = useNavigate({ from: '/jobs' });
-  const { submits } = useRights();
+  const { project, submits } = useRights();
   const { act, busy } = useAct();
   const [columns, keep] = useColumns();
   const state = search.state ?? 'active';
@@ -198,6 +198,7 @@ export function JobsPage() {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
   const show = (next: JobSearch) => void navigate({ search: next, replace: true });
+  const mine = project ? ` --project ${project}` : '';
   const chosen = COLUMNS.filter(([name]) => columns.includes(name));
   const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
   const download = () =>
@@ -249,7 +250,7 @@ export function JobsPage() {
             return (
               <Empty title={state !== 'all' || narrowedBy(search) > 0 ? 'No such jobs' : 'No jobs yet'}>
                 <p>
-                  Try one: <code>muster run --gpus 8 -- nvidia-smi</code>, or submit a file:{' '}
+                  Try one: <code>muster run{mine} --gpus 8 -- nvidia-smi</code>, or submit a file:{' '}
                   <code>muster submit job.yaml</code>. A Slurm script works as it is.
                 </p>
               </Empty>

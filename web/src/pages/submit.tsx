@@ -70,7 +70,9 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
   const known = useQuery(projects());
   const navigate = useNavigate();
   const { act, busy } = useAct();
-  const { whole, submits } = useRights();
+  const { whole, project, submits } = useRights();
+  // What is not named is the one project that a bound token has.
+  const others = known.data?.items.map((p) => p.name).filter((name) => name !== project) ?? [];
   const body = useMemo(() => specOf(form, base), [form, base]);
   const answer = useDryRun(body);
   const set = (key: keyof Form) => (e: { target: { value: string } }) =>
@@ -101,8 +103,8 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
           <label>
             Project
             <select value={form.project} onChange={set('project')}>
-              <option value="">the default one</option>
-              {withTaken(known.data?.items.map((p) => p.name) ?? [], form.project).map((name) => (
+              <option value="">{project ?? 'the default one'}</option>
+              {withTaken(others, form.project).map((name) => (
                 <option key={name}>{name}</option>
               ))}
             </select>

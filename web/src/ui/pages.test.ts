@@ -22,12 +22,19 @@ const viewer = { whole: true, operates: false, administers: false };
 const tenant = { whole: false, operates: false, administers: false };
 
 test('a token that is bound to a project is not offered pages of the whole site', () => {
-  expect(pagesFor(admin)).toEqual(PAGES);
   const seen = pagesFor(tenant).map((p) => p.to);
   for (const to of ['/runbooks', '/policy', '/projects', '/tokens', '/bulk'] as const)
     expect(seen).not.toContain(to);
-  expect(seen).toContain('/oncall');
+  for (const to of ['/oncall', '/executive'] as const) expect(seen).not.toContain(to);
+  for (const to of ['/work', '/usage', '/status', '/jobs'] as const) expect(seen).toContain(to);
   expect(pageNamed('runbooks', pagesFor(tenant))).toBeNull();
+});
+
+test('who sees the whole site is not offered pages of one project, nor is who is not known yet', () => {
+  const others = PAGES.filter((p) => !['/work', '/usage', '/status'].includes(p.to));
+  expect(pagesFor(admin)).toEqual(others);
+  const seen = pagesFor({ whole: null, operates: true, administers: true });
+  expect(seen).toEqual(others);
 });
 
 test('pages on which a role may do nothing are not there', () => {
@@ -73,4 +80,7 @@ test('a tenant has four pages in the bar, all of which it may see', () => {
   expect(TENANT.map((t) => t.label)).toEqual(['My work', 'My quota', 'My usage', 'Status']);
   const seen = pagesFor(tenant).map((p) => p.to);
   for (const t of TENANT) expect(seen).toContain(t.to);
+  expect(title('/work')).toBe('My work');
+  // A job is part of one's work: its tab stays marked.
+  expect(TENANT.find((t) => t.also === pageOf('/jobs/42'))?.label).toBe('My work');
 });

@@ -1,14 +1,26 @@
 import type { Rights } from '../rights';
 
-/** Pages of the bar, with the letter that follows `g`. `needs`: who has nothing to do there does not see it. */
+/**
+ * Pages of the bar, with the letter that follows `g`. `needs`: who has nothing to do there does not see it. `site`: of
+ * the whole site; `bound`: of one project, for who sees no more.
+ */
 export const PAGES = [
+  { to: '/work', key: 'w', label: 'My work', also: 'home mine queue', bound: true },
+  { to: '/usage', key: 'y', label: 'My usage', also: 'gpu-hours goodput report', bound: true },
+  { to: '/status', key: 'h', label: 'Status', also: 'health service maintenance problems', bound: true },
   { to: '/', key: 'f', label: 'Fleet', also: 'map gpus' },
-  { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents' },
+  { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents', site: true },
   { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook', site: true },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
   { to: '/slos', key: 's', label: 'SLOs', also: 'alerts burn budget objectives' },
-  { to: '/executive', key: 'x', label: 'Executive', also: 'report utilisation capacity forecast inventory' },
+  {
+    to: '/executive',
+    key: 'x',
+    label: 'Executive',
+    also: 'report utilisation capacity forecast inventory',
+    site: true,
+  },
   { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
   { to: '/reservations', key: 'r', label: 'Reservations', also: 'maintenance calendar' },
   { to: '/quotas', key: 'q', label: 'Quotas', also: 'shares' },
@@ -33,7 +45,7 @@ export interface Group {
 }
 
 const GROUPS: { label: string; pages: To[] }[] = [
-  { label: 'Work', pages: ['/jobs'] },
+  { label: 'Work', pages: ['/work', '/jobs', '/usage', '/status'] },
   { label: 'Fleet', pages: ['/', '/nodes', '/topology', '/simulator'] },
   { label: 'Reliability', pages: ['/oncall', '/slos', '/runbooks'] },
   {
@@ -43,12 +55,15 @@ const GROUPS: { label: string; pages: To[] }[] = [
   { label: 'Admin', pages: ['/executive', '/events'] },
 ];
 
-/** What a token that is bound to a project comes for. The other pages are there by search and by key. */
-export const TENANT: { to: To; label: string }[] = [
-  { to: '/jobs', label: 'My work' },
+/**
+ * What a token that is bound to a project comes for. `also`: pages that are reached from there. The others are there by
+ * search and by key.
+ */
+export const TENANT: { to: To; label: string; also?: To }[] = [
+  { to: '/work', label: 'My work', also: '/jobs' },
   { to: '/quotas', label: 'My quota' },
-  { to: '/executive', label: 'My usage' },
-  { to: '/oncall', label: 'Status' },
+  { to: '/usage', label: 'My usage' },
+  { to: '/status', label: 'Status', also: '/oncall' },
 ];
 
 /** The groups with those of these pages that are in them; none that would be empty. */
@@ -75,7 +90,10 @@ export function pageOf(path: string): To | null {
 /** Those that a token has something on: what is the whole site's is not for one project. */
 export function pagesFor({ whole, operates, administers }: Omit<Rights, 'project' | 'submits'>): Page[] {
   const may = { operates, administers };
-  return PAGES.filter((p) => (whole !== false || !('site' in p)) && (!('needs' in p) || may[p.needs]));
+  return PAGES.filter((p) => {
+    const seen = whole === false ? !('site' in p) : !('bound' in p);
+    return seen && (!('needs' in p) || may[p.needs]);
+  });
 }
 
 /** The page that words typed into the search mean, if they mean one. */

@@ -62,6 +62,20 @@ function useKeys(help: () => void, find: () => void, pages: Page[]) {
   }, [navigate, help, find, pages]);
 }
 
+/** Who sees one project begins with its work, not with a map of which most is hidden. The map is a key away. */
+function useOwnHome(whole: boolean | null) {
+  const navigate = useNavigate();
+  const bare = useRouterState({ select: (s) => s.location.pathname === '/' && s.location.searchStr === '' });
+  const begins = useRef(bare);
+  useEffect(() => {
+    // Whoever went elsewhere before it was known who asks stays there.
+    if (!bare) begins.current = false;
+    if (whole === null || !begins.current) return;
+    begins.current = false;
+    if (whole === false) void navigate({ to: '/work', replace: true });
+  }, [whole, bare, navigate]);
+}
+
 /** One link of the bar. */
 interface Tab {
   label: string;
@@ -100,6 +114,7 @@ export function Shell() {
   const { whole, operates, administers } = rights;
   const pages = useMemo(() => pagesFor({ whole, operates, administers }), [whole, operates, administers]);
   useKeys(openHelp, openFind, pages);
+  useOwnHome(whole);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
   const page = pageOf(path);
@@ -108,7 +123,12 @@ export function Shell() {
   const group = whole === false ? undefined : groups.find((g) => g.pages.some((p) => p.to === page));
   const tabs: Tab[] =
     whole === false
-      ? TENANT.map((t) => ({ ...t, open: t.to === page, counts: false }))
+      ? TENANT.map(({ to, label, also }) => ({
+          to,
+          label,
+          open: page === to || page === also,
+          counts: false,
+        }))
       : groups.map((g) => ({
           label: g.label,
           to: g.pages[0].to,
@@ -134,7 +154,7 @@ export function Shell() {
         Skip to the page
       </a>
       <header className="top">
-        <Link to="/" className="brand">
+        <Link to={whole === false ? '/work' : '/'} className="brand">
           <BrandMark />
         </Link>
         <nav aria-label="Sections" ref={bar}>

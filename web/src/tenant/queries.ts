@@ -1,0 +1,22 @@
+// What the page of one's own work reads. `work` is read again when the log says that a job changed.
+import { queryOptions } from '@tanstack/react-query';
+import { api, must } from '../api/client';
+
+/** Jobs of a list; the rest is on the page of all jobs. */
+const LISTED = 50;
+
+/** The newest jobs in some states, of a user or of all users that this token sees. */
+export const workJobs = (state: string, user: string | undefined) =>
+  queryOptions({
+    queryKey: ['work', state, user ?? null],
+    queryFn: async () =>
+      must(await api.GET('/v1/jobs', { params: { query: { state, user, limit: LISTED } } })),
+  });
+
+/** Why a job waits. Apart from that of its own page, which is read more often. */
+export const workExplain = (id: string) =>
+  queryOptions({
+    queryKey: ['work', 'explain', id],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/explain', { params: { path: { id } } })),
+    retry: false,
+  });

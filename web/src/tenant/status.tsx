@@ -1,0 +1,144 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useFleet } from '../live/context';
+import { useStanding } from '../live/fleet';
+import { Causes } from '../oncall/list';
+import { StaleNote } from '../oncall/strip';
+import { Burning } from '../pages/slo-parts';
+import { causes, health, reservations } from '../queries';
+import { Ago, Clock, count, Empty, exact, Loaded, NotShown, Panel, Problem, State, Word } from '../ui/parts';
+import { ForTenant } from './for-tenant';
+import { nodesWords, planned, serviceOf } from './words';
+
+/** A page about another project changes it too, and the stream does not say so to this token. */
+const EVERY = 60_000;
+
+/** How the site does, as far as this token is shown it; `stale`: what is known may not hold any more. */
+function useService() {
+  const query = useQuery({ ...health(), refetchInterval: EVERY });
+  const standing = useStanding(useFleet());
+  return { query, stale: standing === 'away' || query.isRefetchError };
+}
+
+/** One true sentence about the site. What is not known is not called well. */
+export function ServiceLine({ project }: { project: string }) {
+  const { query, stale } = useService();
+  if (!query.data)
+    return query.isError ? <Problem error={query.error} again={() => void query.refetch()} /> : null;
+  const { tone, word, text } = serviceOf(query.data, project);
+  return (
+    <p className="service" role="status">
+      <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>{' '}
+      {stale && `The server does not answer. As of ${exact(query.dataUpdatedAt)}: `}
+      {text} <Link to="/status">Service status</Link>
+    </p>
+  );
+}
+
+/** Whether the site works for one project, what is open about its jobs, and what is planned. */
+export function StatusPage() {
+  return (
+    <ForTenant
+      title="Service status"
+      instead={
+        <>
+          The status of the whole site is on <Link to="/oncall">On-call</Link>.
+        </>
+      }
+    >
+      {(project) => <Status project={project} />}
+    </ForTenant>
+  );
+}
+
+function Status({ project }: { project: string }) {
+  const { query, stale } = useService();
+  const open = useQuery(causes());
+  return (
+    <main className={stale ? 'page oncall stale' : 'page oncall'} id="page">
+      <div className="head">
+        <h1>Service status</h1>
+        <span className="dim">project {project}</span>
+      </div>
+      {stale && <StaleNote at={query.dataUpdatedAt} />}
+      <div className="columns wide-left">
+        <div>
+          <Panel title="Now" weight="primary">
+            <Loaded query={query}>
+              {(h) => {
+                const { tone, word, text } = serviceOf(h, project);
+                return (
+                  <div className="body">
+                    <p>
+                      <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>
+                    </p>
+                    <p>{text}</p>
+                    <dl className="facts">
+                      <dt>nodes</dt>
+                      <dd>{nodesWords(h.nodes)}</dd>
+                      <dt>as of</dt>
+                      <dd>
+                        <Clock at={new Date(query.dataUpdatedAt).toISOString()} />
+                      </dd>
+                    </dl>
+                  </div>
+                );
+              }}
+            </Loaded>
+          </Panel>
+          <Loaded query={open}>{(list) => <Causes causes={list.items} total={list.count} />}</Loaded>
+          <NotShown
+            project={project}
+            what="incidents, remediations and breakers of the site, and what concerns other projects"
+          />
+        </div>
+        <div>
+          <Burning />
+          <PlannedWindows />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+/** Maintenance, and what is reserved for the project. */
+function PlannedWindows() {
+  const query = useQuery(reservations());
+  return (
+    <Panel title="Planned" note="maintenance and own reservations">
+      <Loaded query={query}>
+        {(page) => {
+          const items = planned(page.items);
+          if (items.length === 0)
+            return (
+              <Empty title="Nothing is planned">
+                <p>Maintenance windows and reservations of this project appear here before they begin.</p>
+              </Empty>
+            );
+          return items.map((r) => (
+            <div className="item" key={r.name}>
+              <h3>
+                <State word={r.state} />
+                <span>{r.name}</span>
+                <span className="dim">
+                  {r.maintenance ? 'maintenance' : 'reservation'}, {count(r.nodes.length, 'node')}, from{' '}
+                  <Ago at={r.window?.start ?? r.start} />
+                  {r.window && (
+                    <>
+                      {' '}
+                      to <Ago at={r.window.end} />
+                    </>
+                  )}
+                </span>
+              </h3>
+              {r.reason && <p className="dim">{r.reason}</p>}
+              {r.stops && r.stops.length > 0 && (
+                <p>It stops {count(r.stops.length, 'running job')} of yours when it begins.</p>
+              )}
+            </div>
+          ));
+        }}
+      </Loaded>
+    </Panel>
+  );
+}

@@ -1,0 +1,238 @@
+// What the pages of one project say. No React here.
+import type { Schemas } from '../api/client';
+import { interruptionLosses, sum } from '../exec/cost';
+import type { Figures } from '../exec/figures';
+import { gpus } from '../manage/quota-words';
+import type { Tone } from '../ui/parts';
+
+type Job = Schemas['Job'];
+
+/** What whoever has a token and nothing else types first. */
+export function firstCommands(project: string, server: string): string[] {
+  return [
+    `export MUSTER_SERVER=${server} MUSTER_TOKEN=mst_…`,
+    'muster whoami',
+    `muster run --project ${project} --gpus 1 -- sh -c 'echo rank $RANK of $WORLD_SIZE on $MUSTER_NODE'`,
+  ];
+}
+
+/** Why a job ended, and what its user can do about it. */
+export interface Ending {
+  cause: string;
+  next: string;
+}
+
+/** Where the sentence of the server says more than what it is attributed to. The first that fits counts. */
+const BY_REASON: [RegExp, string][] = [
+  [/out of memory/, 'Request more memory (--memory), or use less.'],
+  [
+    /did nothing for/,
+    'Its GPUs were allocated and idle. See where its output stops, and request only the GPUs that it uses.',
+  ],
+  [/made no progress/, 'It hung. Debug shows the rank that stopped first.'],
+  [/could not start on/, 'It did not begin. Check the image, the working directory and the command.'],
+];
+
+const BY_CODE: Record<number, string> = {
+  126: 'The command cannot be executed. Check its permissions and its first line.',
+  127: 'The command was not found. Check its name, the image and the working directory.',
+  134: 'The program aborted (signal 6). The last lines of its output say why.',
+  137: 'A rank was killed (signal 9), often for memory. Compare what it used with what it requested.',
+  139: 'The program accessed invalid memory (signal 11). Run it on one GPU to find out where.',
+};
+
+const BY_OPERATOR = 'An operator stopped it: ask them, then requeue it.';
+const OUTPUT = 'Read the last lines of its output, then clone it with what is fixed.';
+
+/** What a requeued job continues from. */
+function again(j: Pick<Job, 'spec'>): string {
+  return j.spec.checkpoint
+    ? 'Requeue it: it continues from its last checkpoint.'
+    : 'Requeue it: it begins anew, since it has no checkpoint directory.';
+}
+
+type Over = Pick<Job, 'state' | 'reason' | 'exit_code' | 'past' | 'spec'>;
+
+function nextOf(j: Over, reason: string, by: string | undefined): string {
+  if (j.state === 'succeeded')
+    return 'Its page says where its time went, and whether fewer GPUs would have been enough.';
+  if (j.state === 'cancelled') return by === 'operator' ? BY_OPERATOR : 'Clone it to run it again.';
+  if (reason.includes('ran past its time limit')) return `Clone it with a longer time limit. ${again(j)}`;
+  const known = BY_REASON.find(([words]) => words.test(reason));
+  if (known) return known[1];
+  switch (by) {
+    case 'infrastructure':
+    case 'platform':
+      return `Not caused by your program. ${again(j)}`;
+    case 'scheduler':
+      return `It was stopped for other work. ${again(j)}`;
+    case 'operator':
+      return BY_OPERATOR;
+    case 'unknown':
+      return `The cause is not known. ${again(j)} If it ends like this again, give the operators its number.`;
+    default:
+      return BY_CODE[j.exit_code ?? -1] ?? OUTPUT;
+  }
+}
+
+export function ending(j: Over): Ending {
+  const last = j.past.at(-1);
+  const reason = j.reason ?? last?.reason ?? '';
+  const by = last?.attributed_to ?? last?.verdict;
+  const code = j.exit_code;
+  const facts = [
+    typeof code === 'number' && !reason.includes(`code ${code}`) ? `exit code ${code}` : '',
+    j.state === 'failed' && by ? `attributed to ${by}` : '',
+  ];
+  const said = facts.filter(Boolean).join(', ');
+  const cause = reason && said ? `${reason} (${said})` : reason || said || 'no reason was recorded';
+  return { cause, next: nextOf(j, reason, by) };
+}
+
+/** Those that ended last, newest first. */
+export function lastEnded<J extends Pick<Job, 'ended_at'>>(jobs: readonly J[], most: number): J[] {
+  const at = (j: J) => (j.ended_at ? Date.parse(j.ended_at) : 0);
+  return [...jobs].sort((a, b) => at(b) - at(a)).slice(0, most);
+}
+
+/** When a waiting job is expected to start: not after `at`, and not before `from` where that is known. */
+export interface Expected {
+  from: string | null;
+  at: string;
+  basis: string | null;
+}
+
+/** A reserved start goes before an estimate: nodes are reserved for it. */
+export function expectedStart(
+  j: Pick<Job, 'reserved_start'>,
+  e: Pick<Schemas['Explanation'], 'estimated_start'> | undefined,
+): Expected | null {
+  if (j.reserved_start) return { from: null, at: j.reserved_start.at, basis: null };
+  const s = e?.estimated_start;
+  if (!s) return null;
+  // Only the late end is known where too few jobs were seen.
+  return { from: s.earliest && s.earliest !== s.at ? s.earliest : null, at: s.at, basis: s.basis };
+}
+
+/** A part of the GPU time that was allocated. `key` is its colour. */
+export interface UsedPart {
+  key: 'productive' | 'lost' | 'idle' | 'starting' | 'queued';
+  word: string;
+  definition: string;
+  seconds: number;
+}
+
+const number = (v: number | null | undefined) => (typeof v === 'number' && Number.isFinite(v) ? v : 0);
+
+/** Where the GPU time went that was allocated; together they are all of it. */
+export function usedParts(f: Figures): UsedPart[] {
+  const parts = f.gpu_seconds;
+  const out: UsedPart[] = [
+    {
+      key: 'productive',
+      word: 'useful',
+      definition: 'steps that count: their work was not lost afterwards',
+      seconds: number(parts.productive),
+    },
+    {
+      key: 'lost',
+      word: 'lost to failures',
+      definition: 'work since the last checkpoint that had to be done again, and restarts',
+      seconds: sum(interruptionLosses(f)),
+    },
+    {
+      key: 'idle',
+      word: 'idle',
+      definition: 'allocated, and nothing was done',
+      seconds: number(parts.idle),
+    },
+    {
+      key: 'starting',
+      word: 'starting and checkpoints',
+      definition: 'until the first step, and while checkpoints blocked it',
+      seconds: number(parts.starting) + number(parts.checkpointing),
+    },
+  ];
+  const all = number(f.allocated_gpu_seconds);
+  const rest = all - out.reduce((n, p) => n + p.seconds, 0);
+  // What does not add up is not hidden; what is rounded is no difference.
+  if (rest > Math.max(1, all / 200))
+    out.push({ key: 'queued', word: 'not accounted for', definition: 'in no other part', seconds: rest });
+  return out;
+}
+
+/** One limit of a quota that covers a project. */
+export interface QuotaLine {
+  key: string;
+  quota: string;
+  what: string;
+  used: number;
+  owns: number;
+  words: string;
+  /** It stands above the project's own quota: other projects use it too. */
+  shared: boolean;
+}
+
+function borrowWords(l: Schemas['LimitRow']): string {
+  if (l.borrowed_milli > 0) return `${gpus(l.borrowed_milli)} of them borrowed: its owner may reclaim them`;
+  if (l.borrow_milli === 0) return 'may not borrow';
+  if (typeof l.borrow_milli === 'number') return `may borrow ${gpus(l.borrow_milli)} more`;
+  return 'may borrow what others leave free';
+}
+
+/** The limits that hold for a project: those of its own quota first, then those above it. */
+export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string): QuotaLine[] {
+  // Parents come before their children, and a tenant sees one line of them.
+  return [...rows].reverse().flatMap((row) =>
+    row.limits.map((l) => ({
+      key: `${row.name}/${l.sku ?? ''}/${l.tier ?? ''}`,
+      quota: row.name,
+      what: [l.sku ?? 'any SKU', l.tier].filter(Boolean).join(', '),
+      used: l.used_milli,
+      owns: l.nominal_milli,
+      words: `${gpus(l.used_milli)} of ${gpus(l.nominal_milli)} GPUs used, ${borrowWords(l)}`,
+      shared: !row.projects.includes(project),
+    })),
+  );
+}
+
+/** What a tenant may know of how the site does. */
+export interface Service {
+  tone: Tone;
+  word: string;
+  text: string;
+}
+
+/** `well` is said of what this token is shown, and never of the whole site. */
+export function serviceOf(h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>, project: string): Service {
+  if (h.state === 'well')
+    return {
+      tone: 'ok',
+      word: 'no known problem',
+      text: `No problem is open about jobs of ${project}, and the operators of this site are not paged.`,
+    };
+  return {
+    tone: h.state === 'bad' ? 'bad' : 'warn',
+    word: h.state === 'bad' ? 'problem' : 'attention',
+    text: h.reasons.length > 0 ? `${h.reasons.join('; ')}.` : 'The server gives no reason.',
+  };
+}
+
+/** `14 of 16 nodes are ready`, and what the others are. */
+export function nodesWords(nodes: Record<string, number>): string {
+  const all = Object.values(nodes).reduce((n, v) => n + v, 0);
+  const ready = nodes.ready ?? 0;
+  const others = Object.entries(nodes)
+    .filter(([state, n]) => state !== 'ready' && n > 0)
+    .map(([state, n]) => `${n.toLocaleString('en')} ${state.replaceAll('_', ' ')}`);
+  const rest = others.length > 0 ? `; ${others.join(', ')}` : '';
+  return `${ready.toLocaleString('en')} of ${all.toLocaleString('en')} ready${rest}`;
+}
+
+type Planned = Pick<Schemas['Reservation'], 'state' | 'start' | 'window'>;
+
+/** What goes on or comes, the next first. */
+export function planned<R extends Planned>(all: readonly R[]): R[] {
+  const at = (r: R) => Date.parse(r.window?.start ?? r.start);
+  return all.filter((r) => r.state !== 'over').sort((a, b) => at(a) - at(b));
+}

@@ -1,0 +1,319 @@
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Schemas } from '../api/client';
+import { gang } from '../jobs/filters';
+import { whereOrWhy } from '../pages/jobs';
+import { quotas, whoami } from '../queries';
+import { useRights } from '../rights';
+import { Ago, count, Empty, Loaded, Panel, Since, State, tidy, type Weight, Word } from '../ui/parts';
+import { BASIS_TEXT } from '../words';
+import { ForTenant } from './for-tenant';
+import { workExplain, workJobs } from './queries';
+import { QuotaPanel } from './quota';
+import { ServiceLine } from './status';
+import { UsagePanel } from './usage';
+import { ending, expectedStart, firstCommands, lastEnded } from './words';
+
+type Job = Schemas['Job'];
+
+/** Jobs of each kind that are listed here. */
+const SHOWN = 6;
+const ON_NODES = 'starting,running,stopping';
+
+/** Where a tenant begins: what runs, why the rest waits, how it ended, and what there is left to use. */
+export function WorkPage() {
+  return (
+    <ForTenant
+      title="My work"
+      instead={
+        <>
+          Jobs of all projects are on <Link to="/jobs">Jobs</Link>.
+        </>
+      }
+    >
+      {(project) => <Work project={project} />}
+    </ForTenant>
+  );
+}
+
+function Work({ project }: { project: string }) {
+  const { of } = useSearch({ from: '/work' });
+  const navigate = useNavigate({ from: '/work' });
+  const { submits } = useRights();
+  const me = useQuery(whoami()).data?.name;
+  // Who may not submit has no jobs of their own.
+  const all = of === 'project' || !submits;
+  const user = all ? undefined : me;
+  const running = useQuery(workJobs(ON_NODES, user));
+  const waiting = useQuery(workJobs('queued', user));
+  const over = useQuery(workJobs('ended', user));
+  const none = [running, waiting, over].every((q) => q.data?.items.length === 0);
+  const whose = all ? project : 'yours';
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>My work</h1>
+        <span className="dim">project {project}</span>
+        <div className="actions">
+          {submits && (
+            <div className="modes" role="group" aria-label="Whose jobs">
+              <button
+                type="button"
+                aria-pressed={!all}
+                onClick={() => void navigate({ search: {}, replace: true })}
+              >
+                Mine
+              </button>
+              <button
+                type="button"
+                aria-pressed={all}
+                onClick={() => void navigate({ search: { of: 'project' }, replace: true })}
+              >
+                Whole project
+              </button>
+            </div>
+          )}
+          {submits && (
+            <Link to="/jobs/new" className="button">
+              Submit a job
+            </Link>
+          )}
+        </div>
+      </div>
+      <ServiceLine project={project} />
+      <div className="columns wide-left">
+        <div>
+          {none ? (
+            <FirstJob project={project} all={all} />
+          ) : (
+            <>
+              <List
+                title="Running"
+                weight="primary"
+                query={running}
+                search={{ state: 'running', user }}
+                empty={
+                  <Empty title={`No job of ${whose} runs`}>
+                    <p>A job runs here from the moment that its nodes are allocated.</p>
+                  </Empty>
+                }
+                row={(j) => <RunningJob key={j.id} job={j} />}
+              />
+              <List
+                title="Waiting"
+                query={waiting}
+                search={{ state: 'queued', user }}
+                empty={<Empty title={`No job of ${whose} waits`} />}
+                row={(j) => <WaitingJob key={j.id} job={j} />}
+              />
+              <List
+                title="Ended lately"
+                query={over}
+                order={lastEnded}
+                search={{ state: 'all', user }}
+                empty={
+                  <Empty title={`No job of ${whose} has ended yet`}>
+                    <p>Why each one ended, and what to do next, will stand here.</p>
+                  </Empty>
+                }
+                row={(j) => <EndedJob key={j.id} job={j} submits={submits} />}
+              />
+            </>
+          )}
+        </div>
+        <div>
+          <QuotaPanel project={project} />
+          <UsagePanel project={project} />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+const first = (jobs: readonly Job[], most: number): Job[] => jobs.slice(0, most);
+
+/** Some of the jobs of one kind, and where the others are. */
+function List({
+  title,
+  weight,
+  query,
+  order = first,
+  search,
+  empty,
+  row,
+}: {
+  title: string;
+  weight?: Weight;
+  query: UseQueryResult<Schemas['JobList']>;
+  order?: (jobs: readonly Job[], most: number) => Job[];
+  search: { state: string; user: string | undefined };
+  empty: ReactNode;
+  row: (job: Job) => ReactNode;
+}) {
+  const found = query.data;
+  const number = found?.items.length ?? 0;
+  const open = !!found?.cursor;
+  return (
+    <Panel
+      title={title}
+      weight={weight}
+      note={number > 0 && `${number}${open ? ' or more' : ''}`}
+      actions={
+        (open || number > SHOWN) && (
+          <Link to="/jobs" search={search}>
+            All
+          </Link>
+        )
+      }
+    >
+      <Loaded query={query}>
+        {({ items }) => (items.length === 0 ? empty : order(items, SHOWN).map(row))}
+      </Loaded>
+    </Panel>
+  );
+}
+
+function Title({ job: j }: { job: Job }) {
+  return (
+    <>
+      <Link to="/jobs/$id" params={{ id: j.id }}>
+        {j.id} {j.name}
+      </Link>
+      <State word={j.state === 'queued' && j.held ? 'held' : j.state} />
+    </>
+  );
+}
+
+function RunningJob({ job: j }: { job: Job }) {
+  const since = j.attempt?.started_at;
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}
+          {since && (
+            <>
+              , runs for <Since at={since} />
+            </>
+          )}
+          {j.attempt?.deadline && (
+            <>
+              , time limit reached <Ago at={j.attempt.deadline} />
+            </>
+          )}
+        </span>
+      </h3>
+      <p className="dim">{tidy(whereOrWhy(j))}</p>
+      {j.idle_warned && (
+        <p>
+          <Word tone="warn">idle</Word> warned <Ago at={j.idle_warned} /> that its GPUs do nothing
+        </p>
+      )}
+    </div>
+  );
+}
+
+function WaitingJob({ job: j }: { job: Job }) {
+  // What a person holds starts by no forecast.
+  const query = useQuery({ ...workExplain(j.id), enabled: !j.held });
+  const e = j.held ? undefined : query.data;
+  const start = expectedStart(j, e);
+  const basis = j.reserved_start ? BASIS_TEXT[j.reserved_start.basis] : start?.basis;
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}, submitted <Ago at={j.submitted_at} />
+        </span>
+      </h3>
+      <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
+      {start ? (
+        <p>
+          Starts {start.from ? 'between ' : 'at the latest '}
+          {start.from && (
+            <>
+              <Ago at={start.from} /> and{' '}
+            </>
+          )}
+          <Ago at={start.at} />
+          {basis && <span className="dim">: {tidy(basis)}</span>}
+        </p>
+      ) : (
+        <p className="dim">{noStart(j, e)}</p>
+      )}
+      {e && e.suggestions.length > 0 && <p className="dim">Sooner: {tidy(e.suggestions[0])}</p>}
+    </div>
+  );
+}
+
+/** Why no start is given. */
+function noStart(j: Pick<Job, 'held'>, e: Pick<Schemas['Explanation'], 'possible'> | undefined): string {
+  if (j.held) return 'It starts after somebody releases it on its page.';
+  if (!e) return '';
+  return e.possible ? 'No start can be estimated yet.' : 'It cannot start as it is: clone it with less.';
+}
+
+function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
+  const { cause, next } = ending(j);
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}, ended <Ago at={j.ended_at} />
+        </span>
+      </h3>
+      <p>{tidy(cause)}</p>
+      <p className="dim">
+        {next}{' '}
+        {submits && j.state !== 'succeeded' && (
+          <Link to="/jobs/new" search={{ from: j.id }}>
+            Clone
+          </Link>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** Nothing was ever submitted: what to type. */
+function FirstJob({ project, all }: { project: string; all: boolean }) {
+  const { submits } = useRights();
+  const account = useQuery(quotas()).data?.report.accounts.find((a) => a.project === project && !a.user);
+  const others = all || !account ? 0 : account.running + account.waiting;
+  return (
+    <Panel title={all ? `No job of ${project} yet` : 'Your first job'} weight="primary">
+      <div className="body">
+        {submits ? (
+          <>
+            <p>Where the command line is installed, with the token that you logged in with:</p>
+            <pre className="log">{firstCommands(project, globalThis.location?.origin ?? '').join('\n')}</pre>
+            <p>
+              Or without it: <Link to="/jobs/new">fill in the form</Link>, which says what would happen before
+              anything does. Files work too, Slurm scripts as they are: <code>muster submit job.yaml</code>.
+            </p>
+            <p className="dim">
+              A job stands here as soon as it is submitted: why it waits, where it runs, why it ended.
+            </p>
+          </>
+        ) : (
+          <p>
+            This token may not submit jobs. Those of {project} stand here as soon as somebody submits them.
+          </p>
+        )}
+        {others > 0 && (
+          <p>
+            Other users of {project} have {count(others, 'active job')}:{' '}
+            <Link to="/work" search={{ of: 'project' }}>
+              show the whole project
+            </Link>
+            .
+          </p>
+        )}
+      </div>
+    </Panel>
+  );
+}
