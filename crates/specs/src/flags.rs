@@ -2,8 +2,7 @@
 
 use crate::error::{closest, did_you_mean, shown};
 use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, Elastic, JobSpec, OnPartition, Priority, SpecProblem,
-    Spread, Tier, Volume, problem,
+    Elastic, JobSpec, OnPartition, Priority, SpecProblem, Spread, Tier, Volume, problem,
 };
 use muster_model::topology::Level;
 use muster_model::{Bytes, Span};
@@ -159,18 +158,7 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
         "volume" => spec.volumes.push(volume(&at)?),
         "project" => spec.project = Some(at.parse("name a project")?),
         "workdir" => spec.run.workdir = Some(value.into()),
-        "checkpoint-dir" => match &mut spec.checkpoint {
-            Some(c) => c.dir = value.into(),
-            none => {
-                let request = CheckpointRequest::default();
-                *none = Some(CheckpointSpec {
-                    dir: value.into(),
-                    request,
-                    grace: None,
-                    interval: None,
-                });
-            }
-        },
+        "checkpoint-dir" => spec.checkpoint.get_or_insert_default().dir = value.into(),
         "on-partition" if value == "continue" => spec.on_partition = Some(OnPartition::Continue),
         "on-partition" => {
             let lease = at.parse("write it like 60s or 2m, or `continue`")?;

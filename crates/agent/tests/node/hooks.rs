@@ -39,12 +39,8 @@ impl GpuSource for OneGpu {
             index: 0,
             sku: "h200-sxm".into(),
             uuid: "GPU-0".into(),
-            serial: None,
             memory: Bytes::gib(141),
-            pci: None,
-            numa: None,
-            mig: None,
-            facts: None,
+            ..Gpu::default()
         }]
     }
 

@@ -40,12 +40,8 @@ pub(crate) fn inventory(gpus: u32) -> Inventory {
                 index,
                 sku: "h100-sxm".into(),
                 uuid: format!("GPU-{index}"),
-                serial: None,
                 memory: Bytes::gib(80),
-                pci: None,
-                numa: None,
-                mig: None,
-                facts: None,
+                ..Gpu::default()
             })
             .collect(),
         kernel: "test".into(),

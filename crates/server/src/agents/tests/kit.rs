@@ -279,12 +279,8 @@ pub(super) fn hello(name: &str) -> Hello {
         index,
         sku: "h100-sxm".into(),
         uuid: format!("GPU-{name}-{index}"),
-        serial: None,
         memory: Bytes::gib(80),
-        pci: None,
-        numa: None,
-        mig: None,
-        facts: None,
+        ..Gpu::default()
     };
     Hello {
         qualifying: None,

@@ -120,8 +120,7 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
     let checkpoint = CheckpointSpec {
         dir: "/ckpt".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     };
     let low = JobSpec { checkpoint: Some(checkpoint), ..eight(Priority::Low) };
     let low = s.submit(low, script("low")).await;

@@ -220,12 +220,7 @@ async fn a_returning_agent_is_told_only_what_it_does_not_know() {
 async fn an_agent_does_not_forget_ranks_that_may_still_run() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
-    let dir = CheckpointSpec {
-        dir: "/ckpt".into(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    };
+    let dir = CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() };
     let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
     line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
@@ -248,12 +243,7 @@ async fn an_agent_in_another_directory_does_not_end_the_ranks_of_the_first() {
     let mut agent = s.enrolled("n1").await;
     agent.hello.place = "first".into();
     let (mut line, _) = agent.greet().await;
-    let dir = CheckpointSpec {
-        dir: "/ckpt".into(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    };
+    let dir = CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() };
     let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
     line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
@@ -330,8 +320,7 @@ async fn checkpoints_are_asked_for_and_told_of_once() {
     let checkpoint = CheckpointSpec {
         dir: "/ckpt".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     };
     let job = s.submit(JobSpec { checkpoint: Some(checkpoint), ..spec(1) }, script("x")).await;
     let key = ordered(&mut line).await.key;
