@@ -310,7 +310,7 @@ impl JobsQuery {
     /// the word that is no state.
     pub fn states(&self) -> Result<JobStates, String> {
         let Some(words) = &self.state else {
-            return Ok(JobStates { states: ALL_STATES.to_vec(), held: true });
+            return Ok(JobStates { states: JobState::ALL.to_vec(), held: true });
         };
         let mut wanted = JobStates::default();
         for (n, word) in words.split(',').map(str::trim).enumerate() {
@@ -323,7 +323,7 @@ impl JobsQuery {
                 continue;
             }
             let known = wanted.states.len();
-            wanted.states.extend(ALL_STATES.iter().filter(|s| match word {
+            wanted.states.extend(JobState::ALL.iter().filter(|s| match word {
                 "active" => !s.is_final(),
                 "ended" => s.is_final(),
                 _ => s.word() == word,
@@ -339,16 +339,6 @@ impl JobsQuery {
         Ok(wanted)
     }
 }
-
-const ALL_STATES: [JobState; 7] = [
-    JobState::Queued,
-    JobState::Starting,
-    JobState::Running,
-    JobState::Stopping,
-    JobState::Succeeded,
-    JobState::Failed,
-    JobState::Cancelled,
-];
 
 #[cfg(test)]
 mod tests {
@@ -367,7 +357,7 @@ mod tests {
         assert!(!held.fits(JobState::Queued, false) && !held.fits(JobState::Failed, true));
         assert!(q("failing").states().unwrap_err().contains("failing"));
         assert!(q("queued,").states().is_err());
-        assert_eq!(JobsQuery::default().states().unwrap().states, ALL_STATES);
+        assert_eq!(JobsQuery::default().states().unwrap().states, JobState::ALL);
         assert!(q(&["queued"; 65].join(",")).states().unwrap_err().contains("more than 64"));
     }
 }

@@ -258,16 +258,7 @@ pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut term) => tokio::select! {
-                _ = term.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            },
-            Err(_) => {
-                let _ = tokio::signal::ctrl_c().await;
-            }
-        }
+        muster_terminal::told_to_end().await;
         stop.cancel();
     });
     let hooks = machine.hooks.clone();
