@@ -5,9 +5,10 @@ use crate::{Config, Monitor};
 use muster_gpu::device::DeviceError;
 use muster_gpu::sample::Field;
 use muster_model::units::Time;
+use muster_testkit::until;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Calls that take this long have hung. Longer than any machine keeps a thread waiting: for a call
 /// that is to hang the clock is put forward.
@@ -28,15 +29,6 @@ fn with_clock() -> (Config, Steady) {
     let c = config();
     let clock = c.steady.clone();
     (c, clock)
-}
-
-/// Waits for something that must come.
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
