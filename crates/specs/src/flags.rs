@@ -8,37 +8,37 @@ use muster_model::topology::Level;
 use muster_model::{Bytes, Span};
 use std::str::FromStr;
 
-/// Names of all flags, without their dashes.
-pub const NAMES: [&str; 29] = [
-    "name",
-    "nodes",
-    "gpus",
-    "ranks-per-node",
-    "cpus",
-    "memory",
-    "sku",
-    "mig",
-    "gpu-milli",
-    "topology",
-    "segment",
-    "spread",
-    "elastic",
-    "time",
-    "priority",
-    "tier",
-    "array",
-    "after",
-    "image",
-    "env",
-    "secret",
-    "volume",
-    "tag",
-    "project",
-    "workdir",
-    "checkpoint-dir",
-    "on-partition",
-    "retries",
-    "hold",
+/// All flags without their dashes, and the field of the spec that each of them sets.
+const FLAGS: [(&str, &str); 29] = [
+    ("name", "name"),
+    ("nodes", "gang.nodes"),
+    ("gpus", "gang.gpus_per_node"),
+    ("ranks-per-node", "gang.ranks_per_node"),
+    ("cpus", "gang.cpus_per_node"),
+    ("memory", "gang.memory_per_node"),
+    ("sku", "gang.sku"),
+    ("mig", "gang.mig"),
+    ("gpu-milli", "gang.gpu_milli"),
+    ("topology", "topology"),
+    ("segment", "topology.segment"),
+    ("spread", "topology.spread"),
+    ("elastic", "elastic"),
+    ("time", "time_limit"),
+    ("priority", "priority"),
+    ("tier", "tier"),
+    ("array", "array"),
+    ("after", "after"),
+    ("image", "run.image"),
+    ("env", "run.env"),
+    ("secret", "secrets"),
+    ("volume", "volumes"),
+    ("tag", "tags"),
+    ("project", "project"),
+    ("workdir", "run.workdir"),
+    ("checkpoint-dir", "checkpoint"),
+    ("on-partition", "on_partition"),
+    ("retries", "retries"),
+    ("hold", "hold"),
 ];
 
 /// Whether a flag is followed by a value.
@@ -47,41 +47,10 @@ pub fn takes_value(flag: &str) -> bool {
     flag != "hold"
 }
 
-/// The field of the spec that a flag sets.
+/// The field of the spec that a flag sets, where there is such a flag.
 #[must_use]
-pub fn field_of(flag: &str) -> &'static str {
-    match flag {
-        "name" => "name",
-        "nodes" => "gang.nodes",
-        "gpus" => "gang.gpus_per_node",
-        "ranks-per-node" => "gang.ranks_per_node",
-        "cpus" => "gang.cpus_per_node",
-        "memory" => "gang.memory_per_node",
-        "sku" => "gang.sku",
-        "mig" => "gang.mig",
-        "gpu-milli" => "gang.gpu_milli",
-        "topology" => "topology",
-        "segment" => "topology.segment",
-        "spread" => "topology.spread",
-        "elastic" => "elastic",
-        "time" => "time_limit",
-        "priority" => "priority",
-        "tier" => "tier",
-        "array" => "array",
-        "after" => "after",
-        "image" => "run.image",
-        "env" => "run.env",
-        "secret" => "secrets",
-        "volume" => "volumes",
-        "tag" => "tags",
-        "project" => "project",
-        "workdir" => "run.workdir",
-        "checkpoint-dir" => "checkpoint",
-        "on-partition" => "on_partition",
-        "retries" => "retries",
-        "hold" => "hold",
-        _ => "",
-    }
+pub fn field_of(flag: &str) -> Option<&'static str> {
+    FLAGS.iter().find(|(name, _)| *name == flag).map(|(_, field)| *field)
 }
 
 /// Applies one flag (its name without dashes) to a spec. The problem's field is the flag.
@@ -90,10 +59,11 @@ pub fn field_of(flag: &str) -> &'static str {
 /// When the flag is unknown, lacks its value, or the value is not understood.
 pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), SpecProblem> {
     let dashed = format!("--{flag}");
-    if !NAMES.contains(&flag) {
+    if field_of(flag).is_none() {
         let flag = shown(flag);
-        let hint = closest(&flag, &NAMES).map_or_else(
-            || format!("known flags: --{}", NAMES.join(" --")),
+        let names = FLAGS.map(|(name, _)| name);
+        let hint = closest(&flag, &names).map_or_else(
+            || format!("known flags: --{}", names.join(" --")),
             |k| format!("did you mean `--{k}`?"),
         );
         return Err(problem(&format!("--{flag}"), format!("unknown flag `--{flag}`"), hint));
