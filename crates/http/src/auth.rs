@@ -142,16 +142,6 @@ fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
     })
 }
 
-fn word(role: Role) -> &'static str {
-    match role {
-        Role::Agent => "agent",
-        Role::Viewer => "viewer",
-        Role::User => "user",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    }
-}
-
 impl Caller {
     /// When the caller is let in no longer: the end of the token, or of the session before it.
     pub(crate) fn ends_at(&self) -> Option<Time> {
@@ -170,8 +160,8 @@ impl Caller {
         }
         Err(Failure::not_allowed(format!(
             "a token with role {} may not do this; it takes {}",
-            word(self.actor.role),
-            word(role)
+            self.actor.role.word(),
+            role.word()
         )))
     }
 
