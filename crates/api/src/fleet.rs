@@ -17,21 +17,17 @@ pub enum FleetStep {
 }
 
 /// `GET /v1/reports/fleet`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FleetQuery {
     /// From here on; a week before the end when not given. Rows are whole hours or days.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     /// Up to here; now when not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
     /// How long each row is.
     pub step: FleetStep,
     /// Only the jobs of this project.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
 

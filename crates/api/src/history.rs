@@ -4,32 +4,24 @@ use crate::TelemetryField;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/metrics/history?…`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct HistoryQuery {
     /// The metrics of this node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// With `node`: only this GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
     /// The metrics of the GPUs of this job, while they were allocated to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Names of metrics, separated by commas; the usual ones when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(example = "util,power"))]
     pub metrics: Option<String>,
     /// The start, in milliseconds since 1970; an hour before `to` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<i64>,
     /// The end, in milliseconds since 1970; now when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<i64>,
     /// At most so many points of each series.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 2, maximum = 2000))]
     pub points: Option<u32>,
 }

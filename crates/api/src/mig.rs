@@ -4,9 +4,8 @@ use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/nodes/{name}/mig`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct MigQuery {
     /// Index of the GPU; the first when absent.

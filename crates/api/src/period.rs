@@ -20,15 +20,13 @@ pub enum PeriodKind {
 }
 
 /// `GET /v1/reports/period`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct PeriodQuery {
     /// A week or a month.
     pub period: PeriodKind,
     /// So many of them back; 0 is the one that still goes on. The last whole one when not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 0, maximum = 60))]
     pub back: Option<u32>,
 }

@@ -5,9 +5,8 @@ use muster_model::job::JobState;
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/jobs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SubmitQuery {
     /// Only say what would happen.
@@ -15,9 +14,8 @@ pub struct SubmitQuery {
 }
 
 /// `PUT /v1/reservations/{name}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SetReservationQuery {
     /// Only say which nodes it would cover, which jobs it would stop and which nodes take no work now.
@@ -27,9 +25,8 @@ pub struct SetReservationQuery {
 }
 
 /// `PUT /v1/policy`, `PUT /v1/quotas` and `PUT /v1/routing`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SetDocumentQuery {
     /// Only check it: the answer says what it would be, and nothing is changed.
@@ -37,9 +34,8 @@ pub struct SetDocumentQuery {
 }
 
 /// `POST /v1/jobs/ID/requeue`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RequeueQuery {
     /// Every task of an array, not only those that failed or were cancelled.
@@ -47,120 +43,89 @@ pub struct RequeueQuery {
 }
 
 /// `GET /v1/jobs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct JobsQuery {
     /// Only jobs in this state; several are separated by commas; `active` means not yet ended, `held` queued and held.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Only this project's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Only this user's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Only jobs with this name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Only jobs whose name begins with this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// Only jobs that ask for this SKU, or have GPUs of it now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sku: Option<String>,
     /// Only jobs with this tag: `KEY=VALUE`, or `KEY` with any value.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Only jobs that are queued and held (`true`), or all others (`false`); both when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<bool>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/nodes`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct NodesQuery {
     /// Only nodes in this state (the one word of `state`); several are separated by commas.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/faults`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FaultsQuery {
     /// Only this node's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Only faults of this code, such as `xid-79`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Only faults that interrupted this job: its number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/events`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct EventsQuery {
     /// Only events after this one: a sequence number, or the cursor of a page.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// Only events before this one, newest first: a sequence number, or the cursor of a page.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// Which events come first.
     pub order: EventOrder,
     /// Only events of this moment or later.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     /// Only events before this moment.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
     /// Only events of this kind; several are separated by commas; `node_*` means all that begin so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Only what this actor caused: `user:ann`, or `ann`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// Only events about this: `job:42`, `node:hgx-01`, `project:nlp`, `finding:7`, `gpu:hgx-01/3`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// Only events with this text somewhere in them, in capital or small letters; at most 200 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
@@ -189,173 +154,134 @@ impl EventOrder {
 }
 
 /// `GET /v1/jobs/{id}/logs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct LogsQuery {
     /// Only this rank's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub rank: Option<u32>,
     /// This attempt's; the newest when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub attempt: Option<u32>,
     /// Stay and send what comes, until the job has ended.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
     /// Only the last so many lines of each rank.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub tail: Option<u32>,
 }
 
 /// `…?project=`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct ProjectQuery {
     /// The project; the caller's own when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
 
 /// `GET /v1/findings`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FindingsQuery {
     /// Only open ones (`true`) or closed ones (`false`); all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only findings on this node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Only findings of this failure mode, such as `gpu-off-bus`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Only findings at least so bad: `info`, `warning`, `degraded` or `critical`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
     /// Only findings that interrupted this job or are about it: its number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/incidents`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct IncidentsQuery {
     /// Only open ones (`true`) or closed ones (`false`); all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/alerts`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct AlertsQuery {
     /// Only open ones (`true`) or those that are over (`false`); all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only `page` or `ticket`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub urgency: Option<String>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/slos/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SloQuery {
     /// The chart's hours, at most 2160; the objective's window when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 2160))]
     pub hours: Option<u32>,
 }
 
 /// `GET /v1/remediations`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RemediationsQuery {
     /// Only those that go on (`true`) or have ended (`false`); all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only this node's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/runbook-runs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RunsQuery {
     /// Only those that go on (`true`) or are over (`false`); all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only of this book.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub book: Option<String>,
     /// Only about this node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// `GET /v1/nodes/{name}/timeline`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct TimelineQuery {
     /// At most so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
@@ -384,7 +310,7 @@ impl JobsQuery {
     /// the word that is no state.
     pub fn states(&self) -> Result<JobStates, String> {
         let Some(words) = &self.state else {
-            return Ok(JobStates { states: ALL_STATES.to_vec(), held: true });
+            return Ok(JobStates { states: JobState::ALL.to_vec(), held: true });
         };
         let mut wanted = JobStates::default();
         for (n, word) in words.split(',').map(str::trim).enumerate() {
@@ -397,7 +323,7 @@ impl JobsQuery {
                 continue;
             }
             let known = wanted.states.len();
-            wanted.states.extend(ALL_STATES.iter().filter(|s| match word {
+            wanted.states.extend(JobState::ALL.iter().filter(|s| match word {
                 "active" => !s.is_final(),
                 "ended" => s.is_final(),
                 _ => s.word() == word,
@@ -413,16 +339,6 @@ impl JobsQuery {
         Ok(wanted)
     }
 }
-
-const ALL_STATES: [JobState; 7] = [
-    JobState::Queued,
-    JobState::Starting,
-    JobState::Running,
-    JobState::Stopping,
-    JobState::Succeeded,
-    JobState::Failed,
-    JobState::Cancelled,
-];
 
 #[cfg(test)]
 mod tests {
@@ -441,7 +357,7 @@ mod tests {
         assert!(!held.fits(JobState::Queued, false) && !held.fits(JobState::Failed, true));
         assert!(q("failing").states().unwrap_err().contains("failing"));
         assert!(q("queued,").states().is_err());
-        assert_eq!(JobsQuery::default().states().unwrap().states, ALL_STATES);
+        assert_eq!(JobsQuery::default().states().unwrap().states, JobState::ALL);
         assert!(q(&["queued"; 65].join(",")).states().unwrap_err().contains("more than 64"));
     }
 }

@@ -5,16 +5,13 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/search`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SearchQuery {
     /// What is searched for: an id, or a part of a name, a serial number or a UUID; at most 200 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// At most so many; 20 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 100))]
     pub limit: Option<u32>,
 }
@@ -88,29 +85,22 @@ impl SearchKind {
 }
 
 /// `GET /v1/search/output`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct OutputSearchQuery {
     /// Words and `"phrases"` that a line must have, all of them; at most 200 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Only in output of this project's jobs; of all that the caller may read when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Only in output of this job: `42`, or `42_3` for a task of an array.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Only lines of this moment or later; a line whose time is not known counts by its attempt's end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// At most so many; 50 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 200))]
     pub limit: Option<u32>,
     /// Where the last page ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 

@@ -4,26 +4,20 @@ use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/jobs/{id}/telemetry?…`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct JobTelemetryQuery {
     /// Names of metrics, separated by commas; the usual ones when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(example = "util,mem_used,power"))]
     pub fields: Option<String>,
     /// Which attempt; the newest that sent reports when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// `rank` (the default), or `slow`: slowest first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// So many ranks of that order are left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
     /// So many ranks are reported one by one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 256))]
     pub ranks: Option<u32>,
 }

@@ -1,24 +1,15 @@
 //! Every query of the dashboards and every rule, asked of a real Prometheus that scrapes a site,
 //! and the same site's figures written to it.
 
+use crate::Running;
 use crate::minutes::cluster::{Cluster, free_address, until};
 use muster_export::names::{family, named};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// An answer's body. HTTP/1.0, so that nobody sends it in chunks.
 pub(crate) fn get(addr: SocketAddr, path: &str, token: &str) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Game days with the real binary: a few drills from end to end, each on a cluster of its own.
 
 use serde_json::Value;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// One at a time: clusters share the processors.
@@ -22,13 +21,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 fn muster(args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
-            command.env_remove(name);
-        }
-    }
-    let out = command.args(args).output().expect("the muster binary starts");
+    let out = crate::muster().args(args).output().expect("the muster binary starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }

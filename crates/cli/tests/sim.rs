@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Small enough for a debug build, with every kind of thing that happens.
 const TINY: &str = r#"
@@ -67,12 +67,7 @@ impl SimDir {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = crate::muster();
         command
             .env("HOME", self.dir.path())
             .env_remove("XDG_CONFIG_HOME")
@@ -229,16 +224,6 @@ fn what_is_wrong_is_told_before_anything_runs() {
     assert_eq!(std::fs::read_to_string(p.path("tiny.toml")).expect("still there"), TINY);
 }
 
-/// A server that ends with the test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_simulated_site_opens_like_a_real_one() {
     let p = SimDir::new();
@@ -260,7 +245,7 @@ fn a_simulated_site_opens_like_a_real_one() {
     let args = ["server", "--data-dir", "data", "--listen", any, "--link-listen", any];
     let mut child = p.command(&args).stdout(Stdio::piped()).spawn().expect("the server starts");
     let out = child.stdout.take().expect("it was asked for");
-    let _server = Server(child);
+    let _server = crate::Running(child);
     let url = BufReader::new(out)
         .lines()
         .map_while(Result::ok)

@@ -2,17 +2,11 @@
 //! one of them, or all, get little of a processor.
 
 use serde_json::Value;
-use std::process::Command;
 
 /// Plays a drill, which must pass.
 fn passes(name: &str) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
-            command.env_remove(name);
-        }
-    }
-    let out = command.args(["gameday", "run", name, "-o", "json"]).output().expect("it starts");
+    let out =
+        crate::muster().args(["gameday", "run", name, "-o", "json"]).output().expect("it starts");
     let more = String::from_utf8_lossy(&out.stderr);
     let all: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {more}"));
     assert_eq!(all[0]["passed"], true, "{all:#} {more}");

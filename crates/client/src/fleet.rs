@@ -7,7 +7,6 @@ use muster_api::{
     MetricsHistory, MigPlan, MigQuery, Node, NodeList, NodesQuery, PeriodKind, PeriodQuery,
     PeriodReport, PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
 };
-use reqwest::Method;
 
 /// What a query says about which events are wanted, without a place in the log.
 pub(crate) fn chosen_events(query: &EventsQuery) -> [(&'static str, Option<String>); 7] {
@@ -169,9 +168,7 @@ impl Client {
         topology: &muster_model::topology::Topology,
         if_version: Option<u64>,
     ) -> Result<Topology, ClientError> {
-        let mut call = self.call(Method::PUT, &["v1", "topology"]).body(topology)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "topology"], topology, if_version, false).await
     }
 
     /// One page of events.

@@ -190,6 +190,20 @@ impl Client {
         self.call(Method::POST, path)
     }
 
+    /// Sets something whole; refused when the version seen has moved. With `dry_run` nothing is
+    /// set: the answer says what it would be.
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+        if_version: Option<u64>,
+        dry_run: bool,
+    ) -> Result<T, ClientError> {
+        let mut call = self.call(Method::PUT, path).body(body)?;
+        call.if_match = if_version;
+        self.json(call.query(&[("dry_run", dry_run.then(|| "true".into()))])).await
+    }
+
     pub(crate) fn garbled(&self, what: impl Into<String>) -> ClientError {
         ClientError::Garbled { server: self.server().into(), what: what.into() }
     }

@@ -23,9 +23,7 @@ impl Client {
     ) -> Result<Policy, ClientError> {
         let body =
             SetPolicy { policy: Arc::clone(policy), kind: Some(Kind::Policy), version: None };
-        let mut call = self.call(Method::PUT, &["v1", "policy"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "policy"], &body, if_version, false).await
     }
 
     /// The tree of quotas, and how it is used.
@@ -39,15 +37,7 @@ impl Client {
         quotas: &Arc<muster_model::quota::Quotas>,
         if_version: Option<u64>,
     ) -> Result<Quotas, ClientError> {
-        let body = SetQuotas {
-            quotas: Arc::clone(quotas),
-            kind: Some(Kind::Quotas),
-            version: None,
-            report: None,
-        };
-        let mut call = self.call(Method::PUT, &["v1", "quotas"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "quotas"], &whole(quotas), if_version, false).await
     }
 
     /// What the tree would be, were it set now; refused like [`Client::set_quotas`], and nothing is set.
@@ -56,15 +46,7 @@ impl Client {
         quotas: &Arc<muster_model::quota::Quotas>,
         if_version: Option<u64>,
     ) -> Result<Quotas, ClientError> {
-        let body = SetQuotas {
-            quotas: Arc::clone(quotas),
-            kind: Some(Kind::Quotas),
-            version: None,
-            report: None,
-        };
-        let mut call = self.call(Method::PUT, &["v1", "quotas"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+        self.put(&["v1", "quotas"], &whole(quotas), if_version, true).await
     }
 
     /// The reservations that the caller may see.
@@ -84,9 +66,7 @@ impl Client {
         body: &SetReservation,
         if_version: Option<u64>,
     ) -> Result<Reservation, ClientError> {
-        let mut call = self.call(Method::PUT, &["v1", "reservations", name]).body(body)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "reservations", name], body, if_version, false).await
     }
 
     /// Makes a reservation; refused where another one has its name. With `dry_run` nothing is made:
@@ -108,8 +88,7 @@ impl Client {
         name: &str,
         body: &SetReservation,
     ) -> Result<Reservation, ClientError> {
-        let call = self.call(Method::PUT, &["v1", "reservations", name]).body(body)?;
-        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+        self.put(&["v1", "reservations", name], body, None, true).await
     }
 
     /// Deletes a reservation.
@@ -131,4 +110,9 @@ impl Client {
     pub async fn mark(&self, name: &str, body: &MarkRequest) -> Result<Node, ClientError> {
         self.json(self.post(&["v1", "nodes", name, "mark"]).body(body)?).await
     }
+}
+
+fn whole(quotas: &Arc<muster_model::quota::Quotas>) -> SetQuotas {
+    let quotas = Arc::clone(quotas);
+    SetQuotas { quotas, kind: Some(Kind::Quotas), version: None, report: None }
 }

@@ -28,9 +28,7 @@ impl Client {
             version: None,
             stated: None,
         };
-        let mut call = self.call(Method::PUT, &["v1", "objectives"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "objectives"], &body, if_version, false).await
     }
 
     /// Sets one objective.
@@ -111,11 +109,7 @@ impl Client {
         routing: &Arc<ma::Routing>,
         if_version: Option<u64>,
     ) -> Result<Routing, ClientError> {
-        let body =
-            SetRouting { routing: Arc::clone(routing), kind: Some(Kind::Routing), version: None };
-        let mut call = self.call(Method::PUT, &["v1", "routing"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call).await
+        self.put(&["v1", "routing"], &whole(routing), if_version, false).await
     }
 
     /// What it would be, were it set now; refused like [`Client::set_routing`], and nothing is set.
@@ -124,11 +118,7 @@ impl Client {
         routing: &Arc<ma::Routing>,
         if_version: Option<u64>,
     ) -> Result<Routing, ClientError> {
-        let body =
-            SetRouting { routing: Arc::clone(routing), kind: Some(Kind::Routing), version: None };
-        let mut call = self.call(Method::PUT, &["v1", "routing"]).body(&body)?;
-        call.if_match = if_version;
-        self.json(call.query(&[("dry_run", Some("true".into()))])).await
+        self.put(&["v1", "routing"], &whole(routing), if_version, true).await
     }
 
     /// The checklists of operators.
@@ -140,4 +130,8 @@ impl Client {
     pub async fn receivers(&self) -> Result<ReceiverList, ClientError> {
         self.json(self.get(&["v1", "receivers"])).await
     }
+}
+
+fn whole(routing: &Arc<ma::Routing>) -> SetRouting {
+    SetRouting { routing: Arc::clone(routing), kind: Some(Kind::Routing), version: None }
 }

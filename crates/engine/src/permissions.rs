@@ -189,15 +189,8 @@ fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {
     if a.role >= role && !bound {
         return Ok(());
     }
-    let word = match role {
-        Role::Agent => "agent",
-        Role::Viewer => "viewer",
-        Role::User => "user",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    };
     Err(Refusal::new(RefusalCode::NotAllowed, format!("{} may not {what}", a.name))
-        .hint(format!("use a token with the role {word} or more")))
+        .hint(format!("use a token with the role {} or more", role.word())))
 }
 
 /// What the agent of a node may say: what it sees of itself and of its own slots.

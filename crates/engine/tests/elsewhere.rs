@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{World, checkpoints, gang, inventory, number, replay};
+use common::{World, checkpoints, connected, gang, inventory, number, replay};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
@@ -16,19 +16,11 @@ use muster_model::units::{Span, Time};
 /// The agent of a node connects from a directory, in a boot, and knows these.
 fn connect(w: &mut World, n: &NodeName, at: (&str, &str), observed: Vec<(AttemptKey, Observed)>) {
     let (i, (place, boot)) = (number(n), at);
-    w.ok(Command::NodeConnected {
-        node: n.clone(),
-        machine: format!("m{i}"),
-        boot: boot.into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(inventory(8)),
-        observed,
-        ended_ago: Vec::new(),
-        place: place.into(),
-        ahead: false,
-        silent_for: None,
-    });
+    let mut command = connected(i, boot, inventory(8), observed);
+    if let Command::NodeConnected { place: told, .. } = &mut command {
+        *told = place.into();
+    }
+    w.ok(command);
 }
 
 const FIRST: (&str, &str) = ("first", "boot");

@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::health::{able, xid79};
-use common::{World, checkpoints, gang, inventory, node, number, replay};
+use common::{World, checkpoints, connected, gang, inventory, node, number, replay, said_ahead};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
@@ -468,19 +468,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
     restore(&mut w);
     let key = AttemptKey { job: id, attempt: 1 };
     let observed = vec![(w.key(first), Observed::Running), (key, Observed::Running)];
-    w.ok(Command::NodeConnected {
-        node: node(1),
-        machine: "m1".into(),
-        boot: "boot".into(),
-        address: "10.0.0.1".into(),
-        host: "h1".into(),
-        inventory: Box::new(inventory(8)),
-        observed,
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: true,
-        silent_for: None,
-    });
+    w.ok(said_ahead(connected(1, "boot", inventory(8), observed), true));
     let held = w.job(id).held.clone().expect("it runs there");
     assert!(held.name.contains("muster node reconcile n001"), "{held}");
     assert_eq!(held.by, HeldBy::LostRanks);

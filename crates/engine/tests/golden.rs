@@ -152,19 +152,9 @@ fn life() -> World {
     w.ok(Command::Drain { node: node(5), reason: "gone".into(), stop: true });
     w.ok(Command::Retire { node: node(5) });
     let stranger = AttemptKey { job: muster_model::ids::JobId(999), attempt: 1 };
-    w.ok(Command::NodeConnected {
-        node: node(4),
-        machine: "m4".into(),
-        boot: "b2".into(),
-        address: "10.0.0.4".into(),
-        host: "h4".into(),
-        inventory: Box::new(common::inventory(8)),
-        observed: vec![(stranger, Observed::Running)],
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: true,
-        silent_for: None,
-    });
+    let observed = vec![(stranger, Observed::Running)];
+    let met = common::connected(4, "b2", common::inventory(8), observed);
+    w.ok(common::said_ahead(met, true));
     w.ok(Command::Reconcile { node: node(4) });
     w
 }

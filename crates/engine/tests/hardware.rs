@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, fault, gang, inventory, node, replay, report};
+use common::{World, connected, fault, gang, inventory, node, replay, report, said_ahead};
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::{Event, Origin};
@@ -28,19 +28,7 @@ fn meet(w: &mut World, i: usize, boot: &str) {
 
 fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observed)>, ahead: bool) {
     let can = ["qualify".to_string()].into();
-    w.ok(Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: boot.into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(Inventory { can, ..inventory(8) }),
-        observed,
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead,
-        silent_for: None,
-    });
+    w.ok(said_ahead(connected(i, boot, Inventory { can, ..inventory(8) }, observed), ahead));
 }
 
 fn ask(w: &mut World, i: usize) -> u64 {

@@ -30,7 +30,7 @@ mod words;
 #[path = "health/work.rs"]
 mod work;
 
-use common::{World, fault, inventory, node, report};
+use common::{World, connected, fault, inventory, node, report};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -69,7 +69,7 @@ pub(crate) fn meet_with(
 /// A node that was silent for a while connects, and knows of no attempt.
 pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: muster_model::units::Span) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
-    let mut command = met(i, boot, Inventory { can, ..inventory(8) }, Vec::new());
+    let mut command = connected(i, boot, Inventory { can, ..inventory(8) }, Vec::new());
     if let Command::NodeConnected { silent_for, .. } = &mut command {
         *silent_for = Some(silent);
     }
@@ -84,28 +84,7 @@ pub(crate) fn tells(
     inventory: Inventory,
     observed: Vec<(AttemptKey, Observed)>,
 ) {
-    w.ok(met(i, boot, inventory, observed));
-}
-
-fn met(
-    i: usize,
-    boot: &str,
-    inventory: Inventory,
-    observed: Vec<(AttemptKey, Observed)>,
-) -> Command {
-    Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: boot.into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(inventory),
-        observed,
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: false,
-        silent_for: None,
-    }
+    w.ok(connected(i, boot, inventory, observed));
 }
 
 pub(crate) fn tell(w: &mut World, n: &NodeName, fault: SeenFault) {

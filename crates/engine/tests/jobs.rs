@@ -473,19 +473,9 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
     let i: usize = n.as_str()[1..].parse().unwrap();
     w.start(id);
     let stranger = muster_model::ids::AttemptKey { job: JobId(999), attempt: 1 };
-    w.ok(Command::NodeConnected {
-        node: n.clone(),
-        machine: format!("m{i}"),
-        boot: "boot".into(),
-        address: "a".into(),
-        host: "h".into(),
-        inventory: Box::new(common::inventory(8)),
-        observed: vec![(stranger, Observed::Running)],
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: true,
-        silent_for: None,
-    });
+    let observed = vec![(stranger, Observed::Running)];
+    let met = common::connected(i, "boot", common::inventory(8), observed);
+    w.ok(common::said_ahead(met, true));
     assert!(w.engine.state().nodes[&n].protected);
     assert_eq!(
         w.job(id).state,
@@ -620,19 +610,8 @@ fn no_id_of_a_job_returns_after_a_restore() {
 fn only_an_operator_ends_the_protection_of_a_node() {
     let mut w = World::new(1, 8);
     let connect = |w: &mut World, ahead: bool| {
-        w.ok(Command::NodeConnected {
-            node: node(0),
-            machine: "m0".into(),
-            boot: "boot".into(),
-            address: "a".into(),
-            host: "h".into(),
-            inventory: Box::new(common::inventory(8)),
-            observed: Vec::new(),
-            ended_ago: Vec::new(),
-            place: String::new(),
-            ahead,
-            silent_for: None,
-        });
+        let met = common::connected(0, "boot", common::inventory(8), Vec::new());
+        w.ok(common::said_ahead(met, ahead));
     };
     connect(&mut w, true);
     connect(&mut w, false);

@@ -406,19 +406,8 @@ fn what_a_silence_is_under_is_named_in_full_and_must_be_there() {
 #[test]
 fn nodes_that_are_protected_are_a_page_until_they_are_reconciled() {
     let mut w = unreserved(4);
-    w.ok(Command::NodeConnected {
-        node: node(1),
-        machine: "m1".into(),
-        boot: "boot".into(),
-        address: "10.0.0.1".into(),
-        host: "h1".into(),
-        inventory: Box::new(w.engine.state().nodes[&node(1)].inventory.clone()),
-        observed: Vec::new(),
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: true,
-        silent_for: None,
-    });
+    let has = w.engine.state().nodes[&node(1)].inventory.clone();
+    w.ok(common::said_ahead(common::connected(1, "boot", has, Vec::new()), true));
     w.sleep(Span::mins(5));
     let all = open(&w);
     let page = all.iter().find(|a| a.kind == "nodes-protected").expect("an alert");

@@ -169,12 +169,8 @@ mod tests {
             index,
             sku: "h100-sxm".into(),
             uuid: format!("{name}-{index}"),
-            serial: None,
             memory: Bytes::gib(80),
-            pci: None,
-            numa: None,
-            mig: None,
-            facts: None,
+            ..Gpu::default()
         };
         let inventory = Inventory {
             cpus: 64,

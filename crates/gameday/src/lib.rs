@@ -148,7 +148,7 @@ impl Run {
             // Dropped in the middle, a drill takes everything with it that it started.
             let played = tokio::select! {
                 played = self.one(ctx, d) => played,
-                () = told_to_end() => return Err(Fail::failed("stopped during a drill")),
+                () = muster_terminal::told_to_end() => return Err(Fail::failed("stopped during a drill")),
             };
             let outcome = played.unwrap_or_else(|e| Outcome::broken(d.name, e.message));
             if !outcome.passed || ctx.is_table() || output::is_terminal_err() {
@@ -209,20 +209,6 @@ impl Run {
         };
         site.end().await;
         outcome
-    }
-}
-
-/// Ctrl-C or SIGTERM.
-async fn told_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut term) => tokio::select! {
-            _ = term.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
     }
 }
 

@@ -14,9 +14,7 @@ use muster_client::{Client, JobAction, RemediationDecision};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
 use muster_model::remediation::RemediationStep;
-use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, OnPartition, Retries, Simulate,
-};
+use muster_model::spec::{CheckpointSpec, GangSpec, JobSpec, OnPartition, Retries, Simulate};
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::now;
 use muster_terminal::fail::Fail;
@@ -210,9 +208,8 @@ fn spec(work: &Work, lost_after: Span) -> JobSpec {
         }),
         checkpoint: Some(CheckpointSpec {
             dir: "/data/drill".into(),
-            request: CheckpointRequest::default(),
             grace: Some(Span::secs(5)),
-            interval: None,
+            ..CheckpointSpec::default()
         }),
         // Minutes by default: nobody wants to wait for them here. Where no node is to be missed,
         // no rank gives up because the machine is busy either.

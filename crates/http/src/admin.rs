@@ -3,10 +3,9 @@
 use super::auth::{AdminWriter, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, Query, Segment};
-use super::{App, answer, mark};
+use super::{App, answer, gone};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use muster_api::{
     CreateProject, CreateToken, Project, ProjectList, ProjectQuery, SecretList, SecretName,
     SetSecret, Token, TokenCreated, TokenList,
@@ -58,7 +57,7 @@ pub(crate) async fn create_project(
         );
     }
     let command = Command::CreateProject { name: name.clone(), description: value.description };
-    let done = app.brain().call(writer.request(&app, &raw, command), Attach::default()).await?;
+    let done = writer.call(&app, &raw, command).await?;
     let made = app.brain().read(|s| {
         s.projects.get(&name).map(|p| Project::of(p.name.as_str(), &p.description, p.version.0))
     });
@@ -126,7 +125,7 @@ pub(crate) async fn create_token(
         return Err(Failure::senseless("a token that works for no time is of no use").field("ttl"));
     }
     let command = Command::CreateToken { id: id.clone(), name, hash, usage, ttl };
-    let done = app.brain().call(writer.request(&app, &raw, command), Attach::default()).await?;
+    let done = writer.call(&app, &raw, command).await?;
     let now = app.brain().now();
     let made = app.brain().read(|s| s.tokens.get(&id).map(|t| Token::of(t, now)));
     // A replayed answer finds the earlier token, whose secret nobody has any more but its owner.
@@ -149,11 +148,8 @@ pub(crate) async fn revoke_token(
     Segment(id): Segment,
 ) -> Reply {
     writer.caller.over_site(Role::Admin)?;
-    let request = writer.request(&app, b"", Command::RevokeToken { id });
-    let done = app.brain().call(request, Attach::default()).await?;
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    let done = writer.call(&app, b"", Command::RevokeToken { id }).await?;
+    Ok(gone(&app, &writer.caller, done.seq))
 }
 
 /// A project that is there: the list of one that is not would be empty and look right.
@@ -230,7 +226,5 @@ pub(crate) async fn delete_secret(
     let request = writer.request(&app, b"", command);
     let secret = Some((project, name, None));
     let done = app.brain().call(request, Attach { secret, ..Attach::default() }).await?;
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    Ok(gone(&app, &writer.caller, done.seq))
 }

@@ -14,6 +14,7 @@ use muster_link::token::{self, ApiToken};
 use muster_model::names::ProjectName;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::{Actor, Command, IdempotencyKey, Request, Seq, Span, Time};
+use muster_server::brain::{Attach, Committed};
 use sha2::{Digest as _, Sha256};
 use std::time::{Duration, Instant};
 
@@ -141,16 +142,6 @@ fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
     })
 }
 
-fn word(role: Role) -> &'static str {
-    match role {
-        Role::Agent => "agent",
-        Role::Viewer => "viewer",
-        Role::User => "user",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    }
-}
-
 impl Caller {
     /// When the caller is let in no longer: the end of the token, or of the session before it.
     pub(crate) fn ends_at(&self) -> Option<Time> {
@@ -169,8 +160,8 @@ impl Caller {
         }
         Err(Failure::not_allowed(format!(
             "a token with role {} may not do this; it takes {}",
-            word(self.actor.role),
-            word(role)
+            self.actor.role.word(),
+            role.word()
         )))
     }
 
@@ -375,5 +366,18 @@ impl Writer {
     /// log, so the site's key goes into it.
     pub(crate) fn secret_request(&self, app: &App, body: &[u8], command: Command) -> Request {
         self.request(app, &app.sealer().keyed_hash(body), command)
+    }
+
+    /// Has the command carried out.
+    pub(crate) async fn call(&self, app: &App, body: &[u8], command: Command) -> Reply<Committed> {
+        let request = self.request(app, body, command);
+        Ok(app.brain().call(request, Attach::default()).await?)
+    }
+
+    /// The same where the version that the caller saw is compared already.
+    pub(crate) async fn put(&self, app: &App, body: &[u8], command: Command) -> Reply<Committed> {
+        let mut request = self.request(app, body, command);
+        request.if_version = None;
+        Ok(app.brain().call(request, Attach::default()).await?)
     }
 }

@@ -82,9 +82,8 @@ async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
 
 /// The moment that is asked for.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 struct PastQuery {
     /// The moment whose state is wanted.
     #[cfg_attr(feature = "openapi", param(value_type = String, format = DateTime))]
@@ -135,9 +134,8 @@ async fn produce(
 
 /// The rows that are asked for.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub(crate) struct TelemetryQuery {
     /// Only rows that were taken later than this.
     #[serde(default)]

@@ -456,6 +456,13 @@ fn answer_bytes(
     response
 }
 
+/// The answer of what took something away.
+fn gone(app: &App, caller: &Caller, seq: Seq) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    mark(response.headers_mut(), app, caller, seq);
+    response
+}
+
 /// Says which part of the log an answer follows from.
 fn mark(headers: &mut HeaderMap, app: &App, caller: &Caller, seq: Seq) {
     if let Ok(v) = HeaderValue::try_from(caller.position(app, seq)) {

@@ -9,7 +9,6 @@ use muster_engine::State;
 use muster_health::modes;
 use muster_model::breaker::BreakerState;
 use muster_model::finding::Severity;
-use muster_model::job::JobState;
 use muster_model::node::Stage;
 use muster_model::remediation::RemediationStep;
 use muster_server::brain::Histogram;
@@ -278,17 +277,6 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     let help = "Time used to read what was reported.";
     out.counter("muster_watch_busy_seconds_total", help).set(h.rows_busy.as_secs_f64());
 }
-
-/// Every state a job can be in, so that a state without jobs is told as zero.
-pub(crate) const JOB_STATES: [JobState; 7] = [
-    JobState::Queued,
-    JobState::Starting,
-    JobState::Running,
-    JobState::Stopping,
-    JobState::Succeeded,
-    JobState::Failed,
-    JobState::Cancelled,
-];
 
 #[cfg(test)]
 mod tests {

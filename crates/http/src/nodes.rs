@@ -22,7 +22,6 @@ use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
 use muster_model::{Command, Seq};
-use muster_server::brain::Attach;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -252,8 +251,7 @@ async fn steer(
 ) -> Reply {
     writer.caller.over_site(Role::Operator)?;
     let name = node_name(name)?;
-    let request = writer.request(&app, raw, command(name.clone()));
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.call(&app, raw, command(name.clone())).await?;
     let (_, node) = find(&app, &writer.caller, &name)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(node.version), &node))
 }
@@ -450,9 +448,7 @@ pub(crate) async fn set_topology(
     let command = Command::SetTopology {
         topology: Arc::new(muster_model::topology::Topology { nodes: value.nodes }),
     };
-    let mut request = writer.request(&app, &raw, command);
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, command).await?;
     let t = topology_view(&app.brain().read(|s| Arc::clone(&s.topology)));
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(t.version), &t))
 }

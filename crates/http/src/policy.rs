@@ -15,7 +15,6 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota as m;
 use muster_model::{Command, Refusal};
-use muster_server::brain::Attach;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -76,9 +75,7 @@ pub(crate) async fn set_policy(
         let would = policy_view(value.policy);
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
-    let mut request = writer.request(&app, &raw, Command::SetPolicy { policy: value.policy });
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, Command::SetPolicy { policy: value.policy }).await?;
     let p = policy_view(app.brain().read(|s| Arc::clone(&s.policy)));
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(p.version), &p))
 }
@@ -215,9 +212,7 @@ pub(crate) async fn set_quotas(
         let would = Quotas { kind: Kind::Quotas, version, quotas, report };
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
-    let mut request = writer.request(&app, &raw, Command::SetQuotas { quotas: value.quotas });
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, Command::SetQuotas { quotas: value.quotas }).await?;
     let (_, q) = quotas_view(&app, &writer.caller);
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(q.version), &q))
 }

@@ -4,10 +4,9 @@ use super::auth::{Caller, OperatorWriter, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, Query, Segment};
 use super::policy::same_version;
-use super::{App, answer, mark};
+use super::{App, answer, gone};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use muster_api::{
     DefragReport, DisplacedJob, Kind, Move, MoveProposal, NodeOutOfService, Reservation,
     ReservationList, SetReservation, SetReservationQuery,
@@ -17,7 +16,6 @@ use muster_model::names::{Label, NameError};
 use muster_model::reservation as m;
 use muster_model::tenant::Role;
 use muster_model::{Command, JobId, Seq, Time};
-use muster_server::brain::Attach;
 use std::sync::Arc;
 
 /// Longest reason.
@@ -132,9 +130,7 @@ pub(crate) async fn set(
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &r));
     }
     let command = Command::SetReservation { reservation };
-    let mut request = writer.request(&app, &raw, command);
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, command).await?;
     // Only a repeat under an old key can find its reservation gone.
     let (_, r) = find(&app, &writer.caller, &name)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(r.version), &r))
@@ -194,12 +190,8 @@ pub(crate) async fn delete(
     let name = label(&name)?;
     let _turn = app.turn().lock().await;
     same_version(&writer, "reservation", version(&app, &name))?;
-    let mut request = writer.request(&app, b"", Command::DeleteReservation { name });
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    let done = writer.put(&app, b"", Command::DeleteReservation { name }).await?;
+    Ok(gone(&app, &writer.caller, done.seq))
 }
 
 /// List moves of checkpointable work that would let waiting gangs start.

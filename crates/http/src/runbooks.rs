@@ -3,10 +3,9 @@
 use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, answer, mark, paging};
+use super::{App, answer, gone, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use muster_api::{
     AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookDryRun,
     RunbookDryStep, RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone,
@@ -17,7 +16,7 @@ use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
 use muster_runbook::{Book, Step, StepKind, Target, fill};
-use muster_server::brain::{Attach, Committed};
+use muster_server::brain::Committed;
 use muster_server::runbooks::figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -200,8 +199,7 @@ pub(crate) async fn set(
     JsonBody { value, raw }: JsonBody<SetRunbook>,
 ) -> Reply {
     let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
-    let request = writer.request(&app, &raw, command);
-    let seq = app.brain().call(request, Attach::default()).await?.seq;
+    let seq = writer.call(&app, &raw, command).await?.seq;
     let found = app.brain().read(|s| whole(s, &name)).ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
@@ -216,11 +214,8 @@ pub(crate) async fn delete(
     Segment(name): Segment,
 ) -> Reply {
     writer.caller.over_site(Role::Operator)?;
-    let request = writer.request(&app, b"", Command::DeleteRunbook { name });
-    let done = app.brain().call(request, Attach::default()).await?;
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    let done = writer.call(&app, b"", Command::DeleteRunbook { name }).await?;
+    Ok(gone(&app, &writer.caller, done.seq))
 }
 
 /// Say what a run would see and do, step by step. Changes nothing.
@@ -271,8 +266,8 @@ pub(crate) async fn start(
     OptionalBody { value, raw }: OptionalBody<StartRunbook>,
 ) -> Reply {
     let StartRunbook { vars, auto } = value;
-    let request = writer.request(&app, &raw, Command::StartRunbook { name, vars, auto });
-    let Committed { answer: made, seq } = app.brain().call(request, Attach::default()).await?;
+    let Committed { answer: made, seq } =
+        writer.call(&app, &raw, Command::StartRunbook { name, vars, auto }).await?;
     let Answer::Begun { id } = made else {
         return Err(Failure::conflict("this Idempotency-Key was used for something else"));
     };
@@ -367,8 +362,7 @@ pub(crate) async fn stop(
 }
 
 async fn told(app: &App, writer: &Writer, raw: &[u8], run: u64, command: Command) -> Reply {
-    let request = writer.request(app, raw, command);
-    let seq = app.brain().call(request, Attach::default()).await?.seq;
+    let seq = writer.call(app, raw, command).await?.seq;
     let (_, found) = show_run(app, run)?;
     Ok(answer(app, &writer.caller, StatusCode::OK, seq, None, &found))
 }

@@ -4,7 +4,6 @@ use super::auth::{Caller, MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
 use super::figures::offered;
-use super::metrics::JOB_STATES;
 use super::nodes::allocated_gpus;
 use super::{App, Registry, answer};
 use axum::extract::State;
@@ -256,7 +255,8 @@ fn site_figures(app: &App, out: &mut Registry) {
     });
     let help = "Jobs by state; ended ones as far as they are remembered.";
     let mut m = out.gauge("muster_jobs", help);
-    for state in JOB_STATES {
+    // Every state a job can be in, so that a state without jobs is told as zero.
+    for state in JobState::ALL {
         m.put(&[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
     }
     let mut m = out.gauge("muster_nodes", "Nodes by state.");

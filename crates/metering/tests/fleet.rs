@@ -421,12 +421,8 @@ fn gpus(n: u32) -> Box<Inventory> {
         index,
         sku: "h100-sxm".into(),
         uuid: format!("GPU-{index}"),
-        serial: None,
         memory: Bytes(80 << 30),
-        pci: None,
-        numa: None,
-        mig: None,
-        facts: None,
+        ..Gpu::default()
     };
     Box::new(Inventory { gpus: (0..n).map(gpu).collect(), ..Inventory::default() })
 }

@@ -45,6 +45,17 @@ pub enum JobState {
 }
 
 impl JobState {
+    /// All of them.
+    pub const ALL: [JobState; 7] = [
+        JobState::Queued,
+        JobState::Starting,
+        JobState::Running,
+        JobState::Stopping,
+        JobState::Succeeded,
+        JobState::Failed,
+        JobState::Cancelled,
+    ];
+
     /// Over for good?
     #[must_use]
     pub fn is_final(self) -> bool {

@@ -72,7 +72,7 @@ pub struct Numa {
 }
 
 /// A GPU. What a device does not report is absent, never zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Gpu {
     /// Index on the node, as in `CUDA_VISIBLE_DEVICES`.

@@ -91,17 +91,7 @@ impl Reservation {
     /// The window that goes on at `t`, or the next one after it.
     #[must_use]
     pub fn window(&self, t: Time) -> Option<(Time, Time)> {
-        let mut start = self.start;
-        if let Some(every) = self.every.filter(|e| e.0 > 0)
-            && t > start
-        {
-            start = start + Span(t.since(start).0 / every.0 * every.0);
-            if t >= start + self.length {
-                start = start + every;
-            }
-        }
-        let end = start + self.length;
-        (t < end).then_some((start, end))
+        self.start.window(self.length, self.every, t)
     }
 
     /// Checks what can be judged from the reservation alone.

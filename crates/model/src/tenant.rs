@@ -24,6 +24,20 @@ pub enum Role {
     Admin,
 }
 
+impl Role {
+    /// The word users see.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Agent => "agent",
+            Role::Viewer => "viewer",
+            Role::User => "user",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+}
+
 /// A project: what owns jobs, secrets and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -43,6 +43,23 @@ impl Time {
     pub fn since(self, earlier: Time) -> Span {
         Span(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
+
+    /// Of windows that begin here and come again, the one that goes on at `t`, or the next one after
+    /// it.
+    #[must_use]
+    pub fn window(self, length: Span, every: Option<Span>, t: Time) -> Option<(Time, Time)> {
+        let mut start = self;
+        if let Some(every) = every.filter(|e| e.0 > 0)
+            && t > start
+        {
+            start = start + Span(t.since(start).0 / every.0 * every.0);
+            if t >= start + length {
+                start = start + every;
+            }
+        }
+        let end = start + length;
+        (t < end).then_some((start, end))
+    }
 }
 
 impl Add<Span> for Time {

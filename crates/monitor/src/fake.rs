@@ -90,12 +90,9 @@ impl Device for FakeDevice {
             index: self.index,
             sku: "h100-sxm".into(),
             uuid: self.uuid.clone(),
-            serial: None,
             memory: Bytes::gib(80),
             pci: Some(self.pci.clone()),
-            numa: None,
-            mig: None,
-            facts: None,
+            ..Gpu::default()
         })
     }
     fn bus(&self) -> BusNow {

@@ -82,18 +82,6 @@ pub struct LogNow {
     pub codes: BTreeMap<String, u64>,
 }
 
-impl Snapshot {
-    /// The device with this PCI address, whatever form it is written in.
-    #[must_use]
-    pub fn gpu_at(&self, pci: &str) -> Option<u32> {
-        let wanted = pci_key(pci)?;
-        self.gpus
-            .iter()
-            .find(|g| g.pci.as_deref().and_then(pci_key) == Some(wanted))
-            .map(|g| g.index)
-    }
-}
-
 /// Domain, bus and device of a PCI address in any of its forms: `00000000:18:00.0`,
 /// `0000:18:00`, `PCI:0000:18:00`. The function is left out: kernel lines mostly do.
 #[must_use]

@@ -11,12 +11,13 @@ use muster_monitor::exporter::{Page, PageConfig};
 use muster_monitor::kmsg::KernelLog;
 use muster_monitor::pretend::Pretend;
 use muster_monitor::{Config, Monitor, clock};
+use muster_testkit::until;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Calls that take this long have hung. Longer than any machine keeps a thread waiting: for a call
 /// that is to hang the clock is put forward.
@@ -35,14 +36,6 @@ fn config() -> Config {
 fn pretend(n: u32) -> Pretend {
     let spec = format!("h100-sxm:{n}").parse().expect("a kind");
     Pretend::start(&spec).expect("started")
-}
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Collects faults until one with this code is there.

@@ -3,9 +3,10 @@
 use muster_model::units::Time;
 use muster_monitor::host::HostReader;
 use muster_monitor::probe::Probes;
+use muster_testkit::until;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|o| o.status.success())
@@ -55,14 +56,6 @@ impl Drop for Ice {
         if !gone {
             eprintln!("{} is still mounted", self.dir.path().display());
         }
-    }
-}
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

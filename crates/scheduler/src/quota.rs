@@ -357,13 +357,6 @@ impl Ledger {
         self.nodes.iter().any(|n| n.order == QueueOrder::Strict)
     }
 
-    /// The node a project hangs on, from the root down.
-    #[must_use]
-    pub fn lineage(&self, project: &ProjectName) -> Vec<Label> {
-        let Some(&leaf) = self.leaf.get(project) else { return Vec::new() };
-        self.path(leaf).into_iter().rev().map(|i| self.nodes[i].name.clone()).collect()
-    }
-
     /// For reports: used by a node's subtree, and of it beyond what it owns, by kind.
     #[must_use]
     pub fn usage(&self, quota: &Label) -> Vec<(Kind, u64, u64)> {

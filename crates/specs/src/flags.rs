@@ -2,174 +2,44 @@
 
 use crate::error::{closest, did_you_mean, shown};
 use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, Elastic, JobSpec, OnPartition, Priority, SpecProblem,
-    Spread, Tier, Volume, problem,
+    Elastic, JobSpec, OnPartition, Priority, SpecProblem, Spread, Tier, Volume, problem,
 };
 use muster_model::topology::Level;
 use muster_model::{Bytes, Span};
 use std::str::FromStr;
 
-/// Every flag that describes a job, as typed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct JobFlags {
-    /// `--name`.
-    pub name: Option<String>,
-    /// `--nodes`.
-    pub nodes: Option<String>,
-    /// `--gpus`, on each node.
-    pub gpus: Option<String>,
-    /// `--ranks-per-node`.
-    pub ranks_per_node: Option<String>,
-    /// `--cpus`, on each node.
-    pub cpus: Option<String>,
-    /// `--memory`, on each node.
-    pub memory: Option<String>,
-    /// `--sku`.
-    pub sku: Option<String>,
-    /// `--mig`.
-    pub mig: Option<String>,
-    /// `--gpu-milli`.
-    pub gpu_milli: Option<String>,
-    /// `--topology [required:]LEVEL|preferred:LEVEL`, both with a comma between, or `none`.
-    pub topology: Option<String>,
-    /// `--segment`.
-    pub segment: Option<String>,
-    /// `--spread feed|leaf|rack`.
-    pub spread: Option<String>,
-    /// `--elastic MIN-MAX`.
-    pub elastic: Option<String>,
-    /// `--time`.
-    pub time: Option<String>,
-    /// `--priority`.
-    pub priority: Option<String>,
-    /// `--tier`.
-    pub tier: Option<String>,
-    /// `--array`.
-    pub array: Option<String>,
-    /// `--after JOB[:ok|:fail|:any]`.
-    pub after: Vec<String>,
-    /// `--image`.
-    pub image: Option<String>,
-    /// `--env K=V`.
-    pub env: Vec<String>,
-    /// `--secret NAME`.
-    pub secret: Vec<String>,
-    /// `--volume SRC:DST[:ro]`.
-    pub volume: Vec<String>,
-    /// `--tag K=V`.
-    pub tag: Vec<String>,
-    /// `--project`.
-    pub project: Option<String>,
-    /// `--workdir`.
-    pub workdir: Option<String>,
-    /// `--checkpoint-dir`.
-    pub checkpoint_dir: Option<String>,
-    /// `--on-partition TIME|continue`.
-    pub on_partition: Option<String>,
-    /// `--retries`, after the job failed by itself.
-    pub retries: Option<String>,
-    /// `--hold`.
-    pub hold: bool,
-}
-
-/// Names of all flags, without their dashes.
-pub const NAMES: [&str; 29] = [
-    "name",
-    "nodes",
-    "gpus",
-    "ranks-per-node",
-    "cpus",
-    "memory",
-    "sku",
-    "mig",
-    "gpu-milli",
-    "topology",
-    "segment",
-    "spread",
-    "elastic",
-    "time",
-    "priority",
-    "tier",
-    "array",
-    "after",
-    "image",
-    "env",
-    "secret",
-    "volume",
-    "tag",
-    "project",
-    "workdir",
-    "checkpoint-dir",
-    "on-partition",
-    "retries",
-    "hold",
+/// All flags without their dashes, and the field of the spec that each of them sets.
+const FLAGS: [(&str, &str); 29] = [
+    ("name", "name"),
+    ("nodes", "gang.nodes"),
+    ("gpus", "gang.gpus_per_node"),
+    ("ranks-per-node", "gang.ranks_per_node"),
+    ("cpus", "gang.cpus_per_node"),
+    ("memory", "gang.memory_per_node"),
+    ("sku", "gang.sku"),
+    ("mig", "gang.mig"),
+    ("gpu-milli", "gang.gpu_milli"),
+    ("topology", "topology"),
+    ("segment", "topology.segment"),
+    ("spread", "topology.spread"),
+    ("elastic", "elastic"),
+    ("time", "time_limit"),
+    ("priority", "priority"),
+    ("tier", "tier"),
+    ("array", "array"),
+    ("after", "after"),
+    ("image", "run.image"),
+    ("env", "run.env"),
+    ("secret", "secrets"),
+    ("volume", "volumes"),
+    ("tag", "tags"),
+    ("project", "project"),
+    ("workdir", "run.workdir"),
+    ("checkpoint-dir", "checkpoint"),
+    ("on-partition", "on_partition"),
+    ("retries", "retries"),
+    ("hold", "hold"),
 ];
-
-impl JobFlags {
-    /// The spec that these flags and the command after `--` stand for.
-    ///
-    /// # Errors
-    /// When a flag's value is not understood. The spec is not resolved yet.
-    pub fn into_spec(self, command: Vec<String>) -> Result<JobSpec, SpecProblem> {
-        let mut spec = JobSpec::default();
-        self.apply_to(&mut spec)?;
-        spec.run.command = command;
-        Ok(spec)
-    }
-
-    /// Lays these flags over a spec, so that a flag wins over what a file says.
-    ///
-    /// # Errors
-    /// When a flag's value is not understood.
-    pub fn apply_to(self, spec: &mut JobSpec) -> Result<(), SpecProblem> {
-        let single = [
-            ("name", self.name),
-            ("nodes", self.nodes),
-            ("gpus", self.gpus),
-            ("ranks-per-node", self.ranks_per_node),
-            ("cpus", self.cpus),
-            ("memory", self.memory),
-            ("sku", self.sku),
-            ("mig", self.mig),
-            ("gpu-milli", self.gpu_milli),
-            ("topology", self.topology),
-            ("segment", self.segment),
-            ("spread", self.spread),
-            ("elastic", self.elastic),
-            ("time", self.time),
-            ("priority", self.priority),
-            ("tier", self.tier),
-            ("array", self.array),
-            ("image", self.image),
-            ("project", self.project),
-            ("workdir", self.workdir),
-            ("checkpoint-dir", self.checkpoint_dir),
-            ("on-partition", self.on_partition),
-            ("retries", self.retries),
-        ];
-        for (flag, value) in single {
-            if let Some(value) = value {
-                apply(spec, flag, Some(&value))?;
-            }
-        }
-        let many = [
-            ("after", self.after),
-            ("env", self.env),
-            ("secret", self.secret),
-            ("volume", self.volume),
-            ("tag", self.tag),
-        ];
-        for (flag, values) in many {
-            for value in values {
-                apply(spec, flag, Some(&value))?;
-            }
-        }
-        if self.hold {
-            apply(spec, "hold", None)?;
-        }
-        Ok(())
-    }
-}
 
 /// Whether a flag is followed by a value.
 #[must_use]
@@ -177,41 +47,10 @@ pub fn takes_value(flag: &str) -> bool {
     flag != "hold"
 }
 
-/// The field of the spec that a flag sets.
+/// The field of the spec that a flag sets, where there is such a flag.
 #[must_use]
-pub fn field_of(flag: &str) -> &'static str {
-    match flag {
-        "name" => "name",
-        "nodes" => "gang.nodes",
-        "gpus" => "gang.gpus_per_node",
-        "ranks-per-node" => "gang.ranks_per_node",
-        "cpus" => "gang.cpus_per_node",
-        "memory" => "gang.memory_per_node",
-        "sku" => "gang.sku",
-        "mig" => "gang.mig",
-        "gpu-milli" => "gang.gpu_milli",
-        "topology" => "topology",
-        "segment" => "topology.segment",
-        "spread" => "topology.spread",
-        "elastic" => "elastic",
-        "time" => "time_limit",
-        "priority" => "priority",
-        "tier" => "tier",
-        "array" => "array",
-        "after" => "after",
-        "image" => "run.image",
-        "env" => "run.env",
-        "secret" => "secrets",
-        "volume" => "volumes",
-        "tag" => "tags",
-        "project" => "project",
-        "workdir" => "run.workdir",
-        "checkpoint-dir" => "checkpoint",
-        "on-partition" => "on_partition",
-        "retries" => "retries",
-        "hold" => "hold",
-        _ => "",
-    }
+pub fn field_of(flag: &str) -> Option<&'static str> {
+    FLAGS.iter().find(|(name, _)| *name == flag).map(|(_, field)| *field)
 }
 
 /// Applies one flag (its name without dashes) to a spec. The problem's field is the flag.
@@ -220,10 +59,11 @@ pub fn field_of(flag: &str) -> &'static str {
 /// When the flag is unknown, lacks its value, or the value is not understood.
 pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), SpecProblem> {
     let dashed = format!("--{flag}");
-    if !NAMES.contains(&flag) {
+    if field_of(flag).is_none() {
         let flag = shown(flag);
-        let hint = closest(&flag, &NAMES).map_or_else(
-            || format!("known flags: --{}", NAMES.join(" --")),
+        let names = FLAGS.map(|(name, _)| name);
+        let hint = closest(&flag, &names).map_or_else(
+            || format!("known flags: --{}", names.join(" --")),
             |k| format!("did you mean `--{k}`?"),
         );
         return Err(problem(&format!("--{flag}"), format!("unknown flag `--{flag}`"), hint));
@@ -288,18 +128,7 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
         "volume" => spec.volumes.push(volume(&at)?),
         "project" => spec.project = Some(at.parse("name a project")?),
         "workdir" => spec.run.workdir = Some(value.into()),
-        "checkpoint-dir" => match &mut spec.checkpoint {
-            Some(c) => c.dir = value.into(),
-            none => {
-                let request = CheckpointRequest::default();
-                *none = Some(CheckpointSpec {
-                    dir: value.into(),
-                    request,
-                    grace: None,
-                    interval: None,
-                });
-            }
-        },
+        "checkpoint-dir" => spec.checkpoint.get_or_insert_default().dir = value.into(),
         "on-partition" if value == "continue" => spec.on_partition = Some(OnPartition::Continue),
         "on-partition" => {
             let lease = at.parse("write it like 60s or 2m, or `continue`")?;
@@ -453,23 +282,30 @@ pub fn slurm_time(text: &str) -> Option<Span> {
 mod tests {
     use super::*;
 
+    fn spec(flags: &[(&str, &str)]) -> JobSpec {
+        let mut spec = JobSpec::default();
+        for &(flag, value) in flags {
+            apply(&mut spec, flag, Some(value)).unwrap();
+        }
+        spec.run.command = vec!["true".into()];
+        spec
+    }
+
     #[test]
-    fn flags_and_command_make_a_spec() {
-        let flags = JobFlags {
-            name: Some("a".into()),
-            nodes: Some("2".into()),
-            gpus: Some("8".into()),
-            memory: Some("16G".into()),
-            topology: Some("required:leaf,preferred:rack".into()),
-            time: Some("1-12:00".into()),
-            env: vec!["LR=3e-4=x".into()],
-            volume: vec!["/a:/b:ro".into()],
-            checkpoint_dir: Some("/c".into()),
-            retries: Some("3".into()),
-            hold: true,
-            ..JobFlags::default()
-        };
-        let s = flags.into_spec(vec!["true".into()]).unwrap();
+    fn flags_make_a_spec() {
+        let mut s = spec(&[
+            ("name", "a"),
+            ("nodes", "2"),
+            ("gpus", "8"),
+            ("memory", "16G"),
+            ("topology", "required:leaf,preferred:rack"),
+            ("time", "1-12:00"),
+            ("checkpoint-dir", "/c"),
+            ("retries", "3"),
+            ("env", "LR=3e-4=x"),
+            ("volume", "/a:/b:ro"),
+        ]);
+        apply(&mut s, "hold", None).unwrap();
         assert_eq!((s.gang.nodes, s.gang.gpus_per_node), (Some(2), Some(8)));
         assert_eq!(s.gang.memory_per_node, Some(Bytes::gib(16)));
         assert_eq!(s.topology.preferred, Some(Level::Rack));
@@ -477,43 +313,30 @@ mod tests {
         assert_eq!(s.run.env["LR"], "3e-4=x");
         assert!(s.volumes[0].read_only && s.hold);
         assert_eq!(s.retries.application, 3);
-        assert_eq!(s.run.command, ["true"]);
         assert!(muster_model::resolve::resolve(&s).is_ok());
     }
 
     #[test]
     fn shapes_of_gangs_are_read() {
-        let flags = JobFlags {
-            nodes: Some("32".into()),
-            gpus: Some("4".into()),
-            sku: Some("gb200|gb300".into()),
-            segment: Some("16".into()),
-            tier: Some("reserved".into()),
-            ..JobFlags::default()
-        };
-        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        let s = spec(&[
+            ("nodes", "32"),
+            ("gpus", "4"),
+            ("sku", "gb200|gb300"),
+            ("segment", "16"),
+            ("tier", "reserved"),
+        ]);
         assert_eq!((s.topology.segment, s.tier), (Some(16), Tier::Reserved));
         assert!(muster_model::resolve::resolve(&s).is_ok());
-        let flags = JobFlags {
-            elastic: Some("2-8".into()),
-            spread: Some("feed".into()),
-            checkpoint_dir: Some("/c".into()),
-            ..JobFlags::default()
-        };
-        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        let s = spec(&[("spread", "feed"), ("elastic", "2-8"), ("checkpoint-dir", "/c")]);
         assert_eq!(s.elastic, Some(Elastic { min_nodes: 2, max_nodes: 8 }));
         assert_eq!(s.topology.spread, Some(Spread::Feed));
         assert_eq!(muster_model::resolve::resolve(&s).unwrap().groups[0].nodes, 8);
         for (said, want) in
             [("90s", OnPartition::StopAfter(Span::secs(90))), ("continue", OnPartition::Continue)]
         {
-            let flags = JobFlags { on_partition: Some(said.into()), ..JobFlags::default() };
-            let s = flags.into_spec(vec!["true".into()]).unwrap();
-            assert_eq!(s.on_partition, Some(want), "{said}");
+            assert_eq!(spec(&[("on-partition", said)]).on_partition, Some(want), "{said}");
         }
-        let flags = JobFlags { gpu_milli: Some("250".into()), ..JobFlags::default() };
-        let s = flags.into_spec(vec!["true".into()]).unwrap();
-        assert_eq!(s.gang.gpu_milli, Some(250));
+        assert_eq!(spec(&[("gpu-milli", "250")]).gang.gpu_milli, Some(250));
     }
 
     #[test]

@@ -10,7 +10,6 @@ mod de;
 pub mod document;
 pub mod draw;
 pub mod error;
-pub mod export;
 pub mod flags;
 pub mod generate;
 pub mod hostlist;
@@ -27,5 +26,4 @@ pub mod tree;
 pub mod words;
 
 pub use error::FileError;
-pub use flags::JobFlags;
 pub use parsed::{Note, Parsed};

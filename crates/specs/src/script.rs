@@ -108,13 +108,15 @@ fn own_line(
             Some((f, v)) => (f, Some(v)),
             None => (flag, None),
         };
-        let known = flags::NAMES.contains(&flag);
+        let field = flags::field_of(flag);
         let value = match inline {
-            None if known && flags::takes_value(flag) => words.next().map(|w| w.text.as_str()),
+            None if field.is_some() && flags::takes_value(flag) => {
+                words.next().map(|w| w.text.as_str())
+            }
             other => other,
         };
         flags::apply(spec, flag, value).map_err(fail)?;
-        set.push((flags::field_of(flag).to_owned(), place));
+        set.push((field.unwrap_or_default().to_owned(), place));
     }
     Ok(())
 }

@@ -12,3 +12,17 @@ pub mod pick;
 
 /// Set for a cluster that must not outlive whoever started it: a drill's.
 pub const ENDS_WITH_PARENT: &str = "MUSTER_ENDS_WITH_PARENT";
+
+/// Waits for Ctrl-C or SIGTERM.
+pub async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => tokio::select! {
+            _ = term.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        },
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
+}

@@ -16,6 +16,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The variable that names the file of skips.
 pub const SKIPS: &str = "MUSTER_TEST_SKIPS";
@@ -199,6 +200,15 @@ fn asked_for(args: impl Iterator<Item = String>) -> Option<String> {
     let mut names = args.iter().filter(|a| !a.starts_with('-'));
     let (name, more) = (names.next()?, names.next());
     (more.is_none() && args.iter().any(|a| a == "--exact")).then(|| name.clone())
+}
+
+/// Waits for something that must come.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[cfg(test)]

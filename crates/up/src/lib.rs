@@ -30,7 +30,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 /// # Errors
 /// What kept it from starting, or ended it.
 pub fn up(command: Up, ctx: &Ctx) -> Result<u8, Fail> {
-    traced("warn", command.traces.open()?, |t| command.run(ctx, t))
+    traced("warn", command.ways.traces.open()?, |t| command.run(ctx, t))
 }
 
 /// Runs a server until it is stopped.
@@ -38,7 +38,7 @@ pub fn up(command: Up, ctx: &Ctx) -> Result<u8, Fail> {
 /// # Errors
 /// What kept it from starting, or ended it.
 pub fn server(command: Server, ctx: &Ctx) -> Result<u8, Fail> {
-    traced("info", command.traces.open()?, |t| command.run(ctx, t))
+    traced("info", command.ways.traces.open()?, |t| command.run(ctx, t))
 }
 
 /// Runs this machine's agent, or what else was asked of it.

@@ -112,7 +112,7 @@ pub(crate) struct StartedServer {
 }
 
 /// How this machine is watched, tested and cleaned.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct MachineOptions {
     pub(crate) exporter: Option<SocketAddr>,
     pub(crate) hostname_label: HostnameLabel,
@@ -135,26 +135,4 @@ pub(crate) struct MachineOptions {
     pub(crate) expect: Option<String>,
     /// What is done only on demand.
     pub(crate) more: muster_machine::OptionalDuties,
-}
-
-impl Default for MachineOptions {
-    fn default() -> MachineOptions {
-        MachineOptions {
-            exporter: None,
-            hostname_label: HostnameLabel::default(),
-            names: Names::default(),
-            every: Duration::from_secs(1),
-            faults: None,
-            pool: String::new(),
-            isolation: Isolation::default(),
-            accounts: Accounts::default(),
-            hidden: Vec::new(),
-            scrub: Scrub::default(),
-            pull: false,
-            allow_mig: false,
-            want: WantOrder::default(),
-            expect: None,
-            more: muster_machine::OptionalDuties::default(),
-        }
-    }
 }

@@ -8,7 +8,6 @@ use crate::options::{AgentOptions, FleetConfig, ServerOptions, StartedServer};
 use crate::wire;
 use muster_model::NodeName;
 use muster_model::topology::Topology;
-use muster_store::StoreUrl;
 use muster_terminal::config;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -26,11 +25,6 @@ pub(crate) struct UpOptions {
     /// So many of them, the last ones, in MIG mode.
     pub(crate) mig_gpus: u32,
     pub(crate) sku: String,
-    pub(crate) topology: Option<PathBuf>,
-    pub(crate) listen: SocketAddr,
-    pub(crate) link_listen: SocketAddr,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) store: StoreUrl,
     /// Makes everything repeatable; 1 when absent.
     pub(crate) seed: Option<u64>,
     /// With a week behind it.
@@ -42,20 +36,8 @@ pub(crate) struct UpOptions {
     pub(crate) local_node: bool,
     /// Where Prometheus finds this machine's figures.
     pub(crate) exporter: Option<SocketAddr>,
-    /// What the console wears.
-    pub(crate) brand: muster_brand::Brand,
-    /// Go by the machine's clock although it was set.
-    pub(crate) accept_clock: bool,
-    /// Go on in a directory that was copied or moved.
-    pub(crate) accept_copy: bool,
-    /// What is sent to others.
-    pub(crate) outward: crate::outward::OutboundArgs,
-    /// What is kept of metrics.
-    pub(crate) history: crate::history::HistoryArgs,
-    /// What is indexed of job output.
-    pub(crate) output_search: crate::output_search::OutputSearchArgs,
-    /// What sends traces.
-    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
+    /// The server itself.
+    pub(crate) server: ServerOptions,
 }
 
 /// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on
@@ -106,34 +88,17 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         let _ = rustix::process::set_parent_process_death_signal(term);
     }
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
-    private_dir(&options.data_dir)?;
+    let data_dir = &options.server.data_dir;
+    private_dir(data_dir)?;
     if let Err(why) = muster_agent::isolation::possible() {
         output::note(&format!(
             "note: {why}; jobs can read whatever you can, the keys in {} included",
-            options.data_dir.display()
+            data_dir.display()
         ));
     }
-    let server = ServerOptions {
-        listen: options.listen,
-        link_listen: options.link_listen,
-        data_dir: options.data_dir.clone(),
-        store: options.store.clone(),
-        topology: options.topology.clone(),
-        tls: None,
-        fabric_every: None,
-        faults: None,
-        acts: muster_server::acts::ActsConfig::default(),
-        brand: options.brand.clone(),
-        accept_clock: options.accept_clock,
-        accept_copy: options.accept_copy,
-        outward: options.outward.clone(),
-        history: options.history,
-        output_search: options.output_search,
-        traces: options.traces.clone(),
-    };
-    let fleet_dir = options.data_dir.join("fleet");
+    let fleet_dir = data_dir.join("fleet");
     let demo = demonstration(&options, &fleet_dir).await?;
-    let topology = match (&demo, &options.topology) {
+    let topology = match (&demo, &options.server.topology) {
         (Some(demo), _) => demo.topology.clone(),
         (None, Some(path)) => wire::topology_file(path)?,
         (None, None) => generated(&options),
@@ -141,7 +106,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     let seed = demo.as_ref().map_or(options.seed.unwrap_or(1), |d| d.seed);
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
     let expected = names.len() + usize::from(options.local_node);
-    let started = wire::start_server(&server, Some(topology), true).await?;
+    let started = wire::start_server(&options.server, Some(topology), true).await?;
     let config = FleetConfig {
         parent: std::process::id(),
         link: started.link,
@@ -196,14 +161,14 @@ async fn demonstration(
     fleet: &Path,
 ) -> Result<Option<crate::demo::Demo>, Fail> {
     if !options.demo {
-        if crate::demo::is_demo(&options.data_dir) {
-            let dir = options.data_dir.display();
+        if crate::demo::is_demo(&options.server.data_dir) {
+            let dir = options.server.data_dir.display();
             return Err(Fail::usage(format!("{dir} was made by `muster up --demo`"))
                 .hint("add --demo to take it up again, or choose another with --data-dir"));
         }
         return Ok(None);
     }
-    let (dir, store) = (options.data_dir.clone(), options.store.clone());
+    let (dir, store) = (options.server.data_dir.clone(), options.server.store.clone());
     let (fleet, seed) = (fleet.to_path_buf(), options.seed);
     let made =
         tokio::task::spawn_blocking(move || crate::demo::prepare(&dir, &store, &fleet, seed));

@@ -17,6 +17,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The GPUs of this machine, by way of the NVIDIA driver; none where there is no driver.
@@ -210,7 +211,8 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
             return std::future::pending().await;
         }
         let (name, dir) = (own_name()?, config.data_dir.join("local"));
-        let options = MachineOptions { exporter: config.exporter, ..MachineOptions::default() };
+        let (exporter, every) = (config.exporter, Duration::from_secs(1));
+        let options = MachineOptions { exporter, every, ..MachineOptions::default() };
         let machine = options.start(&name, &dir)?;
         let node = muster_agent::NodeConfig {
             server: config.link.to_string(),
@@ -258,16 +260,7 @@ pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut term) => tokio::select! {
-                _ = term.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            },
-            Err(_) => {
-                let _ = tokio::signal::ctrl_c().await;
-            }
-        }
+        muster_terminal::told_to_end().await;
         stop.cancel();
     });
     let hooks = machine.hooks.clone();

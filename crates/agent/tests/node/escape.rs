@@ -10,7 +10,7 @@ use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
-use muster_model::spec::{CheckpointRequest, CheckpointSpec, RunSpec, Volume};
+use muster_model::spec::{CheckpointSpec, RunSpec, Volume};
 use muster_model::units::Span;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -108,12 +108,7 @@ fn run(b: &mut Bench, d: &RunDetail) -> String {
 }
 
 fn checkpoints(dir: &Path) -> CheckpointSpec {
-    CheckpointSpec {
-        dir: dir.display().to_string(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    }
+    CheckpointSpec { dir: dir.display().to_string(), ..CheckpointSpec::default() }
 }
 
 fn volume(from: &Path, at: &Path) -> Volume {

@@ -39,12 +39,8 @@ impl GpuSource for OneGpu {
             index: 0,
             sku: "h200-sxm".into(),
             uuid: "GPU-0".into(),
-            serial: None,
             memory: Bytes::gib(141),
-            pci: None,
-            numa: None,
-            mig: None,
-            facts: None,
+            ..Gpu::default()
         }]
     }
 
@@ -163,12 +159,18 @@ fn block(test: impl Future<Output = ()>) {
 
 const TTL: Span = Span::mins(600);
 
+/// A server, and a machine that has joined it, with where that keeps its things.
+async fn joined() -> (Server, tempfile::TempDir, Arc<Machine>, Agent) {
+    let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+    let machine = Arc::new(Machine::default());
+    let agent = Agent::start(&server, dir.path(), &machine, false);
+    server.join(TTL).await;
+    (server, dir, machine, agent)
+}
+
 pub(crate) fn a_real_node_is_tested_and_says_so_until_it_is_heard() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let machine = Arc::new(Machine::default());
-        let agent = Agent::start(&server, dir.path(), &machine, false);
-        server.join(TTL).await;
+        let (server, _dir, machine, agent) = joined().await;
         let (mut conn, hello) = server.welcome(1).await;
         assert!(hello.inventory.can.contains("qualify"), "{:?}", hello.inventory.can);
         assert!(hello.inventory.can.contains("reset") && hello.inventory.pool == "train");
@@ -219,10 +221,7 @@ fn codes(m: &FromAgent) -> Option<Vec<String>> {
 
 pub(crate) fn a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let machine = Arc::new(Machine::default());
-        let agent = Agent::start(&server, dir.path(), &machine, false);
-        server.join(TTL).await;
+        let (server, _dir, machine, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         // No heartbeat is answered on this connection.
         machine.faults.lock().unwrap().push(fault("xid-79"));
@@ -251,10 +250,7 @@ pub(crate) fn a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered()
 
 pub(crate) fn figures_of_real_gpus_are_sent() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let machine = Arc::new(Machine::default());
-        let agent = Agent::start(&server, dir.path(), &machine, false);
-        server.join(TTL).await;
+        let (server, _dir, _machine, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         let sent = conn.until(|m| match m {
             FromAgent::Telemetry(t) => Some(t.clone()),
@@ -277,10 +273,7 @@ fn acted(wanted: u64) -> impl Fn(&FromAgent) -> Option<(bool, String)> {
 
 pub(crate) fn an_act_on_a_real_node_is_done_once_and_outlives_the_agent() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let machine = Arc::new(Machine::default());
-        let agent = Agent::start(&server, dir.path(), &machine, false);
-        server.join(TTL).await;
+        let (server, dir, machine, agent) = joined().await;
         let (mut conn, hello) = server.welcome(1).await;
         let reset = |gpu| Act::ResetGpu { node: hello.node.clone(), gpu };
         for _ in 0..3 {

@@ -7,7 +7,7 @@ use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::job::SlotEnd;
 use muster_model::placement::GpuSet;
-use muster_model::spec::{CheckpointRequest, CheckpointSpec, Volume};
+use muster_model::spec::{CheckpointSpec, Volume};
 use muster_model::units::{Bytes, Span};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,12 +171,7 @@ pub(crate) fn the_agents_directory_is_hidden() {
 }
 
 fn checkpoints(dir: &Path) -> CheckpointSpec {
-    CheckpointSpec {
-        dir: dir.display().to_string(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    }
+    CheckpointSpec { dir: dir.display().to_string(), ..CheckpointSpec::default() }
 }
 
 pub(crate) fn the_powers_of_root_stay_outside() {

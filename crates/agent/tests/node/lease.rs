@@ -14,7 +14,7 @@ use muster_link::messages::{Action, FromAgent, FromServer, RunDetail, RunOrder};
 use muster_model::command::Observed;
 use muster_model::ids::{AttemptKey, Seq};
 use muster_model::job::SlotEnd;
-use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition};
+use muster_model::spec::{CheckpointSpec, OnPartition};
 use muster_model::units::Span;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
@@ -143,10 +143,9 @@ impl Site {
         d.world_size = ranks;
         d.checkpoint = Some(CheckpointSpec {
             dir: self.files.path().display().to_string(),
-            request: CheckpointRequest::default(),
             // Less than ranks without a server get otherwise.
             grace: Some(Span(100)),
-            interval: None,
+            ..CheckpointSpec::default()
         });
         conn.desire(1, vec![run(key, &d)]).await;
         conn.report(key, &Observed::Running).await;

@@ -395,8 +395,7 @@ while :; do sleep 0.02; done"#;
     d.checkpoint = Some(CheckpointSpec {
         dir: "/tmp".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     });
     b.runner.start(k, &d, Instant::now());
     b.until("a step", |b| {
@@ -672,8 +671,7 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
     d.checkpoint = Some(CheckpointSpec {
         dir: dir.clone(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     });
     b.runner.start(k, &d, Instant::now());
     b.until("a step", |b| {

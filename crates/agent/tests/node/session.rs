@@ -113,11 +113,17 @@ pub(crate) fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joine
 
 pub(crate) const TTL: Span = Span::mins(600);
 
+/// A server, and a node that has joined it, with where that keeps its things.
+async fn joined() -> (Server, tempfile::TempDir, Agent) {
+    let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+    let agent = node(&server, dir.path(), false);
+    server.join(TTL).await;
+    (server, dir, agent)
+}
+
 pub(crate) fn a_node_joins_runs_and_ships_output_before_the_end() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (mut conn, hello) = server.welcome(3).await;
         assert_eq!((hello.node.as_str(), hello.site.as_ref()), ("node-1", Some(&server.site)));
         assert!(hello.inventory.cpus > 0 && hello.observed.is_empty());
@@ -148,9 +154,7 @@ pub(crate) fn a_node_joins_runs_and_ships_output_before_the_end() {
 
 pub(crate) fn a_restarted_agent_reports_what_still_runs() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         // Ranks have a /tmp of their own; they see what they are told to work in.
         let files = crate::support::open_dir();
@@ -176,9 +180,7 @@ pub(crate) fn a_restarted_agent_reports_what_still_runs() {
 
 pub(crate) fn an_agent_with_the_key_in_another_directory_says_so() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (mut conn, first) = server.welcome(1).await;
         let files = crate::support::open_dir();
         let (k, go) = (key(), files.path().join("go"));
@@ -213,9 +215,7 @@ pub(crate) fn an_agent_with_the_key_in_another_directory_says_so() {
 
 pub(crate) fn an_old_leader_is_refused() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(5).await;
         let k = key();
         conn.desire(4, vec![run(k, &detail("touch started"))]).await;
@@ -230,9 +230,7 @@ pub(crate) fn an_old_leader_is_refused() {
 
 pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         // Longer than a busy machine keeps a server that still answers from being heard.
         let (k, lease) = (key(), Span::secs(8));
@@ -267,9 +265,7 @@ pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
 
 pub(crate) fn a_server_of_another_site_is_refused() {
     block(async {
-        let (mut server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (mut server, _dir, agent) = joined().await;
         server.site = SiteId("site-2".into());
         let _conn = server.welcome(1).await;
         let e = agent.ended().await.unwrap_err();
@@ -301,9 +297,7 @@ pub(crate) fn a_refusal_for_good_ends_the_agent_with_its_reason() {
 
 pub(crate) fn a_second_agent_on_one_directory_is_refused() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let second = node(&server, dir.path(), false).ended().await;
         assert!(matches!(second, Err(AgentError::InUse { .. })), "{second:?}");
         agent.stop().await;
@@ -320,9 +314,7 @@ pub(crate) fn a_node_without_identity_and_token_says_what_to_do() {
 
 pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         let (one, two, three) = (key(), key(), key());
         conn.desire(1, vec![run(one, &detail("exec sleep 1000"))]).await;
@@ -351,9 +343,7 @@ pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
 
 pub(crate) fn an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         let k = key();
         conn.desire(1, vec![run(k, &detail("exit 0"))]).await;
@@ -374,9 +364,7 @@ pub(crate) fn a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log() {
         while !matches!(conn.next().await, FromAgent::Injected { .. }) {}
     }
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (conn, _) = server.welcome(1).await;
         agent.stop().await;
         drop(conn);
@@ -421,9 +409,7 @@ pub(crate) fn a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log() {
 
 pub(crate) fn a_certificate_is_renewed_before_it_ends() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, dir, agent) = joined().await;
         let (conn, _) = server.welcome(1).await;
         agent.stop().await;
         drop(conn);
@@ -555,9 +541,7 @@ pub(crate) fn a_light_fleet_rejoins_without_a_token() {
 
 pub(crate) fn a_real_node_does_not_pretend() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         let k = key();
         let mut d = detail("echo no");
@@ -626,9 +610,7 @@ pub(crate) fn a_node_goes_on_to_the_next_server_that_answers() {
 
 pub(crate) fn a_checkpoint_reaches_the_next_connection_before_the_end() {
     block(async {
-        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
-        let agent = node(&server, dir.path(), false);
-        server.join(TTL).await;
+        let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
         let k = key();
         let line = r#"{"checkpoint":{"state":"done","step":4,"path":"/c/4"}}"#;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use muster_model::spec::JobSpec;
-use muster_specs::JobFlags;
+use muster_specs::flags;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -100,80 +100,60 @@ pub(crate) struct JobArgs {
 }
 
 impl JobArgs {
-    fn flags(self) -> JobFlags {
-        let JobArgs {
-            name,
-            nodes,
-            gpus,
-            ranks_per_node,
-            cpus,
-            memory,
-            sku,
-            mig,
-            gpu_milli,
-            topology,
-            segment,
-            spread,
-            elastic,
-            time,
-            priority,
-            tier,
-            array,
-            after,
-            image,
-            env,
-            secret,
-            volume,
-            tag,
-            workdir,
-            checkpoint_dir,
-            on_partition,
-            retries,
-            hold,
-        } = self;
-        JobFlags {
-            name,
-            nodes,
-            gpus,
-            ranks_per_node,
-            cpus,
-            memory,
-            sku,
-            mig,
-            gpu_milli,
-            topology,
-            segment,
-            spread,
-            elastic,
-            time,
-            priority,
-            tier,
-            array,
-            after,
-            image,
-            env,
-            secret,
-            volume,
-            tag,
-            project: None,
-            workdir,
-            checkpoint_dir,
-            on_partition,
-            retries,
-            hold,
-        }
-    }
-
     /// The spec for a command line.
     pub(crate) fn spec(self, ctx: &Ctx, command: Vec<String>) -> Result<JobSpec, Fail> {
-        let mut spec = self.flags().into_spec(command)?;
-        settle(&mut spec, ctx)?;
+        let mut spec = JobSpec::default();
+        self.over(ctx, &mut spec)?;
+        spec.run.command = command;
         Ok(spec)
     }
 
     /// Lays the flags over what a file says.
     pub(crate) fn over(self, ctx: &Ctx, spec: &mut JobSpec) -> Result<(), Fail> {
-        self.flags().apply_to(spec)?;
+        let single = [
+            ("name", self.name),
+            ("nodes", self.nodes),
+            ("gpus", self.gpus),
+            ("ranks-per-node", self.ranks_per_node),
+            ("cpus", self.cpus),
+            ("memory", self.memory),
+            ("sku", self.sku),
+            ("mig", self.mig),
+            ("gpu-milli", self.gpu_milli),
+            ("topology", self.topology),
+            ("segment", self.segment),
+            ("spread", self.spread),
+            ("elastic", self.elastic),
+            ("time", self.time),
+            ("priority", self.priority),
+            ("tier", self.tier),
+            ("array", self.array),
+            ("image", self.image),
+            ("workdir", self.workdir),
+            ("checkpoint-dir", self.checkpoint_dir),
+            ("on-partition", self.on_partition),
+            ("retries", self.retries),
+        ];
+        for (flag, value) in single {
+            if let Some(value) = value {
+                flags::apply(spec, flag, Some(&value))?;
+            }
+        }
+        let many = [
+            ("after", self.after),
+            ("env", self.env),
+            ("secret", self.secret),
+            ("volume", self.volume),
+            ("tag", self.tag),
+        ];
+        for (flag, values) in many {
+            for value in values {
+                flags::apply(spec, flag, Some(&value))?;
+            }
+        }
+        if self.hold {
+            flags::apply(spec, "hold", None)?;
+        }
         settle(spec, ctx)
     }
 }

@@ -4,7 +4,7 @@ use super::several::Refusals;
 use clap::{ArgGroup, Args};
 use muster_api::UpdateJob;
 use muster_model::spec::JobSpec;
-use muster_specs::JobFlags;
+use muster_specs::flags;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::{output, pick};
@@ -74,7 +74,11 @@ impl Update {
 fn body(priority: Option<String>, time: Option<String>) -> Result<UpdateJob, Fail> {
     let asked = priority.is_some();
     let mut spec = JobSpec::default();
-    JobFlags { priority, time, ..JobFlags::default() }.apply_to(&mut spec)?;
+    for (flag, value) in [("time", time), ("priority", priority)] {
+        if let Some(value) = value {
+            flags::apply(&mut spec, flag, Some(&value))?;
+        }
+    }
     Ok(UpdateJob { priority: asked.then_some(spec.priority), time_limit: spec.time_limit })
 }
 

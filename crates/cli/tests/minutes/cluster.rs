@@ -165,12 +165,7 @@ impl Cluster {
 
     /// The binary with this cluster's settings.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(crate::muster_binary());
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = crate::muster();
         command
             .env(MARK, self.dir.path())
             .env("HOME", self.dir.path())

@@ -2,28 +2,17 @@
 
 use super::{items, names, refuses, says};
 use super::{plans, slo};
+use crate::Running;
 use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Child;
 
-/// `muster events -f` with its output in a file; it ends with the test.
-struct Follower(Child);
-
-impl Follower {
-    fn start(c: &Cluster, file: &str, more: &[&str]) -> Follower {
-        let out = std::fs::File::create(c.path(file)).expect("the test's own directory");
-        let mut command = c.command();
-        command.args(["events", "-f"]).args(more).stdout(out);
-        Follower(command.spawn().expect("the muster binary starts"))
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// `muster events -f` with its output in a file.
+fn follow(c: &Cluster, file: &str, more: &[&str]) -> Running {
+    let out = std::fs::File::create(c.path(file)).expect("the test's own directory");
+    let mut command = c.command();
+    command.args(["events", "-f"]).args(more).stdout(out);
+    Running(command.spawn().expect("the muster binary starts"))
 }
 
 /// The whole lines of a file.
@@ -102,8 +91,8 @@ fn runbooks(c: &Cluster, node: &str) {
 }
 
 /// A server that dies does not end whoever follows, and nothing is told twice or not at all.
-fn follows(c: &mut Cluster, told: &mut Follower) {
-    let plain = Follower::start(c, "plain", &["--after", "1"]);
+fn follows(c: &mut Cluster, told: &mut Running) {
+    let plain = follow(c, "plain", &["--after", "1"]);
     until("both hear the server", || {
         ["followed", "plain"].iter().all(|f| !lines(&c.path(f)).is_empty())
     });
@@ -132,7 +121,7 @@ fn follows(c: &mut Cluster, told: &mut Follower) {
 #[test]
 fn a_site_is_looked_after_while_somebody_follows_the_log() {
     let mut c = Cluster::start(2);
-    let mut told = Follower::start(&c, "followed", &["-o", "json"]);
+    let mut told = follow(&c, "followed", &["-o", "json"]);
     let list = c.json(&["nodes"]);
     let [one, two] = names(&list)[..] else { panic!("two nodes: {list:#}") };
     let nodes = [one.to_owned(), two.to_owned()];

@@ -1,40 +1,29 @@
 //! Two servers on one store, and a third one on what was saved of it.
 
 use super::{is, items, job, refuses, says};
+use crate::Running;
 use crate::minutes::cluster::{Cluster, processes, until};
 use crate::stores;
 use muster_store::StoreUrl;
 use serde_json::Value;
-use std::process::{Child, Command};
+use std::process::Command;
 
-/// `muster agent` of this machine; it ends with the test.
-struct Agent(Child);
-
-impl Agent {
-    /// Joins the first server and knows the second one's address too.
-    fn join(first: &Cluster, second: &Cluster) -> Agent {
-        let token = first.muster(&["token", "create", "racks", "--join", "--uses", "1"]);
-        token.code(0);
-        let log = std::fs::File::create(first.path("agent.log")).expect("a log file");
-        let mut command = first.command();
-        command
-            .args(["agent", "--link", &format!("{},{}", first.link(), second.link())])
-            .args(["--join", token.stdout.trim(), "--name", "n1"])
-            .args(["--exporter", "off", "--isolation", "off", "--data-dir"])
-            .arg(first.path("agent"))
-            .stdout(log.try_clone().expect("a second handle"))
-            .stderr(log);
-        let agent = Agent(command.spawn().expect("the muster binary starts"));
-        until("the node is ready", || first.nodes_in("ready") == 1);
-        agent
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// `muster agent` of this machine joins the first server and knows the second one's address too.
+fn join(first: &Cluster, second: &Cluster) -> Running {
+    let token = first.muster(&["token", "create", "racks", "--join", "--uses", "1"]);
+    token.code(0);
+    let log = std::fs::File::create(first.path("agent.log")).expect("a log file");
+    let mut command = first.command();
+    command
+        .args(["agent", "--link", &format!("{},{}", first.link(), second.link())])
+        .args(["--join", token.stdout.trim(), "--name", "n1"])
+        .args(["--exporter", "off", "--isolation", "off", "--data-dir"])
+        .arg(first.path("agent"))
+        .stdout(log.try_clone().expect("a second handle"))
+        .stderr(log);
+    let agent = Running(command.spawn().expect("the muster binary starts"));
+    until("the node is ready", || first.nodes_in("ready") == 1);
+    agent
 }
 
 /// What two servers of a site must share, beside the store.
@@ -67,7 +56,7 @@ fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs()
     share_keys(&leader, &standby);
     standby.launch();
     until("the second one stands by", || standby.log().contains("standing by: server-"));
-    let _agent = Agent::join(&leader, &standby);
+    let _agent = join(&leader, &standby);
 
     let ended = leader.submit(&["--name", "ended", "--", "sh", "-c", "exit 7"]);
     leader.muster(&["wait", &ended]).code(7);
@@ -157,7 +146,7 @@ fn a_copy_of_a_data_directory_stands_by_and_takes_nothing() {
 fn a_lost_wal_is_noticed_and_after_a_restore_no_id_and_no_output_returns() {
     let mut c = Cluster::server(&[]);
     c.restart();
-    let _agent = Agent::join(&c, &c);
+    let _agent = join(&c, &c);
     let data = c.data();
     let file = c.path("site.backup").display().to_string();
     c.muster(&["store", "backup", &file, "--data-dir", &data]).code(0);
@@ -225,7 +214,7 @@ fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
 fn a_node_that_was_reconciled_stays_so_through_restarts() {
     let mut c = Cluster::server(&[]);
     c.restart();
-    let _agent = Agent::join(&c, &c);
+    let _agent = join(&c, &c);
     let data = c.data();
     let file = c.path("site.backup").display().to_string();
     c.muster(&["store", "backup", &file, "--data-dir", &data]).code(0);
@@ -256,7 +245,7 @@ fn a_node_that_was_reconciled_stays_so_through_restarts() {
 fn after_the_loss_of_the_whole_log_nodes_come_back_held_and_what_they_run_goes_on() {
     let mut c = Cluster::server(&[]);
     c.restart();
-    let _agent = Agent::join(&c, &c);
+    let _agent = join(&c, &c);
     let length = (100_000 + std::process::id()).to_string();
     let runs = c.submit(&["--", "sleep", &length]);
     until("the job runs", || is(&c, &runs, "running"));

@@ -3,7 +3,7 @@
 use crate::state::State;
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
-use muster_model::job::{Job, JobState};
+use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
@@ -113,18 +113,7 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
 
 fn of_job(s: &State, look: &Observable, j: &Arc<Job>) -> Value {
     match look {
-        Observable::JobState => Value::Word(
-            match j.state {
-                JobState::Queued => "queued",
-                JobState::Starting => "starting",
-                JobState::Running => "running",
-                JobState::Stopping => "stopping",
-                JobState::Succeeded => "succeeded",
-                JobState::Failed => "failed",
-                JobState::Cancelled => "cancelled",
-            }
-            .into(),
-        ),
+        Observable::JobState => Value::Word(j.state.word().into()),
         Observable::JobAttempts => Value::Number(i64::from(
             j.attempt.as_ref().map(|a| a.no).or(j.past.last().map(|p| p.no)).unwrap_or(0),
         )),

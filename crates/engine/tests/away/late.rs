@@ -1,7 +1,7 @@
 //! What broke while no server was there is told late, and is still what ended the work.
 
 use super::{ended, restart, same_when_read_again};
-use crate::common::{World, crash, fault, gang, inventory, limited, number};
+use crate::common::{World, connected, crash, fault, gang, inventory, limited, number};
 use crate::health::tell;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
@@ -35,19 +35,11 @@ fn back_without(w: &mut World, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
     let (i, key) = (number(n), w.key(job));
     let mut has = inventory(8);
     has.gpus.retain(|g| g.index != gpu);
-    w.ok(Command::NodeConnected {
-        node: n.clone(),
-        machine: format!("m{i}"),
-        boot: "boot".into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(has),
-        observed: vec![(key, crash(0, 1))],
-        ended_ago: vec![(key, ago)],
-        place: String::new(),
-        ahead: false,
-        silent_for: None,
-    });
+    let mut back = connected(i, "boot", has, vec![(key, crash(0, 1))]);
+    if let Command::NodeConnected { ended_ago, .. } = &mut back {
+        ended_ago.push((key, ago));
+    }
+    w.ok(back);
 }
 
 /// A GPU fell off the bus so long ago.

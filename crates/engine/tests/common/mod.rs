@@ -40,12 +40,8 @@ pub(crate) fn inventory(gpus: u32) -> Inventory {
                 index,
                 sku: "h100-sxm".into(),
                 uuid: format!("GPU-{index}"),
-                serial: None,
                 memory: Bytes::gib(80),
-                pci: None,
-                numa: None,
-                mig: None,
-                facts: None,
+                ..Gpu::default()
             })
             .collect(),
         kernel: "test".into(),
@@ -76,7 +72,7 @@ impl World {
         for i in 0..nodes {
             let (node, machine) = (node(i), format!("m{i}"));
             let enroll = Command::Enroll { node, machine, token: "t".into(), key: None };
-            for command in [enroll, connected(i, gpus, "boot", Vec::new())] {
+            for command in [enroll, connected(i, "boot", inventory(gpus), Vec::new())] {
                 let (actor, at) = (Actor::system(), w.now);
                 let req = Request { actor, at, key: None, if_version: None, command };
                 w.engine.handle(&req).unwrap();
@@ -113,7 +109,7 @@ impl World {
         boot: &str,
         observed: Vec<(AttemptKey, Observed)>,
     ) {
-        self.ok(connected(i, gpus, boot, observed));
+        self.ok(connected(i, boot, inventory(gpus), observed));
     }
 
     pub(crate) fn request(&mut self, req: &Request) -> Result<Answer, Refusal> {
@@ -313,20 +309,33 @@ impl World {
 }
 
 /// A node connects and tells what is in it.
-fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observed)>) -> Command {
+pub(crate) fn connected(
+    i: usize,
+    boot: &str,
+    inventory: Inventory,
+    observed: Vec<(AttemptKey, Observed)>,
+) -> Command {
     Command::NodeConnected {
         node: node(i),
         machine: format!("m{i}"),
         boot: boot.into(),
         address: format!("10.0.0.{i}"),
         host: format!("h{i}"),
-        inventory: Box::new(inventory(gpus)),
+        inventory: Box::new(inventory),
         observed,
         ended_ago: Vec::new(),
         place: String::new(),
         ahead: false,
         silent_for: None,
     }
+}
+
+/// The same, with whether the node is ahead of the server's log.
+pub(crate) fn said_ahead(mut command: Command, is: bool) -> Command {
+    if let Command::NodeConnected { ahead, .. } = &mut command {
+        *ahead = is;
+    }
+    command
 }
 
 /// A fault of a GPU.

@@ -1,6 +1,6 @@
 //! What the fourth version's log holds beside the third one's: findings and what follows from them.
 
-use crate::common::{World, crash, fault, gang, inventory, node, report};
+use crate::common::{World, connected, crash, fault, gang, inventory, node, report};
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
@@ -15,22 +15,9 @@ use muster_model::units::Span;
 use serde_json::json;
 
 fn join(w: &mut World, i: usize, boot: &str) {
-    w.ok(Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: boot.into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(muster_model::node::Inventory {
-            can: ["qualify".to_string()].into(),
-            ..inventory(8)
-        }),
-        observed: Vec::new(),
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: false,
-        silent_for: None,
-    });
+    let mut all = inventory(8);
+    all.can.insert("qualify".into());
+    w.ok(connected(i, boot, all, Vec::new()));
 }
 
 fn remediation(w: &World, n: &NodeName) -> u64 {

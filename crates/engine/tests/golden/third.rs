@@ -1,7 +1,7 @@
 //! What the third version's log holds beside the second one's: faults that nodes told of, and tests
 //! of nodes.
 
-use crate::common::{World, fault, gang, inventory, node, report};
+use crate::common::{World, connected, fault, gang, inventory, node, report};
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::qualification::{Level, Outcome};
@@ -43,22 +43,9 @@ pub(crate) fn live(w: &mut World) {
 }
 
 fn join(w: &mut World, i: usize) {
-    w.ok(Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: "boot".into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(muster_model::node::Inventory {
-            can: ["qualify".to_string()].into(),
-            ..inventory(8)
-        }),
-        observed: Vec::new(),
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: false,
-        silent_for: None,
-    });
+    let mut all = inventory(8);
+    all.can.insert("qualify".into());
+    w.ok(connected(i, "boot", all, Vec::new()));
 }
 
 /// What users would notice, beside what the first version's facts say.

@@ -1,7 +1,7 @@
 //! How far automation goes: limits, storms, the last of a reservation.
 
 use super::*;
-use crate::common::{gang, node, replay};
+use crate::common::{gang, node, replay, said_ahead};
 use muster_model::breaker::BreakerState;
 use muster_model::units::Span;
 use proptest::prelude::*;
@@ -71,20 +71,8 @@ fn what_is_held_back_waits_since_it_began_to_whatever_the_reason_says() {
 fn nothing_is_done_about_a_protected_node_until_it_is_reconciled() {
     let mut w = able(16);
     let n = node(3);
-    let connect = Command::NodeConnected {
-        node: n.clone(),
-        machine: "m3".into(),
-        boot: "boot".into(),
-        address: "10.0.0.3".into(),
-        host: "h3".into(),
-        inventory: Box::new(of(&w, &n).inventory.clone()),
-        observed: Vec::new(),
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: true,
-        silent_for: None,
-    };
-    w.ok(connect);
+    let met = connected(3, "boot", of(&w, &n).inventory.clone(), Vec::new());
+    w.ok(said_ahead(met, true));
     xid79(&mut w, &n);
     w.sleep(Span::mins(5));
     assert!(w.engine.state().health.open_on(&n).next().is_some(), "it is known");

@@ -1,6 +1,6 @@
 //! Steps of a random life, and how each is taken.
 
-use crate::common::{World, checkpoints, fault, gang, inventory, node, report};
+use crate::common::{World, checkpoints, connected, fault, gang, inventory, node, report};
 use muster_model::command::{Answer, Command, Observed, Refusal};
 use muster_model::ids::JobId;
 use muster_model::job::{Exit, SlotEnd};
@@ -169,19 +169,7 @@ fn join(
             g.mig = Some(true);
         }
     }
-    w.ok(Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: boot.into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(inventory),
-        observed,
-        ended_ago: Vec::new(),
-        place: String::new(),
-        ahead: false,
-        silent_for: None,
-    });
+    w.ok(connected(i, boot, inventory, observed));
 }
 
 fn hardware(w: &mut World, i: usize, what: u8, value: u8) -> Result<Answer, Refusal> {

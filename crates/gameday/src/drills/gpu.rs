@@ -1,7 +1,7 @@
 //! Drills for GPUs.
 
 use super::{
-    NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, unhealthy,
+    NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, struck, unhealthy,
 };
 use crate::scene::{
     Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, SceneEvent, ScheduledEvent,
@@ -12,11 +12,18 @@ use muster_model::remediation::{Action, RemediationStep};
 use std::time::Duration;
 
 fn xid(s: &Scene, code: u32) -> Vec<ScheduledEvent> {
-    vec![immediate_fault(second(s), Inject::Xid { gpu: 3, code })]
+    struck(s, Inject::Xid { gpu: 3, code })
 }
 
 fn line(s: &Scene, text: &str) -> Vec<ScheduledEvent> {
-    vec![immediate_fault(second(s), Inject::KernelLine { text: text.to_owned() })]
+    struck(s, Inject::KernelLine { text: text.to_owned() })
+}
+
+fn tested_with(s: &Scene, fault: Inject) -> Vec<ScheduledEvent> {
+    let mut all = struck(s, fault);
+    let (node, what) = (second(s).to_owned(), SceneEvent::Qualify);
+    all.push(ScheduledEvent { node, what, wait: Duration::ZERO });
+    all
 }
 
 /// A GPU of a node that nobody uses.
@@ -55,7 +62,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "gpu-missing",
             "a GPU is gone without an error",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::LoseGpu { gpu: 3 })],
+            |s| struck(s, Inject::LoseGpu { gpu: 3 }),
             unhealthy("gpu-missing", gpu3, ExpectedRemediation::Approved(Action::Reboot)),
         ),
         drill(
@@ -83,59 +90,49 @@ pub(super) fn drills() -> Vec<Drill> {
             "ecc-storm",
             "uncorrectable errors in a GPU's memory kill the rank there",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::EccUncorrectable { gpu: 3 })],
+            |s| struck(s, Inject::EccUncorrectable { gpu: 3 }),
             unhealthy("ecc-uncorrectable", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "ecc-rate",
             "correctable errors come by the dozen each second",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::EccRate { gpu: 3, per_s: 30 })],
+            |s| struck(s, Inject::EccRate { gpu: 3, per_s: 30 }),
             noted("ecc-rate", gpu3, "gpu"),
         ),
         drill(
             "remap-pending",
             "rows of an idle GPU wait for a reset",
             Setting::default(),
-            |s| {
-                vec![immediate_fault(
-                    second(s),
-                    Inject::Remap { gpu: 3, pending: true, failed: false },
-                )]
-            },
+            |s| struck(s, Inject::Remap { gpu: 3, pending: true, failed: false }),
             idle("row-remap-pending", ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
             "remap-failure",
             "rows of a GPU can no longer be replaced; people replace it",
             at_work(),
-            |s| {
-                vec![immediate_fault(
-                    second(s),
-                    Inject::Remap { gpu: 3, pending: false, failed: true },
-                )]
-            },
+            |s| struck(s, Inject::Remap { gpu: 3, pending: false, failed: true }),
             unhealthy("row-remap-failure", gpu3, ExpectedRemediation::Repaired(Action::Replace)),
         ),
         drill(
             "pcie-replay",
             "the bus of a GPU repeats packets",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::Replay { gpu: 3, per_min: 120 })],
+            |s| struck(s, Inject::Replay { gpu: 3, per_min: 120 }),
             noted("pcie-replay", gpu3, "gpu"),
         ),
         drill(
             "pcie-downgrade",
             "the bus of a GPU has lost lanes",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::PcieDowngrade { gpu: 3 })],
+            |s| struck(s, Inject::PcieDowngrade { gpu: 3 }),
             unhealthy("pcie-downgrade", gpu3, tested),
         ),
         drill(
             "nvlink-errors",
             "links between GPUs fail",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::NvlinkErrors { gpu: 3, per_s: 300 })],
+            |s| struck(s, Inject::NvlinkErrors { gpu: 3, per_s: 300 }),
             unhealthy("nvlink-errors", gpu3, ExpectedRemediation::Approved(Action::ResetGpu)),
         ),
         drill(
@@ -154,21 +151,21 @@ pub(super) fn drills() -> Vec<Drill> {
             "thermal",
             "a GPU is cooled badly and slows down under load",
             long_at_work(),
-            |s| vec![immediate_fault(second(s), Inject::Thermal { gpu: 3 })],
+            |s| struck(s, Inject::Thermal { gpu: 3 }),
             unhealthy("thermal", gpu3, tested),
         ),
         drill(
             "power-brake",
             "a power supply slows all GPUs of a node",
             long_at_work(),
-            |s| vec![immediate_fault(second(s), Inject::PowerBrake)],
+            |s| struck(s, Inject::PowerBrake),
             unhealthy("power-brake", node, tested),
         ),
         drill(
             "clocks-low",
             "the clocks of a GPU stay low and nothing says why",
             long_at_work(),
-            |s| vec![immediate_fault(second(s), Inject::LowClocks { gpu: 3, percent: 30 })],
+            |s| struck(s, Inject::LowClocks { gpu: 3, percent: 30 }),
             unhealthy("clocks-low", gpu3, tested),
         ),
         drill(
@@ -187,14 +184,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "wrong-results",
             "a GPU computes wrong results; a test finds it and people replace it",
             Setting::default(),
-            |s| {
-                let test = ScheduledEvent {
-                    node: second(s).to_owned(),
-                    what: SceneEvent::Qualify,
-                    wait: Duration::ZERO,
-                };
-                vec![immediate_fault(second(s), Inject::WrongResults { gpu: 3 }), test]
-            },
+            |s| tested_with(s, Inject::WrongResults { gpu: 3 }),
             Expect {
                 kind: Some("wrong-results"),
                 about: node,
@@ -207,14 +197,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "failed-qualification",
             "a slow GPU is found by a test",
             Setting::default(),
-            |s| {
-                let test = ScheduledEvent {
-                    node: second(s).to_owned(),
-                    what: SceneEvent::Qualify,
-                    wait: Duration::ZERO,
-                };
-                vec![immediate_fault(second(s), Inject::SlowGpu { gpu: 3, percent: 40 }), test]
-            },
+            |s| tested_with(s, Inject::SlowGpu { gpu: 3, percent: 40 }),
             Expect {
                 kind: Some("failed-qualification"),
                 about: node,

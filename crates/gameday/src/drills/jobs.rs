@@ -1,6 +1,6 @@
 //! Drills in which the work itself is slow, stuck or broken.
 
-use super::{NEVER_MISSED, at_work, drill, gang, gpu3, job, long_at_work, node, second};
+use super::{NEVER_MISSED, at_work, drill, gang, gpu3, job, long_at_work, node, second, struck};
 use crate::scene::{
     Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Scene, SceneEvent, ScheduledEvent,
     Setting, Work, immediate_fault,
@@ -31,7 +31,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "slow-rank",
             "one rank of a gang computes slowly",
             long_at_work(),
-            |s| vec![immediate_fault(second(s), Inject::SlowWork { key: s.key(), percent: 40 })],
+            |s| struck(s, Inject::SlowWork { key: s.key(), percent: 40 }),
             Expect {
                 kind: Some("straggler"),
                 about: |s| format!("gpu:{}/0", second(s)),
@@ -59,7 +59,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "hang",
             "one rank stops inside a collective and all others wait",
             long_at_work(),
-            |s| vec![immediate_fault(second(s), Inject::HangWork { key: s.key() })],
+            |s| struck(s, Inject::HangWork { key: s.key() }),
             Expect {
                 kind: Some("hang"),
                 about: job,
@@ -75,7 +75,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "rank-killed",
             "ranks are killed and nothing says why",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::KillRanks { key: s.key() })],
+            |s| struck(s, Inject::KillRanks { key: s.key() }),
             Expect {
                 kind: None,
                 about: job,
@@ -129,7 +129,7 @@ pub(super) fn drills() -> Vec<Drill> {
             "app-fault",
             "a program touches memory of a GPU that is not its own",
             at_work(),
-            |s| vec![immediate_fault(second(s), Inject::Xid { gpu: 3, code: 31 })],
+            |s| struck(s, Inject::Xid { gpu: 3, code: 31 }),
             Expect {
                 kind: Some("app-fault"),
                 about: gpu3,
@@ -144,7 +144,7 @@ pub(super) fn drills() -> Vec<Drill> {
             at_work(),
             |s| {
                 let text = "Memory cgroup out of memory: Killed process 18245 (python3) total-vm:41932800kB, anon-rss:16738412kB, file-rss:71936kB, shmem-rss:12kB, UID:1001 pgtables:34012kB oom_score_adj:0";
-                vec![immediate_fault(second(s), Inject::KernelLine { text: text.into() })]
+                struck(s, Inject::KernelLine { text: text.into() })
             },
             Expect {
                 kind: Some("oom"),

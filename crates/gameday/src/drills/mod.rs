@@ -8,8 +8,9 @@ mod site;
 use super::real;
 use super::scene::{
     Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Play, Scene, ScheduledEvent, Setting,
-    Work,
+    Work, immediate_fault,
 };
+use muster_api::Inject;
 use muster_model::units::Span;
 use std::time::Duration;
 
@@ -80,6 +81,11 @@ fn noted(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str)
 /// The node that is struck: the second of the job.
 fn second(s: &Scene) -> &str {
     s.of_job(1)
+}
+
+/// It has this fault, at once.
+fn struck(s: &Scene, fault: Inject) -> Vec<ScheduledEvent> {
+    vec![immediate_fault(second(s), fault)]
 }
 
 fn node(s: &Scene) -> String {

@@ -192,19 +192,4 @@ impl Cuda {
         self.wait()?;
         Ok(pieces.iter().map(|b| b.bytes as u64).sum())
     }
-
-    /// Counts words that are not zero in memory as it is handed out, over at most `most` bytes:
-    /// what a tenant could read of the one before.
-    ///
-    /// # Errors
-    /// When the device refuses.
-    pub fn residue(&self, most: Option<usize>) -> Result<(u64, u64), CudaError> {
-        let pieces = self.take(most, 1 << 30)?;
-        let found = Findings::new(self)?;
-        for b in &pieces {
-            self.over("check", b, Pattern::Constant(0), 0, Some((false, &found)))?;
-        }
-        let (words, _) = found.read(self)?;
-        Ok((words, pieces.iter().map(|b| b.bytes as u64).sum()))
-    }
 }

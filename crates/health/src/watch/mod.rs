@@ -23,7 +23,7 @@ use crate::config::ms;
 use crate::detect::host;
 use crate::detect::pace::{StageKind, stage_kind};
 use crate::hazard::Precursors;
-use active_findings::{FindingSubject, PendingFindings};
+use active_findings::PendingFindings;
 use job::Attempt;
 use layout::Layouts;
 use muster_model::FailureMode;
@@ -178,17 +178,7 @@ impl Watch {
         let stalls = node.mounts.iter().any(|m| m.stalled && self.storage.stalls(m.fs));
         let lasts = node.stuck.lasts(3, ms(c.stuck_for));
         let say = host::stuck(stuck, lasts, stalls).since(node.stuck.since());
-        let name = &node.name;
-        let entity = || Entity::Node(name.clone());
-        let when = (s.at, ms(c.over_after));
-        node.findings.settle(
-            news,
-            FailureMode::KERNEL_STUCK,
-            entity,
-            say,
-            when,
-            FindingSubject::default(),
-        );
+        node.of_itself(FailureMode::KERNEL_STUCK, say, (s.at, ms(c.over_after)), news);
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.

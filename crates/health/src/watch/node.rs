@@ -111,16 +111,7 @@ impl Node {
         self.heard_at_row = self.heard;
         (self.rows_before, self.reporting_since) = (rows, 0);
         let at = self.heard.unwrap_or_default();
-        let name = &self.name;
-        let node = || Entity::Node(name.clone());
-        self.findings.settle(
-            news,
-            FailureMode::AGENT_HANG,
-            node,
-            DetectorVerdict::Good,
-            (at, 0),
-            FindingSubject::default(),
-        );
+        self.of_itself(FailureMode::AGENT_HANG, DetectorVerdict::Good, (at, 0), news);
     }
 
     /// The agent is heard: is it silent otherwise? `rows` of all nodes came so far.
@@ -151,16 +142,7 @@ impl Node {
             rounds: rows.saturating_sub(self.rows_before) / nodes.saturating_sub(1).max(1),
         };
         let say = host::silent(c, silence).since(before);
-        let name = &self.name;
-        let node = || Entity::Node(name.clone());
-        self.findings.settle(
-            news,
-            FailureMode::AGENT_HANG,
-            node,
-            say,
-            (at, 0),
-            FindingSubject::default(),
-        );
+        self.of_itself(FailureMode::AGENT_HANG, say, (at, 0), news);
     }
 
     /// Takes in the GPUs of a row.
@@ -279,6 +261,19 @@ impl Node {
         self.gpus.iter_mut().map(say).collect()
     }
 
+    /// Of the node as a whole.
+    pub(super) fn of_itself(
+        &mut self,
+        kind: FailureMode,
+        say: DetectorVerdict,
+        when: (Time, i64),
+        news: &mut PendingFindings,
+    ) {
+        let name = &self.name;
+        let entity = || Entity::Node(name.clone());
+        self.findings.settle(news, kind, entity, say, when, FindingSubject::default());
+    }
+
     fn of_gpu(
         &mut self,
         i: usize,
@@ -300,23 +295,14 @@ impl Node {
         when: (Time, i64),
         news: &mut PendingFindings,
     ) {
-        let name = &self.name;
-        let node = || Entity::Node(name.clone());
         if let Some(because) = of_node(&says) {
-            self.findings.settle(
-                news,
-                kind,
-                node,
-                DetectorVerdict::Bad(because),
-                when,
-                FindingSubject::default(),
-            );
+            self.of_itself(kind, DetectorVerdict::Bad(because), when, news);
             return;
         }
         let good =
             says.contains(&DetectorVerdict::Good) && !says.iter().any(DetectorVerdict::is_bad);
         let say = DetectorVerdict::good_if(good);
-        self.findings.settle(news, kind, node, say, when, FindingSubject::default());
+        self.of_itself(kind, say, when, news);
         for (i, say) in says.into_iter().enumerate() {
             self.of_gpu(i, kind, say, when, news);
         }

@@ -23,7 +23,6 @@ use muster_model::names::{NameError, NodeName};
 use muster_model::resolve::some_lines;
 use muster_model::tenant::Role;
 use muster_model::{Command, JobId, Refusal, Seq};
-use muster_server::brain::Attach;
 
 use super::auth::Caller;
 
@@ -82,6 +81,5 @@ pub(crate) fn reason(given: String, needed: bool) -> Reply<String> {
 /// An operator's word: carried out when it is durable.
 async fn order(app: &App, writer: &Writer, raw: &[u8], command: Command) -> Reply<Seq> {
     writer.caller.over_site(Role::Operator)?;
-    let request = writer.request(app, raw, command);
-    Ok(app.brain().call(request, Attach::default()).await?.seq)
+    Ok(writer.call(app, raw, command).await?.seq)
 }

@@ -12,7 +12,6 @@ use muster_api::{
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::alert::{self as m, Urgency};
-use muster_server::brain::Attach;
 use std::cmp::Reverse;
 
 /// Tenants see what concerns their project alone.
@@ -125,8 +124,7 @@ pub(crate) async fn acknowledge(
     OptionalBody { value, raw }: OptionalBody<AcknowledgeRequest>,
 ) -> Reply {
     let command = Command::AcknowledgeAlert { id: id.clone(), note: value.note };
-    let request = writer.request(&app, &raw, command);
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.call(&app, &raw, command).await?;
     let (_, a) = find(&app, &writer.caller, &id)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
 }
@@ -144,8 +142,7 @@ pub(crate) async fn escalate(
 ) -> Reply {
     let reason = crate::health::reason(value.reason, false)?;
     let command = Command::EscalateAlert { id: id.clone(), reason };
-    let request = writer.request(&app, &raw, command);
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.call(&app, &raw, command).await?;
     let (_, a) = find(&app, &writer.caller, &id)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
 }

@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use muster_api::{Kind, Receiver, ReceiverList, Routing, SetDocumentQuery, SetRouting};
 use muster_model::tenant::Role;
 use muster_model::{Command, Refusal, Seq};
-use muster_server::brain::Attach;
 use std::sync::Arc;
 
 fn document(app: &App) -> (Seq, Routing) {
@@ -51,9 +50,7 @@ pub(crate) async fn set(
         let would = Routing { kind: Kind::Routing, version, routing };
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
-    let mut request = writer.request(&app, &raw, Command::SetRouting { routing: value.routing });
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, Command::SetRouting { routing: value.routing }).await?;
     let (_, r) = document(&app);
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(r.version), &r))
 }

@@ -4,16 +4,14 @@ use super::label;
 use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Segment};
-use crate::{App, answer, mark};
+use crate::{App, answer, gone};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use muster_api::{SetSilence, Silence, SilenceList};
 use muster_engine::State as Site;
 use muster_model::alert as m;
 use muster_model::tenant::Role;
 use muster_model::{Command, Time};
-use muster_server::brain::Attach;
 
 fn view(s: &Site, silence: &m::Silence, now: Time) -> Silence {
     let quiet = s.slo.open().filter(|a| a.silenced.as_ref() == Some(&silence.name)).count();
@@ -46,8 +44,7 @@ pub(crate) async fn set(
     let name = label(&name)?;
     let now = app.brain().now();
     let silence = Box::new(value.into_model(name.clone(), now));
-    let request = writer.request(&app, &raw, Command::SetSilence { silence });
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.call(&app, &raw, Command::SetSilence { silence }).await?;
     // Only a repeat under an old key can find its silence gone.
     let shown = app.brain().read(|s| s.slo.silences.get(&name).map(|x| view(s, x, now)));
     let shown = shown.ok_or_else(|| Failure::not_found(format!("silence {name} is over")))?;
@@ -61,9 +58,6 @@ pub(crate) async fn set(
 pub(crate) async fn end(State(app): State<App>, writer: Writer, Segment(name): Segment) -> Reply {
     writer.caller.over_site(Role::Operator)?;
     let command = Command::EndSilence { name: label(&name)? };
-    let request = writer.request(&app, b"", command);
-    let done = app.brain().call(request, Attach::default()).await?;
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    let done = writer.call(&app, b"", command).await?;
+    Ok(gone(&app, &writer.caller, done.seq))
 }

@@ -5,10 +5,9 @@ use crate::auth::{AdminWriter, Caller, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Query, Segment};
 use crate::policy::{content_version, same_version};
-use crate::{App, answer, mark};
+use crate::{App, answer, gone};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use muster_api::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Kind, Objectives, SetObjectives, Slo, SloList,
     SloQuery,
@@ -18,7 +17,6 @@ use muster_model::slo::{Objective, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
-use muster_server::brain::Attach;
 use muster_slo::budget::{ChartHour, Counts, Meter};
 use muster_slo::{Ratio, budget};
 use std::sync::Arc;
@@ -63,9 +61,7 @@ pub(crate) async fn set_objectives(
     let _turn = app.turn().lock().await;
     same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
     let command = Command::SetObjectives { objectives: value.objectives };
-    let mut request = writer.request(&app, &raw, command);
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, command).await?;
     let (_, o) = document(&app);
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(o.version), &o))
 }
@@ -89,9 +85,7 @@ pub(crate) async fn set_objective(
     let _turn = app.turn().lock().await;
     same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
     let command = Command::SetObjective { objective: Arc::new(value) };
-    let mut request = writer.request(&app, &raw, command);
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, &raw, command).await?;
     app.objective_statuses().forget();
     let slo = find(&app, &writer.caller, name.as_str(), None)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(slo.version), &slo))
@@ -110,13 +104,9 @@ pub(crate) async fn delete_objective(
     let name = label(&name)?;
     let _turn = app.turn().lock().await;
     same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
-    let mut request = writer.request(&app, b"", Command::DeleteObjective { name });
-    request.if_version = None;
-    let done = app.brain().call(request, Attach::default()).await?;
+    let done = writer.put(&app, b"", Command::DeleteObjective { name }).await?;
     app.objective_statuses().forget();
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    mark(response.headers_mut(), &app, &writer.caller, done.seq);
-    Ok(response)
+    Ok(gone(&app, &writer.caller, done.seq))
 }
 
 /// A share for people: as many decimals as its target has, and two more.

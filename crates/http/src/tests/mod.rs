@@ -195,12 +195,8 @@ fn node(name: &str) -> Command {
         index,
         sku: "h100-sxm".into(),
         uuid: format!("{name}-{index}"),
-        serial: None,
         memory: Memory::gib(80),
-        pci: None,
-        numa: None,
-        mig: None,
-        facts: None,
+        ..Gpu::default()
     };
     Command::NodeConnected {
         node: name.parse().unwrap(),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::spec::{
-    CheckpointRequest, CheckpointSpec, Elastic, GangSpec, GpuPart, GroupSpec, MAX_ARRAY, MAX_NODES,
-    MAX_RANKS, RunSpec, Simulate, Spread, Tier, Volume,
+    CheckpointSpec, Elastic, GangSpec, GpuPart, GroupSpec, MAX_ARRAY, MAX_NODES, MAX_RANKS,
+    RunSpec, Simulate, Spread, Tier, Volume,
 };
 use crate::topology::Level;
 use crate::units::Bytes;
@@ -178,12 +178,7 @@ fn parts_that_cannot_be_are_refused_with_the_field() {
 fn with_elastic(min_nodes: u32, max_nodes: u32) -> JobSpec {
     spec(|s| {
         s.elastic = Some(Elastic { min_nodes, max_nodes });
-        s.checkpoint = Some(CheckpointSpec {
-            dir: "/ckpt".into(),
-            request: CheckpointRequest::default(),
-            grace: None,
-            interval: None,
-        });
+        s.checkpoint = Some(CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() });
     })
 }
 
@@ -315,12 +310,7 @@ fn what_a_terminal_would_obey_is_refused_with_the_field() {
             refused(|s| s.tags = [("team".into(), format!("a{bad}"))].into()).field,
             refused(|s| s.volumes = vec![volume(&path, "/data")]).field,
             refused(|s| s.volumes = vec![volume("/data", &path)]).field,
-            refused(|s| {
-                let request = CheckpointRequest::default();
-                let dir = path.clone();
-                s.checkpoint = Some(CheckpointSpec { dir, request, grace: None, interval: None });
-            })
-            .field,
+            refused(|s| s.checkpoint.get_or_insert_default().dir = path.clone()).field,
         ];
         let want = ["tags.team", "volumes[0].from", "volumes[0].at", "checkpoint.dir"];
         assert_eq!(fields, want, "{bad:?}");

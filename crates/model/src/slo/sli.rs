@@ -172,20 +172,6 @@ impl Sli {
             _ => (true, true),
         }
     }
-
-    /// Who tells it: false for what follows from the log alone.
-    #[must_use]
-    pub fn is_counted_outside_log(&self) -> bool {
-        matches!(
-            self,
-            Sli::Admission { .. }
-                | Sli::InferenceLatency { .. }
-                | Sli::InferenceAvailability
-                | Sli::TelemetryFreshness { .. }
-                | Sli::ApiAvailability
-                | Sli::ApiLatency { .. }
-        )
-    }
 }
 
 impl fmt::Display for Sli {

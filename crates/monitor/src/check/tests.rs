@@ -50,10 +50,8 @@ fn gpu(index: u32) -> GpuObservation {
             uuid: format!("GPU-{index}"),
             serial: Some("165".into()),
             memory: Bytes::gib(80),
-            pci: None,
-            numa: None,
-            mig: None,
             facts: Some(Box::new(facts())),
+            ..Gpu::default()
         }),
         error: None,
         first: Some(sample(&[])),

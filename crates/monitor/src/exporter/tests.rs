@@ -36,12 +36,9 @@ fn gpu(index: u32) -> GpuNow {
             index,
             sku: "h100-sxm".into(),
             uuid: format!("GPU-{index}"),
-            serial: None,
             memory: Bytes::gib(80),
-            pci: None,
-            numa: None,
-            mig: None,
             facts: Some(Box::new(facts)),
+            ..Gpu::default()
         })),
         up: true,
         hung: false,

@@ -4,19 +4,12 @@ use crate::kmsg::{Hub, KernelLog, LogSource, follow, past};
 use crate::{Config, Monitor, clock};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::units::{Span, Time};
+use muster_testkit::until;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+use std::time::Duration;
 
 /// Gives what it was told, then ends.
 struct Script(VecDeque<io::Result<Vec<u8>>>);

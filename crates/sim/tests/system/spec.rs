@@ -124,12 +124,9 @@ pub(crate) fn inventory(i: usize, of: usize, gpus: u8) -> Inventory {
         index,
         sku: sku.into(),
         uuid: format!("GPU-{i}-{index}"),
-        serial: None,
         memory: Bytes::gib(80),
-        pci: None,
-        numa: None,
         mig: (i + 1 == of && index >= u32::from(gpus) / 2).then_some(true),
-        facts: None,
+        ..Gpu::default()
     };
     Inventory {
         cpu_model: "test".into(),

@@ -24,18 +24,8 @@ muster server --otlp http://127.0.0.1:4318 --otlp-sample 0.05\n  \
 muster server --ticket-webhook https://tickets.example/muster --power-cycle-command 'ipmi-cycle {node}'"
 )]
 pub struct Server {
-    /// Address of the API and the web page
-    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDR")]
-    listen: SocketAddr,
-    /// Address that agents connect to
-    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
-    link_listen: SocketAddr,
-    /// Where everything is stored [default: the user's data directory]
-    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Where the log is stored [default: sqlite:DATA_DIR/muster.db]
-    #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
-    store: Option<StoreUrl>,
+    #[command(flatten)]
+    place: Place,
     /// The topology: where nodes are
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
@@ -48,6 +38,36 @@ pub struct Server {
     faults: Option<PathBuf>,
     #[command(flatten)]
     plugs: Plugs,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
+    /// Certificate of the API (PEM); without one it speaks plain HTTP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// Where a server is and stores things, of `server` and of `up`.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Address of the API and the web page
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Address that agents connect to
+    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
+    link_listen: SocketAddr,
+    /// Where everything is stored [default: the user's data directory]
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where the log is stored [default: sqlite:DATA_DIR/muster.db]
+    #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
+    store: Option<StoreUrl>,
+}
+
+/// How a server works, of `server` and of `up`.
+#[derive(Debug, Args)]
+pub(crate) struct Ways {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
@@ -65,12 +85,37 @@ pub struct Server {
     output_search: crate::output_search::OutputSearchArgs,
     #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
-    /// Certificate of the API (PEM); without one it speaks plain HTTP
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+}
+
+impl Place {
+    /// What a server is asked for that takes nothing but this.
+    pub(crate) fn options(
+        self,
+        ways: Ways,
+        ctx: &Ctx,
+        traces: Option<Arc<Traces>>,
+    ) -> Result<ServerOptions, Fail> {
+        let brand = crate::brand::load(&ctx.global, ways.brand.as_deref())?;
+        let data_dir = config::data_dir(self.data_dir)?;
+        Ok(ServerOptions {
+            listen: self.listen,
+            link_listen: self.link_listen,
+            store: self.store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir)),
+            data_dir,
+            topology: None,
+            tls: None,
+            fabric_every: None,
+            faults: None,
+            acts: ActsConfig::default(),
+            brand,
+            accept_clock: ways.accept_clock,
+            accept_copy: ways.accept_copy,
+            outward: ways.outward,
+            history: ways.history,
+            output_search: ways.output_search,
+            traces,
+        })
+    }
 }
 
 /// What the site plugs in for remediations.
@@ -103,13 +148,7 @@ impl From<Plugs> for ActsConfig {
 
 impl Server {
     pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
-        let Server { listen, link_listen, data_dir, store, topology, .. } = self;
-        let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, .. } = self;
-        let Server { accept_clock, accept_copy, outward, history, output_search, .. } = self;
-        let data_dir = config::data_dir(data_dir)?;
-        let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
-        let tls = tls_cert.zip(tls_key);
-        let faults = match &faults {
+        let faults = match &self.faults {
             Some(file) => {
                 let catalogue = Catalogue::builtin()
                     .with_overrides(&output::read_text(file)?)
@@ -118,24 +157,14 @@ impl Server {
             }
             None => None,
         };
-        let options = ServerOptions {
-            listen,
-            link_listen,
-            data_dir,
-            store,
-            topology,
-            tls,
-            fabric_every,
+        crate::up::serve(ServerOptions {
+            topology: self.topology,
+            tls: self.tls_cert.zip(self.tls_key),
+            fabric_every: self.fabric_every,
             faults,
-            acts: plugs.into(),
-            brand: crate::brand::load(&ctx.global, brand.as_deref())?,
-            accept_clock,
-            accept_copy,
-            outward,
-            history,
-            output_search,
-            traces,
-        };
-        crate::up::serve(options).await
+            acts: self.plugs.into(),
+            ..self.place.options(self.ways, ctx, traces)?
+        })
+        .await
     }
 }

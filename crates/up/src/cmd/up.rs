@@ -1,9 +1,10 @@
 //! `muster up`.
 
+use super::server::{Place, Ways};
+use crate::options::ServerOptions;
 use crate::traces::Traces;
 use crate::up::UpOptions;
 use clap::Args;
-use muster_store::StoreUrl;
 use muster_terminal::config;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -43,18 +44,8 @@ pub struct Up {
     /// Their topology, from a file instead of the usual tree
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
-    /// Address of the API and the web page
-    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDR")]
-    listen: SocketAddr,
-    /// Address that agents connect to
-    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
-    link_listen: SocketAddr,
-    /// Where everything is stored [default: the user's data directory]
-    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Where the log is stored [default: sqlite:DATA_DIR/muster.db]
-    #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
-    store: Option<StoreUrl>,
+    #[command(flatten)]
+    place: Place,
     /// Makes the simulated nodes, and the history of --demo, repeatable [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -70,23 +61,8 @@ pub struct Up {
     /// Serve this machine's metrics to Prometheus here, such as 127.0.0.1:9400
     #[arg(long, value_name = "ADDR")]
     exporter: Option<SocketAddr>,
-    /// What the web console is called and looks like: a file with [brand]
-    #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
-    brand: Option<PathBuf>,
-    /// Trust this machine's clock although it was set since it started: limits and expiries move with it
-    #[arg(long)]
-    accept_clock: bool,
-    /// Continue in a data directory that was copied or moved: nothing uses the one that it comes from any more
-    #[arg(long)]
-    accept_copy: bool,
     #[command(flatten)]
-    outward: crate::outward::OutboundArgs,
-    #[command(flatten)]
-    history: crate::history::HistoryArgs,
-    #[command(flatten)]
-    output_search: crate::output_search::OutputSearchArgs,
-    #[command(flatten)]
-    pub(crate) traces: crate::traces::TraceArgs,
+    pub(crate) ways: Ways,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -98,59 +74,22 @@ fn speed(text: &str) -> Result<f64, String> {
 
 impl Up {
     pub(crate) async fn run(self, ctx: &Ctx, sent: Option<Arc<Traces>>) -> Result<u8, Fail> {
-        let Up {
-            demo,
-            nodes,
-            gpus_per_node,
-            mig_gpus,
-            sku,
-            topology,
-            listen,
-            link_listen,
-            data_dir,
-            store,
-            seed,
-            speed,
-            no_context,
-            no_local_node,
-            exporter,
-            brand,
-            accept_clock,
-            accept_copy,
-            outward,
-            history,
-            output_search,
-            traces: _,
-        } = self;
-        let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
+        let Up { demo, mut place, topology, .. } = self;
         // A demonstration never mixes with somebody's own site.
-        let own = demo.then(config::demo_data_dir);
-        let data_dir = config::data_dir(data_dir.or(own))?;
-        let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
+        place.data_dir = place.data_dir.or_else(|| demo.then(config::demo_data_dir));
         crate::up::run(UpOptions {
-            nodes,
-            gpus_per_node,
-            mig_gpus,
-            sku,
-            topology,
-            listen,
-            link_listen,
-            data_dir,
-            store,
-            seed,
+            nodes: self.nodes,
+            gpus_per_node: self.gpus_per_node,
+            mig_gpus: self.mig_gpus,
+            sku: self.sku,
+            seed: self.seed,
             demo,
-            speed,
-            context: config::user_config(&ctx.global).filter(|_| !no_context),
+            speed: self.speed,
+            context: config::user_config(&ctx.global).filter(|_| !self.no_context),
             // Its nodes are all simulated.
-            local_node: !no_local_node && !demo,
-            exporter,
-            brand,
-            accept_clock,
-            accept_copy,
-            outward,
-            history,
-            output_search,
-            traces: sent,
+            local_node: !self.no_local_node && !demo,
+            exporter: self.exporter,
+            server: ServerOptions { topology, ..place.options(self.ways, ctx, sent)? },
         })
         .await
     }

@@ -260,9 +260,7 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
     let s = site().await;
     let (_one, mut one) = able(&s, "n1").await;
     let job = s.submit(spec(1), script("train")).await;
-    let key = ordered(&mut one).await.key;
-    one.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut one).await;
     one.say(step(key, 0, 1, 1.0)).await;
     let (_two, mut two) = able(&s, "n2").await;
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());

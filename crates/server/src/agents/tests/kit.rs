@@ -9,9 +9,9 @@ use muster_link::messages::{FromAgent, FromServer, Hello, LogChunk, PROTOCOL, Ru
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config, connect};
 use muster_link::token::{self, JoinToken};
-use muster_model::command::{Actor, Answer, Command, Request};
-use muster_model::ids::{Epoch, JobId, Seq, SiteId};
-use muster_model::job::Job;
+use muster_model::command::{Actor, Answer, Command, Observed, Request};
+use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
+use muster_model::job::{Job, JobState};
 use muster_model::names::NodeName;
 use muster_model::node::{Gpu, Inventory};
 use muster_model::spec::{GangSpec, JobSpec, RunSpec};
@@ -247,6 +247,14 @@ impl Site {
         tokio::time::timeout(PATIENCE, wait).await.expect("it never came to be");
     }
 
+    /// A job is ordered on this line, and runs.
+    pub(super) async fn runs(&self, job: JobId, line: &mut Line) -> AttemptKey {
+        let key = ordered(line).await.key;
+        line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
+        self.until(|st| st.jobs[&job].state == JobState::Running).await;
+        key
+    }
+
     /// Looks for silent nodes by a clock on which all have been silent for too long, until this
     /// one is lost: a node whose report is under way is passed over.
     pub(super) async fn lose(&self, name: &str) {
@@ -279,12 +287,8 @@ pub(super) fn hello(name: &str) -> Hello {
         index,
         sku: "h100-sxm".into(),
         uuid: format!("GPU-{name}-{index}"),
-        serial: None,
         memory: Bytes::gib(80),
-        pci: None,
-        numa: None,
-        mig: None,
-        facts: None,
+        ..Gpu::default()
     };
     Hello {
         qualifying: None,

@@ -1,6 +1,6 @@
 //! What ranks and GPUs tell ends up in the figures of their job.
 
-use super::kit::{node, ordered, script, site, spec};
+use super::kit::{node, script, site, spec};
 use crate::metering::Figures;
 use muster_link::messages::{FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_metering::Part;
@@ -28,9 +28,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("train")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     // A row from before it ran, and one of a GPU that it does not hold, are not its.
     let ranks = s.job(job).attempt.as_ref().unwrap().placement.slots[0].clone();
     for n in 1..=3u8 {
@@ -87,9 +85,7 @@ async fn a_lost_attempt_is_read_from_the_log() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("train")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     let fault = SlotEnd::fault("a GPU fell off the bus");
     line.say(FromAgent::Report { key, observed: Observed::Ended(fault), ago: None }).await;
     s.until(|st| !st.jobs[&job].past.is_empty()).await;

@@ -120,14 +120,11 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
     let checkpoint = CheckpointSpec {
         dir: "/ckpt".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     };
     let low = JobSpec { checkpoint: Some(checkpoint), ..eight(Priority::Low) };
     let low = s.submit(low, script("low")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&low].state == JobState::Running).await;
+    let key = s.runs(low, &mut line).await;
 
     let high = s.submit(eight(Priority::High), script("high")).await;
     // The question comes first, and no stop before the answer.

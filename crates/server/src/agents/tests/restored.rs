@@ -28,9 +28,7 @@ async fn ranks_of_a_lost_life_are_kept_although_their_node_has_not_noted_how_far
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
-    let known = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key: known, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let known = s.runs(job, &mut line).await;
     let placed = s.job(job).attempt.as_ref().unwrap().placed_at;
     while s.brain.now() <= placed {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -122,9 +120,7 @@ async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    s.runs(job, &mut line).await;
     drop(line);
     begin_life(&s).await;
     (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));

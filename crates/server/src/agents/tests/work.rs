@@ -132,9 +132,7 @@ async fn a_cancelled_job_is_ordered_to_stop() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     s.brain.system(Command::Cancel { job }).await.unwrap();
     loop {
         if matches!(ordered(&mut line).await.action, Action::Stop { .. }) {
@@ -220,16 +218,9 @@ async fn a_returning_agent_is_told_only_what_it_does_not_know() {
 async fn an_agent_does_not_forget_ranks_that_may_still_run() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
-    let dir = CheckpointSpec {
-        dir: "/ckpt".into(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    };
+    let dir = CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() };
     let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     let observed = Observed::Ended(SlotEnd::unproven("the agent's directory is a copy"));
     line.say(FromAgent::Report { key, observed: observed.clone(), ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Stopping).await;
@@ -248,16 +239,9 @@ async fn an_agent_in_another_directory_does_not_end_the_ranks_of_the_first() {
     let mut agent = s.enrolled("n1").await;
     agent.hello.place = "first".into();
     let (mut line, _) = agent.greet().await;
-    let dir = CheckpointSpec {
-        dir: "/ckpt".into(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    };
+    let dir = CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() };
     let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     drop(line);
     // The node's key in a directory without records of what runs.
     agent.hello.place = "copy".into();
@@ -277,9 +261,7 @@ async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     s.lose("n1").await;
     agent.hello.observed = vec![(key, Observed::Running)];
     let (mut line, _) = agent.greet().await;
@@ -330,13 +312,10 @@ async fn checkpoints_are_asked_for_and_told_of_once() {
     let checkpoint = CheckpointSpec {
         dir: "/ckpt".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
-        grace: None,
-        interval: None,
+        ..CheckpointSpec::default()
     };
     let job = s.submit(JobSpec { checkpoint: Some(checkpoint), ..spec(1) }, script("x")).await;
-    let key = ordered(&mut line).await.key;
-    line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    let key = s.runs(job, &mut line).await;
     s.brain.system(Command::AskCheckpoint { job }).await.unwrap();
     line.hear_of(|m| matches!(m, FromServer::AskCheckpoint { key: k } if k == key).then_some(()))
         .await;

@@ -71,7 +71,7 @@ impl Metrics {
                 Fail::failed(chain(&e)).hint("another exporter may be there; choose with --listen")
             })?;
         output::print(&format!("metrics at http://{}/metrics\n", exporter.addr()))?;
-        let told = until_told();
+        let told = muster_terminal::told_to_end();
         tokio::pin!(told);
         let mut every = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -106,19 +106,5 @@ fn chain(e: &dyn std::error::Error) -> String {
     match e.source() {
         Some(source) => format!("{e}: {source}"),
         None => e.to_string(),
-    }
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn until_told() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut term) => tokio::select! {
-            _ = term.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
     }
 }
