@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useCallback, useState } from 'react';
+import { useState } from 'react';
 import { api, must, type Schemas } from '../api/client';
-import { save } from '../jobs/files';
+import { saveCsv } from '../jobs/files';
 import {
   COLUMNS,
   type Column,
@@ -22,6 +22,8 @@ import { useRevision } from '../live/fleet';
 import { jobs, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
+import { Choice } from '../ui/choice';
+import { useMore } from '../ui/paged';
 import { Ago, count, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 
@@ -193,37 +195,25 @@ export function JobsPage() {
   const [columns, keep] = useColumns();
   const state = search.state ?? 'active';
   const query = useInfiniteQuery(jobs(search));
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = query;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
+  const more = useMore(query);
   const show = (next: JobSearch) => void navigate({ search: next, replace: true });
   const chosen = COLUMNS.filter(([name]) => columns.includes(name));
   const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
   const download = () =>
     act(
-      async () => {
-        const all = await allJobs(search);
-        save(`jobs-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`, csv(all), 'text/csv');
-      },
+      async () => saveCsv('jobs', csv(await allJobs(search))),
       `Saved the jobs of this list, ${count(FILED, 'job')} at most`,
     );
   return (
     <main className="page full list" id="page">
       <div className="map-bar">
         <h1>Jobs</h1>
-        <div className="modes" role="group" aria-label="Which jobs">
-          {STATES.map(([value, label]) => (
-            <button
-              key={value}
-              type="button"
-              aria-pressed={state === value}
-              onClick={() => show({ ...search, state: value === 'active' ? undefined : value })}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Which jobs"
+          of={STATES}
+          chosen={state}
+          choose={(s) => show({ ...search, state: s === 'active' ? undefined : s })}
+        />
         <Filters search={search} show={show} columns={columns} keep={keep} />
         <span className="grow" />
         <button
@@ -254,7 +244,7 @@ export function JobsPage() {
                 </p>
               </Empty>
             );
-          if (search.view === 'timeline') return <Gantt jobs={items} more={hasNextPage} />;
+          if (search.view === 'timeline') return <Gantt jobs={items} more={query.hasNextPage} />;
           return (
             <Rows
               items={items}

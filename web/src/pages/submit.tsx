@@ -8,6 +8,7 @@ import { useRevision } from '../live/fleet';
 import { jobSpec, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
+import { Page } from '../ui/page';
 import { Empty, Loaded, Panel, Problem } from '../ui/parts';
 import { Explained } from './explanation';
 
@@ -42,13 +43,12 @@ function useDryRun(body: unknown): Answer | null {
 export function SubmitPage() {
   const { from } = useSearch({ from: '/jobs/new' });
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Submit a job</h1>
-        {from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
-      </div>
+    <Page
+      title="Submit a job"
+      about={from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
+    >
       {from ? <Clone key={from} id={from} /> : <SubmitForm first={FIRST} base={{}} />}
-    </main>
+    </Page>
   );
 }
 
