@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
-import { type Picture, past, useRevision } from '../live/fleet';
+import { NOTHING, type Picture, past, useRevision } from '../live/fleet';
 import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
