@@ -16,14 +16,12 @@ interface Labelled {
   whole?: boolean;
 }
 
+interface FieldOf extends Labelled {
+  children: (props: FieldProps) => ReactNode;
+}
+
 /** One input with its label; below it what the form or the server says about it. */
-export function Field({
-  label,
-  hint,
-  problem,
-  whole,
-  children,
-}: Labelled & { children: (props: FieldProps) => ReactNode }) {
+export function Field({ label, hint, problem, whole, children }: FieldOf) {
   const id = useId();
   const below = problem ?? hint;
   return (
@@ -63,12 +61,6 @@ export function SelectField({ label, hint, problem, whole, ...select }: Labelled
       {(a) => <select {...a} {...select} />}
     </Field>
   );
-}
-
-/** Words as options, with one that is taken and that they may lack. */
-export function Options({ of, taken = '' }: { of: readonly string[] | undefined; taken?: string }) {
-  const words = [...new Set([...(of ?? []), taken])].filter(Boolean);
-  return words.map((word) => <option key={word}>{word}</option>);
 }
 
 /** Names of which any number may be chosen. */

@@ -68,12 +68,14 @@ export function EditPage<T>({
   );
 }
 
+interface InRow extends Pick<ComponentProps<'button'>, 'className' | 'disabled' | 'onClick'> {
+  word: string;
+  /** The name of the row. */
+  of: string;
+}
+
 /** A button in a row of a list, read out with the name of the row. */
-export function RowButton({
-  word,
-  of,
-  ...button
-}: { word: string; of: string } & Pick<ComponentProps<'button'>, 'className' | 'disabled' | 'onClick'>) {
+export function RowButton({ word, of, ...button }: InRow) {
   return (
     <button type="button" aria-label={`${word} ${of}`} {...button}>
       {word}

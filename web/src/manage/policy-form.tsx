@@ -1,6 +1,7 @@
+import { Options } from '../ui/options';
 import { Panel } from '../ui/parts';
 import { type Document, valueAt, withValue } from './document';
-import { Options, SelectField, TextField } from './field';
+import { SelectField, TextField } from './field';
 
 type Kind = 'yes' | 'span' | 'number' | readonly string[];
 

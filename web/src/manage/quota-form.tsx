@@ -3,7 +3,8 @@ import { useState } from 'react';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { projects } from '../queries';
-import { FieldProblem, NameChoices, Options, SelectField, TextField } from './field';
+import { Options } from '../ui/options';
+import { FieldProblem, NameChoices, SelectField, TextField } from './field';
 import { FormPanel } from './form';
 import { below, type Quota, type QuotaLimit } from './quota-tree';
 

@@ -2,7 +2,8 @@ import { useQuery } from '@tanstack/react-query';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { projects } from '../queries';
-import { Field, NameChoices, Options, SelectField, TextField } from './field';
+import { Options } from '../ui/options';
+import { Field, NameChoices, SelectField, TextField } from './field';
 import { LEVELS, type ReservationForm } from './reservation';
 
 interface Part {

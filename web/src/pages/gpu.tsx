@@ -51,8 +51,7 @@ export function GpuPage() {
             <>
               <div className="head">
                 <h1>
-                  <NodeLink name={name} />{' '}
-                  GPU {gpu}
+                  <NodeLink name={name} /> GPU {gpu}
                 </h1>
                 {!here ? (
                   <State word="missing" />

@@ -23,6 +23,7 @@ import { jobs, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { Choice } from '../ui/choice';
+import { Options } from '../ui/options';
 import { useMore } from '../ui/paged';
 import { Ago, count, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
@@ -108,8 +109,6 @@ function Filters({
     keep(columnsOf([...columns.filter((c) => c !== name), on ? name : ''].join(',')));
   const number = narrowedBy(search);
   const [open, setOpen] = useState(number > 0);
-  const skus = fleet.layout?.skus ?? [];
-  const others = search.sku && !skus.includes(search.sku) ? [search.sku] : [];
   return (
     <details className="job-filters" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{number > 0 ? `Filters (${number})` : 'Filters'}</summary>
@@ -123,9 +122,7 @@ function Filters({
             Project
             <select value={search.project ?? ''} onChange={set('project')}>
               <option value="">all</option>
-              {known.data?.items.map((p) => (
-                <option key={p.name}>{p.name}</option>
-              ))}
+              <Options of={known.data?.items.map((p) => p.name)} />
             </select>
           </label>
         )}
@@ -137,9 +134,7 @@ function Filters({
           SKU
           <select value={search.sku ?? ''} onChange={set('sku')}>
             <option value="">all</option>
-            {[...skus, ...others].map((s) => (
-              <option key={s}>{s}</option>
-            ))}
+            <Options of={fleet.layout?.skus} taken={search.sku} />
           </select>
         </label>
         <label>

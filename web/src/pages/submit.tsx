@@ -8,6 +8,7 @@ import { useRevision } from '../live/fleet';
 import { jobSpec, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
+import { Options } from '../ui/options';
 import { Page } from '../ui/page';
 import { Empty, Loaded, Panel, Problem } from '../ui/parts';
 import { Explained } from './explanation';
@@ -58,11 +59,6 @@ function Clone({ id }: { id: string }) {
   return <Loaded query={query}>{(spec) => <SubmitForm first={formOf(spec)} base={spec} />}</Loaded>;
 }
 
-/** The choices with the one that is taken, which they may lack. */
-function withTaken(choices: readonly string[], taken: string): string[] {
-  return taken === '' || choices.includes(taken) ? [...choices] : [...choices, taken];
-}
-
 function SubmitForm({ first, base }: { first: Form; base: Spec }) {
   const [form, setForm] = useState(first);
   const fleet = useFleet();
@@ -102,9 +98,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
             Project
             <select value={form.project} onChange={set('project')}>
               <option value="">the default one</option>
-              {withTaken(known.data?.items.map((p) => p.name) ?? [], form.project).map((name) => (
-                <option key={name}>{name}</option>
-              ))}
+              <Options of={known.data?.items.map((p) => p.name)} taken={form.project} />
             </select>
           </label>
           {keepsGang(base) ? (
@@ -123,9 +117,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
                 SKU
                 <select value={form.sku} onChange={set('sku')}>
                   <option value="">any</option>
-                  {withTaken(fleet.layout?.skus ?? [], form.sku).map((s) => (
-                    <option key={s}>{s}</option>
-                  ))}
+                  <Options of={fleet.layout?.skus} taken={form.sku} />
                 </select>
               </label>
             </>
@@ -134,17 +126,13 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
             Topology constraint: within one
             <select value={form.within} onChange={set('within')}>
               <option value="">anything</option>
-              {withTaken(['spine', 'leaf', 'rack', 'nvlink'], form.within).map((l) => (
-                <option key={l}>{l}</option>
-              ))}
+              <Options of={['spine', 'leaf', 'rack', 'nvlink']} taken={form.within} />
             </select>
           </label>
           <label>
             Priority
             <select value={form.priority} onChange={set('priority')}>
-              {['low', 'normal', 'high', 'critical'].map((p) => (
-                <option key={p}>{p}</option>
-              ))}
+              <Options of={['low', 'normal', 'high', 'critical']} />
             </select>
           </label>
           <label>
