@@ -83,7 +83,9 @@ export async function walkTenant({ chromium, check, must, until }) {
   await check('what runs, what waits and what ended stand there, each with its reason', async () => {
     const gang = { nodes: ready, gpus_per_node: 8 };
     const large = await mine('POST', '/v1/jobs', spec('walk-large', { gang }));
-    await panel('Running').getByRole('link', { name: `${runs.id} walk-runs` }).waitFor();
+    await panel('Running')
+      .getByRole('link', { name: `${runs.id} walk-runs` })
+      .waitFor();
     const waits = panel('Waiting').locator('.item');
     await waits.filter({ hasText: 'walk-held' }).getByText('after somebody releases it').waitFor();
     await waits
@@ -99,7 +101,9 @@ export async function walkTenant({ chromium, check, must, until }) {
     const marked = await p.locator('.top nav [aria-current="true"]').textContent();
     must(marked === 'My work', `${marked} is marked`);
     await p.goto(`${base}/work?of=project`);
-    await panel('Running').getByRole('link', { name: `${runs.id} walk-runs` }).waitFor();
+    await panel('Running')
+      .getByRole('link', { name: `${runs.id} walk-runs` })
+      .waitFor();
   });
 
   await check('a tenant is refused nothing on the pages that are offered', async () => {

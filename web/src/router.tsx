@@ -1,7 +1,5 @@
 import { createRootRoute, createRoute, createRouter, Link, redirect } from '@tanstack/react-router';
-import type { EventSearch } from './find/events';
 import { type OutputSearch, rangeOf } from './find/output';
-import type { HistorySearch } from './history/range';
 import { ComparePage } from './jobs/compare';
 import type { JobSearch } from './jobs/filters';
 import { BulkNodesPage } from './manage/bulk-nodes';
@@ -13,6 +11,7 @@ import { RoutingPage } from './manage/routing';
 import { SilencesPage } from './manage/silences';
 import { TokensPage } from './manage/tokens';
 import { MODES, type Mode } from './map/colors';
+import type { RunbookSearch } from './oncall/causes';
 import { DebugPage } from './pages/debug';
 import { DesignPage } from './pages/design';
 import { EventsPage } from './pages/events';
@@ -62,17 +61,20 @@ const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'num
 
 const whole = (v: unknown) => (Number.isInteger(v) && (v as number) >= 0 ? (v as number) : undefined);
 
+/** Reads words of an address; what is no word is left out. */
+const texts =
+  <K extends string>(...names: K[]) =>
+  (s: Record<string, unknown>) =>
+    Object.fromEntries(names.map((name) => [name, text(s[name])])) as { [N in K]?: string };
+
 /** `past`: the moment of the map that somebody comes from. */
-const historySearch = (s: Record<string, unknown>): HistorySearch & { past?: string } => ({
-  past: text(s.past),
-  range: text(s.range),
-  from: text(s.from),
-  to: text(s.to),
-  metrics: text(s.metrics),
-});
+const historySearch = texts('past', 'range', 'from', 'to', 'metrics');
+
+/** Every page stands directly under the shell. */
+const under = { getParentRoute: () => root };
 
 const fleet = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/',
   component: FleetPage,
   validateSearch: (
@@ -93,25 +95,22 @@ const fleet = createRoute({
     search: s.search === true || undefined,
   }),
 });
-const oncall = createRoute({ getParentRoute: () => root, path: '/oncall', component: OncallPage });
+const oncall = createRoute({ ...under, path: '/oncall', component: OncallPage });
 const jobs = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/jobs',
   component: JobsPage,
   validateSearch: (s: Record<string, unknown>): JobSearch => ({
     state: text(s.state),
     // Addresses that were kept name a whole name.
     prefix: text(s.prefix) ?? text(s.name),
-    project: text(s.project),
-    user: text(s.user),
-    sku: text(s.sku),
-    tag: text(s.tag),
+    ...texts('project', 'user', 'sku', 'tag')(s),
     view: s.view === 'timeline' ? 'timeline' : undefined,
   }),
 });
 // Pages of one project, for tokens that see no more.
 const work = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/work',
   component: WorkPage,
   validateSearch: (s: Record<string, unknown>): { of?: 'project' } => ({
@@ -119,37 +118,29 @@ const work = createRoute({
   }),
 });
 const usage = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/usage',
   component: UsagePage,
   validateSearch: (s: Record<string, unknown>): { days?: 30 | 90 } => ({
     days: s.days === 30 || s.days === 90 ? s.days : undefined,
   }),
 });
-const status = createRoute({ getParentRoute: () => root, path: '/status', component: StatusPage });
+const status = createRoute({ ...under, path: '/status', component: StatusPage });
 const submit = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/jobs/new',
   component: SubmitPage,
-  validateSearch: (s: Record<string, unknown>): { from?: string } => ({ from: text(s.from) }),
+  validateSearch: texts('from'),
 });
 const compare = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/jobs/compare',
   component: ComparePage,
-  validateSearch: (s: Record<string, unknown>): { a?: string; b?: string } => ({
-    a: text(s.a),
-    b: text(s.b),
-  }),
+  validateSearch: texts('a', 'b'),
 });
-const job = createRoute({
-  getParentRoute: () => root,
-  path: '/jobs/$id',
-  component: JobPage,
-  validateSearch: historySearch,
-});
+const job = createRoute({ ...under, path: '/jobs/$id', component: JobPage, validateSearch: historySearch });
 const debug = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/debug/jobs/$id',
   component: DebugPage,
   validateSearch: (
@@ -162,134 +153,88 @@ const debug = createRoute({
     by: text(s.by),
   }),
 });
-const nodes = createRoute({
-  getParentRoute: () => root,
-  path: '/nodes',
-  component: NodesPage,
-  validateSearch: (s: Record<string, unknown>): { state?: string } => ({ state: text(s.state) }),
-});
+const nodes = createRoute({ ...under, path: '/nodes', component: NodesPage, validateSearch: texts('state') });
 const node = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/nodes/$name',
   component: NodePage,
   validateSearch: historySearch,
 });
 const gpu = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/nodes/$name/gpus/$gpu',
   component: GpuPage,
   validateSearch: historySearch,
 });
 const events = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/events',
   component: EventsPage,
-  validateSearch: (s: Record<string, unknown>): EventSearch => ({
-    find: text(s.find),
-    from: text(s.from),
-    to: text(s.to),
-    kind: text(s.kind),
-    actor: text(s.actor),
-    object: text(s.object),
-  }),
+  validateSearch: texts('find', 'from', 'to', 'kind', 'actor', 'object'),
 });
 const output = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/output',
   component: OutputPage,
   validateSearch: (s: Record<string, unknown>): OutputSearch => ({
-    q: text(s.q),
-    project: text(s.project),
-    job: text(s.job),
+    ...texts('q', 'project', 'job')(s),
     range: rangeOf(s.range),
   }),
 });
 const topology = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/topology',
   component: TopologyPage,
   validateSearch: (s: Record<string, unknown>): { only?: boolean } => ({
     only: s.only === true || undefined,
   }),
 });
-const simulator = createRoute({ getParentRoute: () => root, path: '/simulator', component: SimulatorPage });
+const simulator = createRoute({ ...under, path: '/simulator', component: SimulatorPage });
 const executive = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/executive',
   component: ExecutivePage,
   validateSearch: (s: Record<string, unknown>): { days?: 30 | 90 } => ({
     days: s.days === 30 || s.days === 90 ? s.days : undefined,
   }),
 });
-const slos = createRoute({
-  getParentRoute: () => root,
-  path: '/slos',
-  component: SlosPage,
-  validateSearch: (s: Record<string, unknown>): { name?: string } => ({ name: text(s.name) }),
-});
+const slos = createRoute({ ...under, path: '/slos', component: SlosPage, validateSearch: texts('name') });
 // Messages of alerts link to an objective by its path.
 const sloLink = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/slos/$name',
   beforeLoad: ({ params }) => {
     throw redirect({ to: '/slos', search: { name: params.name }, replace: true });
   },
 });
 // For developers: no page links to it.
-const design = createRoute({ getParentRoute: () => root, path: '/design', component: DesignPage });
-const finding = createRoute({ getParentRoute: () => root, path: '/findings/$id', component: FindingPage });
-const reservations = createRoute({
-  getParentRoute: () => root,
-  path: '/reservations',
-  component: ReservationsPage,
-});
-const quotas = createRoute({ getParentRoute: () => root, path: '/quotas', component: QuotasPage });
-const bulk = createRoute({ getParentRoute: () => root, path: '/bulk', component: BulkNodesPage });
-const silences = createRoute({ getParentRoute: () => root, path: '/silences', component: SilencesPage });
-const routing = createRoute({ getParentRoute: () => root, path: '/routing', component: RoutingPage });
-const policy = createRoute({ getParentRoute: () => root, path: '/policy', component: PolicyPage });
-const projects = createRoute({ getParentRoute: () => root, path: '/projects', component: ProjectsPage });
-const tokens = createRoute({ getParentRoute: () => root, path: '/tokens', component: TokensPage });
-const incident = createRoute({ getParentRoute: () => root, path: '/incidents/$id', component: IncidentPage });
+const design = createRoute({ ...under, path: '/design', component: DesignPage });
+const finding = createRoute({ ...under, path: '/findings/$id', component: FindingPage });
+const reservations = createRoute({ ...under, path: '/reservations', component: ReservationsPage });
+const quotas = createRoute({ ...under, path: '/quotas', component: QuotasPage });
+const bulk = createRoute({ ...under, path: '/bulk', component: BulkNodesPage });
+const silences = createRoute({ ...under, path: '/silences', component: SilencesPage });
+const routing = createRoute({ ...under, path: '/routing', component: RoutingPage });
+const policy = createRoute({ ...under, path: '/policy', component: PolicyPage });
+const projects = createRoute({ ...under, path: '/projects', component: ProjectsPage });
+const tokens = createRoute({ ...under, path: '/tokens', component: TokensPage });
+const incident = createRoute({ ...under, path: '/incidents/$id', component: IncidentPage });
 const runbooks = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/runbooks',
   component: RunbooksPage,
-  validateSearch: (s: Record<string, unknown>): { mode?: string; node?: string; finding?: string } => ({
-    mode: text(s.mode),
-    node: text(s.node),
-    finding: text(s.finding),
-  }),
+  validateSearch: texts('mode', 'node', 'finding'),
 });
 const runbook = createRoute({
-  getParentRoute: () => root,
+  ...under,
   path: '/runbooks/$name',
   component: RunbookPage,
-  validateSearch: (
-    s: Record<string, unknown>,
-  ): {
-    node?: string;
-    gpu?: string;
-    job?: string;
-    finding?: string;
-    incident?: string;
-    breaker?: string;
-    step?: number;
-  } => ({
-    node: text(s.node),
-    gpu: text(s.gpu),
-    job: text(s.job),
-    finding: text(s.finding),
-    incident: text(s.incident),
-    breaker: text(s.breaker),
+  validateSearch: (s: Record<string, unknown>): RunbookSearch => ({
+    ...texts('node', 'gpu', 'job', 'finding', 'incident', 'breaker')(s),
     step: whole(s.step),
   }),
 });
-const runbookRun = createRoute({
-  getParentRoute: () => root,
-  path: '/runbook-runs/$id',
-  component: RunbookRunPage,
-});
+const runbookRun = createRoute({ ...under, path: '/runbook-runs/$id', component: RunbookRunPage });
 
 export const router = createRouter({
   routeTree: root.addChildren([

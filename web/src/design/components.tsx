@@ -3,9 +3,10 @@ import { ApiError } from '../api/client';
 import { Metric } from '../exec/metric';
 import type { Theme } from '../map/colors';
 import { useAsk } from '../ui/ask';
-import { Ago, Clock, Empty, NotShown, Panel, Problem, Scroll, State, type Tone, Word } from '../ui/parts';
+import { Ago, Clock, Empty, NotShown, Panel, Problem, State, type Tone, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { Skeleton } from '../ui/skeleton';
+import { num, Table } from '../ui/table';
 
 const TONES: Tone[] = ['ok', 'run', 'warn', 'bad', 'worst', 'note', 'plain'];
 const BEGIN = Date.UTC(2030, 0, 24);
@@ -184,28 +185,17 @@ function Numbers() {
 function Tables({ theme }: { theme: Theme }) {
   return (
     <Panel title="Tables and timelines">
-      <Scroll label={`A table, ${theme}`}>
-        <table>
-          <thead>
-            <tr>
-              <th>Node</th>
-              <th>State</th>
-              <th className="num">GPUs</th>
-            </tr>
-          </thead>
-          <tbody>
-            {['ready', 'cordoned', 'lost'].map((state, i) => (
-              <tr key={state}>
-                <td>hgx-000{i + 1}</td>
-                <td>
-                  <State word={state} />
-                </td>
-                <td className="num">8</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label={`A table, ${theme}`} heads={['Node', 'State', num('GPUs')]}>
+        {['ready', 'cordoned', 'lost'].map((state, i) => (
+          <tr key={state}>
+            <td>hgx-000{i + 1}</td>
+            <td>
+              <State word={state} />
+            </td>
+            <td className="num">8</td>
+          </tr>
+        ))}
+      </Table>
       <ol className="timeline">
         <li>
           <Clock at={AT} />

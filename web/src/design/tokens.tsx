@@ -1,7 +1,8 @@
 import { useLayoutEffect, useRef, useState } from 'react';
 import { CLASS_WORDS, CLASSES, classColor, type Theme } from '../map/colors';
 import { contrast } from '../map/hues';
-import { Panel, Scroll } from '../ui/parts';
+import { Panel } from '../ui/parts';
+import { num, Table } from '../ui/table';
 import { GROUNDS, INKS, PAIRS, SIZES, SPACES, WEIGHTS } from '../ui/tokens';
 
 const bare = (name: string) => name.slice(2);
@@ -46,50 +47,32 @@ export function Colours({ theme }: { theme: Theme }) {
   return (
     <Panel title={`Colours, ${theme}`} note="contrast on each ground; words need 4.5">
       <div ref={box}>
-        <Scroll label={`Colours, ${theme}`}>
-          <table>
-            <thead>
-              <tr>
-                <th>Colour</th>
-                <th>Value</th>
-                {GROUNDS.map((g) => (
-                  <th key={g} className="num">
-                    {bare(g)}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {INKS.map((ink) => (
-                <tr key={ink}>
-                  <td style={{ color: `var(${ink})` }}>{bare(ink)}</td>
-                  <td className="mono">{value[ink]}</td>
-                  {GROUNDS.map((g) => (
-                    <td key={g} className="num">
-                      {ratio(ink, g)}
-                    </td>
-                  ))}
-                </tr>
+        <Table label={`Colours, ${theme}`} heads={['Colour', 'Value', ...GROUNDS.map((g) => num(bare(g)))]}>
+          {INKS.map((ink) => (
+            <tr key={ink}>
+              <td style={{ color: `var(${ink})` }}>{bare(ink)}</td>
+              <td className="mono">{value[ink]}</td>
+              {GROUNDS.map((g) => (
+                <td key={g} className="num">
+                  {ratio(ink, g)}
+                </td>
               ))}
-              {PAIRS.map(([ink, ground]) => (
-                <tr key={ink}>
-                  <td>
-                    <span
-                      className="design-pair"
-                      style={{ color: `var(${ink})`, background: `var(${ground})` }}
-                    >
-                      {bare(ink)}
-                    </span>
-                  </td>
-                  <td className="mono">{value[ink]}</td>
-                  <td className="num" colSpan={GROUNDS.length}>
-                    {ratio(ink, ground)} on {bare(ground)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+            </tr>
+          ))}
+          {PAIRS.map(([ink, ground]) => (
+            <tr key={ink}>
+              <td>
+                <span className="design-pair" style={{ color: `var(${ink})`, background: `var(${ground})` }}>
+                  {bare(ink)}
+                </span>
+              </td>
+              <td className="mono">{value[ink]}</td>
+              <td className="num" colSpan={GROUNDS.length}>
+                {ratio(ink, ground)} on {bare(ground)}
+              </td>
+            </tr>
+          ))}
+        </Table>
         <div className="body">
           <ul className="legend" aria-label={`Classes of the map, ${theme}`}>
             {CLASSES.map((c) => (

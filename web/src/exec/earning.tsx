@@ -1,5 +1,6 @@
 import { count, Empty, Panel, Scroll } from '../ui/parts';
 import { Plot } from '../ui/plot';
+import { num, Table } from '../ui/table';
 import { drawnAt, hours, known, percent, RATES, type Report, waterfall } from './figures';
 import { RateMetric, spanned } from './metric';
 
@@ -95,32 +96,25 @@ function Projects({ r }: { r: Report }) {
         />
       ) : (
         <Scroll label="Projects">
-          <table>
-            <thead>
-              <tr>
-                <th>Project</th>
-                <th className="num">GPU-hours</th>
-                <th className="num" title={RATES.goodput.formula}>
-                  Goodput
-                </th>
-                <th className="num">Jobs succeeded</th>
-                <th className="num" title={RATES.success.formula}>
-                  Success rate
-                </th>
+          <Table
+            heads={[
+              'Project',
+              num('GPU-hours'),
+              num('Goodput', RATES.goodput.formula),
+              num('Jobs succeeded'),
+              num('Success rate', RATES.success.formula),
+            ]}
+          >
+            {r.projects.slice(0, SHOWN).map((p) => (
+              <tr key={p.name}>
+                <td>{p.name}</td>
+                <td className="num">{hours(p.allocated_gpu_seconds)}</td>
+                <td className="num">{percent(p.goodput)}</td>
+                <td className="num">{p.jobs.succeeded.toLocaleString('en')}</td>
+                <td className="num">{percent(RATES.success.of(p))}</td>
               </tr>
-            </thead>
-            <tbody>
-              {r.projects.slice(0, SHOWN).map((p) => (
-                <tr key={p.name}>
-                  <td>{p.name}</td>
-                  <td className="num">{hours(p.allocated_gpu_seconds)}</td>
-                  <td className="num">{percent(p.goodput)}</td>
-                  <td className="num">{p.jobs.succeeded.toLocaleString('en')}</td>
-                  <td className="num">{percent(RATES.success.of(p))}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </Table>
           {r.projects.length > SHOWN && (
             <p className="state">and {count(r.projects.length - SHOWN, 'more project', 'more projects')}</p>
           )}

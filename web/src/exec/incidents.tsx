@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { incidentRecord, incidents } from '../queries';
 import { useRights } from '../rights';
 import { count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { num, Table } from '../ui/table';
 import { interruptionLosses, type Loss, outOfService, sum, within } from './cost';
 import { hours, known, type Report } from './figures';
 import { Metric, spanned } from './metric';
@@ -61,22 +62,14 @@ function Losses({ of }: { of: Loss[] }) {
       </Empty>
     );
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Cause</th>
-          <th className="num">GPU-hours</th>
+    <Table heads={['Cause', num('GPU-hours')]}>
+      {some.map((l) => (
+        <tr key={l.word} title={l.definition}>
+          <td>{l.word}</td>
+          <td className="num">{hours(l.seconds)}</td>
         </tr>
-      </thead>
-      <tbody>
-        {some.map((l) => (
-          <tr key={l.word} title={l.definition}>
-            <td>{l.word}</td>
-            <td className="num">{hours(l.seconds)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 
@@ -118,40 +111,33 @@ function Listed({ ids, more }: { ids: string[]; more: number }) {
   const records = useQueries({ queries: ids.map((id) => incidentRecord(id)) });
   return (
     <Scroll label="Incidents">
-      <table>
-        <thead>
-          <tr>
-            <th>Incident</th>
-            <th>State</th>
-            <th className="num" title="from its first signal to its end, or until now">
-              Duration
-            </th>
-            <th className="num" title="GPU-hours in which its nodes could not work">
-              GPU-hours
-            </th>
-            <th className="num">Jobs</th>
-          </tr>
-        </thead>
-        <tbody>
-          {ids.map((id, n) => {
-            const { data, error } = records[n];
-            return (
-              <tr key={id}>
-                <td>
-                  <Link to="/incidents/$id" params={{ id }}>
-                    {id}
-                  </Link>{' '}
-                  {data ? data.incident.title || data.incident.summary : error ? 'no data' : 'Loading…'}
-                </td>
-                <td>{data && <State word={data.incident.state} />}</td>
-                <td className="num">{data && span(data.impact.seconds * 1000)}</td>
-                <td className="num">{data && hours(data.impact.gpu_milli_hours * 3.6)}</td>
-                <td className="num">{data?.impact.jobs.length}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <Table
+        heads={[
+          'Incident',
+          'State',
+          num('Duration', 'from its first signal to its end, or until now'),
+          num('GPU-hours', 'GPU-hours in which its nodes could not work'),
+          num('Jobs'),
+        ]}
+      >
+        {ids.map((id, n) => {
+          const { data, error } = records[n];
+          return (
+            <tr key={id}>
+              <td>
+                <Link to="/incidents/$id" params={{ id }}>
+                  {id}
+                </Link>{' '}
+                {data ? data.incident.title || data.incident.summary : error ? 'no data' : 'Loading…'}
+              </td>
+              <td>{data && <State word={data.incident.state} />}</td>
+              <td className="num">{data && span(data.impact.seconds * 1000)}</td>
+              <td className="num">{data && hours(data.impact.gpu_milli_hours * 3.6)}</td>
+              <td className="num">{data?.impact.jobs.length}</td>
+            </tr>
+          );
+        })}
+      </Table>
       {more > 0 && <p className="state">and {count(more, 'more incident')}</p>}
     </Scroll>
   );

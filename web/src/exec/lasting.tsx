@@ -1,5 +1,6 @@
-import { count, Empty, Panel, Scroll, tidy } from '../ui/parts';
+import { count, Empty, Panel, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
+import { num, Table, unseen } from '../ui/table';
 import { momentWord } from '../ui/zone';
 import { drawnAt, type Report, reportedFor } from './figures';
 import { meetsWords, projection } from './forecast';
@@ -142,41 +143,29 @@ function Inventory({ r, all }: { r: Report; all: number }) {
       {r.inventory.length === 0 ? (
         <Empty title={r.project ? 'Not shown to this token' : 'No GPUs yet'} />
       ) : (
-        <Scroll label="Inventory">
-          <table>
-            <thead>
-              <tr>
-                <th>SKU</th>
-                <th className="num">GPUs</th>
-                <th className="num">In service now</th>
-                <th>
-                  <span className="skip">Share in service</span>
-                </th>
-                <th>Not in service</th>
-              </tr>
-            </thead>
-            <tbody>
-              {r.inventory.map((s) => (
-                <tr key={s.sku}>
-                  <td>{s.sku}</td>
-                  <td className="num">{s.gpus.toLocaleString('en')}</td>
-                  <td className="num">{s.in_service.toLocaleString('en')}</td>
-                  <td>
-                    <div className="bar" aria-hidden="true">
-                      <i style={{ width: `${(100 * s.in_service) / Math.max(1, s.gpus)}%` }} />
-                    </div>
-                  </td>
-                  <td className="dim">
-                    {Object.entries(s.out_of_service)
-                      .filter(([, n]) => n > 0)
-                      .map(([why, n]) => `${n} ${why.replaceAll('_', ' ')}`)
-                      .join(', ') || 'none'}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table
+          label="Inventory"
+          heads={['SKU', num('GPUs'), num('In service now'), unseen('Share in service'), 'Not in service']}
+        >
+          {r.inventory.map((s) => (
+            <tr key={s.sku}>
+              <td>{s.sku}</td>
+              <td className="num">{s.gpus.toLocaleString('en')}</td>
+              <td className="num">{s.in_service.toLocaleString('en')}</td>
+              <td>
+                <div className="bar" aria-hidden="true">
+                  <i style={{ width: `${(100 * s.in_service) / Math.max(1, s.gpus)}%` }} />
+                </div>
+              </td>
+              <td className="dim">
+                {Object.entries(s.out_of_service)
+                  .filter(([, n]) => n > 0)
+                  .map(([why, n]) => `${n} ${why.replaceAll('_', ' ')}`)
+                  .join(', ') || 'none'}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

@@ -3,8 +3,9 @@ import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
 import { Budget, NoObjectives, sloTone } from '../pages/slo-parts';
 import { slos } from '../queries';
-import { count, Empty, Loaded, Panel, Scroll, span } from '../ui/parts';
+import { count, Empty, Loaded, Panel, span } from '../ui/parts';
 import { Plot } from '../ui/plot';
+import { num, Table } from '../ui/table';
 import { drawnAt, known, percent, RATES, type Report } from './figures';
 import { Metric, RateMetric, spanned } from './metric';
 
@@ -55,40 +56,29 @@ function Objectives() {
           page.items.length === 0 ? (
             <NoObjectives />
           ) : (
-            <Scroll label="SLOs">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Objective</th>
-                    <th>State</th>
-                    <th className="num">Good</th>
-                    <th className="num">Target</th>
-                    <th>Window</th>
-                    <th>Budget left</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.items.map((s: Schemas['Slo']) => (
-                    <tr key={s.name}>
-                      <td>
-                        <Link to="/slos" search={{ name: s.name }}>
-                          {s.name}
-                        </Link>
-                      </td>
-                      <td>{sloTone(s)}</td>
-                      <td className="num" title={s.description}>
-                        {s.good_text ?? '–'}
-                      </td>
-                      <td className="num">{s.target}</td>
-                      <td>{s.window}</td>
-                      <td>
-                        <Budget of={s} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Scroll>
+            <Table
+              label="SLOs"
+              heads={['Objective', 'State', num('Good'), num('Target'), 'Window', 'Budget left']}
+            >
+              {page.items.map((s: Schemas['Slo']) => (
+                <tr key={s.name}>
+                  <td>
+                    <Link to="/slos" search={{ name: s.name }}>
+                      {s.name}
+                    </Link>
+                  </td>
+                  <td>{sloTone(s)}</td>
+                  <td className="num" title={s.description}>
+                    {s.good_text ?? '–'}
+                  </td>
+                  <td className="num">{s.target}</td>
+                  <td>{s.window}</td>
+                  <td>
+                    <Budget of={s} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Loaded>

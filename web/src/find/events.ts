@@ -1,5 +1,6 @@
 // Which events are shown, and the same as a file. No React here.
 import type { Schemas } from '../api/client';
+import { csvText } from '../csv';
 import { about } from '../pages/event-words';
 import { timeZone, wall } from '../ui/zone';
 
@@ -61,12 +62,6 @@ export function fromField(text: string): string | undefined {
 
 const HEAD = ['at', 'event', 'job', 'node', 'about', 'actor', 'project', 'details'];
 
-function cell(text: string): string {
-  // A spreadsheet would take such a text for a formula.
-  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
-}
-
 /** The events as a table for spreadsheets. */
 export function csv(events: readonly LogEvent[]): string {
   const rows = events.map((e) => {
@@ -74,5 +69,5 @@ export function csv(events: readonly LogEvent[]): string {
     const details = JSON.stringify(e.data ?? {});
     return [e.at, e.kind, a.job ?? '', a.node ?? '', a.text, e.actor, e.project ?? '', details];
   });
-  return [HEAD, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+  return csvText([HEAD, ...rows]);
 }

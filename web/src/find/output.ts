@@ -15,7 +15,12 @@ export const RANGES = {
 export type Range = keyof typeof RANGES;
 
 const HOUR = 3_600_000;
-const LENGTHS: Record<Range, number> = { '1h': HOUR, '1d': 24 * HOUR, '7d': 168 * HOUR, '30d': 720 * HOUR };
+export const LENGTHS: Record<Range, number> = {
+  '1h': HOUR,
+  '1d': 24 * HOUR,
+  '7d': 168 * HOUR,
+  '30d': 720 * HOUR,
+};
 
 /** What the address of the page says. */
 export interface OutputSearch {

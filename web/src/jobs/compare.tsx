@@ -5,6 +5,7 @@ import type { Schemas } from '../api/client';
 import { job as jobOf, jobSpec } from '../queries';
 import { useRights } from '../rights';
 import { DiffLines } from '../ui/diff';
+import { Page } from '../ui/page';
 import { Ago, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { type Facts, factsOf, sideOf } from './differ';
 import { specYaml } from './form';
@@ -19,10 +20,7 @@ export function ComparePage() {
   const [b, setB] = useState(search.b ?? '');
   const [first, second] = [sideOf(search.a ?? ''), sideOf(search.b ?? '')];
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Compare jobs</h1>
-      </div>
+    <Page title="Compare jobs">
       <form
         className="compare-fields"
         onSubmit={(e) => {
@@ -49,7 +47,7 @@ export function ComparePage() {
           {search.b && !second && <p>“{search.b}” is not a job.</p>}
         </Empty>
       )}
-    </main>
+    </Page>
   );
 }
 

@@ -1,5 +1,6 @@
 // Which jobs are listed, and the same as a file. No React here.
 import type { Schemas } from '../api/client';
+import { csvText } from '../csv';
 
 type Job = Schemas['Job'];
 
@@ -78,13 +79,6 @@ const HEAD = [
   ...['started_at', 'ended_at', 'exit_code', 'attempts', 'nodes', 'reason', 'tags'],
 ];
 
-function cell(value: unknown): string {
-  const text = value === null || value === undefined ? '' : String(value);
-  // A spreadsheet would take such a text for a formula.
-  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
-}
-
 /** Jobs as a table for spreadsheets. */
 export function csv(jobs: readonly Job[]): string {
   const rows = jobs.map((j) => [
@@ -107,5 +101,5 @@ export function csv(jobs: readonly Job[]): string {
       .map(([key, value]) => `${key}=${value}`)
       .join(' '),
   ]);
-  return [HEAD, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+  return csvText([HEAD, ...rows]);
 }

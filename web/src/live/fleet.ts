@@ -18,6 +18,16 @@ export interface Picture {
   versions: string[];
 }
 
+/** The picture before anything is known. */
+export const NOTHING: Picture = {
+  layout: null,
+  first: new Uint32Array(1),
+  nodeOf: new Uint32Array(0),
+  columns: null,
+  tenants: [],
+  versions: [],
+};
+
 /** Where each node's GPUs begin, and whose each GPU is. */
 function spread(layout: Layout): { first: Uint32Array<ArrayBuffer>; nodeOf: Uint32Array<ArrayBuffer> } {
   const first = new Uint32Array(layout.nodes.length + 1);
@@ -32,14 +42,7 @@ function spread(layout: Layout): { first: Uint32Array<ArrayBuffer>; nodeOf: Uint
 /** The fleet as it was. */
 export async function past(at: Date, signal: AbortSignal): Promise<Picture> {
   const response = await stream(`/v1/console/past?at=${encodeURIComponent(at.toISOString())}`, { signal });
-  const picture: Picture = {
-    layout: null,
-    first: new Uint32Array(1),
-    nodeOf: new Uint32Array(0),
-    columns: null,
-    tenants: [],
-    versions: [],
-  };
+  const picture: Picture = { ...NOTHING };
   for (const frame of new Cutter().push(new Uint8Array(await response.arrayBuffer()))) {
     if (frame.kind === Kind.layout) {
       picture.layout = text(frame) as Layout;

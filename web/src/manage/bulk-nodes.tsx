@@ -5,6 +5,7 @@ import { useRevision } from '../live/fleet';
 import { useRights } from '../rights';
 import { useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
+import { Page } from '../ui/page';
 import { count, Panel } from '../ui/parts';
 import {
   ACTION_WORDS,
@@ -87,13 +88,14 @@ export function BulkNodesPage() {
     setChosen(new Set(all.filter((o) => o.refused !== null).map((o) => o.name)));
   };
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Bulk actions on nodes</h1>
+    <Page
+      title="Bulk actions on nodes"
+      about={
         <span className="dim">
           Choose nodes or whole racks; what is affected is named before anything is done.
         </span>
-      </div>
+      }
+    >
       {whole !== null && !operates && <p className="state">This token may not change nodes.</p>}
       {operates && (
         <div className="panel bulk-bar">
@@ -123,7 +125,7 @@ export function BulkNodesPage() {
           Waiting for the first picture of the fleet…
         </p>
       )}
-    </main>
+    </Page>
   );
 }
 

@@ -1,4 +1,5 @@
 import { type ReactNode, useState } from 'react';
+import { once } from '../api/client';
 import { useSend } from '../ui/act';
 import { DiffLines } from '../ui/diff';
 import { Panel } from '../ui/parts';
@@ -6,69 +7,78 @@ import { useChecked } from './checked';
 import { type Document, documentText, readDocument } from './document';
 import { Field, FormError } from './field';
 
-/** A whole document of the site, how it is checked and how it is set. */
-export interface Source {
-  /** `Policy`, as its file is headed. */
-  kind: string;
-  /** Its name in what the API gives. */
-  name: string;
-  /** The document as it is now, and the version that was seen. */
-  now: Document;
-  version: number;
-  /** What it would be were it set now; nothing is set. */
-  check: (document: Document, version: number, signal: AbortSignal) => Promise<Document>;
-  set: (document: Document, version: number) => Promise<unknown>;
-  /** Said once it is set. */
-  done: string;
-}
+/** Sets a whole document in place of the version that was seen, or says what it would be; gives it as it is then. */
+export type Put = (
+  document: Document,
+  version: number,
+  dry_run: boolean,
+  signal?: AbortSignal,
+) => Promise<object>;
+
+/** What a request says that replaces a version, and no other one. A dry run changes nothing. */
+export const replacing = (version: number, dry_run: boolean) => ({
+  query: { dry_run },
+  header: { ...(dry_run ? {} : once()), 'If-Match': String(version) },
+});
 
 /**
  * Edits a whole document as its file. Every change is checked by the server before it can be saved, and shown as what
  * differs. What was typed stays when it is refused, and when the document is changed by somebody else meanwhile.
  */
 export function DocumentEditor({
-  source,
+  kind,
+  name,
+  now,
+  version,
+  put,
   form,
   close,
 }: {
-  source: Source;
+  /** `Policy`, as its file is headed. */
+  kind: string;
+  /** Its name in what the API gives. */
+  name: string;
+  /** The document as it is now, and the version that was seen. */
+  now: object;
+  version: number;
+  put: Put;
   /** Fields for some of its keys, beside the text. */
   form?: (document: Document, change: (document: Document) => void) => ReactNode;
   close: () => void;
 }) {
   // What was there when the work began: a later version must not be replaced unseen.
-  const [base, setBase] = useState({ now: source.now, version: source.version });
-  const before = documentText(source.kind, base.now);
+  const [base, setBase] = useState({ now, version });
+  const before = documentText(kind, base.now);
   const [text, setText] = useState(before);
   const { send, busy, error, clear } = useSend();
-  const read = readDocument(source.kind, source.name, text);
+  const read = readDocument(kind, name, text);
   const document = 'document' in read ? read.document : null;
   const checked = useChecked(document && JSON.stringify([document, base.version]), (signal) =>
-    source.check(document ?? {}, base.version, signal),
+    put(document ?? {}, base.version, true, signal),
   );
   const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
-  const would = checked?.state === 'ok' ? documentText(source.kind, checked.answer) : null;
+  const would = checked?.state === 'ok' ? documentText(kind, checked.answer) : null;
   const type = (next: string) => {
     clear();
     setText(next);
   };
   const restart = () => {
     clear();
-    setBase({ now: source.now, version: source.version });
-    setText(documentText(source.kind, source.now));
+    setBase({ now, version });
+    setText(documentText(kind, now));
   };
   const save = async () => {
     if (!document) return;
-    const set = await send(() => source.set(document, base.version), source.done);
+    const set = await send(() => put(document, base.version, false), `The ${name} is set`);
     if (set !== null) close();
   };
   return (
     <div className="columns">
       <div>
-        {form && document && form(document, (next) => type(documentText(source.kind, next)))}
-        <Panel title="As YAML" note={`the file that muster ${source.name} apply takes`}>
+        {form && document && form(document, (next) => type(documentText(kind, next)))}
+        <Panel title="As YAML" note={`the file that muster ${name} apply takes`}>
           <div className="body fields">
-            {source.version !== base.version && (
+            {version !== base.version && (
               <p className="error whole" role="alert">
                 It was changed by somebody else meanwhile. What you typed stays.{' '}
                 <button type="button" onClick={restart}>
@@ -76,7 +86,7 @@ export function DocumentEditor({
                 </button>
               </p>
             )}
-            <Field label={`${source.kind} as YAML`} whole problem={'problem' in read ? read.problem : null}>
+            <Field label={`${kind} as YAML`} whole problem={'problem' in read ? read.problem : null}>
               {(a) => (
                 <textarea
                   {...a}
@@ -101,25 +111,56 @@ export function DocumentEditor({
           </p>
         )}
         <div className="body">
-          <FormError error={refusal} fields={[]} />
-          {refusal && 'field' in refusal && refusal.field ? (
-            <p className="dim">Look at: {String(refusal.field)}</p>
-          ) : null}
-          <div className="form-actions">
-            <button
-              type="button"
-              className="main"
-              disabled={busy || would === null || would === before}
-              onClick={() => void save()}
-            >
-              Save
-            </button>
-            <button type="button" onClick={close}>
-              Cancel
-            </button>
-          </div>
+          <SaveChecked
+            refusal={refusal}
+            off={busy || would === null || would === before}
+            save={() => void save()}
+            close={close}
+          />
         </div>
       </Panel>
     </div>
+  );
+}
+
+/** The end of a document's form: why it is refused, and the buttons. */
+export function SaveChecked({
+  refusal,
+  asking,
+  off,
+  save,
+  close,
+  children,
+}: {
+  refusal: Error | null;
+  /** The server has not answered yet. */
+  asking?: boolean;
+  off: boolean;
+  save: () => void;
+  close: () => void;
+  /** Said beside the buttons. */
+  children?: ReactNode;
+}) {
+  return (
+    <>
+      <FormError error={refusal} fields={[]} />
+      {refusal && 'field' in refusal && refusal.field ? (
+        <p className="dim">Look at: {String(refusal.field)}</p>
+      ) : null}
+      {asking && (
+        <p className="dim" role="status">
+          Checking…
+        </p>
+      )}
+      <div className="form-actions">
+        <button type="button" className="main" disabled={off} onClick={save}>
+          Save
+        </button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+        {children}
+      </div>
+    </>
   );
 }

@@ -1,4 +1,4 @@
-import { type ReactNode, useId } from 'react';
+import { type ComponentProps, type ReactNode, useId } from 'react';
 import { isAt, isConflict, refusalWords } from './errors';
 import type { Problem } from './reservation';
 
@@ -9,20 +9,19 @@ export interface FieldProps {
   'aria-describedby': string | undefined;
 }
 
-/** One input with its label; below it what the form or the server says about it. */
-export function Field({
-  label,
-  hint,
-  problem,
-  whole,
-  children,
-}: {
+interface Labelled {
   label: string;
   hint?: string;
   problem?: string | null;
   whole?: boolean;
+}
+
+interface FieldOf extends Labelled {
   children: (props: FieldProps) => ReactNode;
-}) {
+}
+
+/** One input with its label; below it what the form or the server says about it. */
+export function Field({ label, hint, problem, whole, children }: FieldOf) {
   const id = useId();
   const below = problem ?? hint;
   return (
@@ -43,6 +42,68 @@ export function Field({
         </p>
       )}
     </div>
+  );
+}
+
+/** One line of text, or a number. */
+export function TextField({ label, hint, problem, whole, ...input }: Labelled & ComponentProps<'input'>) {
+  return (
+    <Field label={label} hint={hint} problem={problem} whole={whole}>
+      {(a) => <input {...a} {...input} />}
+    </Field>
+  );
+}
+
+/** One of several options, which are its children. */
+export function SelectField({ label, hint, problem, whole, ...select }: Labelled & ComponentProps<'select'>) {
+  return (
+    <Field label={label} hint={hint} problem={problem} whole={whole}>
+      {(a) => <select {...a} {...select} />}
+    </Field>
+  );
+}
+
+/** Names of which any number may be chosen. */
+export function NameChoices({
+  legend,
+  of,
+  chosen,
+  change,
+  problem,
+}: {
+  legend: string;
+  of: readonly string[] | undefined;
+  chosen: readonly string[];
+  change: (chosen: string[]) => void;
+  problem?: string | null;
+}) {
+  // One that is gone stays to be seen, and can be taken away.
+  const all = [...new Set([...(of ?? []), ...chosen])];
+  return (
+    <fieldset className="choices whole">
+      <legend>{legend}</legend>
+      {all.map((name) => (
+        <label key={name}>
+          <input
+            type="checkbox"
+            checked={chosen.includes(name)}
+            onChange={(e) => change(e.target.checked ? [...chosen, name] : chosen.filter((c) => c !== name))}
+          />{' '}
+          {name}
+        </label>
+      ))}
+      <FieldProblem text={problem} />
+    </fieldset>
+  );
+}
+
+/** What is wrong with fields that stand together. */
+export function FieldProblem({ text }: { text: string | null | undefined }) {
+  if (!text) return null;
+  return (
+    <p className="field-problem" role="alert">
+      {text}
+    </p>
   );
 }
 

@@ -1,6 +1,7 @@
+import { Options } from '../ui/options';
 import { Panel } from '../ui/parts';
 import { type Document, valueAt, withValue } from './document';
-import { Field } from './field';
+import { SelectField, TextField } from './field';
 
 type Kind = 'yes' | 'span' | 'number' | readonly string[];
 
@@ -107,34 +108,27 @@ function KeyField({ of, value, set }: { of: Key; value: unknown; set: (value: un
         <input type="checkbox" checked={value === true} onChange={(e) => set(e.target.checked)} /> {of.label}
       </label>
     );
-  if (typeof of.kind !== 'string')
+  if (typeof of.kind !== 'string') {
+    const taken = String(value ?? '');
     return (
-      <Field label={of.label}>
-        {(a) => (
-          <select {...a} value={String(value ?? '')} onChange={(e) => set(e.target.value)}>
-            {[...new Set([...of.kind, String(value ?? '')])].filter(Boolean).map((word) => (
-              <option key={word}>{word}</option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <SelectField label={of.label} value={taken} onChange={(e) => set(e.target.value)}>
+        <Options of={of.kind} taken={taken} />
+      </SelectField>
     );
+  }
   const number = of.kind === 'number';
   return (
-    <Field label={of.label} hint={of.none ? `empty: ${of.none}` : number ? undefined : 'such as 10m or 1d'}>
-      {(a) => (
-        <input
-          {...a}
-          type={number ? 'number' : 'text'}
-          min={number ? 0 : undefined}
-          value={value === undefined || value === null ? '' : String(value)}
-          onChange={(e) => {
-            const typed = e.target.value;
-            if (typed === '' && of.none) set(undefined);
-            else set(number && typed !== '' ? Number(typed) : typed);
-          }}
-        />
-      )}
-    </Field>
+    <TextField
+      label={of.label}
+      hint={of.none ? `empty: ${of.none}` : number ? undefined : 'such as 10m or 1d'}
+      type={number ? 'number' : 'text'}
+      min={number ? 0 : undefined}
+      value={value === undefined || value === null ? '' : String(value)}
+      onChange={(e) => {
+        const typed = e.target.value;
+        if (typed === '' && of.none) set(undefined);
+        else set(number && typed !== '' ? Number(typed) : typed);
+      }}
+    />
   );
 }

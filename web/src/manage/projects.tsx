@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { api, must, once } from '../api/client';
 import { projects, quotas } from '../queries';
 import { useRights } from '../rights';
-import { useSend } from '../ui/act';
-import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
-import { Field, FormError, problemAt } from './field';
+import { Empty, Loaded, Panel } from '../ui/parts';
+import { num, Table } from '../ui/table';
+import { TextField } from './field';
+import { FormPanel, useForm } from './form';
+import { ListPage } from './frames';
 import { quotaOf } from './quota-tree';
 import { gpus } from './quota-words';
 
@@ -17,20 +18,13 @@ export function ProjectsPage() {
   const known = useQuery(quotas()).data;
   const shares = known?.report.accounts.filter((a) => !a.user) ?? [];
   const { administers } = useRights();
-  const [making, setMaking] = useState(false);
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Projects</h1>
-        {administers && !making && (
-          <div className="actions">
-            <button type="button" className="main" onClick={() => setMaking(true)}>
-              New project
-            </button>
-          </div>
-        )}
-      </div>
-      {making && administers && <NewProject close={() => setMaking(false)} />}
+    <ListPage
+      title="Projects"
+      may={administers}
+      word="New project"
+      form={(close) => <NewProject close={close} />}
+    >
       <Loaded query={query}>
         {(page) =>
           page.items.length === 0 ? (
@@ -39,57 +33,53 @@ export function ProjectsPage() {
             </div>
           ) : (
             <Panel title="All">
-              <Scroll label="Projects">
-                <table className="cards">
-                  <thead>
-                    <tr>
-                      <th>Name</th>
-                      <th>Description</th>
-                      <th>Quota</th>
-                      <th className="num">GPUs now</th>
-                      <th className="num">Running</th>
-                      <th className="num">Waiting</th>
+              <Table
+                label="Projects"
+                cards
+                heads={['Name', 'Description', 'Quota', num('GPUs now'), num('Running'), num('Waiting')]}
+              >
+                {page.items.map((p) => {
+                  const share = shares.find((a) => a.project === p.name);
+                  return (
+                    <tr key={p.name}>
+                      <td>{p.name}</td>
+                      <td className="dim whole">{p.description}</td>
+                      <td data-l="quota">
+                        {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}
+                      </td>
+                      <td className="num" data-l="GPUs now">
+                        {gpus(share?.used_milli ?? 0)}
+                      </td>
+                      <td className="num" data-l="running">
+                        {share?.running ?? 0}
+                      </td>
+                      <td className="num" data-l="waiting">
+                        {share?.waiting ?? 0}
+                      </td>
                     </tr>
-                  </thead>
-                  <tbody>
-                    {page.items.map((p) => {
-                      const share = shares.find((a) => a.project === p.name);
-                      return (
-                        <tr key={p.name}>
-                          <td>{p.name}</td>
-                          <td className="dim whole">{p.description}</td>
-                          <td data-l="quota">
-                            {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}
-                          </td>
-                          <td className="num" data-l="GPUs now">
-                            {gpus(share?.used_milli ?? 0)}
-                          </td>
-                          <td className="num" data-l="running">
-                            {share?.running ?? 0}
-                          </td>
-                          <td className="num" data-l="waiting">
-                            {share?.waiting ?? 0}
-                          </td>
-                        </tr>
-                      );
-                    })}
-                  </tbody>
-                </table>
-              </Scroll>
+                  );
+                })}
+              </Table>
             </Panel>
           )
         }
       </Loaded>
-    </main>
+    </ListPage>
   );
 }
 
+const EMPTY = { name: '', description: '' };
+
+/** The browser asks for the name; the server says what else is wrong. */
+const bodyOf = (form: typeof EMPTY) => ({
+  body: { name: form.name.trim(), description: form.description.trim() },
+});
+
 function NewProject({ close }: { close: () => void }) {
-  const [name, setName] = useState('');
-  const [description, setDescription] = useState('');
-  const { send, busy, error, clear } = useSend();
+  const { typed, filled, send, busy, error } = useForm(EMPTY, bodyOf);
   const save = async () => {
-    const body = { name: name.trim(), description: description.trim() };
+    const body = filled();
+    if (!body) return;
     const made = await send(
       async () => must(await api.POST('/v1/projects', { params: { header: once() }, body })),
       `Project ${body.name} is created`,
@@ -97,52 +87,17 @@ function NewProject({ close }: { close: () => void }) {
     if (made) close();
   };
   return (
-    <Panel title="New project">
-      <form
-        className="body fields"
-        onSubmit={(e) => {
-          e.preventDefault();
-          if (!busy) void save();
-        }}
-      >
-        <Field label="Name" problem={problemAt('name', null, error)}>
-          {(a) => (
-            <input
-              {...a}
-              required
-              maxLength={63}
-              autoComplete="off"
-              value={name}
-              onChange={(e) => {
-                clear();
-                setName(e.target.value);
-              }}
-            />
-          )}
-        </Field>
-        <Field label="Description" problem={problemAt('description', null, error)}>
-          {(a) => (
-            <input
-              {...a}
-              maxLength={1000}
-              value={description}
-              onChange={(e) => {
-                clear();
-                setDescription(e.target.value);
-              }}
-            />
-          )}
-        </Field>
-        <FormError error={error} fields={FIELDS} />
-        <div className="actions whole">
-          <button type="submit" className="main" disabled={busy}>
-            Create
-          </button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Panel>
+    <FormPanel
+      title="New project"
+      error={error}
+      fields={FIELDS}
+      word="Create"
+      off={busy}
+      save={save}
+      close={close}
+    >
+      <TextField label="Name" {...typed('name')} required maxLength={63} autoComplete="off" />
+      <TextField label="Description" {...typed('description')} maxLength={1000} />
+    </FormPanel>
   );
 }

@@ -1,12 +1,14 @@
 import { useState } from 'react';
-import { api, must, once, type Schemas } from '../api/client';
+import { api, must, type Schemas } from '../api/client';
 import { useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { DiffLines } from '../ui/diff';
-import { Empty, Panel, Scroll } from '../ui/parts';
+import { Empty, Panel } from '../ui/parts';
+import { num, Table, unseen } from '../ui/table';
 import { useChecked } from './checked';
 import { documentText } from './document';
-import { FormError } from './field';
+import { replacing, SaveChecked } from './document-editor';
+import { RowButton } from './frames';
 import { Bar } from './quota-bar';
 import { QuotaForm } from './quota-form';
 import {
@@ -26,10 +28,7 @@ type Quotas = Schemas['QuotasWithReport'];
 const put = async (tree: Quota[], version: number, dry_run: boolean, signal?: AbortSignal) =>
   must(
     await api.PUT('/v1/quotas', {
-      params: {
-        query: { dry_run },
-        header: { ...(dry_run ? {} : once()), 'If-Match': String(version) },
-      },
+      params: replacing(version, dry_run),
       body: { quotas: { tree } },
       signal,
     }),
@@ -139,29 +138,15 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
                 {r}
               </p>
             ))}
-            <FormError error={refusal} fields={[]} />
-            {refusal && 'field' in refusal && refusal.field ? (
-              <p className="dim">Look at: {String(refusal.field)}</p>
-            ) : null}
-            {checked?.state === 'asking' && (
-              <p className="dim" role="status">
-                Checking…
-              </p>
-            )}
-            <div className="form-actions">
-              <button
-                type="button"
-                className="main"
-                disabled={busy || open !== null || before === after || checked?.state !== 'ok'}
-                onClick={() => void save()}
-              >
-                Save
-              </button>
-              <button type="button" onClick={close}>
-                Cancel
-              </button>
+            <SaveChecked
+              refusal={refusal}
+              asking={checked?.state === 'asking'}
+              off={busy || open !== null || before === after || checked?.state !== 'ok'}
+              save={() => void save()}
+              close={close}
+            >
               {open && <span className="dim">Finish the quota that is open first.</span>}
-            </div>
+            </SaveChecked>
           </div>
         </Panel>
       </div>
@@ -185,58 +170,47 @@ function TreeTable({
 }) {
   if (tree.length === 0) return <Empty title="No quotas: everybody may use everything" />;
   return (
-    <Scroll label="Tree of quotas">
-      <table className="cards">
-        <thead>
-          <tr>
-            <th>Quota</th>
-            <th>Projects</th>
-            <th className="num">Used / owned</th>
-            <th>
-              <span className="skip">Share used</span>
-            </th>
-            <th className="num">Below it</th>
-            <th>
-              <span className="skip">Actions</span>
-            </th>
+    <Table
+      label="Tree of quotas"
+      cards
+      heads={[
+        'Quota',
+        'Projects',
+        num('Used / owned'),
+        unseen('Share used'),
+        num('Below it'),
+        unseen('Actions'),
+      ]}
+    >
+      {rowsOf(tree).map(({ quota: q, depth }) => {
+        const s = sums.get(q.name);
+        const owns = s?.owns ?? null;
+        return (
+          <tr key={q.name}>
+            <td className="whole" style={{ paddingLeft: 12 + depth * 16 }}>
+              {q.name}
+            </td>
+            <td className="dim whole">{(q.projects ?? []).join(', ')}</td>
+            <td className="num" data-l="used / owned">
+              {gpus(s?.usedMilli ?? 0)} / {owns === null ? 'no limit' : owns.toLocaleString('en')}
+            </td>
+            <td>{owns !== null && <Bar used={s?.usedMilli ?? 0} owns={owns * 1000} />}</td>
+            <td className="num" data-l="below it">
+              {s && s.children > 0 ? s.children.toLocaleString('en') : ''}
+            </td>
+            <td className="whole row-actions">
+              <RowButton word="Edit" of={q.name} disabled={off} onClick={() => edit(q)} />
+              <RowButton
+                word="Remove"
+                of={q.name}
+                className="risky"
+                disabled={off}
+                onClick={() => remove(q)}
+              />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {rowsOf(tree).map(({ quota: q, depth }) => {
-            const s = sums.get(q.name);
-            const owns = s?.owns ?? null;
-            return (
-              <tr key={q.name}>
-                <td className="whole" style={{ paddingLeft: 12 + depth * 16 }}>
-                  {q.name}
-                </td>
-                <td className="dim whole">{(q.projects ?? []).join(', ')}</td>
-                <td className="num" data-l="used / owned">
-                  {gpus(s?.usedMilli ?? 0)} / {owns === null ? 'no limit' : owns.toLocaleString('en')}
-                </td>
-                <td>{owns !== null && <Bar used={s?.usedMilli ?? 0} owns={owns * 1000} />}</td>
-                <td className="num" data-l="below it">
-                  {s && s.children > 0 ? s.children.toLocaleString('en') : ''}
-                </td>
-                <td className="whole row-actions">
-                  <button type="button" aria-label={`Edit ${q.name}`} disabled={off} onClick={() => edit(q)}>
-                    Edit
-                  </button>
-                  <button
-                    type="button"
-                    className="risky"
-                    aria-label={`Remove ${q.name}`}
-                    disabled={off}
-                    onClick={() => remove(q)}
-                  >
-                    Remove
-                  </button>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+        );
+      })}
+    </Table>
   );
 }

@@ -3,8 +3,9 @@ import { useState } from 'react';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { projects } from '../queries';
-import { Panel } from '../ui/parts';
-import { Field } from './field';
+import { Options } from '../ui/options';
+import { FieldProblem, NameChoices, SelectField, TextField } from './field';
+import { FormPanel } from './form';
 import { below, type Quota, type QuotaLimit } from './quota-tree';
 
 /** A limit as its fields hold it. */
@@ -72,7 +73,6 @@ export function QuotaForm({
       ? 'Write whole numbers of GPUs; to borrow and to lend may be empty.'
       : null,
   };
-  const all = [...new Set([...(known.data?.items.map((p) => p.name) ?? []), ...own])];
   const submit = () => {
     setTried(true);
     if (problems.name || problems.shares || problems.limits) return;
@@ -88,77 +88,45 @@ export function QuotaForm({
   };
   const shown = (problem: string | null) => (tried ? problem : null);
   return (
-    <Panel title={was ? `Quota ${was.name}` : 'New quota'}>
-      <form
-        className="body fields"
-        noValidate
-        onSubmit={(e) => {
-          e.preventDefault();
-          submit();
-        }}
+    <FormPanel
+      title={was ? `Quota ${was.name}` : 'New quota'}
+      noValidate
+      word={was ? 'Change in the tree' : 'Add to the tree'}
+      save={submit}
+      close={close}
+    >
+      <TextField
+        label="Name"
+        problem={shown(problems.name)}
+        value={name}
+        maxLength={128}
+        autoComplete="off"
+        onChange={(e) => setName(e.target.value)}
+      />
+      <SelectField label="Under" value={parent} onChange={(e) => setParent(e.target.value)}>
+        <option value="">nothing: it is a root</option>
+        <Options of={tree.map((q) => q.name).filter((n) => !under.includes(n))} />
+      </SelectField>
+      <TextField
+        label="Shares"
+        hint="its weight among its siblings"
+        problem={shown(problems.shares)}
+        type="number"
+        min={1}
+        value={shares}
+        onChange={(e) => setShares(e.target.value)}
+      />
+      <SelectField
+        label="Highest priority of its tokens"
+        value={priority}
+        onChange={(e) => setPriority(e.target.value)}
       >
-        <Field label="Name" problem={shown(problems.name)}>
-          {(a) => (
-            <input
-              {...a}
-              value={name}
-              maxLength={128}
-              autoComplete="off"
-              onChange={(e) => setName(e.target.value)}
-            />
-          )}
-        </Field>
-        <Field label="Under">
-          {(a) => (
-            <select {...a} value={parent} onChange={(e) => setParent(e.target.value)}>
-              <option value="">nothing: it is a root</option>
-              {tree
-                .filter((q) => !under.includes(q.name))
-                .map((q) => (
-                  <option key={q.name}>{q.name}</option>
-                ))}
-            </select>
-          )}
-        </Field>
-        <Field label="Shares" hint="its weight among its siblings" problem={shown(problems.shares)}>
-          {(a) => (
-            <input {...a} type="number" min={1} value={shares} onChange={(e) => setShares(e.target.value)} />
-          )}
-        </Field>
-        <Field label="Highest priority of its tokens">
-          {(a) => (
-            <select {...a} value={priority} onChange={(e) => setPriority(e.target.value)}>
-              <option value="">as above it, else normal</option>
-              {['low', 'normal', 'high', 'critical'].map((p) => (
-                <option key={p}>{p}</option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <fieldset className="choices whole">
-          <legend>Projects</legend>
-          {all.map((p) => (
-            <label key={p}>
-              <input
-                type="checkbox"
-                checked={own.includes(p)}
-                onChange={(e) => setOwn(e.target.checked ? [...own, p] : own.filter((o) => o !== p))}
-              />{' '}
-              {p}
-            </label>
-          ))}
-        </fieldset>
-        <Limits limits={limits} change={setLimits} problem={shown(problems.limits)} />
-        <div className="actions whole">
-          <button type="submit" className="main">
-            {was ? 'Change in the tree' : 'Add to the tree'}
-          </button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Panel>
+        <option value="">as above it, else normal</option>
+        <Options of={['low', 'normal', 'high', 'critical']} />
+      </SelectField>
+      <NameChoices legend="Projects" of={known.data?.items.map((p) => p.name)} chosen={own} change={setOwn} />
+      <Limits limits={limits} change={setLimits} problem={shown(problems.limits)} />
+    </FormPanel>
   );
 }
 
@@ -194,9 +162,7 @@ function Limits({
             onChange={(e) => set(i, 'sku', e.target.value)}
           >
             <option value="">any SKU</option>
-            {[...new Set([...(fleet.layout?.skus ?? []), l.sku])].filter(Boolean).map((s) => (
-              <option key={s}>{s}</option>
-            ))}
+            <Options of={fleet.layout?.skus} taken={l.sku} />
           </select>
           <select
             aria-label={`Tier of limit ${i + 1}`}
@@ -204,9 +170,7 @@ function Limits({
             onChange={(e) => set(i, 'tier', e.target.value)}
           >
             <option value="">any tier</option>
-            {['spot', 'on-demand', 'reserved'].map((t) => (
-              <option key={t}>{t}</option>
-            ))}
+            <Options of={['spot', 'on-demand', 'reserved']} />
           </select>
           {COLUMNS.map(([key, word, none]) => (
             <label key={key}>
@@ -230,11 +194,7 @@ function Limits({
           </button>
         </div>
       ))}
-      {problem && (
-        <p className="field-problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <FieldProblem text={problem} />
       <button type="button" onClick={() => change([...limits, limitForm({ nominal: 0 })])}>
         Add a limit
       </button>

@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import type { Schemas } from '../api/client';
 import { quotas } from '../queries';
 import { useRights } from '../rights';
-import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
+import { Empty, Panel } from '../ui/parts';
+import { num, Table, unseen } from '../ui/table';
+import { EditPage } from './frames';
 import { Bar } from './quota-bar';
 import { QuotaEditor } from './quota-editor';
 import { byRank, gpus, percent } from './quota-words';
@@ -16,46 +17,30 @@ const COUNTED = 'all GPU-hours it ever used, the older the less they count';
 
 /** Who owns, uses and borrows what. Admins change the tree. */
 export function QuotasPage() {
-  const query = useQuery(quotas());
-  const { whole, project, administers } = useRights();
-  const [editing, setEditing] = useState(false);
+  const { whole, project } = useRights();
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>{project ? 'My quota' : 'Quotas and shares'}</h1>
-        {administers && !editing && query.data && (
-          <div className="actions">
-            <button type="button" className="main" onClick={() => setEditing(true)}>
-              Edit quotas
-            </button>
-          </div>
-        )}
-      </div>
-      <Loaded query={query}>
-        {(q) => (
-          <>
-            {editing && administers ? (
-              <QuotaEditor now={q} close={() => setEditing(false)} />
-            ) : (
-              <Tree report={q.report} whole={whole} project={project} />
-            )}
-            <Shares report={q.report} project={project} />
-          </>
-        )}
-      </Loaded>
-    </main>
+    <EditPage
+      title={project ? 'My quota' : 'Quotas and shares'}
+      word="Edit quotas"
+      query={useQuery(quotas())}
+      editor={(q, close) => (
+        <>
+          <QuotaEditor now={q} close={close} />
+          <Shares report={q.report} project={project} />
+        </>
+      )}
+    >
+      {(q) => (
+        <>
+          <Tree report={q.report} whole={whole} project={project} />
+          <Shares report={q.report} project={project} />
+        </>
+      )}
+    </EditPage>
   );
 }
 
-function Tree({
-  report,
-  whole,
-  project,
-}: {
-  report: Report;
-  whole: boolean | null;
-  project: string | null;
-}) {
+function Tree({ report, whole, project }: { report: Report; whole: boolean | null; project: string | null }) {
   return (
     <Panel
       title="Quotas"
@@ -73,53 +58,44 @@ function Tree({
           </p>
         </Empty>
       ) : (
-        <Scroll label="Quotas">
-          <table className="cards">
-            <thead>
-              <tr>
-                <th>Quota</th>
-                <th>Projects</th>
-                <th>SKU</th>
-                <th className="num">Owns</th>
-                <th className="num">Uses</th>
-                <th>
-                  <span className="skip">Share used</span>
-                </th>
-                <th className="num">Borrows</th>
-                <th className="num">Shares</th>
-                <th className="num" title={ENTITLED}>
-                  Entitled
-                </th>
-                <th className="num" title={RECEIVED}>
-                  Received
-                </th>
+        <Table
+          label="Quotas"
+          cards
+          heads={[
+            'Quota',
+            'Projects',
+            'SKU',
+            num('Owns'),
+            num('Uses'),
+            unseen('Share used'),
+            num('Borrows'),
+            num('Shares'),
+            num('Entitled', ENTITLED),
+            num('Received', RECEIVED),
+          ]}
+        >
+          {report.quotas.flatMap((row) => {
+            const limits = row.limits.length ? row.limits : [null];
+            return limits.map((l, i) => (
+              <tr key={`${row.name}${l?.sku ?? ''}${l?.tier ?? ''}`}>
+                <td className="whole" style={{ paddingLeft: 12 + row.depth * 16 }}>
+                  {i === 0 ? row.name : ''}
+                </td>
+                <td className="dim whole">{i === 0 ? row.projects.join(', ') : ''}</td>
+                <td className="whole" data-l="SKU">
+                  {l ? (l.sku ?? 'any') : ''}
+                </td>
+                <Num word="owns">{l ? gpus(l.nominal_milli) : '–'}</Num>
+                <Num word="uses">{gpus(l ? l.used_milli : row.used_milli)}</Num>
+                <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
+                <Num word="borrows">{l ? gpus(l.borrowed_milli) : '–'}</Num>
+                <Num word="shares">{i === 0 ? String(row.shares) : ''}</Num>
+                <Num word="entitled">{i === 0 ? percent(row.entitled_milli) : ''}</Num>
+                <Num word="received">{i === 0 ? percent(row.received_milli) : ''}</Num>
               </tr>
-            </thead>
-            <tbody>
-              {report.quotas.flatMap((row) => {
-                const limits = row.limits.length ? row.limits : [null];
-                return limits.map((l, i) => (
-                  <tr key={`${row.name}${l?.sku ?? ''}${l?.tier ?? ''}`}>
-                    <td className="whole" style={{ paddingLeft: 12 + row.depth * 16 }}>
-                      {i === 0 ? row.name : ''}
-                    </td>
-                    <td className="dim whole">{i === 0 ? row.projects.join(', ') : ''}</td>
-                    <td className="whole" data-l="SKU">
-                      {l ? (l.sku ?? 'any') : ''}
-                    </td>
-                    <Num word="owns">{l ? gpus(l.nominal_milli) : '–'}</Num>
-                    <Num word="uses">{gpus(l ? l.used_milli : row.used_milli)}</Num>
-                    <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
-                    <Num word="borrows">{l ? gpus(l.borrowed_milli) : '–'}</Num>
-                    <Num word="shares">{i === 0 ? String(row.shares) : ''}</Num>
-                    <Num word="entitled">{i === 0 ? percent(row.entitled_milli) : ''}</Num>
-                    <Num word="received">{i === 0 ? percent(row.received_milli) : ''}</Num>
-                  </tr>
-                ));
-              })}
-            </tbody>
-          </table>
-        </Scroll>
+            ));
+          })}
+        </Table>
       )}
     </Panel>
   );
@@ -131,48 +107,39 @@ function Shares({ report, project }: { report: Report; project: string | null })
       {report.accounts.length === 0 ? (
         <Empty title={project ? `${project} has used nothing yet` : 'Nobody has used anything yet'} />
       ) : (
-        <Scroll label="Shares">
-          <table className="cards">
-            <thead>
-              <tr>
-                <th className="num">Rank</th>
-                <th>Project</th>
-                <th>User</th>
-                <th>Quota</th>
-                <th className="num" title={ENTITLED}>
-                  Entitled
-                </th>
-                <th className="num" title={RECEIVED}>
-                  Received
-                </th>
-                <th className="num">GPUs now</th>
-                <th className="num" title={COUNTED}>
-                  GPU-hours that count
-                </th>
-                <th className="num">Running</th>
-                <th className="num">Waiting</th>
-              </tr>
-            </thead>
-            <tbody>
-              {byRank(report.accounts).map((a) => (
-                <tr key={`${a.project}/${a.user}`}>
-                  <Num word="rank">{String(a.rank)}</Num>
-                  <td>{a.user ? '' : a.project}</td>
-                  <td data-l={`user of ${a.project}:`}>{a.user ?? ''}</td>
-                  <td className="dim" data-l="quota">
-                    {a.quota ?? 'none'}
-                  </td>
-                  <Num word="entitled">{percent(a.entitled_milli)}</Num>
-                  <Num word="received">{percent(a.received_milli)}</Num>
-                  <Num word="GPUs now">{gpus(a.used_milli)}</Num>
-                  <Num word="GPU-hours">{(a.usage_gpu_s / 3600).toFixed(1)}</Num>
-                  <Num word="running">{String(a.running)}</Num>
-                  <Num word="waiting">{String(a.waiting)}</Num>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table
+          label="Shares"
+          cards
+          heads={[
+            num('Rank'),
+            'Project',
+            'User',
+            'Quota',
+            num('Entitled', ENTITLED),
+            num('Received', RECEIVED),
+            num('GPUs now'),
+            num('GPU-hours that count', COUNTED),
+            num('Running'),
+            num('Waiting'),
+          ]}
+        >
+          {byRank(report.accounts).map((a) => (
+            <tr key={`${a.project}/${a.user}`}>
+              <Num word="rank">{String(a.rank)}</Num>
+              <td>{a.user ? '' : a.project}</td>
+              <td data-l={`user of ${a.project}:`}>{a.user ?? ''}</td>
+              <td className="dim" data-l="quota">
+                {a.quota ?? 'none'}
+              </td>
+              <Num word="entitled">{percent(a.entitled_milli)}</Num>
+              <Num word="received">{percent(a.received_milli)}</Num>
+              <Num word="GPUs now">{gpus(a.used_milli)}</Num>
+              <Num word="GPU-hours">{(a.usage_gpu_s / 3600).toFixed(1)}</Num>
+              <Num word="running">{String(a.running)}</Num>
+              <Num word="waiting">{String(a.waiting)}</Num>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

@@ -6,10 +6,11 @@ import { count, Panel } from '../ui/parts';
 import { wall } from '../ui/zone';
 import { type Checked, useChecked } from './checked';
 import { isPassing } from './errors';
-import { Field, FormError, problemAt } from './field';
+import { problemAt, SelectField, TextField } from './field';
+import { FormPanel } from './form';
 import { bodyOf, type Reservation, type ReservationForm } from './reservation';
 import { Over, Projects } from './reservation-fields';
-import { ReservationPlan } from './reservation-plan';
+import { ReservationPlan, StoppedJobs } from './reservation-plan';
 
 const FIELDS = ['name', 'projects', 'over', 'start', 'length', 'every', 'reason'] as const;
 
@@ -67,13 +68,7 @@ export function ReservationEditor({
         text: (
           <>
             <p>{count(stops.length, 'job')} of others are stopped and queued again when it begins:</p>
-            <ul className="approvals">
-              {stops.map((j) => (
-                <li key={j.job}>
-                  {j.job} {j.job_name} ({j.project})
-                </li>
-              ))}
-            </ul>
+            <StoppedJobs of={stops} />
           </>
         ),
         act: 'Save',
@@ -85,111 +80,64 @@ export function ReservationEditor({
     if (done) close();
   };
   const kind = form.maintenance ? 'maintenance window' : 'reservation';
+  /** What the input of a key needs. */
+  const typed = (key: 'name' | 'start' | 'length' | 'every' | 'reason') => ({
+    value: form[key],
+    onChange: (e: { target: { value: string } }) => change({ ...form, [key]: e.target.value }),
+    problem: at(key),
+  });
   return (
     <div className="columns" ref={top}>
-      <Panel title={was ? `Edit ${was.name}` : `New ${kind}`} note={`times in ${wall(Date.now()).zone}`}>
-        <form
-          className="body fields"
-          onSubmit={(e) => {
-            e.preventDefault();
-            if (checked?.state === 'ok' && !busy) void save();
-          }}
+      <FormPanel
+        title={was ? `Edit ${was.name}` : `New ${kind}`}
+        note={`times in ${wall(Date.now()).zone}`}
+        error={refusal}
+        fields={FIELDS}
+        word="Save"
+        off={busy || checked?.state !== 'ok'}
+        save={save}
+        close={close}
+      >
+        <TextField
+          label="Name"
+          {...typed('name')}
+          disabled={was !== null}
+          maxLength={128}
+          autoComplete="off"
+        />
+        <SelectField
+          label="For"
+          value={form.maintenance ? 'maintenance' : 'projects'}
+          onChange={(e) => change({ ...form, maintenance: e.target.value === 'maintenance' })}
         >
-          <Field label="Name" problem={at('name')}>
-            {(a) => (
-              <input
-                {...a}
-                value={form.name}
-                disabled={was !== null}
-                maxLength={128}
-                autoComplete="off"
-                onChange={(e) => change({ ...form, name: e.target.value })}
-              />
-            )}
-          </Field>
-          <Field label="For">
-            {(a) => (
-              <select
-                {...a}
-                value={form.maintenance ? 'maintenance' : 'projects'}
-                onChange={(e) => change({ ...form, maintenance: e.target.value === 'maintenance' })}
-              >
-                <option value="projects">projects</option>
-                <option value="maintenance">maintenance: nobody's work</option>
-              </select>
-            )}
-          </Field>
-          {!form.maintenance && <Projects form={form} change={change} problem={at('projects')} />}
-          <Over form={form} change={change} problem={at('over')} />
-          <Field label="Begins" problem={at('start')}>
-            {(a) => (
-              <input
-                {...a}
-                type="datetime-local"
-                value={form.start}
-                onChange={(e) => change({ ...form, start: e.target.value })}
-              />
-            )}
-          </Field>
-          <Field label="Length" problem={at('length')} hint="such as 90m, 4h or 1d12h">
-            {(a) => (
-              <input
-                {...a}
-                value={form.length}
-                onChange={(e) => change({ ...form, length: e.target.value })}
-              />
-            )}
-          </Field>
-          <Field label="Begins again after" problem={at('every')} hint="such as 24h; empty: once">
-            {(a) => (
-              <input {...a} value={form.every} onChange={(e) => change({ ...form, every: e.target.value })} />
-            )}
-          </Field>
-          <Field label="Work of others that still runs when it begins">
-            {(a) => (
-              <select
-                {...a}
-                value={form.overrun}
-                onChange={(e) =>
-                  change({ ...form, overrun: e.target.value === 'finish' ? 'finish' : 'stop' })
-                }
-              >
-                <option value="stop">is stopped and queued again</option>
-                <option value="finish">runs to its end</option>
-              </select>
-            )}
-          </Field>
-          {!form.maintenance && (
-            <label className="check whole">
-              <input
-                type="checkbox"
-                checked={form.lend}
-                onChange={(e) => change({ ...form, lend: e.target.checked })}
-              />{' '}
-              Spot work of others may use what stays idle in it
-            </label>
-          )}
-          <Field label="Reason" whole problem={at('reason')}>
-            {(a) => (
-              <input
-                {...a}
-                value={form.reason}
-                maxLength={1000}
-                onChange={(e) => change({ ...form, reason: e.target.value })}
-              />
-            )}
-          </Field>
-          <FormError error={refusal} fields={FIELDS} />
-          <div className="actions whole">
-            <button type="submit" className="main" disabled={busy || checked?.state !== 'ok'}>
-              Save
-            </button>
-            <button type="button" onClick={close}>
-              Cancel
-            </button>
-          </div>
-        </form>
-      </Panel>
+          <option value="projects">projects</option>
+          <option value="maintenance">maintenance: nobody's work</option>
+        </SelectField>
+        {!form.maintenance && <Projects form={form} change={change} problem={at('projects')} />}
+        <Over form={form} change={change} problem={at('over')} />
+        <TextField label="Begins" type="datetime-local" {...typed('start')} />
+        <TextField label="Length" hint="such as 90m, 4h or 1d12h" {...typed('length')} />
+        <TextField label="Begins again after" hint="such as 24h; empty: once" {...typed('every')} />
+        <SelectField
+          label="Work of others that still runs when it begins"
+          value={form.overrun}
+          onChange={(e) => change({ ...form, overrun: e.target.value === 'finish' ? 'finish' : 'stop' })}
+        >
+          <option value="stop">is stopped and queued again</option>
+          <option value="finish">runs to its end</option>
+        </SelectField>
+        {!form.maintenance && (
+          <label className="check whole">
+            <input
+              type="checkbox"
+              checked={form.lend}
+              onChange={(e) => change({ ...form, lend: e.target.checked })}
+            />{' '}
+            Spot work of others may use what stays idle in it
+          </label>
+        )}
+        <TextField label="Reason" whole maxLength={1000} {...typed('reason')} />
+      </FormPanel>
       <Panel title="Dry run" note="asked anew with every change; nothing is saved yet">
         <DryRun checked={checked} missing={own?.text ?? null} />
       </Panel>

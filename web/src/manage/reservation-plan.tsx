@@ -19,13 +19,7 @@ export function ReservationPlan({ of: r }: { of: Reservation }) {
       ) : (
         <>
           <p>{count(stops.length, 'job')} of others would be stopped and queued again when it begins:</p>
-          <ul className="approvals">
-            {stops.map((j) => (
-              <li key={j.job}>
-                {j.job} {j.job_name} ({j.project})
-              </li>
-            ))}
-          </ul>
+          <StoppedJobs of={stops} />
         </>
       )}
       {out.length > 0 && (
@@ -41,6 +35,18 @@ export function ReservationPlan({ of: r }: { of: Reservation }) {
         </>
       )}
     </div>
+  );
+}
+
+export function StoppedJobs({ of }: { of: NonNullable<Reservation['stops']> }) {
+  return (
+    <ul className="approvals">
+      {of.map((j) => (
+        <li key={j.job}>
+          {j.job} {j.job_name} ({j.project})
+        </li>
+      ))}
+    </ul>
   );
 }
 

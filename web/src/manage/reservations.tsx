@@ -3,12 +3,15 @@ import { useState } from 'react';
 import { api, once } from '../api/client';
 import { reservations } from '../queries';
 import { useRights } from '../rights';
-import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, count, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
+import { useAsked } from '../ui/asked';
+import { Page } from '../ui/page';
+import { Ago, count, Empty, Loaded, Panel, State } from '../ui/parts';
+import { Table, unseen } from '../ui/table';
 import { dayBegins } from '../ui/zone';
 import { DAY, HOUR, type Stretch, snap } from './calendar';
 import { Calendar, CalendarPanel, type Line } from './calendar-view';
+import { RowButton } from './frames';
 import { formOf, moved, newForm, type Reservation, type ReservationForm, withWindow } from './reservation';
 import { ReservationEditor } from './reservation-form';
 import { some } from './reservation-plan';
@@ -88,20 +91,21 @@ export function ReservationsPage() {
     },
   });
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Reservations and maintenance windows</h1>
-        {operates && (
-          <div className="actions">
+    <Page
+      title="Reservations and maintenance windows"
+      actions={
+        operates && (
+          <>
             <button type="button" className="main" onClick={() => void start(fresh(newForm(soon())))}>
               New reservation
             </button>
             <button type="button" onClick={() => void start(fresh(newForm(soon(), true)))}>
               New maintenance window
             </button>
-          </div>
-        )}
-      </div>
+          </>
+        )
+      }
+    >
       <Loaded query={query}>
         {(page) => (
           <>
@@ -143,98 +147,81 @@ export function ReservationsPage() {
           </>
         )}
       </Loaded>
-    </main>
+    </Page>
   );
 }
 
 function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => void }) {
   const { operates } = useRights();
-  const ask = useAsk();
-  const { act, busy } = useAct();
-  const remove = async (r: Reservation) => {
+  const { asked, busy } = useAsked();
+  const remove = (r: Reservation) => {
     const nodes = count(r.nodes.length, 'node');
-    const text = r.maintenance
+    const words = r.maintenance
       ? `Work is placed on ${nodes} again.`
       : `Nothing of ${nodes} is reserved for ${r.projects.join(', ')} any longer. Jobs that run there go on.`;
-    const yes = await ask({
-      title: `Delete ${r.name}`,
-      text: (
-        <>
-          <p>{text}</p>
-          <p className="dim">{some(r.nodes)}</p>
-        </>
-      ),
-      act: 'Delete',
-      risky: true,
-    });
-    if (yes === null) return;
+    const text = (
+      <>
+        <p>{words}</p>
+        <p className="dim">{some(r.nodes)}</p>
+      </>
+    );
     const header = { ...once(), 'If-Match': String(r.version) };
-    void act(
+    return asked(
+      { title: `Delete ${r.name}`, text, act: 'Delete', risky: true },
       () => api.DELETE('/v1/reservations/{name}', { params: { path: { name: r.name }, header } }),
       `${r.name} is deleted`,
     );
   };
   return (
     <Panel title="All">
-      <Scroll label="Reservations">
-        <table className="cards">
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th>State</th>
-              <th>Begins</th>
-              <th>Length</th>
-              <th>Every</th>
-              <th>Projects</th>
-              <th>Nodes</th>
-              <th>Reason</th>
-              {operates && (
-                <th>
-                  <span className="skip">Actions</span>
-                </th>
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {items.map((r) => (
-              <tr key={r.name}>
-                <td>{r.name}</td>
-                <td>
-                  <State word={r.state} />
-                </td>
-                <td className="nowrap" data-l="begins">
-                  <Ago at={r.window?.start ?? r.start} />
-                </td>
-                <td data-l="length">{String(r.length)}</td>
-                <td data-l="every">{r.every ? String(r.every) : 'once'}</td>
-                <td data-l="projects">
-                  {r.maintenance ? <span className="dim">none: maintenance</span> : r.projects.join(', ')}
-                </td>
-                <td className="dim whole" data-l="nodes">
-                  {some(r.nodes, 4)}
-                </td>
-                <td className="whole">{r.reason}</td>
-                {operates && (
-                  <td className="whole row-actions">
-                    <button type="button" aria-label={`Edit ${r.name}`} onClick={() => edit(r)}>
-                      Edit
-                    </button>
-                    <button
-                      type="button"
-                      className="risky"
-                      aria-label={`Delete ${r.name}`}
-                      disabled={busy}
-                      onClick={() => void remove(r)}
-                    >
-                      Delete
-                    </button>
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table
+        label="Reservations"
+        cards
+        heads={[
+          'Name',
+          'State',
+          'Begins',
+          'Length',
+          'Every',
+          'Projects',
+          'Nodes',
+          'Reason',
+          operates && unseen('Actions'),
+        ]}
+      >
+        {items.map((r) => (
+          <tr key={r.name}>
+            <td>{r.name}</td>
+            <td>
+              <State word={r.state} />
+            </td>
+            <td className="nowrap" data-l="begins">
+              <Ago at={r.window?.start ?? r.start} />
+            </td>
+            <td data-l="length">{String(r.length)}</td>
+            <td data-l="every">{r.every ? String(r.every) : 'once'}</td>
+            <td data-l="projects">
+              {r.maintenance ? <span className="dim">none: maintenance</span> : r.projects.join(', ')}
+            </td>
+            <td className="dim whole" data-l="nodes">
+              {some(r.nodes, 4)}
+            </td>
+            <td className="whole">{r.reason}</td>
+            {operates && (
+              <td className="whole row-actions">
+                <RowButton word="Edit" of={r.name} onClick={() => edit(r)} />
+                <RowButton
+                  word="Delete"
+                  of={r.name}
+                  className="risky"
+                  disabled={busy}
+                  onClick={() => void remove(r)}
+                />
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

@@ -1,71 +1,48 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
-import { api, must, once, type Schemas } from '../api/client';
+import { api, must, type Schemas } from '../api/client';
 import { receivers, routing } from '../queries';
-import { useRights } from '../rights';
-import { Ago, count, Empty, Loaded, Panel, Scroll, Word } from '../ui/parts';
-import type { Document } from './document';
-import { DocumentEditor } from './document-editor';
+import { Ago, count, Empty, Panel, Word } from '../ui/parts';
+import { num, Table } from '../ui/table';
+import { DocumentEditor, type Put, replacing } from './document-editor';
+import { EditPage } from './frames';
 import { matchWords } from './silence';
 
 type SiteRouting = Schemas['SiteRouting'];
 
-const put = async (document: Document, version: number, dry_run: boolean, signal?: AbortSignal) =>
-  must(
-    await api.PUT('/v1/routing', {
-      params: {
-        query: { dry_run },
-        header: { ...(dry_run ? {} : once()), 'If-Match': String(version) },
-      },
-      body: { routing: document as Schemas['Routing'] },
-      signal,
-    }),
-  );
+const put: Put = async (document, version, dry_run, signal) => {
+  const body = { routing: document as Schemas['Routing'] };
+  return must(await api.PUT('/v1/routing', { params: replacing(version, dry_run), body, signal })).routing;
+};
 
 /** Which alerts go to whom. Operators see it, admins change it. */
 export function RoutingPage() {
-  const query = useQuery(routing());
-  const { administers } = useRights();
-  const [editing, setEditing] = useState(false);
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Notification routing</h1>
+    <EditPage
+      title="Notification routing"
+      about={
         <span className="dim">
           An alert goes to the first route that matches, and to those after it where that one says so.
         </span>
-        {administers && !editing && query.data && (
-          <div className="actions">
-            <button type="button" className="main" onClick={() => setEditing(true)}>
-              Edit
-            </button>
-          </div>
-        )}
-      </div>
-      <Loaded query={query}>
-        {(r) =>
-          editing && administers ? (
-            <DocumentEditor
-              source={{
-                kind: 'Routing',
-                name: 'routing',
-                now: r.routing as unknown as Document,
-                version: r.version,
-                check: async (d, v, signal) => (await put(d, v, true, signal)).routing as unknown as Document,
-                set: (d, v) => put(d, v, false),
-                done: 'The routing is set',
-              }}
-              close={() => setEditing(false)}
-            />
-          ) : (
-            <>
-              <Routes of={r} />
-              <Receivers of={r} />
-            </>
-          )
-        }
-      </Loaded>
-    </main>
+      }
+      query={useQuery(routing())}
+      editor={(r, close) => (
+        <DocumentEditor
+          kind="Routing"
+          name="routing"
+          now={r.routing}
+          version={r.version}
+          put={put}
+          close={close}
+        />
+      )}
+    >
+      {(r) => (
+        <>
+          <Routes of={r} />
+          <Receivers of={r} />
+        </>
+      )}
+    </EditPage>
   );
 }
 
@@ -80,40 +57,29 @@ function Routes({ of: r }: { of: SiteRouting }) {
           </p>
         </Empty>
       ) : (
-        <Scroll label="Routes">
-          <table className="cards">
-            <thead>
-              <tr>
-                <th className="num">No.</th>
-                <th>Alerts</th>
-                <th>To</th>
-                <th>Escalation</th>
-                <th>Waits</th>
-                <th>Repeats</th>
-                <th>Then</th>
-              </tr>
-            </thead>
-            <tbody>
-              {routes.map((route, i) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: its place is what a route is known by
-                <tr key={i}>
-                  <td className="num" data-l="route">
-                    {i + 1}
-                  </td>
-                  <td data-l="alerts">{matchWords(route.match ?? {})}</td>
-                  <td data-l="to">{route.to.join(', ') || 'nobody'}</td>
-                  <td data-l="escalation">
-                    {(route.escalate ?? []).map((e) => `after ${e.after}: ${e.to.join(', ')}`).join('; ') ||
-                      'none'}
-                  </td>
-                  <td data-l="waits">{route.wait ?? ''}</td>
-                  <td data-l="repeats">{route.repeat ?? ''}</td>
-                  <td data-l="then">{route.go_on ? 'later routes too' : 'no later route'}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table
+          label="Routes"
+          cards
+          heads={[num('No.'), 'Alerts', 'To', 'Escalation', 'Waits', 'Repeats', 'Then']}
+        >
+          {routes.map((route, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: its place is what a route is known by
+            <tr key={i}>
+              <td className="num" data-l="route">
+                {i + 1}
+              </td>
+              <td data-l="alerts">{matchWords(route.match ?? {})}</td>
+              <td data-l="to">{route.to.join(', ') || 'nobody'}</td>
+              <td data-l="escalation">
+                {(route.escalate ?? []).map((e) => `after ${e.after}: ${e.to.join(', ')}`).join('; ') ||
+                  'none'}
+              </td>
+              <td data-l="waits">{route.wait ?? ''}</td>
+              <td data-l="repeats">{route.repeat ?? ''}</td>
+              <td data-l="then">{route.go_on ? 'later routes too' : 'no later route'}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

@@ -42,9 +42,9 @@ export const OFFERED: [string, string][] = [
 ];
 
 /** `kind gpu-*, under rack:r7`, or that it is all of them. */
-export function matchWords(match: Partial<Matcher>): string {
+export function matchWords(match: Partial<Matcher>, all = 'all'): string {
   const words = Object.entries(match).filter(([, v]) => v);
-  return words.map(([k, v]) => `${k} ${String(v)}`).join(', ') || 'all';
+  return words.map(([k, v]) => `${k} ${String(v)}`).join(', ') || all;
 }
 
 /** Does every alert fit? Stars alone fit anything. */

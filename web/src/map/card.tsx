@@ -5,7 +5,7 @@ import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
 import { useRights } from '../rights';
-import { NodeState } from '../ui/parts';
+import { Fact, NodeState } from '../ui/parts';
 import { hazardWords } from './colors';
 
 const FOUND = ['', 'a warning', 'degraded', 'critical'];
@@ -62,8 +62,7 @@ export function Card({
         {node.gpus > 0 && <span className="dim"> GPU {gpu - fleet.first[n]}</span>}
       </h3>
       <dl className="facts">
-        <dt>state</dt>
-        <dd>
+        <Fact word="state">
           <NodeState
             of={{
               state,
@@ -73,27 +72,11 @@ export function Card({
           />
           {flags & Flag.spare ? ', spare' : ''}
           {flags & Flag.probation ? ', on probation' : ''}
-        </dd>
-        {(flags & Flag.worst) > 0 && (
-          <>
-            <dt>found</dt>
-            <dd>{FOUND[flags & Flag.worst]}</dd>
-          </>
-        )}
-        {(flags & Flag.waits) > 0 && (
-          <>
-            <dt>remediation</dt>
-            <dd>held back or pending approval</dd>
-          </>
-        )}
-        {open && (
-          <>
-            <dt>breaker</dt>
-            <dd>open: work is kept away</dd>
-          </>
-        )}
-        <dt>job</dt>
-        <dd>
+        </Fact>
+        {(flags & Flag.worst) > 0 && <Fact word="found">{FOUND[flags & Flag.worst]}</Fact>}
+        {(flags & Flag.waits) > 0 && <Fact word="remediation">held back or pending approval</Fact>}
+        {open && <Fact word="breaker">open: work is kept away</Fact>}
+        <Fact word="job">
           {holder === 0 ? (
             <span className="dim">none</span>
           ) : holder === OTHERS_JOB ? (
@@ -104,25 +87,20 @@ export function Card({
               {c.tenant[gpu] < OTHERS && <span className="dim"> {fleet.tenants[c.tenant[gpu]]}</span>}
             </>
           )}
-        </dd>
+        </Fact>
         {node.gpus > 0 && (
-          <>
-            <dt>load</dt>
-            <dd>
-              {figure(c.util[gpu], NO_FIGURE, '%')}, {figure(c.temp[gpu], NO_FIGURE, '°C')},{' '}
-              {figure(c.power[gpu], NONE, 'W')}
-            </dd>
-          </>
+          <Fact word="load">
+            {figure(c.util[gpu], NO_FIGURE, '%')}, {figure(c.temp[gpu], NO_FIGURE, '°C')},{' '}
+            {figure(c.power[gpu], NONE, 'W')}
+          </Fact>
         )}
-        <dt>where</dt>
-        <dd>
+        <Fact word="where">
           {rack.spine} / {rack.leaf} / {rack.rack}
-        </dd>
+        </Fact>
         {whole && (
-          <>
-            <dt>hazard</dt>
-            <dd>{hazardWords(state, c.hazard[gpu], (flags & Flag.worst) === 3 ? 'critical' : null)}</dd>
-          </>
+          <Fact word="hazard">
+            {hazardWords(state, c.hazard[gpu], (flags & Flag.worst) === 3 ? 'critical' : null)}
+          </Fact>
         )}
       </dl>
     </div>

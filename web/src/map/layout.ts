@@ -82,24 +82,19 @@ interface Item extends Box {
 }
 
 /** Lays items in rows no wider than `width`. */
-function shelves(
-  items: Item[],
-  width: number,
-  gapX: number,
-  gapY: number,
-): { w: number; h: number; put: () => void } {
+function shelves(items: Item[], width: number, gap: number): { w: number; h: number; put: () => void } {
   const at: [Item, number, number][] = [];
   let [x, y, high, w] = [0, 0, 0, 0];
   for (const item of items) {
     if (x > 0 && x + item.w > width) {
       x = 0;
-      y += high + gapY;
+      y += high + gap;
       high = 0;
     }
     at.push([item, x, y]);
-    x += item.w + gapX;
+    x += item.w + gap;
     high = Math.max(high, item.h);
-    w = Math.max(w, x - gapX);
+    w = Math.max(w, x - gap);
   }
   return {
     w,
@@ -117,10 +112,9 @@ function grouped(
   meta: Omit<Group, keyof Box | 'head'>,
   head: number,
   width: number,
-  gapX: number,
-  gapY: number,
+  gap: number,
 ): Item {
-  const rows = shelves(items, width, gapX, gapY);
+  const rows = shelves(items, width, gap);
   const [w, h] = [Math.max(rows.w, NARROWEST), rows.h + head];
   return {
     x: 0,
@@ -230,21 +224,13 @@ function lay(
       from: leaf[0],
       to: leaf[1],
     };
-    return grouped(plan.groups, items, meta, size.leaf, wide, size.rackGap, size.rackGap);
+    return grouped(plan.groups, items, meta, size.leaf, wide, size.rackGap);
   };
   const spineItem = (spine: [number, number]): Item => {
     const r = racks[nodes[spine[0]].rack];
     const name = r.cluster === r.region || r.cluster === 'default' ? r.spine : `${r.cluster} / ${r.spine}`;
     const meta = { level: 'spine' as const, name, from: spine[0], to: spine[1] };
-    return grouped(
-      plan.groups,
-      within(spine, 4).map(leafItem),
-      meta,
-      size.spine,
-      width,
-      size.leafGap,
-      size.leafGap,
-    );
+    return grouped(plan.groups, within(spine, 4).map(leafItem), meta, size.spine, width, size.leafGap);
   };
   const regionItem = (region: [number, number]): Item => {
     const meta = {
@@ -253,18 +239,10 @@ function lay(
       from: region[0],
       to: region[1],
     };
-    return grouped(
-      plan.groups,
-      within(region, 3).map(spineItem),
-      meta,
-      size.region,
-      width,
-      size.spineGap,
-      size.spineGap,
-    );
+    return grouped(plan.groups, within(region, 3).map(spineItem), meta, size.region, width, size.spineGap);
   };
   const items = within([0, nodes.length], 1).map(regionItem);
-  const all = shelves(items, width, size.spineGap, size.spineGap);
+  const all = shelves(items, width, size.spineGap);
   all.put();
   plan.w = all.w;
   plan.h = all.h;

@@ -2,6 +2,7 @@ import { type ReactNode, useState } from 'react';
 import { api, once } from '../api/client';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
+import { useAsked } from '../ui/asked';
 import { count } from '../ui/parts';
 import {
   type Alert,
@@ -112,18 +113,19 @@ function LengthPicker({ onPick }: { onPick: (length: string) => void }) {
 /** What can be said about an alert. */
 export function useAlertActions() {
   const ask = useAsk();
-  const { act, busy } = useAct();
-  const acknowledge = async (a: Alert) => {
-    const note = await ask({
-      title: `Acknowledge: ${a.summary}`,
-      text: 'Reminders and escalation end, until it becomes more urgent.',
-      act: 'Acknowledge',
-      reason: 'offered',
-    });
-    if (note === null) return;
-    const params = { path: { id: a.id }, header: once() };
-    await act(() => api.POST('/v1/alerts/{id}/acknowledge', { params, body: { note } }), 'Acknowledged');
-  };
+  const { asked, act, busy } = useAsked();
+  const params = (a: Alert) => ({ path: { id: a.id }, header: once() });
+  const acknowledge = (a: Alert) =>
+    asked(
+      {
+        title: `Acknowledge: ${a.summary}`,
+        text: 'Reminders and escalation end, until it becomes more urgent.',
+        act: 'Acknowledge',
+        reason: 'offered',
+      },
+      (note) => api.POST('/v1/alerts/{id}/acknowledge', { params: params(a), body: { note } }),
+      'Acknowledged',
+    );
   const silence = async (a: Alert) => {
     let length = '2h';
     const why = await ask({
@@ -142,21 +144,24 @@ export function useAlertActions() {
       reason: 'needed',
     });
     if (why === null) return;
-    const params = { path: { name: `console-${Date.now().toString(36)}` }, header: once() };
+    const name = `console-${Date.now().toString(36)}`;
     const body = { match: silenceMatch(a), length, why };
-    await act(() => api.PUT('/v1/silences/{name}', { params, body }), `Silenced for ${length}`);
+    await act(
+      () => api.PUT('/v1/silences/{name}', { params: { path: { name }, header: once() }, body }),
+      `Silenced for ${length}`,
+    );
   };
-  const escalate = async (a: Alert) => {
-    const reason = await ask({
-      title: `Escalate: ${a.summary}`,
-      text: `The next escalation step of its route is notified now${a.acknowledged ? '. The acknowledgement ends' : ''}.`,
-      act: 'Escalate',
-      reason: 'offered',
-    });
-    if (reason === null) return;
-    const params = { path: { id: a.id }, header: once() };
-    await act(() => api.POST('/v1/alerts/{id}/escalate', { params, body: { reason } }), 'Escalated');
-  };
+  const escalate = (a: Alert) =>
+    asked(
+      {
+        title: `Escalate: ${a.summary}`,
+        text: `The next escalation step of its route is notified now${a.acknowledged ? '. The acknowledgement ends' : ''}.`,
+        act: 'Escalate',
+        reason: 'offered',
+      },
+      (reason) => api.POST('/v1/alerts/{id}/escalate', { params: params(a), body: { reason } }),
+      'Escalated',
+    );
   return { acknowledge, silence, escalate, busy };
 }
 
@@ -181,7 +186,7 @@ function OwnerField({ onChange }: { onChange: (owner: string) => void }) {
 /** Assign an incident, or close it. */
 export function useIncidentActions() {
   const ask = useAsk();
-  const { act, busy } = useAct();
+  const { asked, act, busy } = useAsked();
   const params = (id: string) => ({ path: { id }, header: once() });
   const take = (id: string) =>
     act(
@@ -208,19 +213,17 @@ export function useIncidentActions() {
       owner ? `Incident ${id} is assigned to ${owner}` : `Incident ${id} is assigned to nobody`,
     );
   };
-  const close = async (id: string) => {
-    const reason = await ask({
-      title: `Close incident ${id}`,
-      text: 'Its open findings are closed with it. What is still wrong is found again, and opens a new incident.',
-      act: 'Close the incident',
-      risky: true,
-      reason: 'needed',
-    });
-    if (reason === null) return;
-    await act(
-      () => api.POST('/v1/incidents/{id}/close', { params: params(id), body: { reason } }),
+  const close = (id: string) =>
+    asked(
+      {
+        title: `Close incident ${id}`,
+        text: 'Its open findings are closed with it. What is still wrong is found again, and opens a new incident.',
+        act: 'Close the incident',
+        risky: true,
+        reason: 'needed',
+      },
+      (reason) => api.POST('/v1/incidents/{id}/close', { params: params(id), body: { reason } }),
       `Incident ${id} is closed`,
     );
-  };
   return { take, assign, close, busy };
 }

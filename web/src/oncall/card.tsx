@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
 import { useRights } from '../rights';
+import { JobLink, NodeLink } from '../ui/links';
 import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { useAlertActions, useApprove, useIncidentActions } from './actions';
 import { type Alert, type Cause, type Pending, pendingOf, primary, runbookSearch, where } from './causes';
@@ -29,9 +30,7 @@ function Where({ entity }: { entity: string }) {
   if (name)
     return (
       <span>
-        <Link to="/nodes/$name" params={{ name }}>
-          {name}
-        </Link>
+        <NodeLink name={name} />
         {gpu !== undefined && <span className="dim"> GPU {gpu}</span>}
       </span>
     );
@@ -84,9 +83,7 @@ function Affected({ of: c }: { of: Cause }) {
           {c.jobs.slice(0, JOBS).map((j, i) => (
             <span key={j.id}>
               {i > 0 && ', '}
-              <Link to="/jobs/$id" params={{ id: j.id }}>
-                {j.id} {j.name}
-              </Link>
+              <JobLink id={j.id} name={j.name} />
             </span>
           ))}
           {rest > 0 && ` and ${count(rest, 'more job')}`}

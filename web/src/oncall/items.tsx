@@ -4,8 +4,8 @@ import type { ReactNode } from 'react';
 import { api, once, type Schemas } from '../api/client';
 import { receivers } from '../queries';
 import { useRights } from '../rights';
-import { useAct } from '../ui/act';
-import { useAsk } from '../ui/ask';
+import { useAsked } from '../ui/asked';
+import { NodeLink } from '../ui/links';
 import { Ago, count, State } from '../ui/parts';
 import { useApprove } from './actions';
 import { type Pending, type Remediation, where } from './causes';
@@ -77,36 +77,31 @@ export function undoWords(open: Pick<Schemas['Finding'], 'id' | 'kind' | 'title'
 
 /** Deny or undo a remediation. */
 export function useRemediationActions() {
-  const ask = useAsk();
-  const { act, busy } = useAct();
+  const { asked, busy } = useAsked();
   const path = (r: Remediation) => ({ params: { path: { id: r.id }, header: once() } });
-  const deny = async (r: Remediation) => {
-    const reason = await ask({
-      title: `Deny: ${r.action_text} on ${where(r)}`,
-      text: 'The remediation ends without its act.',
-      act: 'Deny',
-      reason: 'needed',
-    });
-    if (reason !== null)
-      await act(
-        () => api.POST('/v1/remediations/{id}/deny', { ...path(r), body: { reason } }),
-        `Denied on ${where(r)}`,
-      );
-  };
-  const undo = async (r: Remediation) => {
-    const reason = await ask({
-      title: `Undo: ${r.action_text} on ${where(r)}`,
-      text: undoWords(await critical(r.node)),
-      act: 'Undo',
-      risky: true,
-      reason: 'needed',
-    });
-    if (reason !== null)
-      await act(
-        () => api.POST('/v1/remediations/{id}/undo', { ...path(r), body: { reason } }),
-        `Undone on ${where(r)}`,
-      );
-  };
+  const deny = (r: Remediation) =>
+    asked(
+      {
+        title: `Deny: ${r.action_text} on ${where(r)}`,
+        text: 'The remediation ends without its act.',
+        act: 'Deny',
+        reason: 'needed',
+      },
+      (reason) => api.POST('/v1/remediations/{id}/deny', { ...path(r), body: { reason } }),
+      `Denied on ${where(r)}`,
+    );
+  const undo = async (r: Remediation) =>
+    asked(
+      {
+        title: `Undo: ${r.action_text} on ${where(r)}`,
+        text: undoWords(await critical(r.node)),
+        act: 'Undo',
+        risky: true,
+        reason: 'needed',
+      },
+      (reason) => api.POST('/v1/remediations/{id}/undo', { ...path(r), body: { reason } }),
+      `Undone on ${where(r)}`,
+    );
   return { deny, undo, busy };
 }
 
@@ -169,9 +164,7 @@ export function RemediationItem({
     <div className="item">
       <h3>
         <span>{remediation.action_text}</span>
-        <Link to="/nodes/$name" params={{ name: remediation.node }}>
-          {remediation.node}
-        </Link>
+        <NodeLink name={remediation.node} />
         {remediation.gpu !== null && remediation.gpu !== undefined && (
           <span className="dim">GPU {remediation.gpu}</span>
         )}
@@ -197,11 +190,7 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
       <h3>
         <State word={f.severity} />
         <span>{f.title || f.kind}</span>
-        {f.node && !hideNode && (
-          <Link to="/nodes/$name" params={{ name: f.node }}>
-            {f.node}
-          </Link>
-        )}
+        {f.node && !hideNode && <NodeLink name={f.node} />}
         {f.gpu !== null && f.gpu !== undefined && <span className="dim">GPU {f.gpu}</span>}
         {f.job && (
           <Link to="/jobs/$id" params={{ id: String(f.job) }}>

@@ -6,6 +6,9 @@ import { APART_WORDS, along, apartColours, beside, range, slowShare, type Values
 import { HeatMap, type Row } from '../debug/heat-map';
 import { job as jobQuery, jobTelemetry } from '../queries';
 import { Chart, type Line, type Mark } from '../ui/chart';
+import { Choice } from '../ui/choice';
+import { NodeLink } from '../ui/links';
+import { Page } from '../ui/page';
 import { Clock, count, Empty, Loaded, Panel, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
@@ -15,6 +18,10 @@ type Happened = Schemas['TelemetryMark'];
 /** More GPUs than these are drawn as a band. */
 const LINES = 32;
 const PAGE = 64;
+const ORDERS = [
+  ['rank', 'By rank'],
+  ['slow', 'Slowest first'],
+] as const;
 
 export function DebugPage() {
   const { id } = useParams({ from: '/debug/jobs/$id' });
@@ -26,31 +33,30 @@ export function DebugPage() {
   const go = (to: Partial<typeof search>) =>
     void navigate({ search: { ...search, ...to }, replace: true, resetScroll: false });
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>
+    <Page
+      title={
+        <>
           Debug{' '}
           <Link to="/jobs/$id" params={{ id }}>
             job {id} {job.data?.name}
           </Link>
-        </h1>
-        {job.data && <State word={job.data.state} />}
-        {query.data && <Reach of={query.data} />}
-        <div className="actions">
-          <div className="modes" role="group" aria-label="Order of ranks">
-            {(['rank', 'slow'] as const).map((o) => (
-              <button
-                key={o}
-                type="button"
-                aria-pressed={(search.order ?? 'rank') === o}
-                onClick={() => go({ order: o === 'rank' ? undefined : o, from: undefined })}
-              >
-                {o === 'rank' ? 'By rank' : 'Slowest first'}
-              </button>
-            ))}
-          </div>
-        </div>
-      </div>
+        </>
+      }
+      about={
+        <>
+          {job.data && <State word={job.data.state} />}
+          {query.data && <Reach of={query.data} />}
+        </>
+      }
+      actions={
+        <Choice
+          label="Order of ranks"
+          of={ORDERS}
+          chosen={search.order ?? 'rank'}
+          choose={(o) => go({ order: o === 'rank' ? undefined : o, from: undefined })}
+        />
+      }
+    >
       <Loaded query={query}>
         {(t) =>
           t.attempt === null || t.attempt === undefined ? (
@@ -69,7 +75,7 @@ export function DebugPage() {
           )
         }
       </Loaded>
-    </main>
+    </Page>
   );
 }
 
@@ -386,9 +392,7 @@ function Happenings({ marks }: { marks: Happened[] }) {
                 {m.node && (
                   <>
                     {' '}
-                    <Link to="/nodes/$name" params={{ name: m.node }}>
-                      {m.node}
-                    </Link>
+                    <NodeLink name={m.node} />
                   </>
                 )}
                 {m.gpu !== null && m.gpu !== undefined && <span className="dim"> GPU {m.gpu}</span>}

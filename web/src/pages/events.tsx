@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { type FormEvent, useEffect, useState } from 'react';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
 import {
   cleaned,
   csv,
@@ -11,18 +11,17 @@ import {
   toField,
   together,
 } from '../find/events';
+import { LENGTHS, RANGES, type Range } from '../find/output';
+import { useDraft } from '../find/use-draft';
 import { useTail } from '../find/use-tail';
+import { saveCsv } from '../jobs/files';
 import { events as eventPages } from '../queries';
+import { JobLink, NodeLink } from '../ui/links';
+import { Page } from '../ui/page';
+import { LoadMore } from '../ui/paged';
 import { Clock, count, Empty, Problem, Word } from '../ui/parts';
+import { Table } from '../ui/table';
 import { about } from './event-words';
-
-const HOUR = 3_600_000;
-const RANGES: [string, number][] = [
-  ['last hour', HOUR],
-  ['last day', 24 * HOUR],
-  ['last week', 7 * 24 * HOUR],
-  ['last 30 days', 30 * 24 * HOUR],
-];
 
 export function EventsPage() {
   const search = useSearch({ from: '/events' });
@@ -35,21 +34,24 @@ export function EventsPage() {
   const shown = together(fresh, query.data?.pages.flatMap((p) => p.items) ?? []);
   const show = (next: EventSearch) => void navigate({ search: next });
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Events</h1>
-        {end !== null && (
-          <span className="dim">
-            <Word tone={live ? 'ok' : 'plain'}>{live ? 'as they come' : 'connecting'}</Word>
-          </span>
-        )}
-        <span className="dim">{count(shown.length, 'event')} shown, newest first</span>
-        <div className="actions">
-          <button type="button" disabled={shown.length === 0} onClick={() => save(shown)}>
-            Download CSV
-          </button>
-        </div>
-      </div>
+    <Page
+      title="Events"
+      about={
+        <>
+          {end !== null && (
+            <span className="dim">
+              <Word tone={live ? 'ok' : 'plain'}>{live ? 'as they come' : 'connecting'}</Word>
+            </span>
+          )}
+          <span className="dim">{count(shown.length, 'event')} shown, newest first</span>
+        </>
+      }
+      actions={
+        <button type="button" disabled={shown.length === 0} onClick={() => saveCsv('events', csv(shown))}>
+          Download CSV
+        </button>
+      }
+    >
       <Filters search={search} show={show} />
       {error && <Problem error={error} />}
       {query.error && <Problem error={query.error} again={() => void query.refetch()} />}
@@ -68,57 +70,17 @@ export function EventsPage() {
           <EventTable events={shown} show={show} />
         )}
       </div>
-      {query.hasNextPage && (
-        <p>
-          <button
-            type="button"
-            disabled={query.isFetchingNextPage}
-            onClick={() => void query.fetchNextPage()}
-          >
-            {query.isFetchingNextPage ? 'Loading…' : 'Load more'}
-          </button>{' '}
-          <span className="dim">older events</span>
-        </p>
-      )}
+      <LoadMore of={query} what="older events" />
       {query.data && !query.hasNextPage && shown.length > 0 && (
         <p className="dim">These are all, as far back as the log is kept.</p>
       )}
-    </main>
+    </Page>
   );
-}
-
-/** Saves what is shown as a file. */
-function save(shown: LogEvent[]) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([csv(shown)], { type: 'text/csv' }));
-  link.download = `events-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 /** What the address says as fields; Enter or the button asks for it. */
 function Filters({ search, show }: { search: EventSearch; show: (next: EventSearch) => void }) {
-  const [draft, setDraft] = useState(search);
-  useEffect(() => setDraft(search), [search]);
-  const set = (part: EventSearch) => setDraft({ ...draft, ...part });
-  const submit = (e: FormEvent) => {
-    e.preventDefault();
-    show(cleaned(draft));
-  };
-  const field = (name: 'find' | 'kind' | 'actor' | 'object', label: string, like: string) => (
-    <label>
-      {label}
-      <input
-        type={name === 'find' ? 'search' : 'text'}
-        value={draft[name] ?? ''}
-        placeholder={like}
-        maxLength={200}
-        autoComplete="off"
-        spellCheck={false}
-        onChange={(e) => set({ [name]: e.target.value })}
-      />
-    </label>
-  );
+  const { draft, set, submit, field } = useDraft(search, (next) => show(cleaned(next)));
   const moment = (name: 'from' | 'to', label: string) => (
     <label>
       {label}
@@ -131,7 +93,7 @@ function Filters({ search, show }: { search: EventSearch; show: (next: EventSear
   );
   return (
     <form className="filters" aria-label="Which events" onSubmit={submit}>
-      {field('find', 'Text', 'anywhere in the event')}
+      {field('find', 'Text', 'anywhere in the event', 'search')}
       {field('kind', 'Kinds', 'job_submitted,node_*')}
       {field('actor', 'By', 'user:ann')}
       {field('object', 'About', 'job:42, node:hgx-01')}
@@ -149,9 +111,9 @@ function Filters({ search, show }: { search: EventSearch; show: (next: EventSear
           <option value="" disabled>
             choose
           </option>
-          {RANGES.map(([word, ms]) => (
-            <option key={ms} value={ms}>
-              {word}
+          {(Object.keys(RANGES) as Range[]).map((r) => (
+            <option key={r} value={LENGTHS[r]}>
+              {RANGES[r]}
             </option>
           ))}
         </select>
@@ -169,66 +131,44 @@ function Filters({ search, show }: { search: EventSearch; show: (next: EventSear
 function EventTable({ events, show }: { events: LogEvent[]; show: (next: EventSearch) => void }) {
   const [open, setOpen] = useState<string | null>(null);
   return (
-    <table className="cards">
-      <thead>
-        <tr>
-          <th>At</th>
-          <th>Event</th>
-          <th>Job</th>
-          <th>Node</th>
-          <th>Details</th>
-          <th>By</th>
-        </tr>
-      </thead>
-      <tbody>
-        {events.map((e) => {
-          const a = about(e);
-          return (
-            <tr key={e.cursor}>
-              <td className="nowrap dim">
-                <Clock at={e.at} />
-              </td>
-              <td className="nowrap">
-                <button
-                  type="button"
-                  className="quiet flat"
-                  aria-expanded={open === e.cursor}
-                  onClick={() => setOpen(open === e.cursor ? null : e.cursor)}
-                >
-                  {e.kind.replaceAll('_', ' ')}
-                </button>
-              </td>
-              <td className="nowrap" data-l={a.job && 'job'}>
-                {a.job && (
-                  <Link to="/jobs/$id" params={{ id: a.job }}>
-                    {a.job}
-                  </Link>
-                )}
-              </td>
-              <td className="nowrap">
-                {a.node && (
-                  <Link to="/nodes/$name" params={{ name: a.node }}>
-                    {a.node}
-                  </Link>
-                )}
-              </td>
-              <td className="whole">
-                {open === e.cursor ? <pre className="log">{JSON.stringify(e.data, null, 2)}</pre> : a.text}
-              </td>
-              <td className="nowrap" data-l="by">
-                <button
-                  type="button"
-                  className="quiet flat dim"
-                  title="Show only what they did"
-                  onClick={() => show({ actor: e.actor })}
-                >
-                  {e.actor}
-                </button>
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <Table cards heads={['At', 'Event', 'Job', 'Node', 'Details', 'By']}>
+      {events.map((e) => {
+        const a = about(e);
+        return (
+          <tr key={e.cursor}>
+            <td className="nowrap dim">
+              <Clock at={e.at} />
+            </td>
+            <td className="nowrap">
+              <button
+                type="button"
+                className="quiet flat"
+                aria-expanded={open === e.cursor}
+                onClick={() => setOpen(open === e.cursor ? null : e.cursor)}
+              >
+                {e.kind.replaceAll('_', ' ')}
+              </button>
+            </td>
+            <td className="nowrap" data-l={a.job && 'job'}>
+              {a.job && <JobLink id={a.job} />}
+            </td>
+            <td className="nowrap">{a.node && <NodeLink name={a.node} />}</td>
+            <td className="whole">
+              {open === e.cursor ? <pre className="log">{JSON.stringify(e.data, null, 2)}</pre> : a.text}
+            </td>
+            <td className="nowrap" data-l="by">
+              <button
+                type="button"
+                className="quiet flat dim"
+                title="Show only what they did"
+                onClick={() => show({ actor: e.actor })}
+              >
+                {e.actor}
+              </button>
+            </td>
+          </tr>
+        );
+      })}
+    </Table>
   );
 }

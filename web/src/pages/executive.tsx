@@ -9,6 +9,7 @@ import { spanned } from '../exec/metric';
 import { Reliable } from '../exec/reliable';
 import { fleetReport } from '../queries';
 import { useBrand } from '../ui/brand';
+import { Choice } from '../ui/choice';
 import { Empty, Loaded } from '../ui/parts';
 import { wall } from '../ui/zone';
 
@@ -40,18 +41,12 @@ export function ExecutivePage() {
           </span>
         )}
         <div className="actions">
-          <div className="modes" role="group" aria-label="Period">
-            {SPANS.map((d) => (
-              <button
-                key={d}
-                type="button"
-                aria-pressed={days === d}
-                onClick={() => void navigate({ search: { days: d === 7 ? undefined : d }, replace: true })}
-              >
-                {d} days
-              </button>
-            ))}
-          </div>
+          <Choice
+            label="Period"
+            of={SPANS.map((d) => [d, `${d} days`] as const)}
+            chosen={days}
+            choose={(d) => void navigate({ search: { days: d === 7 ? undefined : d }, replace: true })}
+          />
           <button type="button" className="main" onClick={() => window.print()}>
             Print
           </button>

@@ -1,5 +1,6 @@
 import type { Schemas } from '../api/client';
-import { Ago, Scroll, tidy } from '../ui/parts';
+import { Ago, tidy } from '../ui/parts';
+import { num, Table } from '../ui/table';
 
 /** Why a job waits, or what would happen to it: constraint by constraint. */
 export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
@@ -18,28 +19,16 @@ export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
         </p>
       )}
       {e.constraints.length > 0 && (
-        <Scroll label="Constraints">
-          <table>
-            <thead>
-              <tr>
-                <th>After</th>
-                <th className="num">Nodes left</th>
-                <th className="num">GPUs left</th>
-                <th>Because</th>
-              </tr>
-            </thead>
-            <tbody>
-              {e.constraints.map((c) => (
-                <tr key={c.name}>
-                  <td>{c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}</td>
-                  <td className="num">{c.nodes_left}</td>
-                  <td className="num">{c.gpus_left}</td>
-                  <td className="dim">{tidy(c.detail)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table label="Constraints" heads={['After', num('Nodes left'), num('GPUs left'), 'Because']}>
+          {e.constraints.map((c) => (
+            <tr key={c.name}>
+              <td>{c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}</td>
+              <td className="num">{c.nodes_left}</td>
+              <td className="num">{c.gpus_left}</td>
+              <td className="dim">{tidy(c.detail)}</td>
+            </tr>
+          ))}
+        </Table>
       )}
       {e.ahead.length > 0 && (
         <p className="dim">

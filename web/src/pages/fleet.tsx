@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
-import { type Picture, past, useRevision } from '../live/fleet';
+import { NOTHING, type Picture, past, useRevision } from '../live/fleet';
 import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
@@ -12,19 +12,11 @@ import { TimeBar } from '../time/bar';
 import { ahead, senseless } from '../time/moment';
 import { PastPanel } from '../time/panel';
 import { knownMetrics, openedOf, openText } from '../time/then';
+import { Choice } from '../ui/choice';
 import { pageNamed, pagesFor } from '../ui/pages';
 import { count, Empty, Problem } from '../ui/parts';
 import { Skeleton } from '../ui/skeleton';
 import { useTheme } from '../ui/theme';
-
-const NOTHING: Picture = {
-  layout: null,
-  first: new Uint32Array(1),
-  nodeOf: new Uint32Array(0),
-  columns: null,
-  tenants: [],
-  versions: [],
-};
 
 export function FleetPage() {
   const live = useFleet();
@@ -96,24 +88,14 @@ export function FleetPage() {
     <main className="page full map" id="page">
       <div className="map-bar">
         <h1 className="skip">Fleet</h1>
-        <div className="modes" role="group" aria-label="Colour by">
-          {MODES.filter((m) => whole !== false || !m.site).map((m) => (
-            <button
-              key={m.mode}
-              type="button"
-              aria-pressed={mode === m.mode}
-              title={m.what}
-              onClick={() =>
-                void navigate({
-                  search: { ...search, by: m.mode === 'state' ? undefined : m.mode },
-                  replace: true,
-                })
-              }
-            >
-              {m.label}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Colour by"
+          of={MODES.filter((m) => whole !== false || !m.site).map((m) => [m.mode, m.label, m.what] as const)}
+          chosen={mode}
+          choose={(m) =>
+            void navigate({ search: { ...search, by: m === 'state' ? undefined : m }, replace: true })
+          }
+        />
         <input
           ref={box}
           type="search"

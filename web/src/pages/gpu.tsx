@@ -4,6 +4,7 @@ import { History } from '../history/section';
 import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
+import { NodeLink } from '../ui/links';
 import { Empty, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
 import { NoFindings, seesGpu, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
@@ -50,10 +51,7 @@ export function GpuPage() {
             <>
               <div className="head">
                 <h1>
-                  <Link to="/nodes/$name" params={{ name }}>
-                    {name}
-                  </Link>{' '}
-                  GPU {gpu}
+                  <NodeLink name={name} /> GPU {gpu}
                 </h1>
                 {!here ? (
                   <State word="missing" />

@@ -2,11 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
+import { saveBlob } from '../jobs/files';
 import { useIncidentActions } from '../oncall/actions';
 import { incidentRecord } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
-import { Ago, Clock, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { NodeLink } from '../ui/links';
+import { Ago, Clock, count, Empty, Fact, Loaded, Panel, State, span } from '../ui/parts';
+import { Table } from '../ui/table';
 
 type Made = Schemas['IncidentRecord'];
 
@@ -47,39 +50,20 @@ function Timeline({ made }: { made: Made }) {
       {made.timeline.length === 0 ? (
         <Empty title="No entries in the log" />
       ) : (
-        <Scroll label="Timeline" tall>
-          <table className="cards">
-            <thead>
-              <tr>
-                <th>When</th>
-                <th>What</th>
-                <th>Where</th>
-                <th>Who</th>
-                <th>Text</th>
-              </tr>
-            </thead>
-            <tbody>
-              {made.timeline.map((e, i) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: entries never move
-                <tr key={i}>
-                  <td className="nowrap">
-                    <Clock at={e.at} />
-                  </td>
-                  <td>{e.what}</td>
-                  <td className="nowrap">
-                    {e.node && (
-                      <Link to="/nodes/$name" params={{ name: e.node }}>
-                        {e.node}
-                      </Link>
-                    )}
-                  </td>
-                  <td className="dim nowrap">{e.actor}</td>
-                  <td className="whole">{e.text}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table label="Timeline" tall cards heads={['When', 'What', 'Where', 'Who', 'Text']}>
+          {made.timeline.map((e, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: entries never move
+            <tr key={i}>
+              <td className="nowrap">
+                <Clock at={e.at} />
+              </td>
+              <td>{e.what}</td>
+              <td className="nowrap">{e.node && <NodeLink name={e.node} />}</td>
+              <td className="dim nowrap">{e.actor}</td>
+              <td className="whole">{e.text}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );
@@ -124,11 +108,7 @@ function Actions({ made }: { made: Made }) {
             onClick={() =>
               void act(async () => {
                 const answer = await stream(`/v1/incidents/${i.id}/report`, {});
-                const link = document.createElement('a');
-                link.href = URL.createObjectURL(await answer.blob());
-                link.download = `incident-${i.id}.md`;
-                link.click();
-                URL.revokeObjectURL(link.href);
+                saveBlob(`incident-${i.id}.md`, await answer.blob());
               }, 'The draft is saved')
             }
           >
@@ -152,29 +132,22 @@ function Impact({ made }: { made: Made }) {
   return (
     <Panel title="Impact">
       <dl className="facts item">
-        <dt>Began</dt>
-        <dd>
+        <Fact word="Began">
           <Ago at={made.incident.began_at} />, detected {span(m.seconds_to_detect * 1000)} later
-        </dd>
-        <dt>Duration</dt>
-        <dd>{span(m.seconds * 1000)}</dd>
-        <dt>GPU-hours lost</dt>
-        <dd>{(m.gpu_milli_hours / 1000).toFixed(1)}</dd>
-        <dt>Nodes</dt>
-        <dd>{m.nodes.length}</dd>
-        <dt>Jobs interrupted</dt>
-        <dd>
+        </Fact>
+        <Fact word="Duration">{span(m.seconds * 1000)}</Fact>
+        <Fact word="GPU-hours lost">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
+        <Fact word="Nodes">{m.nodes.length}</Fact>
+        <Fact word="Jobs interrupted">
           {m.jobs.length === 0 && 'none'}
           {m.jobs.map((j) => (
             <Link key={j} to="/jobs/$id" params={{ id: String(j) }}>
               {j}{' '}
             </Link>
           ))}
-        </dd>
-        <dt>Projects</dt>
-        <dd>{m.projects.join(', ') || 'none'}</dd>
-        <dt>Pages sent</dt>
-        <dd>{pageWords(made)}</dd>
+        </Fact>
+        <Fact word="Projects">{m.projects.join(', ') || 'none'}</Fact>
+        <Fact word="Pages sent">{pageWords(made)}</Fact>
       </dl>
     </Panel>
   );

@@ -9,7 +9,9 @@ import { JobSpecPanel } from '../jobs/spec';
 import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
-import { Ago, Clock, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
+import { NodeLink } from '../ui/links';
+import { Ago, Clock, Fact, Loaded, Panel, Since, State, span } from '../ui/parts';
+import { num, Table } from '../ui/table';
 import { BASIS_TEXT } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
@@ -66,69 +68,50 @@ function Shown({ job: j }: { job: Job }) {
           <Panel title="Job" weight="quiet">
             <div className="body">
               <dl className="facts">
-                <dt>project</dt>
-                <dd>{j.project}</dd>
-                <dt>user</dt>
-                <dd>{j.user}</dd>
-                <dt>gang</dt>
-                <dd>{gang(j)}</dd>
-                <dt>priority</dt>
-                <dd>{String(j.spec.priority ?? 'normal')}</dd>
-                <dt>time limit</dt>
-                <dd>
+                <Fact word="project">{j.project}</Fact>
+                <Fact word="user">{j.user}</Fact>
+                <Fact word="gang">{gang(j)}</Fact>
+                <Fact word="priority">{String(j.spec.priority ?? 'normal')}</Fact>
+                <Fact word="time limit">
                   {j.spec.time_limit ?? 'none'}
                   {!ended(j) && j.attempt?.deadline && (
                     <>
                       , reached <Ago at={j.attempt.deadline} />
                     </>
                   )}
-                </dd>
-                <dt>submitted</dt>
-                <dd>
+                </Fact>
+                <Fact word="submitted">
                   <Ago at={j.submitted_at} />
-                </dd>
+                </Fact>
                 <Times job={j} />
                 {ended(j) && j.ended_at && (
-                  <>
-                    <dt>ended</dt>
-                    <dd>
-                      <Ago at={j.ended_at} />
-                      {j.exit_code !== null && j.exit_code !== undefined && `, exit code ${j.exit_code}`}
-                    </dd>
-                  </>
+                  <Fact word="ended">
+                    <Ago at={j.ended_at} />
+                    {j.exit_code !== null && j.exit_code !== undefined && `, exit code ${j.exit_code}`}
+                  </Fact>
                 )}
                 {j.reserved_start && j.state === 'queued' && (
-                  <>
-                    <dt>reserved start</dt>
-                    <dd>
-                      <Ago at={j.reserved_start.at} />, {BASIS_TEXT[j.reserved_start.basis]}
-                    </dd>
-                  </>
+                  <Fact word="reserved start">
+                    <Ago at={j.reserved_start.at} />, {BASIS_TEXT[j.reserved_start.basis]}
+                  </Fact>
                 )}
                 {j.progress && (
-                  <>
-                    <dt>progress</dt>
-                    <dd>
-                      step {j.progress.step}, <Ago at={j.progress.at} />
-                    </dd>
-                  </>
+                  <Fact word="progress">
+                    step {j.progress.step}, <Ago at={j.progress.at} />
+                  </Fact>
                 )}
                 {j.checkpoint && (
-                  <>
-                    <dt>checkpoint</dt>
-                    <dd>
-                      <Ago at={j.checkpoint.at} />
-                      {j.checkpoint.step !== null &&
-                        j.checkpoint.step !== undefined &&
-                        `, step ${j.checkpoint.step}`}
-                    </dd>
-                  </>
+                  <Fact word="checkpoint">
+                    <Ago at={j.checkpoint.at} />
+                    {j.checkpoint.step !== null &&
+                      j.checkpoint.step !== undefined &&
+                      `, step ${j.checkpoint.step}`}
+                  </Fact>
                 )}
-                <dt>failures</dt>
-                <dd>
+                <Fact word="failures">
                   {j.infrastructure_failures} of the infrastructure, {j.application_failures} of its own,{' '}
                   {j.preemptions} preemptions
-                </dd>
+                </Fact>
               </dl>
             </div>
           </Panel>
@@ -163,7 +146,7 @@ type Timed = Pick<Job, 'state' | 'started_at' | 'ended_at' | 'attempt' | 'past'>
  * looked for. One that waits again does not run.
  */
 export function Times({ job: j }: { job: Timed }) {
-  if (!j.started_at) return <FactRow word="started" text="not yet" />;
+  if (!j.started_at) return <Fact word="started">not yet</Fact>;
   const waits = j.state === 'queued';
   const now = waits ? null : j.attempt?.started_at;
   const freed = j.attempt?.freed_at;
@@ -171,21 +154,15 @@ export function Times({ job: j }: { job: Timed }) {
   const again = waits || (j.attempt && now !== j.started_at);
   return (
     <>
-      <dt>{again ? 'first started' : 'started'}</dt>
-      <dd>
+      <Fact word={again ? 'first started' : 'started'}>
         <Ago at={j.started_at} />
-      </dd>
-      {ended(j) && end && <FactRow word="took" text={span(Date.parse(end) - Date.parse(j.started_at))} />}
-      {!ended(j) && now && freed && (
-        <FactRow word="ran for" text={span(Date.parse(freed) - Date.parse(now))} />
-      )}
+      </Fact>
+      {ended(j) && end && <Fact word="took">{span(Date.parse(end) - Date.parse(j.started_at))}</Fact>}
+      {!ended(j) && now && freed && <Fact word="ran for">{span(Date.parse(freed) - Date.parse(now))}</Fact>}
       {!ended(j) && now && !freed && (
-        <>
-          <dt>runs for</dt>
-          <dd>
-            <Since at={now} />
-          </dd>
-        </>
+        <Fact word="runs for">
+          <Since at={now} />
+        </Fact>
       )}
     </>
   );
@@ -206,36 +183,22 @@ function Placement({ job: j }: { job: Job }) {
   const preflight = a.preflight ? `; preflight: ${a.preflight.message}` : '';
   return (
     <Panel title={`Attempt ${a.no}`} note={`${a.domain}${fabricOf(a)}${preflight}`}>
-      <Scroll label="Ranks and nodes" tall>
-        <table>
-          <thead>
-            <tr>
-              <th>Node</th>
-              <th>Ranks</th>
-              <th>GPUs</th>
-              <th>State</th>
-            </tr>
-          </thead>
-          <tbody>
-            {a.slots.map((s) => (
-              <tr key={`${s.node}${s.node_rank}`}>
-                <td>
-                  <Link to="/nodes/$name" params={{ name: s.node }}>
-                    {s.node}
-                  </Link>
-                </td>
-                <td className="mono">
-                  {s.ranks > 1 ? `${s.first_rank}-${s.first_rank + s.ranks - 1}` : s.first_rank}
-                </td>
-                <td className="mono">{s.gpus.join(' ') || 'none'}</td>
-                <td>
-                  <State word={s.state} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label="Ranks and nodes" tall heads={['Node', 'Ranks', 'GPUs', 'State']}>
+        {a.slots.map((s) => (
+          <tr key={`${s.node}${s.node_rank}`}>
+            <td>
+              <NodeLink name={s.node} />
+            </td>
+            <td className="mono">
+              {s.ranks > 1 ? `${s.first_rank}-${s.first_rank + s.ranks - 1}` : s.first_rank}
+            </td>
+            <td className="mono">{s.gpus.join(' ') || 'none'}</td>
+            <td>
+              <State word={s.state} />
+            </td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }
@@ -254,39 +217,29 @@ function Attempts({ job: j }: { job: Job }) {
         )
       }
     >
-      <Scroll label="Earlier attempts" tall>
-        <table>
-          <thead>
-            <tr>
-              <th className="num">No</th>
-              <th>Placed</th>
-              <th>Ended</th>
-              <th>Attributed to</th>
-              <th>Why</th>
-              <th>Nodes</th>
-            </tr>
-          </thead>
-          <tbody>
-            {[...j.past].reverse().map((p) => (
-              <tr key={p.no}>
-                <td className="num">{p.no}</td>
-                <td className="nowrap">
-                  <Clock at={p.placed_at} />
-                </td>
-                <td className="nowrap">
-                  <Clock at={p.ended_at} />
-                </td>
-                <td>{p.attributed_to}</td>
-                <td>{p.reason}</td>
-                <td className="dim">
-                  {p.nodes.slice(0, 3).join(', ')}
-                  {p.nodes.length > 3 && `, ${p.nodes.length - 3} more`}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table
+        label="Earlier attempts"
+        tall
+        heads={[num('No'), 'Placed', 'Ended', 'Attributed to', 'Why', 'Nodes']}
+      >
+        {[...j.past].reverse().map((p) => (
+          <tr key={p.no}>
+            <td className="num">{p.no}</td>
+            <td className="nowrap">
+              <Clock at={p.placed_at} />
+            </td>
+            <td className="nowrap">
+              <Clock at={p.ended_at} />
+            </td>
+            <td>{p.attributed_to}</td>
+            <td>{p.reason}</td>
+            <td className="dim">
+              {p.nodes.slice(0, 3).join(', ')}
+              {p.nodes.length > 3 && `, ${p.nodes.length - 3} more`}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }
@@ -305,19 +258,12 @@ function Recovery({ r }: { r: Schemas['Recovery'] }) {
       <div className="body">
         <dl className="facts">
           {parts.map(([word, ms]) => (
-            <FactRow key={word} word={word} text={ms === null || ms === undefined ? 'not yet' : span(ms)} />
+            <Fact key={word} word={word}>
+              {ms === null || ms === undefined ? 'not yet' : span(ms)}
+            </Fact>
           ))}
         </dl>
       </div>
     </Panel>
-  );
-}
-
-function FactRow({ word, text }: { word: string; text: string }) {
-  return (
-    <>
-      <dt>{word}</dt>
-      <dd>{text}</dd>
-    </>
   );
 }

@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useCallback, useState } from 'react';
+import { useState } from 'react';
 import { api, must, type Schemas } from '../api/client';
-import { save } from '../jobs/files';
+import { saveCsv } from '../jobs/files';
 import {
   COLUMNS,
   type Column,
@@ -22,6 +22,9 @@ import { useRevision } from '../live/fleet';
 import { jobs, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
+import { Choice } from '../ui/choice';
+import { Options } from '../ui/options';
+import { useMore } from '../ui/paged';
 import { Ago, count, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 
@@ -106,8 +109,6 @@ function Filters({
     keep(columnsOf([...columns.filter((c) => c !== name), on ? name : ''].join(',')));
   const number = narrowedBy(search);
   const [open, setOpen] = useState(number > 0);
-  const skus = fleet.layout?.skus ?? [];
-  const others = search.sku && !skus.includes(search.sku) ? [search.sku] : [];
   return (
     <details className="job-filters" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{number > 0 ? `Filters (${number})` : 'Filters'}</summary>
@@ -121,9 +122,7 @@ function Filters({
             Project
             <select value={search.project ?? ''} onChange={set('project')}>
               <option value="">all</option>
-              {known.data?.items.map((p) => (
-                <option key={p.name}>{p.name}</option>
-              ))}
+              <Options of={known.data?.items.map((p) => p.name)} />
             </select>
           </label>
         )}
@@ -135,9 +134,7 @@ function Filters({
           SKU
           <select value={search.sku ?? ''} onChange={set('sku')}>
             <option value="">all</option>
-            {[...skus, ...others].map((s) => (
-              <option key={s}>{s}</option>
-            ))}
+            <Options of={fleet.layout?.skus} taken={search.sku} />
           </select>
         </label>
         <label>
@@ -193,38 +190,26 @@ export function JobsPage() {
   const [columns, keep] = useColumns();
   const state = search.state ?? 'active';
   const query = useInfiniteQuery(jobs(search));
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = query;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
+  const more = useMore(query);
   const show = (next: JobSearch) => void navigate({ search: next, replace: true });
   const mine = project ? ` --project ${project}` : '';
   const chosen = COLUMNS.filter(([name]) => columns.includes(name));
   const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
   const download = () =>
     act(
-      async () => {
-        const all = await allJobs(search);
-        save(`jobs-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.csv`, csv(all), 'text/csv');
-      },
+      async () => saveCsv('jobs', csv(await allJobs(search))),
       `Saved the jobs of this list, ${count(FILED, 'job')} at most`,
     );
   return (
     <main className="page full list" id="page">
       <div className="map-bar">
         <h1>Jobs</h1>
-        <div className="modes" role="group" aria-label="Which jobs">
-          {STATES.map(([value, label]) => (
-            <button
-              key={value}
-              type="button"
-              aria-pressed={state === value}
-              onClick={() => show({ ...search, state: value === 'active' ? undefined : value })}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Which jobs"
+          of={STATES}
+          chosen={state}
+          choose={(s) => show({ ...search, state: s === 'active' ? undefined : s })}
+        />
         <Filters search={search} show={show} columns={columns} keep={keep} />
         <span className="grow" />
         <button
@@ -255,7 +240,7 @@ export function JobsPage() {
                 </p>
               </Empty>
             );
-          if (search.view === 'timeline') return <Gantt jobs={items} more={hasNextPage} />;
+          if (search.view === 'timeline') return <Gantt jobs={items} more={query.hasNextPage} />;
           return (
             <Rows
               items={items}

@@ -9,10 +9,11 @@ import { classColor, classOf, hazardWords } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
-import { useAct } from '../ui/act';
-import { useAsk } from '../ui/ask';
+import { useAsked } from '../ui/asked';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
+import { JobLink } from '../ui/links';
+import { Ago, bytes, Clock, Empty, Fact, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
+import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
 import { drainable, isCordoned, servesWords, standing } from '../words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
@@ -94,87 +95,62 @@ function Shown({ node: n }: { node: Node }) {
                 </p>
               </Empty>
             ) : (
-              <table>
-                <thead>
-                  <tr>
-                    <th>Job</th>
-                    <th>Project</th>
-                    <th>State</th>
-                    <th>GPUs</th>
+              <Table heads={['Job', 'Project', 'State', 'GPUs']}>
+                {n.jobs.map((j) => (
+                  <tr key={j.id + j.name}>
+                    <td>{/^\d/.test(j.id) ? <JobLink id={j.id} name={j.name} /> : j.name}</td>
+                    <td>{j.project}</td>
+                    <td>
+                      <State word={j.state} />
+                    </td>
+                    <td className="mono">{j.gpus.join(' ')}</td>
                   </tr>
-                </thead>
-                <tbody>
-                  {n.jobs.map((j) => (
-                    <tr key={j.id + j.name}>
-                      <td>
-                        {/^\d/.test(j.id) ? (
-                          <Link to="/jobs/$id" params={{ id: j.id }}>
-                            {j.id} {j.name}
-                          </Link>
-                        ) : (
-                          j.name
-                        )}
-                      </td>
-                      <td>{j.project}</td>
-                      <td>
-                        <State word={j.state} />
-                      </td>
-                      <td className="mono">{j.gpus.join(' ')}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+                ))}
+              </Table>
             )}
           </Panel>
           <Panel title="Node" weight="quiet">
             <div className="body">
               <dl className="facts">
-                <dt>place</dt>
-                <dd>
+                <Fact word="place">
                   {[l.region, l.cluster, l.spine, l.leaf, l.rack].join(' / ')}
                   {l.nvlink !== n.name && `, NVLink domain ${l.nvlink}`}, feed {l.feed}
-                </dd>
-                <dt>GPUs</dt>
-                <dd>
+                </Fact>
+                <Fact word="GPUs">
                   {n.gpus_total} {n.sku}
                   {n.gpus_excluded.length > 0 && `, ${n.gpus_excluded.join(', ')} excluded`}
-                </dd>
-                <dt>processors</dt>
-                <dd>
+                </Fact>
+                <Fact word="processors">
                   {n.cpus_used} of {n.cpus_total} allocated
-                </dd>
-                <dt>memory</dt>
-                <dd>
+                </Fact>
+                <Fact word="memory">
                   {size(n.memory_used)} of {size(n.memory_total)} allocated
-                </dd>
-                <dt>role</dt>
-                <dd>
+                </Fact>
+                <Fact word="role">
                   {n.role}, pool {n.pool || 'default'}
                   {n.inventory.simulated ? ', simulated' : ''}
-                </dd>
-                {whole && <Fact word="hazard" text={hazardWords(n.state, n.hazard, worstOf(n))} />}
+                </Fact>
+                {whole && <Fact word="hazard">{hazardWords(n.state, n.hazard, worstOf(n))}</Fact>}
                 {Object.entries(n.inventory.versions ?? {}).map(([what, version]) => (
-                  <Fact key={what} word={what} text={String(version)} />
+                  <Fact key={what} word={what}>
+                    {String(version)}
+                  </Fact>
                 ))}
-                {n.inventory.kernel && <Fact word="kernel" text={n.inventory.kernel} />}
+                {n.inventory.kernel && <Fact word="kernel">{n.inventory.kernel}</Fact>}
                 {whole && (
-                  <>
-                    <dt>agent</dt>
-                    <dd>
-                      {n.agent ? (
-                        <>
-                          {n.agent.version}, last heartbeat <Ago at={n.agent.last_heartbeat} />
-                        </>
-                      ) : (
-                        'not connected'
-                      )}
-                    </dd>
-                  </>
+                  <Fact word="agent">
+                    {n.agent ? (
+                      <>
+                        {n.agent.version}, last heartbeat <Ago at={n.agent.last_heartbeat} />
+                      </>
+                    ) : (
+                      'not connected'
+                    )}
+                  </Fact>
                 )}
-                <dt>joined</dt>
-                <dd>
+                <Fact word="joined">
                   <Ago at={n.enrolled_at} />
-                </dd>
+                </Fact>
               </dl>
             </div>
           </Panel>
@@ -227,103 +203,80 @@ function size(v: unknown): string {
   return typeof v === 'number' ? bytes(v) : String(v);
 }
 
-function Fact({ word, text }: { word: string; text: string }) {
-  return (
-    <>
-      <dt>{word}</dt>
-      <dd>{text}</dd>
-    </>
-  );
-}
-
 function NodeButtons({ node: n }: { node: Node }) {
-  const ask = useAsk();
-  const { act, busy } = useAct();
+  const { asked, act, busy } = useAsked();
   const params = () => ({ path: { name: n.name }, header: once() });
   const held = n.jobs.length;
   const drained = n.stage === 'draining' || n.stage === 'drained';
+  const cordon = () =>
+    asked(
+      {
+        title: `Cordon ${n.name}`,
+        text: 'It gets no new work; what runs there is not touched.',
+        act: 'Cordon',
+        reason: 'offered',
+      },
+      (reason) => api.POST('/v1/nodes/{name}/cordon', { params: params(), body: { reason } }),
+      `${n.name} gets no new work`,
+    );
+  const uncordon = () =>
+    act(() => api.POST('/v1/nodes/{name}/uncordon', { params: params() }), servesWords(n));
+  const drain = () =>
+    asked(
+      {
+        title: `Drain ${n.name}`,
+        text: held
+          ? `${held} ${held === 1 ? 'job holds' : 'jobs hold'} something here. They may finish; nothing new comes.`
+          : 'Nothing runs here. No work comes until it is undrained.',
+        act: 'Drain',
+        reason: 'offered',
+      },
+      (reason) => api.POST('/v1/nodes/{name}/drain', { params: params(), body: { reason, stop: false } }),
+      `${n.name} is being drained`,
+    );
+  const undrain = () =>
+    act(
+      () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
+      servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
+    );
+  const qualify = () =>
+    asked(
+      {
+        title: `Qualify ${n.name}`,
+        text: 'Its GPUs are measured against their SKU, its past and its peers. It gets no work meanwhile (seconds to minutes).',
+        act: 'Qualify',
+      },
+      () => api.POST('/v1/nodes/{name}/qualify', { params: params(), body: { level: 'quick' } }),
+      `${n.name} is being tested`,
+    );
+  const endTest = () =>
+    act(
+      () => api.POST('/v1/nodes/{name}/cancel-qualification', { params: params() }),
+      `The test of ${n.name} ends`,
+    );
   return (
     <div className="actions">
       {isCordoned(n) && !drained && (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={() =>
-            void act(() => api.POST('/v1/nodes/{name}/uncordon', { params: params() }), servesWords(n))
-          }
-        >
+        <button type="button" disabled={busy} onClick={() => void uncordon()}>
           Uncordon
         </button>
       )}
       {!isCordoned(n) && !drained && (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={async () => {
-            const reason = await ask({
-              title: `Cordon ${n.name}`,
-              text: 'It gets no new work; what runs there is not touched.',
-              act: 'Cordon',
-              reason: 'offered',
-            });
-            if (reason !== null)
-              void act(
-                () => api.POST('/v1/nodes/{name}/cordon', { params: params(), body: { reason } }),
-                `${n.name} gets no new work`,
-              );
-          }}
-        >
+        <button type="button" disabled={busy} onClick={() => void cordon()}>
           Cordon
         </button>
       )}
       {drained ? (
-        <button
-          type="button"
-          className="main"
-          disabled={busy}
-          onClick={() =>
-            void act(
-              () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
-              servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
-            )
-          }
-        >
+        <button type="button" className="main" disabled={busy} onClick={() => void undrain()}>
           Undrain
         </button>
       ) : drainable(n) ? (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={async () => {
-            const reason = await ask({
-              title: `Drain ${n.name}`,
-              text: held
-                ? `${held} ${held === 1 ? 'job holds' : 'jobs hold'} something here. They may finish; nothing new comes.`
-                : 'Nothing runs here. No work comes until it is undrained.',
-              act: 'Drain',
-              reason: 'offered',
-            });
-            if (reason !== null)
-              void act(
-                () => api.POST('/v1/nodes/{name}/drain', { params: params(), body: { reason, stop: false } }),
-                `${n.name} is being drained`,
-              );
-          }}
-        >
+        <button type="button" disabled={busy} onClick={() => void drain()}>
           Drain
         </button>
       ) : null}
       {n.qualifying ? (
-        <button
-          type="button"
-          disabled={busy}
-          onClick={() =>
-            void act(
-              () => api.POST('/v1/nodes/{name}/cancel-qualification', { params: params() }),
-              `The test of ${n.name} ends`,
-            )
-          }
-        >
+        <button type="button" disabled={busy} onClick={() => void endTest()}>
           End test
         </button>
       ) : (
@@ -331,18 +284,7 @@ function NodeButtons({ node: n }: { node: Node }) {
           type="button"
           disabled={busy || held > 0}
           title={held > 0 ? 'It must hold no work: drain it first' : 'Test it before it takes more work'}
-          onClick={async () => {
-            const yes = await ask({
-              title: `Qualify ${n.name}`,
-              text: 'Its GPUs are measured against their SKU, its past and its peers. It gets no work meanwhile (seconds to minutes).',
-              act: 'Qualify',
-            });
-            if (yes !== null)
-              void act(
-                () => api.POST('/v1/nodes/{name}/qualify', { params: params(), body: { level: 'quick' } }),
-                `${n.name} is being tested`,
-              );
-          }}
+          onClick={() => void qualify()}
         >
           Qualify
         </button>
@@ -523,34 +465,22 @@ function Qualification({ node: n }: { node: Node }) {
           </p>
         </Empty>
       ) : (
-        <Scroll label="Checks" tall>
-          <table>
-            <thead>
-              <tr>
-                <th>Check</th>
-                <th className="num">Measured</th>
-                <th className="num">Expected</th>
-                <th>Result</th>
-              </tr>
-            </thead>
-            <tbody>
-              {q.checks.map((c, i) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: checks repeat by GPU, in order
-                <tr key={`${c.name}${i}`}>
-                  <td>
-                    {c.name}
-                    {c.gpu !== null && c.gpu !== undefined && <span className="dim"> GPU {c.gpu}</span>}
-                  </td>
-                  <td className="num">{measured(c)}</td>
-                  <td className="num dim">{expected(c)}</td>
-                  <td>
-                    <State word={c.outcome} /> {c.note && <span className="dim">{c.note}</span>}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table label="Checks" tall heads={['Check', num('Measured'), num('Expected'), 'Result']}>
+          {q.checks.map((c, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: checks repeat by GPU, in order
+            <tr key={`${c.name}${i}`}>
+              <td>
+                {c.name}
+                {c.gpu !== null && c.gpu !== undefined && <span className="dim"> GPU {c.gpu}</span>}
+              </td>
+              <td className="num">{measured(c)}</td>
+              <td className="num dim">{expected(c)}</td>
+              <td>
+                <State word={c.outcome} /> {c.note && <span className="dim">{c.note}</span>}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );

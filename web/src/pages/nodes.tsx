@@ -1,8 +1,9 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useCallback } from 'react';
 import { hazardWords } from '../map/colors';
 import { nodes } from '../queries';
+import { Choice } from '../ui/choice';
+import { useMore } from '../ui/paged';
 import { Empty, Loaded, NodeState } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 import { standing } from '../words';
@@ -26,26 +27,17 @@ export function NodesPage() {
   const navigate = useNavigate({ from: '/nodes' });
   const state = search.state ?? '';
   const query = useInfiniteQuery(nodes(state));
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = query;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
+  const more = useMore(query);
   return (
     <main className="page full list" id="page">
       <div className="map-bar">
         <h1>Nodes</h1>
-        <div className="modes" role="group" aria-label="Which nodes">
-          {STATES.map((s) => (
-            <button
-              key={s}
-              type="button"
-              aria-pressed={state === s}
-              onClick={() => void navigate({ search: { state: s || undefined }, replace: true })}
-            >
-              {s || 'all'}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Which nodes"
+          of={STATES.map((s) => [s, s || 'all'] as const)}
+          chosen={state}
+          choose={(s) => void navigate({ search: { state: s || undefined }, replace: true })}
+        />
       </div>
       <Loaded query={query}>
         {(data) => {

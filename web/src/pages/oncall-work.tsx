@@ -1,58 +1,84 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { api, must } from '../api/client';
+import type { ReactNode } from 'react';
+import { api, must, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { NO_FIGURE } from '../live/frame';
 import { useRights } from '../rights';
+import { JobLink } from '../ui/links';
 import { Ago, count, Empty, Loaded, Panel } from '../ui/parts';
 import { gang, whereOrWhy } from './jobs';
+
+type Job = Schemas['Job'];
 
 const SHOWN = 8;
 /** From here on a GPU is called hot: most slow down a few degrees later. */
 const HOT = 80;
 
-/** The newest jobs in a state. */
-function useJobs(state: string) {
-  return useQuery({
+/** The newest jobs in a state: the first of them in an order, with a few words about each. */
+function Jobs({
+  state,
+  title,
+  note,
+  none,
+  order,
+  about,
+}: {
+  state: string;
+  title: string;
+  /** `open`: there are more than were read. */
+  note: (number: number, open: boolean) => string;
+  none: string;
+  order: (a: Job, b: Job) => number;
+  about: (job: Job) => ReactNode;
+}) {
+  const query = useQuery({
     queryKey: ['oncall', 'jobs', state],
     queryFn: async () => must(await api.GET('/v1/jobs', { params: { query: { state, limit: 50 } } })),
   });
-}
-
-/** Gangs that are queued: largest first, with the reason. */
-export function Pending() {
-  const query = useJobs('queued');
-  const { project } = useRights();
   return (
     <Loaded query={query}>
       {(page) => {
-        const size = (j: (typeof page.items)[number]) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
-        const all = [...page.items].sort((a, b) => size(b) - size(a));
+        const all = [...page.items].sort(order);
         return (
-          <Panel title="Queued jobs" note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}>
-            {all.length === 0 ? (
-              <Empty title={project ? `No job of ${project} is queued` : 'No job is queued'} />
-            ) : (
-              all.slice(0, SHOWN).map((j) => (
-                <div className="item" key={j.id}>
-                  <h3>
-                    <Link to="/jobs/$id" params={{ id: j.id }}>
-                      {j.id} {j.name}
-                    </Link>
-                    <span className="dim">
-                      {gang(j)}, submitted <Ago at={j.submitted_at} />
-                    </span>
-                  </h3>
-                  <p className="dim">{whereOrWhy(j)}</p>
-                </div>
-              ))
-            )}
-            <More state="queued" left={all.length - SHOWN} open={!!page.cursor} />
+          <Panel title={title} note={all.length ? note(all.length, !!page.cursor) : ''}>
+            {all.length === 0 && <Empty title={none} />}
+            {all.slice(0, SHOWN).map((j) => (
+              <div className="item" key={j.id}>
+                <h3>
+                  <JobLink id={j.id} name={j.name} />
+                  <span className="dim">{about(j)}</span>
+                </h3>
+                <p className="dim">{whereOrWhy(j)}</p>
+              </div>
+            ))}
+            <More state={state} left={all.length - SHOWN} open={!!page.cursor} />
           </Panel>
         );
       }}
     </Loaded>
+  );
+}
+
+const size = (j: Job) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
+
+/** Gangs that are queued: largest first, with the reason. */
+export function Pending() {
+  const { project } = useRights();
+  return (
+    <Jobs
+      state="queued"
+      title="Queued jobs"
+      note={(number, open) => `${number}${open ? ' or more' : ''}`}
+      none={project ? `No job of ${project} is queued` : 'No job is queued'}
+      order={(a, b) => size(b) - size(a)}
+      about={(j) => (
+        <>
+          {gang(j)}, submitted <Ago at={j.submitted_at} />
+        </>
+      )}
+    />
   );
 }
 
@@ -75,36 +101,20 @@ function More({ state, left, open }: { state: string; left: number; open: boolea
 
 /** Jobs that failed, newest first, with what the failure is attributed to. */
 export function Failing() {
-  const query = useJobs('failed');
   const { project } = useRights();
   return (
-    <Loaded query={query}>
-      {(page) => {
-        const all = [...page.items].sort((a, b) => (b.ended_at ?? '').localeCompare(a.ended_at ?? ''));
-        return (
-          <Panel title="Failed jobs" note={all.length ? 'newest first' : ''}>
-            {all.length === 0 ? (
-              <Empty title={project ? `None of ${project} lately` : 'None lately'} />
-            ) : (
-              all.slice(0, SHOWN).map((j) => (
-                <div className="item" key={j.id}>
-                  <h3>
-                    <Link to="/jobs/$id" params={{ id: j.id }}>
-                      {j.id} {j.name}
-                    </Link>
-                    <span className="dim">
-                      {j.project}, ended <Ago at={j.ended_at} />
-                    </span>
-                  </h3>
-                  <p className="dim">{whereOrWhy(j)}</p>
-                </div>
-              ))
-            )}
-            <More state="failed" left={all.length - SHOWN} open={!!page.cursor} />
-          </Panel>
-        );
-      }}
-    </Loaded>
+    <Jobs
+      state="failed"
+      title="Failed jobs"
+      note={() => 'newest first'}
+      none={project ? `None of ${project} lately` : 'None lately'}
+      order={(a, b) => (b.ended_at ?? '').localeCompare(a.ended_at ?? '')}
+      about={(j) => (
+        <>
+          {j.project}, ended <Ago at={j.ended_at} />
+        </>
+      )}
+    />
   );
 }
 

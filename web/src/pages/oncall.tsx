@@ -12,7 +12,8 @@ import { causes as causesQuery, endedRemediations, health } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, count, Empty, Loaded, NotShown, Panel, State, Word } from '../ui/parts';
+import { NodeLink } from '../ui/links';
+import { Ago, count, Empty, Fact, Loaded, NotShown, Panel, State, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
 import { Failing, Hot, Pending } from './oncall-work';
 import { Burning } from './slo-parts';
@@ -132,21 +133,20 @@ function Automation() {
                 </p>
               )}
               <dl className="facts">
-                <dt>out of service</dt>
-                <dd>
+                <Fact word="out of service">
                   <Limit value={a.out} most={a.out_at_most} /> {a.out} of {a.nodes} nodes, {a.out_at_most} at
                   most
-                </dd>
-                <dt>taken this hour</dt>
-                <dd>
+                </Fact>
+                <Fact word="taken this hour">
                   <Limit value={a.taken.length} most={a.taken_at_most} /> {taken}, {a.taken_at_most} at most
-                </dd>
-                <dt>spares</dt>
-                <dd>
+                </Fact>
+                <Fact word="spares">
                   {s.spares_left} of {s.spares} left
-                </dd>
+                </Fact>
                 {automationWords(a.modes).map(([word, actions]) => (
-                  <Facts key={word} word={word} text={actions} />
+                  <Fact key={word} word={word}>
+                    {actions}
+                  </Fact>
                 ))}
               </dl>
             </div>
@@ -154,15 +154,6 @@ function Automation() {
         );
       }}
     </Loaded>
-  );
-}
-
-function Facts({ word, text }: { word: string; text: string }) {
-  return (
-    <>
-      <dt>{word}</dt>
-      <dd>{text}</dd>
-    </>
   );
 }
 
@@ -232,9 +223,7 @@ function Ended() {
                 <span className="dim">
                   <Ago at={r.since} /> {r.action_text} on{' '}
                 </span>
-                <Link to="/nodes/$name" params={{ name: r.node }}>
-                  {r.node}
-                </Link>
+                <NodeLink name={r.node} />
                 <span className="dim">: {r.outcome ? (OUTCOMES[r.outcome] ?? r.outcome) : 'ended'}</span>
               </div>
             ))}

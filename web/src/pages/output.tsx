@@ -1,6 +1,5 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { type FormEvent, useEffect, useState } from 'react';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import {
   cleanedOutput,
   type OutputHit,
@@ -10,9 +9,14 @@ import {
   type Range,
   rangeOf,
 } from '../find/output';
+import { useDraft } from '../find/use-draft';
 import { output as outputPages } from '../queries';
 import { useRights } from '../rights';
+import { JobLink } from '../ui/links';
+import { Page } from '../ui/page';
+import { LoadMore } from '../ui/paged';
 import { Clock, count, Empty, Problem, Word } from '../ui/parts';
+import { Table } from '../ui/table';
 
 export function OutputPage() {
   const search = useSearch({ from: '/output' });
@@ -21,18 +25,21 @@ export function OutputPage() {
   const pages = query.data?.pages ?? [];
   const hits = pages.flatMap((p) => p.items);
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Search in job output</h1>
-        {search.q && query.data && (
-          <span className="dim">{count(hits.length, 'line')} shown, newest first</span>
-        )}
-        {pages.at(-1)?.indexing && (
-          <Word tone="warn" title="Not all stored output is indexed yet: more may be found later.">
-            indexing
-          </Word>
-        )}
-      </div>
+    <Page
+      title="Search in job output"
+      about={
+        <>
+          {search.q && query.data && (
+            <span className="dim">{count(hits.length, 'line')} shown, newest first</span>
+          )}
+          {pages.at(-1)?.indexing && (
+            <Word tone="warn" title="Not all stored output is indexed yet: more may be found later.">
+              indexing
+            </Word>
+          )}
+        </>
+      }
+    >
       <Fields search={search} show={(next) => void navigate({ search: next })} />
       {query.error && (
         <Problem
@@ -49,19 +56,8 @@ export function OutputPage() {
           )}
         </div>
       )}
-      {query.hasNextPage && (
-        <p>
-          <button
-            type="button"
-            disabled={query.isFetchingNextPage}
-            onClick={() => void query.fetchNextPage()}
-          >
-            {query.isFetchingNextPage ? 'Loading…' : 'Load more'}
-          </button>{' '}
-          <span className="dim">older lines</span>
-        </p>
-      )}
-    </main>
+      <LoadMore of={query} what="older lines" />
+    </Page>
   );
 }
 
@@ -81,38 +77,16 @@ function Nothing({ search, loading, more }: { search: OutputSearch; loading: boo
 
 /** What the address says as fields; Enter or the button asks for it. */
 function Fields({ search, show }: { search: OutputSearch; show: (next: OutputSearch) => void }) {
-  const [draft, setDraft] = useState(search);
   const { project } = useRights();
-  useEffect(() => setDraft(search), [search]);
-  const submit = (e: FormEvent) => {
-    e.preventDefault();
-    show(cleanedOutput(draft));
-  };
-  const field = (name: 'q' | 'project' | 'job', label: string, like: string) => (
-    <label>
-      {label}
-      <input
-        type={name === 'q' ? 'search' : 'text'}
-        value={draft[name] ?? ''}
-        placeholder={like}
-        maxLength={200}
-        autoComplete="off"
-        spellCheck={false}
-        onChange={(e) => setDraft({ ...draft, [name]: e.target.value })}
-      />
-    </label>
-  );
+  const { draft, set, submit, field } = useDraft(search, (next) => show(cleanedOutput(next)));
   return (
     <form className="filters" aria-label="Which lines" onSubmit={submit}>
-      {field('q', 'Words', 'NCCL WARN')}
+      {field('q', 'Words', 'NCCL WARN', 'search')}
       {field('job', 'Job', '42')}
       {project === null && field('project', 'Project', 'all')}
       <label>
         Range
-        <select
-          value={draft.range ?? ''}
-          onChange={(e) => setDraft({ ...draft, range: rangeOf(e.target.value) })}
-        >
+        <select value={draft.range ?? ''} onChange={(e) => set({ range: rangeOf(e.target.value) })}>
           <option value="">all stored output</option>
           {(Object.keys(RANGES) as Range[]).map((r) => (
             <option key={r} value={r}>
@@ -128,36 +102,23 @@ function Fields({ search, show }: { search: OutputSearch; show: (next: OutputSea
 
 function HitTable({ hits }: { hits: OutputHit[] }) {
   return (
-    <table className="cards">
-      <thead>
-        <tr>
-          <th>Received</th>
-          <th>Job</th>
-          <th>Project</th>
-          <th>Place</th>
-          <th>Line</th>
+    <Table cards heads={['Received', 'Job', 'Project', 'Place', 'Line']}>
+      {hits.map((h) => (
+        <tr key={`${h.job}/${h.attempt}/${h.rank}/${h.stream}/${h.offset}`}>
+          <td className="nowrap dim">{h.at ? <Clock at={h.at} /> : 'not known'}</td>
+          <td className="nowrap" data-l="job">
+            <JobLink id={h.job} />
+          </td>
+          <td className="nowrap">{h.project}</td>
+          <td className="nowrap dim">{placeOf(h)}</td>
+          <td className="whole">
+            <code>
+              {h.text}
+              {h.cut && '…'}
+            </code>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {hits.map((h) => (
-          <tr key={`${h.job}/${h.attempt}/${h.rank}/${h.stream}/${h.offset}`}>
-            <td className="nowrap dim">{h.at ? <Clock at={h.at} /> : 'not known'}</td>
-            <td className="nowrap" data-l="job">
-              <Link to="/jobs/$id" params={{ id: h.job }}>
-                {h.job}
-              </Link>
-            </td>
-            <td className="nowrap">{h.project}</td>
-            <td className="nowrap dim">{placeOf(h)}</td>
-            <td className="whole">
-              <code>
-                {h.text}
-                {h.cut && '…'}
-              </code>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

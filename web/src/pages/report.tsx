@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
 import { RATES } from '../exec/figures';
 import { report } from '../queries';
-import { Loaded, Panel, span } from '../ui/parts';
+import { Fact, Loaded, Panel, span } from '../ui/parts';
 
 type Parts = Schemas['TimeParts'];
 const PARTS: [keyof Parts, string][] = [
@@ -32,35 +32,30 @@ export function Report({ id }: { id: string }) {
             <div className="body">
               <Split parts={r.time_ms} whole={r.wall_ms} />
               <dl className="facts">
-                <dt title={RATES.goodput.formula}>goodput</dt>
-                <dd>
+                <Fact word="goodput" title={RATES.goodput.formula}>
                   {share(r.goodput)} <span className="dim">of its GPU time was work that counts</span>
-                </dd>
-                <dt>ETTR</dt>
-                <dd>
+                </Fact>
+                <Fact word="ETTR">
                   {share(r.ettr)} <span className="dim">the same, with its waiting</span>
-                </dd>
-                <dt>interruptions</dt>
-                <dd>
+                </Fact>
+                <Fact word="interruptions">
                   {r.interruptions}
                   {r.mtbi_ms ? `, ${span(r.mtbi_ms)} between them` : ''}
                   {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
-                </dd>
-                <dt>GPU-hours</dt>
-                <dd>{(r.allocated_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>
+                </Fact>
+                <Fact word="GPU-hours">
+                  {(r.allocated_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}
+                </Fact>
                 {e && (
-                  <>
-                    <dt>GPU use</dt>
-                    <dd>
-                      {share(e.utilisation)}
-                      {e.sm_active !== null && e.sm_active !== undefined && `, SMs ${share(e.sm_active)}`}
-                      {e.tensor_active !== null &&
-                        e.tensor_active !== undefined &&
-                        `, tensor cores ${share(e.tensor_active)}`}
-                      {e.power_watts ? `, ${Math.round(e.power_watts)} W each` : ''}
-                      {!e.whole && <span className="dim"> since this server started</span>}
-                    </dd>
-                  </>
+                  <Fact word="GPU use">
+                    {share(e.utilisation)}
+                    {e.sm_active !== null && e.sm_active !== undefined && `, SMs ${share(e.sm_active)}`}
+                    {e.tensor_active !== null &&
+                      e.tensor_active !== undefined &&
+                      `, tensor cores ${share(e.tensor_active)}`}
+                    {e.power_watts ? `, ${Math.round(e.power_watts)} W each` : ''}
+                    {!e.whole && <span className="dim"> since this server started</span>}
+                  </Fact>
                 )}
               </dl>
               {r.advice.length > 0 && (

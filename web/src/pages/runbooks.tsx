@@ -6,7 +6,10 @@ import { runbook, runbookRun, runbookRuns, runbooks, whoami } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, count, Empty, Loaded, NotShown, Panel, Scroll, type Tone, Word } from '../ui/parts';
+import { NodeLink } from '../ui/links';
+import { Page } from '../ui/page';
+import { Ago, count, Empty, Loaded, NotShown, Panel, type Tone, Word } from '../ui/parts';
+import { Table } from '../ui/table';
 
 type Step = Schemas['RunbookStep'];
 type Run = Schemas['RunbookRun'];
@@ -58,66 +61,51 @@ export function RunbooksPage() {
   const { mode, node, finding } = useSearch({ from: '/runbooks' });
   if (whole === false)
     return (
-      <main className="page" id="page">
-        <div className="head">
-          <h1>Runbooks</h1>
-        </div>
+      <Page title="Runbooks">
         <NotShown project={project} what="runbooks and their runs" />
-      </main>
+      </Page>
     );
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Runbooks</h1>
-        {mode && (
+    <Page
+      title="Runbooks"
+      about={
+        mode && (
           <span className="dim">
             for {mode}
             {node && ` on ${node}`}; <Link to="/runbooks">show all</Link>
           </span>
-        )}
-      </div>
+        )
+      }
+    >
       {whole && <Runs />}
       <Loaded query={books}>
         {(list) => {
           const shown = list.items.filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode));
           return (
             <Panel title="Runbooks" note={count(shown.length, 'runbook')}>
-              <Scroll label="Runbooks">
-                <table className="cards">
-                  <thead>
-                    <tr>
-                      <th>Title</th>
-                      <th>Urgency</th>
-                      <th>Steps</th>
-                      <th>For</th>
-                      <th>Owner</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {shown.map((b) => (
-                      <tr key={b.name}>
-                        <td className="whole">
-                          <Link to="/runbooks/$name" params={{ name: b.name }} search={{ node, finding }}>
-                            {b.title}
-                          </Link>
-                          {b.version && <span className="dim"> custom</span>}
-                        </td>
-                        <td>
-                          <Tag word={b.urgency} />
-                        </td>
-                        <td data-l="steps">{b.length}</td>
-                        <td className="dim whole">{[...b.modes, ...b.topics].join(', ')}</td>
-                        <td data-l="owner">{b.owner}</td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Scroll>
+              <Table label="Runbooks" cards heads={['Title', 'Urgency', 'Steps', 'For', 'Owner']}>
+                {shown.map((b) => (
+                  <tr key={b.name}>
+                    <td className="whole">
+                      <Link to="/runbooks/$name" params={{ name: b.name }} search={{ node, finding }}>
+                        {b.title}
+                      </Link>
+                      {b.version && <span className="dim"> custom</span>}
+                    </td>
+                    <td>
+                      <Tag word={b.urgency} />
+                    </td>
+                    <td data-l="steps">{b.length}</td>
+                    <td className="dim whole">{[...b.modes, ...b.topics].join(', ')}</td>
+                    <td data-l="owner">{b.owner}</td>
+                  </tr>
+                ))}
+              </Table>
             </Panel>
           );
         }}
       </Loaded>
-    </main>
+    </Page>
   );
 }
 
@@ -128,42 +116,27 @@ function Runs() {
       {(list) =>
         list.items.length === 0 ? null : (
           <Panel title="Runs">
-            <Scroll label="Runs">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Run</th>
-                    <th>State</th>
-                    <th>Runbook</th>
-                    <th>About</th>
-                    <th>Step</th>
-                    <th>By</th>
-                    <th>Began</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {list.items.slice(0, 20).map((r) => (
-                    <tr key={r.id}>
-                      <td>
-                        <Link to="/runbook-runs/$id" params={{ id: r.id }}>
-                          {r.id}
-                        </Link>
-                      </td>
-                      <td>
-                        <Tag word={r.state} />
-                      </td>
-                      <td>{r.title || r.book}</td>
-                      <td>{about(r.vars)}</td>
-                      <td>{r.step}</td>
-                      <td className="dim">{r.auto ? `automatic, for ${r.by}` : r.by}</td>
-                      <td className="nowrap">
-                        <Ago at={r.started_at} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Scroll>
+            <Table label="Runs" heads={['Run', 'State', 'Runbook', 'About', 'Step', 'By', 'Began']}>
+              {list.items.slice(0, 20).map((r) => (
+                <tr key={r.id}>
+                  <td>
+                    <Link to="/runbook-runs/$id" params={{ id: r.id }}>
+                      {r.id}
+                    </Link>
+                  </td>
+                  <td>
+                    <Tag word={r.state} />
+                  </td>
+                  <td>{r.title || r.book}</td>
+                  <td>{about(r.vars)}</td>
+                  <td>{r.step}</td>
+                  <td className="dim">{r.auto ? `automatic, for ${r.by}` : r.by}</td>
+                  <td className="nowrap">
+                    <Ago at={r.started_at} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
           </Panel>
         )
       }
@@ -388,11 +361,7 @@ export function RunbookRunPage() {
                 run {r.id}, {about(r.vars)}, {r.auto ? `automatic, for ${r.by}` : r.by},{' '}
                 <Ago at={r.started_at} />
               </span>
-              {r.vars.node && (
-                <Link to="/nodes/$name" params={{ name: r.vars.node }}>
-                  {r.vars.node}
-                </Link>
-              )}
+              {r.vars.node && <NodeLink name={r.vars.node} />}
             </div>
             {r.why && <p>{r.why}</p>}
             {r.now && <Now run={r} step={r.now} />}

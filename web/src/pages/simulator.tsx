@@ -1,6 +1,7 @@
 import { useRef, useState, useSyncExternalStore } from 'react';
 import { difference, FIGURES, type Outcome, PARTS, read, seconds } from '../sim/outcome';
-import { Empty, Panel, Scroll } from '../ui/parts';
+import { Empty, Panel } from '../ui/parts';
+import { num, Table } from '../ui/table';
 
 interface Loaded {
   file: string;
@@ -156,44 +157,32 @@ function Shown({ reports }: { reports: Loaded[] }) {
                 : ''
           }
         >
-          <Scroll label="Results">
-            <table>
-              <thead>
-                <tr>
-                  <th>Metric</th>
-                  <th className="num">{a.file}</th>
-                  {b && <th className="num">{b.file}</th>}
-                  {b && <th className="num">Difference</th>}
-                </tr>
-              </thead>
-              <tbody>
-                {FIGURES.map((f) => {
-                  const d = b && difference(f, a.outcome, b.outcome);
-                  const value = (o: Outcome) => {
-                    const v = f.of(o);
-                    return v === null ? <span className="dim">no data</span> : f.say(v);
-                  };
-                  return (
-                    <tr key={f.name}>
-                      <td>{f.name}</td>
-                      <td className="num">{value(a.outcome)}</td>
-                      {b && <td className="num">{value(b.outcome)}</td>}
-                      {b && (
-                        <td className="num">
-                          {d && (
-                            <span className={d.good === null ? 'dim' : d.good ? 'word ok' : 'word bad'}>
-                              {d.text}
-                              {d.good === null ? '' : d.good ? ', better' : ', worse'}
-                            </span>
-                          )}
-                        </td>
+          <Table label="Results" heads={['Metric', num(a.file), b && num(b.file), b && num('Difference')]}>
+            {FIGURES.map((f) => {
+              const d = b && difference(f, a.outcome, b.outcome);
+              const value = (o: Outcome) => {
+                const v = f.of(o);
+                return v === null ? <span className="dim">no data</span> : f.say(v);
+              };
+              return (
+                <tr key={f.name}>
+                  <td>{f.name}</td>
+                  <td className="num">{value(a.outcome)}</td>
+                  {b && <td className="num">{value(b.outcome)}</td>}
+                  {b && (
+                    <td className="num">
+                      {d && (
+                        <span className={d.good === null ? 'dim' : d.good ? 'word ok' : 'word bad'}>
+                          {d.text}
+                          {d.good === null ? '' : d.good ? ', better' : ', worse'}
+                        </span>
                       )}
-                    </tr>
-                  );
-                })}
-              </tbody>
-            </table>
-          </Scroll>
+                    </td>
+                  )}
+                </tr>
+              );
+            })}
+          </Table>
         </Panel>
         <div>
           <Causes reports={reports} />
@@ -245,30 +234,18 @@ function Causes({ reports }: { reports: Loaded[] }) {
       {causes.length === 0 ? (
         <Empty title="Nothing was interrupted" />
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th>Cause</th>
+        <Table heads={['Cause', ...reports.map((r) => num(r.file))]}>
+          {causes.map((c) => (
+            <tr key={c}>
+              <td>{c.replaceAll('_', ' ')}</td>
               {reports.map((r) => (
-                <th className="num" key={r.file}>
-                  {r.file}
-                </th>
+                <td className="num" key={r.file}>
+                  {(r.outcome.failures[c] ?? 0).toLocaleString('en')}
+                </td>
               ))}
             </tr>
-          </thead>
-          <tbody>
-            {causes.map((c) => (
-              <tr key={c}>
-                <td>{c.replaceAll('_', ' ')}</td>
-                {reports.map((r) => (
-                  <td className="num" key={r.file}>
-                    {(r.outcome.failures[c] ?? 0).toLocaleString('en')}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       )}
     </Panel>
   );
@@ -279,36 +256,32 @@ function Sizes({ report, named }: { report: Loaded; named: boolean }) {
   if (rows.length === 0) return null;
   return (
     <Panel title="By size of the gang" note={named ? report.file : ''}>
-      <Scroll label="By size of the gang">
-        <table>
-          <thead>
-            <tr>
-              <th>GPUs</th>
-              <th className="num">Jobs</th>
-              <th className="num">ETTR</th>
-              <th className="num">Interruptions</th>
-              <th className="num">Between them</th>
-              <th className="num">Wait, median</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((s) => (
-              <tr key={s.gpus_from}>
-                <td className="nowrap">
-                  {s.gpus_from === s.gpus_to
-                    ? s.gpus_from.toLocaleString('en')
-                    : `${s.gpus_from.toLocaleString('en')} to ${s.gpus_to.toLocaleString('en')}`}
-                </td>
-                <td className="num">{s.jobs.toLocaleString('en')}</td>
-                <td className="num">{(s.ettr * 100).toFixed(1)} %</td>
-                <td className="num">{s.interruptions.toLocaleString('en')}</td>
-                <td className="num">{s.mtbi_s === null ? '–' : seconds(s.mtbi_s)}</td>
-                <td className="num">{seconds(s.wait_s.p50)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table
+        label="By size of the gang"
+        heads={[
+          'GPUs',
+          num('Jobs'),
+          num('ETTR'),
+          num('Interruptions'),
+          num('Between them'),
+          num('Wait, median'),
+        ]}
+      >
+        {rows.map((s) => (
+          <tr key={s.gpus_from}>
+            <td className="nowrap">
+              {s.gpus_from === s.gpus_to
+                ? s.gpus_from.toLocaleString('en')
+                : `${s.gpus_from.toLocaleString('en')} to ${s.gpus_to.toLocaleString('en')}`}
+            </td>
+            <td className="num">{s.jobs.toLocaleString('en')}</td>
+            <td className="num">{(s.ettr * 100).toFixed(1)} %</td>
+            <td className="num">{s.interruptions.toLocaleString('en')}</td>
+            <td className="num">{s.mtbi_s === null ? '–' : seconds(s.mtbi_s)}</td>
+            <td className="num">{seconds(s.wait_s.p50)}</td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

@@ -5,6 +5,7 @@ import type { Schemas } from '../api/client';
 import { useAlertActions } from '../oncall/actions';
 import { alerts, slos } from '../queries';
 import { useRights } from '../rights';
+import { NodeLink } from '../ui/links';
 import { Ago, brief, count, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
 
 type Slo = Schemas['Slo'];
@@ -77,13 +78,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
       <h3>
         <Word tone={a.silenced ? 'plain' : a.urgency === 'page' ? 'worst' : 'warn'}>{a.urgency}</Word>
         <span>{a.summary}</span>
-        {name ? (
-          <Link to="/nodes/$name" params={{ name }}>
-            {name}
-          </Link>
-        ) : (
-          <span className="dim">{a.cause}</span>
-        )}
+        {name ? <NodeLink name={name} /> : <span className="dim">{a.cause}</span>}
         <span className="dim">
           began <Ago at={a.since} />
           {a.count > 1 && `, ${a.count} conditions`}

@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
+import { matchWords } from '../manage/silence';
 import { receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
 import { left } from '../slo/burn';
-import { useAct } from '../ui/act';
-import { useAsk } from '../ui/ask';
-import { Ago, brief, count, Empty, Loaded, NotShown, Panel, Word } from '../ui/parts';
+import { useAsked } from '../ui/asked';
+import { Page } from '../ui/page';
+import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
 
@@ -19,11 +20,10 @@ export function SlosPage() {
   const { name } = useSearch({ from: '/slos' });
   const { whole, project } = useRights();
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>SLOs</h1>
-        {query.data && (whole || query.data.items.length > 0) && <Tally items={query.data.items} />}
-      </div>
+    <Page
+      title="SLOs"
+      about={query.data && (whole || query.data.items.length > 0) && <Tally items={query.data.items} />}
+    >
       <div className="columns wide-left">
         <div>
           <Loaded query={query}>
@@ -68,7 +68,7 @@ export function SlosPage() {
           {whole === false && <NotShown project={project} what="silences and receivers" />}
         </div>
       </div>
-    </main>
+    </Page>
   );
 }
 
@@ -167,38 +167,30 @@ function One({ name }: { name: string }) {
                 />
                 <dl className="facts">
                   {s.burn.map((b) => (
-                    <Fact
-                      key={b.window}
-                      word={`over ${b.window}`}
-                      text={b.rate === null || b.rate === undefined ? 'no data' : `${rate(b.rate)}x`}
-                    />
+                    <Fact key={b.window} word={`over ${b.window}`}>
+                      {b.rate === null || b.rate === undefined ? 'no data' : `${rate(b.rate)}x`}
+                    </Fact>
                   ))}
-                  <Fact
-                    word="counted"
-                    text={
-                      s.unit === 'time'
-                        ? `${(s.total / 3_600_000).toLocaleString('en', { maximumFractionDigits: 0 })} hours, ${((s.total - s.good) / 3_600_000).toLocaleString('en', { maximumFractionDigits: 1 })} of them bad`
-                        : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed in ${s.window}`
-                    }
-                  />
-                  <Fact
-                    word="counted for"
-                    text={`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
-                  />
+                  <Fact word="counted">
+                    {s.unit === 'time'
+                      ? `${(s.total / 3_600_000).toLocaleString('en', { maximumFractionDigits: 0 })} hours, ${((s.total - s.good) / 3_600_000).toLocaleString('en', { maximumFractionDigits: 1 })} of them bad`
+                      : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed in ${s.window}`}
+                  </Fact>
+                  <Fact word="counted for">
+                    {`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
+                  </Fact>
                   {s.mean_time && (
                     <Fact
                       word="between interruptions"
                       title={`time that gangs ran / interruptions by infrastructure, platform or unknown causes, over ${s.window}; failures of the programs themselves are not counted`}
-                      text={brief(s.mean_time)}
-                    />
+                    >
+                      {brief(s.mean_time)}
+                    </Fact>
                   )}
                   {whole > 0 && (
-                    <Fact
-                      word="used by"
-                      text={s.causes
-                        .map((c) => `${c.cause} ${((100 * c.count) / whole).toFixed(0)} %`)
-                        .join(', ')}
-                    />
+                    <Fact word="used by">
+                      {s.causes.map((c) => `${c.cause} ${((100 * c.count) / whole).toFixed(0)} %`).join(', ')}
+                    </Fact>
                   )}
                 </dl>
               </div>
@@ -210,20 +202,20 @@ function One({ name }: { name: string }) {
   );
 }
 
-function Fact({ word, text, title }: { word: string; text: string; title?: string }) {
-  return (
-    <>
-      <dt title={title}>{word}</dt>
-      <dd>{text}</dd>
-    </>
-  );
-}
-
 function Silences() {
   const query = useQuery(silences());
   const { operates } = useRights();
-  const ask = useAsk();
-  const { act, busy } = useAct();
+  const { asked, busy } = useAsked();
+  const end = (name: string) =>
+    asked(
+      {
+        title: `End the silence ${name}`,
+        text: 'Alerts that it silenced send notifications again.',
+        act: 'End it',
+      },
+      () => api.DELETE('/v1/silences/{name}', { params: { path: { name }, header: once() } }),
+      'The silence is over',
+    );
   return (
     <Loaded query={query}>
       {(page) => {
@@ -240,12 +232,7 @@ function Silences() {
                   <h3>
                     <Word tone={s.state === 'active' ? 'warn' : 'plain'}>{s.state}</Word>
                     <span>{s.name}</span>
-                    <span className="dim">
-                      {Object.entries(s.match)
-                        .filter(([, v]) => v)
-                        .map(([k, v]) => `${k} ${String(v)}`)
-                        .join(', ') || 'everything'}
-                    </span>
+                    <span className="dim">{matchWords(s.match, 'everything')}</span>
                   </h3>
                   <p className="dim">
                     {s.why} {s.by.replace(/^user:/, '')};{' '}
@@ -258,23 +245,7 @@ function Silences() {
                   </p>
                   {operates && (
                     <div className="actions">
-                      <button
-                        type="button"
-                        disabled={busy}
-                        onClick={async () => {
-                          const yes = await ask({
-                            title: `End the silence ${s.name}`,
-                            text: 'Alerts that it silenced send notifications again.',
-                            act: 'End it',
-                          });
-                          if (yes === null) return;
-                          const params = { path: { name: s.name }, header: once() };
-                          void act(
-                            () => api.DELETE('/v1/silences/{name}', { params }),
-                            'The silence is over',
-                          );
-                        }}
-                      >
+                      <button type="button" disabled={busy} onClick={() => void end(s.name)}>
                         End
                       </button>
                     </div>

@@ -8,6 +8,8 @@ import { useRevision } from '../live/fleet';
 import { jobSpec, projects } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
+import { Options } from '../ui/options';
+import { Page } from '../ui/page';
 import { Empty, Loaded, Panel, Problem } from '../ui/parts';
 import { Explained } from './explanation';
 
@@ -42,13 +44,12 @@ function useDryRun(body: unknown): Answer | null {
 export function SubmitPage() {
   const { from } = useSearch({ from: '/jobs/new' });
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Submit a job</h1>
-        {from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
-      </div>
+    <Page
+      title="Submit a job"
+      about={from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
+    >
       {from ? <Clone key={from} id={from} /> : <SubmitForm first={FIRST} base={{}} />}
-    </main>
+    </Page>
   );
 }
 
@@ -56,11 +57,6 @@ export function SubmitPage() {
 function Clone({ id }: { id: string }) {
   const query = useQuery(jobSpec(id));
   return <Loaded query={query}>{(spec) => <SubmitForm first={formOf(spec)} base={spec} />}</Loaded>;
-}
-
-/** The choices with the one that is taken, which they may lack. */
-function withTaken(choices: readonly string[], taken: string): string[] {
-  return taken === '' || choices.includes(taken) ? [...choices] : [...choices, taken];
 }
 
 function SubmitForm({ first, base }: { first: Form; base: Spec }) {
@@ -72,7 +68,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
   const { act, busy } = useAct();
   const { whole, project, submits } = useRights();
   // What is not named is the one project that a bound token has.
-  const others = known.data?.items.map((p) => p.name).filter((name) => name !== project) ?? [];
+  const others = known.data?.items.map((p) => p.name).filter((name) => name !== project);
   const body = useMemo(() => specOf(form, base), [form, base]);
   const answer = useDryRun(body);
   const set = (key: keyof Form) => (e: { target: { value: string } }) =>
@@ -104,9 +100,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
             Project
             <select value={form.project} onChange={set('project')}>
               <option value="">{project ?? 'the default one'}</option>
-              {withTaken(others, form.project).map((name) => (
-                <option key={name}>{name}</option>
-              ))}
+              <Options of={others} taken={form.project} />
             </select>
           </label>
           {keepsGang(base) ? (
@@ -125,9 +119,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
                 SKU
                 <select value={form.sku} onChange={set('sku')}>
                   <option value="">any</option>
-                  {withTaken(fleet.layout?.skus ?? [], form.sku).map((s) => (
-                    <option key={s}>{s}</option>
-                  ))}
+                  <Options of={fleet.layout?.skus} taken={form.sku} />
                 </select>
               </label>
             </>
@@ -136,17 +128,13 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
             Topology constraint: within one
             <select value={form.within} onChange={set('within')}>
               <option value="">anything</option>
-              {withTaken(['spine', 'leaf', 'rack', 'nvlink'], form.within).map((l) => (
-                <option key={l}>{l}</option>
-              ))}
+              <Options of={['spine', 'leaf', 'rack', 'nvlink']} taken={form.within} />
             </select>
           </label>
           <label>
             Priority
             <select value={form.priority} onChange={set('priority')}>
-              {['low', 'normal', 'high', 'critical'].map((p) => (
-                <option key={p}>{p}</option>
-              ))}
+              <Options of={['low', 'normal', 'high', 'critical']} />
             </select>
           </label>
           <label>

@@ -20,6 +20,7 @@ import {
 } from '../topo/links';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
+import { Page } from '../ui/page';
 import { Ago, count, Empty, Panel } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
@@ -139,9 +140,9 @@ export function TopologyPage() {
     );
   const shown = only ? spines.map((s) => ({ ...s, leaves: s.leaves.filter(wrong) })) : spines;
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>Topology</h1>
+    <Page
+      title="Topology"
+      about={
         <span className="dim">
           {count(spines.length, 'spine')},{' '}
           {count(
@@ -151,7 +152,8 @@ export function TopologyPage() {
           )}
           , {count(layout.racks.length, 'rack')}, {count(layout.nodes.length, 'node')}
         </span>
-      </div>
+      }
+    >
       {layout.nodes.length === 0 ? (
         <Empty title="No nodes yet">
           <p>
@@ -197,7 +199,7 @@ export function TopologyPage() {
           )}
         </>
       )}
-    </main>
+    </Page>
   );
 }
 

@@ -4,8 +4,9 @@ import { type ReactNode, useEffect, useRef } from 'react';
 import { ApiError } from '../api/client';
 import type { Picture } from '../live/fleet';
 import { job as jobQuery } from '../queries';
-import { count, Empty, exact, State } from '../ui/parts';
+import { count, Empty, exact, Fact, State } from '../ui/parts';
 import { Skeleton } from '../ui/skeleton';
+import { num, Table } from '../ui/table';
 import { Before } from './before';
 import { type GpuThen, jobThen, jobWords, nodeThen, type Opened } from './then';
 
@@ -151,41 +152,30 @@ function NodeThen({ fleet, at, opened, show }: Then & { opened: Exclude<Opened, 
         </Fact>
         <Fact word="place">{node.place}</Fact>
       </dl>
-      <table>
-        <thead>
-          <tr>
-            <th>GPU</th>
-            <th>State</th>
-            <th>Job</th>
-            <th className="num">Util</th>
-            <th className="num">Temp</th>
+      <Table heads={['GPU', 'State', 'Job', num('Util'), num('Temp')]}>
+        {node.gpus.map((g) => (
+          <tr key={g.gpu}>
+            <td>
+              <button
+                type="button"
+                className="quiet flat link"
+                aria-label={`GPU ${g.gpu}`}
+                onClick={() => show({ kind: 'gpu', node: name, gpu: g.gpu })}
+              >
+                {g.gpu}
+              </button>
+            </td>
+            <td>
+              <State word={g.worst ?? g.state} />
+            </td>
+            <td>
+              <JobLink of={g} show={show} />
+            </td>
+            <td className="num">{number(g.util, '%')}</td>
+            <td className="num">{number(g.temp, '°C')}</td>
           </tr>
-        </thead>
-        <tbody>
-          {node.gpus.map((g) => (
-            <tr key={g.gpu}>
-              <td>
-                <button
-                  type="button"
-                  className="quiet flat link"
-                  aria-label={`GPU ${g.gpu}`}
-                  onClick={() => show({ kind: 'gpu', node: name, gpu: g.gpu })}
-                >
-                  {g.gpu}
-                </button>
-              </td>
-              <td>
-                <State word={g.worst ?? g.state} />
-              </td>
-              <td>
-                <JobLink of={g} show={show} />
-              </td>
-              <td className="num">{number(g.util, '%')}</td>
-              <td className="num">{number(g.temp, '°C')}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       <Kept>
         <Link to="/nodes/$name" params={{ name }} search={{ past: at, ...around(at) }}>
           Its metrics half an hour before and after
@@ -250,14 +240,5 @@ function Kept({ children }: { children: ReactNode }) {
     <p className="past-kept">
       {children}. The rest (versions, remediations, output) is known as it is now only: that page says so.
     </p>
-  );
-}
-
-function Fact({ word, children }: { word: string; children: ReactNode }) {
-  return (
-    <>
-      <dt>{word}</dt>
-      <dd>{children}</dd>
-    </>
   );
 }

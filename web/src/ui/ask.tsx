@@ -1,6 +1,6 @@
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useRef, useState } from 'react';
 
-interface Question {
+export interface Question {
   title: string;
   text: ReactNode;
   /** Word on the button that does it. */

@@ -95,6 +95,16 @@ export function Panel({
   );
 }
 
+/** One line of a list of facts. */
+export function Fact({ word, title, children }: { word: string; title?: string; children: ReactNode }) {
+  return (
+    <>
+      <dt title={title}>{word}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'worst' | 'note' | 'plain';
 
 export function Word({ tone, title, children }: { tone: Tone; title?: string; children: ReactNode }) {

@@ -1,0 +1,25 @@
+import type { ReactNode } from 'react';
+
+/** A page: its title, beside it what is said of all of it, and at the end of that line what can be done. */
+export function Page({
+  title,
+  about,
+  actions,
+  children,
+}: {
+  title: ReactNode;
+  about?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+}) {
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>{title}</h1>
+        {about}
+        {actions && <div className="actions">{actions}</div>}
+      </div>
+      {children}
+    </main>
+  );
+}
