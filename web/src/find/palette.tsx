@@ -48,10 +48,15 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
     list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
   }, [chosen, entries.length]);
 
+  // Closing gives the focus back to where it was. The event of the closing comes later than that: whoever opens the
+  // next one by then must not find this one half closed, and lose what is typed.
+  const shut = () => {
+    dialog.current?.close();
+    close();
+  };
   const open = (entry: Entry | undefined) => {
     if (!entry) return;
-    // Closing gives the focus back to where it was.
-    dialog.current?.close();
+    shut();
     if (entry.href) router.history.push(entry.href);
     else entry.run?.();
   };
@@ -64,12 +69,13 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
   const press = (e: KeyboardEvent) => {
     if (e.nativeEvent.isComposing) return;
     if (e.key === 'Enter') setPending(true);
+    else if (e.key === 'Escape') shut();
     else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') setAt(moved(chosen, entries.length, e.key));
     else return;
     e.preventDefault();
   };
   return (
-    <dialog ref={dialog} className="palette" aria-label="Find" onClose={close}>
+    <dialog ref={dialog} className="palette" aria-label="Find" onClose={(e) => e.currentTarget.isConnected && close()}>
       <div className="palette-box">
         <input
           type="text"
@@ -92,7 +98,7 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
           }}
           onKeyDown={press}
         />
-        <button type="button" className="quiet" aria-label="Close" onClick={() => dialog.current?.close()}>
+        <button type="button" className="quiet" aria-label="Close" onClick={shut}>
           ×
         </button>
       </div>

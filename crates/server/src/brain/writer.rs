@@ -142,10 +142,18 @@ fn publish(shared: &Shared, round: Round) {
             ring.pop_front();
         }
         drop(ring);
-        shared.durable.send_replace(last);
+        // Known to whoever asks from here on; those who wait are woken after the callers.
+        shared.durable.send_if_modified(|durable| {
+            *durable = last;
+            false
+        });
     }
+    // First: each follower that is woken would stand before them in the queue of the runtime.
     for (reply, answer) in replies {
         let _ = reply.send(answer);
+    }
+    if last.is_some() {
+        shared.durable.send_modify(|_| ());
     }
     hit("brain.before_dispatch");
     if !touched.is_empty() {
