@@ -61,7 +61,7 @@ pub struct FleetReport {
     pub rows: Vec<FleetRow>,
     /// All rows together by project, the most GPU time first.
     pub projects: Vec<FleetProject>,
-    /// GPUs as they stand now, by kind. Empty for who may see one project only.
+    /// GPUs as they are now, by kind. Empty for who may see one project only.
     pub inventory: Vec<FleetSku>,
     /// When demand meets what is in service; null for who may see one project only.
     pub forecast: Option<CapacityForecast>,
@@ -126,7 +126,7 @@ pub struct FleetFigures {
     pub interruptions: FleetAttribution,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
-    /// Mean time from a failure until the work went on, in milliseconds.
+    /// Mean time from a failure until the work resumed, in milliseconds.
     pub recover_ms: Option<u64>,
     /// How busy GPUs were, as they reported (0 to 1).
     pub utilisation: Option<f64>,
@@ -178,7 +178,7 @@ impl FleetAttribution {
     }
 }
 
-/// GPUs of one kind, as they stand now.
+/// GPUs of one kind, as they are now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetSku {
@@ -207,7 +207,7 @@ pub struct CapacityForecast {
     pub demand_gpus: Option<f64>,
     /// More of them every day.
     pub growth_gpus_per_day: Option<f64>,
-    /// How far days lie off the line: their standard deviation, in GPUs.
+    /// The standard deviation of the days from the line, in GPUs.
     pub spread_gpus: Option<f64>,
     /// Demand has met what is in service already.
     pub met: Option<bool>,

@@ -91,7 +91,7 @@ pub struct JobsQuery {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct NodesQuery {
-    /// Only nodes in this state (the one word of `state`); several are separated by commas.
+    /// Only nodes in this state (as in `state`); several are separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// At most so many.

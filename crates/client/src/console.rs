@@ -16,7 +16,7 @@ const CELL: usize = 16;
 /// Longest frame that is taken: four million GPUs.
 const MAX_FRAME: usize = 64 << 20;
 
-/// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
+/// The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
 /// GPUs takes one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ConsoleLayout {

@@ -139,13 +139,13 @@ async fn produce(
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub(crate) struct TelemetryQuery {
-    /// Only rows that were taken later than this.
+    /// Only rows that were sampled later than this.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
     after: Option<Timestamp>,
 }
 
-/// Metrics of the last minutes of a node, oldest first. They are kept in memory only: a server
+/// Metrics of the last minutes of a node, oldest first. They are stored in memory only: a server
 /// that was just started knows little.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -159,7 +159,7 @@ pub(crate) struct NodeTelemetry {
     rows: Vec<TelemetryRow>,
 }
 
-/// One look of a node at itself. What a device does not report is null.
+/// One sample of a node. What a device does not report is null.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(crate) struct TelemetryRow {

@@ -37,7 +37,7 @@ const MUSTER_OLDEST: HeaderName = HeaderName::from_static("muster-oldest");
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = LogEvent))]
 pub(crate) struct View {
-    /// Its place: goes into `after` or `Last-Event-ID` to go on behind it.
+    /// Its place: goes into `after` or `Last-Event-ID` to continue after it.
     cursor: String,
     /// Its place in the log; not for tokens that are bound to a project.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub(super) async fn read(
 
 /// Read the log, or follow it with `Accept: text/event-stream`.
 ///
-/// Without `after` it begins with the oldest event that is kept. A stream resumes behind
+/// Without `after` it begins with the oldest event that is stored. A stream resumes after
 /// `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
 /// at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
 /// null.

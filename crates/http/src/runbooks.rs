@@ -189,7 +189,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, found.version, &found))
 }
 
-/// Write a runbook of the site's own, or change one. What came with Muster stays beneath it.
+/// Write a runbook of the site's own, or change one. It replaces one that came with Muster.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/runbooks/{name}", tag = "runbooks", request_body = SetRunbook,
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "The book.", body = Runbook))))]
@@ -206,7 +206,7 @@ pub(crate) async fn set(
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
 
-/// Take back a runbook of the site's own; one that came with Muster counts again.
+/// Delete a runbook of the site's own; one that came with Muster counts again.
 #[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/runbooks/{name}", tag = "runbooks",
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 204, description = "It is gone."))))]
@@ -317,7 +317,7 @@ pub(crate) async fn run(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
-/// Say a word at the step that a run stands at.
+/// Answer the current step of a run.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/answer", tag = "runbooks",
     request_body = AnswerRunbook,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),

@@ -41,7 +41,7 @@ pub(crate) fn who(app: &App, caller: &Caller) -> Response {
     answer(app, caller, StatusCode::OK, seq, None, &body)
 }
 
-/// Say how the server stands.
+/// Get the status of the server.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
     responses((status = 200, description = "The server.", body = ServerInfo))))]
 pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {

@@ -86,7 +86,7 @@ pub struct NodeFacts {
     pub simulated: bool,
     /// Why it gets no new work, if so.
     pub block: Option<Block>,
-    /// What it is kept for.
+    /// What it is reserved for.
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,

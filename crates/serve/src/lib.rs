@@ -83,7 +83,7 @@ pub struct ServerConfig {
     pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
     pub acts: ActsConfig,
-    /// What the console wears.
+    /// The console's name and colours.
     pub brand: muster_brand::Brand,
     /// Go by the machine's clock, although it was set while an earlier server of this directory ran.
     pub accept_clock: bool,

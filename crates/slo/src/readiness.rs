@@ -80,7 +80,7 @@ pub struct Check {
     pub list: &'static str,
     /// A stable code.
     pub code: &'static str,
-    /// What is asked.
+    /// The question.
     pub what: &'static str,
     /// Its status.
     pub state: State,

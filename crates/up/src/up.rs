@@ -42,7 +42,7 @@ pub(crate) struct UpOptions {
     pub(crate) local_node: bool,
     /// Where Prometheus finds this machine's figures.
     pub(crate) exporter: Option<SocketAddr>,
-    /// What the console wears.
+    /// The console's name and colours.
     pub(crate) brand: muster_brand::Brand,
     /// Go by the machine's clock although it was set.
     pub(crate) accept_clock: bool,

@@ -94,7 +94,7 @@ pub(crate) async fn note(
     told(&app, &writer, &raw, id, Command::NoteIncident { id, text: value.text }).await
 }
 
-/// Take an incident on, or let it go.
+/// Assign an incident, or end its assignment.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/own", tag = "health",
     request_body = Option<OwnRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),

@@ -390,7 +390,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
 }
 
-/// List the metrics of which a history is kept.
+/// List the metrics of which a history is stored.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/metrics/history/metrics", tag = "metrics",
     responses((status = 200, description = "The metrics, by name.", body = HistoryMetricList))))]
 pub(crate) async fn metrics(State(app): State<App>, Reader(caller): Reader) -> Reply {
