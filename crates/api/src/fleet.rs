@@ -122,7 +122,7 @@ pub struct FleetFigures {
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
-    /// Attempts that ended by a failure, by whose doing that was.
+    /// Attempts that ended by a failure, by attribution.
     pub interruptions: FleetAttribution,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SubmitQuery {
-    /// Only say what would happen.
+    /// Only show what would happen.
     pub dry_run: bool,
 }
 

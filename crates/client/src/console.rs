@@ -196,7 +196,7 @@ fn decode(bytes: &[u8]) -> Result<Frame, String> {
         return Err(format!("frames of format {}; this program knows {FORMAT}", head[0]));
     }
     let count = u32_at(head, 4) as usize;
-    let short = || format!("a frame of {} bytes that shall hold {count} values", bytes.len());
+    let short = || format!("a frame of {} bytes for {count} values", bytes.len());
     let body = match head[1] {
         0 => FrameBody::Whole(cells(body, count).ok_or_else(short)?),
         1 => {

@@ -227,7 +227,7 @@ pub(crate) async fn telemetry(
         Failure::not_found(format!("there is no node {name}")).hint("`muster nodes` lists them")
     })?;
     if own.as_ref().is_some_and(Vec::is_empty) {
-        return Err(Failure::not_allowed(format!("your project holds no GPU of node {name}"))
+        return Err(Failure::not_allowed(format!("your project has no GPU of node {name}"))
             .hint("`muster top --view job:ID` shows a job's own ranks"));
     }
     let window = app.agents().telemetry(&name).unwrap_or_default();

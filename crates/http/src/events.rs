@@ -150,7 +150,7 @@ pub(super) async fn read(
             let oldest = caller.position(app, behind);
             let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
             Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
-                .hint(format!("what is kept begins behind {oldest}"))
+                .hint(format!("what is stored begins after {oldest}"))
                 .header(MUSTER_OLDEST, value))
         }
         Err(e) => Err(e.into()),
@@ -184,7 +184,7 @@ pub(crate) async fn events(
     if asks_for(&headers, "text/event-stream") {
         if newest || filter.to.is_some() {
             let field = if newest { "order" } else { "to" };
-            return Err(Failure::bad("a stream goes on with what is new, and has no end")
+            return Err(Failure::bad("a stream continues with what is new, and has no end")
                 .field(field)
                 .hint("leave out `order`, `before` and `to`, or ask for application/json"));
         }

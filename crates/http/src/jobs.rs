@@ -386,7 +386,7 @@ pub(crate) async fn spec(
         None if spec.simulate.is_some() => {}
         None => {
             return Err(Failure::not_found(format!(
-                "what job {} runs is not kept any more",
+                "what job {} runs is not stored any more",
                 job.display_id()
             ))
             .hint("submit it again from its file"));

@@ -160,7 +160,7 @@ async fn produce(
             Ok(true) if q.follow && q.attempt.is_none() => {}
             Ok(_) => return,
             Err(e) => {
-                tracing::warn!(%key, error = %e, "kept output cannot be read");
+                tracing::warn!(%key, error = %e, "stored output cannot be read");
                 out.note(attempt, format!("the server cannot read this output: {e}")).await;
                 return;
             }

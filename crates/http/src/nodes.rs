@@ -182,7 +182,7 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     // What was found is the site's; that it is used last is not.
     node.avoided = node.avoided.map(|_| "something was found there".into());
     if node.breaker.take().is_some() && node.state == "ready" {
-        node.no_new_work = Some("behind an open breaker".into());
+        node.no_new_work = Some("blocked by an open breaker".into());
     }
     // Reasons name findings and failed tests, also where an operator wrote them.
     node.cordon = node.cordon.map(|_| "by the operators of the site".into());
@@ -362,7 +362,7 @@ fn excluded(node: NodeName, body: ExcludeRequest) -> Reply<Command> {
 fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
     let MarkRequest { role, hazard } = body;
     if role.is_none() && hazard.is_none() {
-        return Err(Failure::senseless("it says neither `role` nor `hazard`")
+        return Err(Failure::senseless("it has neither `role` nor `hazard`")
             .hint("send one of them, like {\"role\": \"spare\"}"));
     }
     Ok(Command::MarkNode { node, role, hazard })
@@ -371,7 +371,7 @@ fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
 /// Make a simulated node fail.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/nodes/{name}/inject", tag = "nodes", request_body = Inject,
     params(("name" = String, Path, description = "The node's name.")),
-    responses((status = 200, description = "Handed on to the node.", body = Injected))))]
+    responses((status = 200, description = "Sent to the node.", body = Injected))))]
 pub(crate) async fn inject(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

@@ -333,7 +333,7 @@ pub(crate) async fn say(
     let answer = match (answer, choose) {
         (RunbookAnswer::Choose, Some(c)) => StepAnswer::Choose(c),
         (RunbookAnswer::Choose, None) => {
-            return Err(Failure::senseless("it says not what is chosen")
+            return Err(Failure::senseless("it does not name what is chosen")
                 .field("choose")
                 .hint("repeat the words of one of the step's choices"));
         }

@@ -81,7 +81,7 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
         let lost = app.logs().stats().lost;
         if lost > 0 {
             body.warnings
-                .push(format!("{lost} bytes of job output could not be kept: is the disk full?"));
+                .push(format!("{lost} bytes of job output could not be stored: is the disk full?"));
         }
     }
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
@@ -203,7 +203,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     let help = "For how long something was to be written and was not.";
     out.gauge("muster_write_stuck_seconds", help).set(super::metrics::seconds(stuck * 1000));
     if let Some(f) = app.traces().figures() {
-        let help = "Spans that the collector took.";
+        let help = "Spans that the collector accepted.";
         out.counter("muster_traces_sent_total", help).set(f.sent);
         let help = "Spans that were dropped, and why.";
         let mut m = out.counter("muster_traces_dropped_total", help);
@@ -211,8 +211,8 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
         m.put(&[("why", "refused")], f.refused);
     }
     let logs = app.logs().stats();
-    out.gauge("muster_output_bytes", "Job output kept on disk.").set(logs.bytes);
-    let help = "Job output that could not be kept.";
+    out.gauge("muster_output_bytes", "Job output stored on disk.").set(logs.bytes);
+    let help = "Job output that could not be stored.";
     out.counter("muster_output_lost_bytes_total", help).set(logs.lost);
     if let Ok(index) = app.output_search().status() {
         let help = "Bytes of the index of job output.";
@@ -254,7 +254,7 @@ fn site_figures(app: &App, out: &mut Registry) {
         }
         (nodes, gpus)
     });
-    let help = "Jobs by state; ended ones as far as they are remembered.";
+    let help = "Jobs by state; ended ones as far as they are stored.";
     let mut m = out.gauge("muster_jobs", help);
     for state in JOB_STATES {
         m.put(&[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));

@@ -459,7 +459,7 @@ impl Silence {
             return Err(problem(
                 "match",
                 "it would silence everything",
-                "say what is meant; `kind: \"*\"` if it really is everything",
+                "name what is meant; `kind: \"*\"` if it really is everything",
             ));
         }
         if self.why.len() > TEXT_MAX {

@@ -52,13 +52,13 @@ impl Block {
             Block::Draining => "draining",
             Block::Drained => "drained",
             Block::Orphans => "still stopping old ranks",
-            Block::Protected => "held after a restored backup",
+            Block::Protected => "protected after a restored backup",
             Block::NotReady => "not in service yet",
             Block::Suspect => "suspect",
             Block::Qualifying => "being qualified",
             Block::Quarantined => "quarantined",
             Block::Repairing => "in repair",
-            Block::Breaker => "behind an open breaker",
+            Block::Breaker => "blocked by an open breaker",
         }
     }
 }

@@ -616,7 +616,7 @@ async fn set_up(
     }
     let token: ApiToken = match std::fs::read_to_string(admin_token) {
         Ok(text) => text.trim().parse().map_err(|e| {
-            ServeError::Setup(format!("{} does not hold a token: {e}", admin_token.display()))
+            ServeError::Setup(format!("{} has no token: {e}", admin_token.display()))
         })?,
         Err(_) => {
             let token = ApiToken::generate()?;

@@ -3599,7 +3599,7 @@ export interface components {
              * @description GPUs that could take work.
              */
             in_service_gpu_seconds?: number | null;
-            /** @description Attempts that ended by a failure, by whose doing that was. */
+            /** @description Attempts that ended by a failure, by attribution. */
             interruptions: components["schemas"]["FleetAttribution"];
             /**
              * Format: double
@@ -10647,7 +10647,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Handed on to the node. */
+            /** @description Sent to the node. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];

@@ -54,7 +54,7 @@ function Tree({ report, whole }: { report: Report; whole: boolean | null }) {
       note={`GPUs owned, lent and borrowed${whole === false ? '; what other projects use and received is not shown to tenants' : ''}`}
     >
       {report.quotas.length === 0 ? (
-        <Empty title="There are no quotas: nobody owns GPUs, and nobody is held back">
+        <Empty title="There are no quotas: nobody owns GPUs, and nobody is limited">
           <p>
             A tree of quotas says who owns how many GPUs, what they lend and what they may borrow:{' '}
             <code>muster quota apply quotas.yaml</code>.

@@ -199,7 +199,7 @@ function NewSilence({ close }: { close: () => void }) {
           {(a) => <input {...a} value={form.why} onChange={set('why')} maxLength={1000} />}
         </Field>
         <fieldset className="group whole fields">
-          <legend>Which alerts: all that is given must fit; * stands for anything</legend>
+          <legend>Which alerts: all that is given must fit; * matches anything</legend>
           <Field label="Kind" hint="such as gpu-fault or thermal*" problem={at('match.kind')}>
             {(a) => <input {...a} value={form.kind} onChange={set('kind')} />}
           </Field>

@@ -83,13 +83,13 @@ export function Card({
         {(flags & Flag.waits) > 0 && (
           <>
             <dt>remediation</dt>
-            <dd>held back or pending approval</dd>
+            <dd>blocked or pending approval</dd>
           </>
         )}
         {open && (
           <>
             <dt>breaker</dt>
-            <dd>open: work is kept away</dd>
+            <dd>open: new work is blocked</dd>
           </>
         )}
         <dt>job</dt>

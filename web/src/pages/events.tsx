@@ -81,7 +81,7 @@ export function EventsPage() {
         </p>
       )}
       {query.data && !query.hasNextPage && shown.length > 0 && (
-        <p className="dim">These are all, as far back as the log is kept.</p>
+        <p className="dim">These are all, as far back as the log is stored.</p>
       )}
     </main>
   );

@@ -44,7 +44,7 @@ export function Report({ id }: { id: string }) {
                 <dd>
                   {r.interruptions}
                   {r.mtbi_ms ? `, ${span(r.mtbi_ms)} between them` : ''}
-                  {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
+                  {r.recover_ms ? `, ${span(r.recover_ms)} recovery time` : ''}
                 </dd>
                 <dt>GPU-hours</dt>
                 <dd>{(r.allocated_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>

@@ -111,7 +111,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
         {s.exhausted_in &&
           s.state !== 'exhausted' &&
           ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
-        {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
+        {s.gating && ` It blocks: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (
         <p key={`${f.long}${f.urgency}`}>
@@ -183,7 +183,7 @@ function One({ name }: { name: string }) {
                   />
                   <Fact
                     word="counted for"
-                    text={`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
+                    text={`${brief(s.counted_for)} of ${s.window}; the rest counts as good`}
                   />
                   {s.mean_time && (
                     <Fact
@@ -254,7 +254,7 @@ function Silences() {
                         ends <Ago at={s.window.end} />
                       </>
                     )}
-                    {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}
+                    {s.silences > 0 && `; silences ${count(s.silences, 'alert')}`}
                   </p>
                   {operates && (
                     <div className="actions">

@@ -65,7 +65,7 @@ pub struct Server {
     output_search: crate::output_search::OutputSearchArgs,
     #[command(flatten)]
     pub(crate) traces: crate::traces::TraceArgs,
-    /// Certificate of the API (PEM); without one it speaks plain HTTP
+    /// Certificate of the API (PEM); without one it serves plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Its key (PEM)
