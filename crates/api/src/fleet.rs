@@ -146,11 +146,11 @@ pub struct FleetJobs {
     pub succeeded_first: u64,
     /// Ended by somebody.
     pub cancelled: u64,
-    /// Ended badly, by whose doing that was.
+    /// Failed, by what that is attributed to.
     pub failed: FleetAttribution,
 }
 
-/// Failures by whose doing they were.
+/// Failures by what they are attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetAttribution {

@@ -309,7 +309,7 @@ pub struct SloQuery {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RemediationsQuery {
-    /// Only those that go on (`true`) or have ended (`false`); all when absent.
+    /// Only active ones (`true`) or have ended (`false`); all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only this node's.
@@ -330,7 +330,7 @@ pub struct RemediationsQuery {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RunsQuery {
-    /// Only those that go on (`true`) or are over (`false`); all when absent.
+    /// Only active ones (`true`) or are over (`false`); all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
     /// Only of this book.

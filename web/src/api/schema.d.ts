@@ -729,7 +729,7 @@ export interface paths {
          * Read what a job's ranks print, or follow it.
          * @description Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
          *     `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
-         *     attempt's; followed, it goes on with the next attempt until the job has ended.
+         *     attempt's; followed, it continues with the next attempt until the job has ended.
          */
         get: operations["get_jobs_id_logs"];
         put?: never;
@@ -3539,7 +3539,7 @@ export interface components {
             /** @description What it leads to. */
             urgency: components["schemas"]["Urgency"];
         };
-        /** @description Failures by whose doing they were. */
+        /** @description Failures by what they are attributed to. */
         FleetAttribution: {
             /**
              * Format: int64
@@ -3655,7 +3655,7 @@ export interface components {
              * @description Ended by somebody.
              */
             cancelled: number;
-            /** @description Ended badly, by whose doing that was. */
+            /** @description Failed, by what that is attributed to. */
             failed: components["schemas"]["FleetAttribution"];
             /**
              * Format: int64
@@ -11606,7 +11606,7 @@ export interface operations {
     get_remediations: {
         parameters: {
             query?: {
-                /** @description Only those that go on (`true`) or have ended (`false`); all when absent. */
+                /** @description Only active ones (`true`) or have ended (`false`); all when absent. */
                 open?: boolean;
                 /** @description Only this node's. */
                 node?: string;
@@ -12157,7 +12157,7 @@ export interface operations {
     get_runbook_runs: {
         parameters: {
             query?: {
-                /** @description Only those that go on (`true`) or are over (`false`); all when absent. */
+                /** @description Only active ones (`true`) or are over (`false`); all when absent. */
                 open?: boolean;
                 /** @description Only of this book. */
                 book?: string;
