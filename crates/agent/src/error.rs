@@ -64,7 +64,7 @@ pub enum AgentError {
     },
     /// A part panicked that the agent cannot do without: it ends, to be started again. Ranks go on
     /// under their supervisors meanwhile.
-    #[error("{part} panicked: {said}; the agent must be started again, ranks go on until then")]
+    #[error("{part} panicked: {said}; the agent must be started again, ranks continue until then")]
     Panicked {
         /// Which one.
         part: &'static str,

@@ -19,7 +19,7 @@ pub struct Project {
     pub name: String,
     /// Always `active`.
     pub state: String,
-    /// Stands for the last record that changed it.
+    /// The version: the last record that changed it.
     pub version: u64,
     /// What it is for.
     pub description: String,
@@ -61,7 +61,7 @@ pub struct Token {
     pub name: String,
     /// `valid` or `expired`.
     pub state: String,
-    /// Stands for the last record that changed it.
+    /// The version: the last record that changed it.
     pub version: u64,
     /// True for a token that enrols agents.
     pub join: bool,
@@ -134,7 +134,7 @@ impl fmt::Debug for TokenCreated {
     }
 }
 
-/// A secret, without its value: that never leaves again except to the ranks.
+/// A secret, without its value: only its ranks get that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecretName {
@@ -146,7 +146,7 @@ pub struct SecretName {
     pub name: String,
     /// Always `set`.
     pub state: String,
-    /// Stands for the record that set it.
+    /// The version: the record that set it.
     pub version: u64,
     /// The project that owns it.
     pub project: String,

@@ -37,7 +37,7 @@ pub struct Alert {
     pub jobs: u64,
     /// GPUs that those jobs have.
     pub gpus: u64,
-    /// Who answers for it; empty where nobody is named.
+    /// Who is responsible for it; empty where nobody is named.
     pub owner: String,
     /// The project it concerns, if it concerns one only.
     pub project: Option<String>,
@@ -71,9 +71,9 @@ pub struct Alert {
 pub struct Acknowledged {
     /// The user who acknowledged it.
     pub by: String,
-    /// When they said so.
+    /// When they acknowledged it.
     pub at: Timestamp,
-    /// What they said.
+    /// Their comment.
     pub note: String,
 }
 
@@ -145,7 +145,7 @@ pub struct AlertList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AcknowledgeRequest {
-    /// What the user who acknowledged it says.
+    /// A comment of the user who acknowledged it.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub note: String,
 }
@@ -174,7 +174,7 @@ pub struct Silence {
     /// Begins again after so long.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
-    /// The window that goes on, or the next one.
+    /// The active window, or the next one.
     pub window: Option<Window>,
     /// Who made it.
     pub by: String,
@@ -270,14 +270,14 @@ impl SetSilence {
 pub struct Routing {
     /// Always `Routing`.
     pub kind: Kind,
-    /// Stands for its content; goes into `If-Match`.
+    /// The version: it changes with the content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it. Secrets are named, never shown.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Routing))]
     pub routing: Arc<m::Routing>,
 }
 
-/// `PUT /v1/routing`. What `GET` gave is taken back as it is.
+/// `PUT /v1/routing`. Accepts what `GET` returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -288,7 +288,7 @@ pub struct SetRouting {
     /// Always `Routing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
 }
@@ -318,7 +318,7 @@ pub struct Receiver {
     pub failures: u32,
     /// Since when it fails.
     pub down_since: Option<Timestamp>,
-    /// What it said last.
+    /// Its last error.
     pub error: String,
     /// When it is tried again.
     pub next_try: Option<Timestamp>,

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /v1/brand`: what the console wears, also before anybody has logged in.
+/// `GET /v1/brand`: the console's name and colours, also before anybody has logged in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Brand {
     /// What the console is called.
     pub name: String,
-    /// Whether `GET /v1/brand/logo` has a picture, and a word that changes with it.
+    /// A hash of the picture of `GET /v1/brand/logo`; null where there is none.
     pub logo: Option<String>,
     /// Where its users find help.
     pub link: Option<BrandLink>,

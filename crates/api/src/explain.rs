@@ -35,7 +35,7 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Constraint {
-    /// In a word: `sku`, `gpus`, `topology`, …
+    /// Its code: `sku`, `gpus`, `topology`, …
     pub name: String,
     /// What it asks for and what it leaves, for people.
     pub detail: String,

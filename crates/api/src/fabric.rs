@@ -30,7 +30,7 @@ pub struct FabricRequest {
     /// Nodes that have work as well; it is disturbed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub busy: bool,
-    /// Says who meets whom; chosen when absent.
+    /// Decides which nodes are paired; chosen when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 4_294_967_295_u64))]
     pub seed: Option<u32>,
@@ -87,7 +87,7 @@ pub struct FabricPair {
     pub class: String,
     /// Megabits a second in the slower direction.
     pub mbps: Option<f64>,
-    /// What it is held to: the greater of the two below.
+    /// What it must reach: the greater of the two below.
     pub baseline_mbps: Option<f64>,
     /// The median of its own past.
     pub past_mbps: Option<f64>,
@@ -99,7 +99,7 @@ pub struct FabricPair {
     pub rtt_p99_us: Option<u64>,
     /// Packets that were sent again.
     pub resent: Option<u64>,
-    /// Of a thousand parts of the time, how many its machines were held up by something else.
+    /// The share of the time, in thousandths, in which other work delayed its machines.
     pub held: Option<u16>,
     /// How often it was measured; the best number is reported.
     pub times: u32,
@@ -109,7 +109,7 @@ pub struct FabricPair {
     pub error: Option<String>,
 }
 
-/// How a node stands after a test.
+/// The status of a node after a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -159,13 +159,13 @@ pub struct FabricTest {
     pub ended_at: Option<Timestamp>,
     /// Seconds that the test of one pair takes.
     pub seconds: u32,
-    /// Says who met whom.
+    /// Decided which nodes were paired.
     pub seed: u64,
     /// Rounds so far.
     pub rounds: u32,
     /// Tests of pairs, in order.
     pub pairs: Vec<FabricPair>,
-    /// Nodes by name; how they stand is known at the end.
+    /// Nodes by name; their status is known at the end.
     pub nodes: Vec<FabricNode>,
     /// Pairs that were slow though both nodes are good with others.
     pub paths: Vec<[String; 2]>,

@@ -171,7 +171,7 @@ pub struct Incident {
     pub opened_at: Timestamp,
     /// How many findings were part of it in all.
     pub count: u64,
-    /// Numbers of the findings that are remembered with it, in order.
+    /// Numbers of its findings that are stored, in order.
     pub finding_ids: Vec<String>,
     /// The findings themselves; empty in lists.
     #[serde(default)]
@@ -179,10 +179,10 @@ pub struct Incident {
     /// What was changed shortly before it began; empty in lists.
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// Who took it on.
+    /// Who it is assigned to.
     #[serde(default)]
     pub owner: Option<String>,
-    /// When they took it on.
+    /// When it was assigned.
     #[serde(default)]
     pub owned_at: Option<Timestamp>,
     /// What people wrote down about it.
@@ -200,7 +200,7 @@ pub struct Incident {
 pub struct Change {
     /// When it was made.
     pub at: Timestamp,
-    /// The log's word for it, such as `policy_set`.
+    /// The kind of the event in the log, such as `policy_set`.
     pub event: String,
     /// What was changed, for people.
     pub text: String,
@@ -262,7 +262,7 @@ pub struct IncidentList {
     pub cursor: Option<String>,
 }
 
-/// A breaker that is not closed, or that remembers having been open.
+/// A breaker that is not closed, or that was open before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Breaker {
@@ -347,7 +347,7 @@ pub struct ForceBreaker {
     /// Which, as `kind:name`.
     #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub entity: String,
-    /// Held there; null: it follows its own rules again.
+    /// Forced into this state; null: it follows its own rules again.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::BreakerState>))]
     pub state: Option<BreakerState>,
@@ -400,7 +400,7 @@ pub struct FailureMode {
     pub runbooks: Vec<String>,
     /// Open findings of this kind that the caller may see.
     pub open: u64,
-    /// Findings of this kind that are remembered and the caller may see.
+    /// Findings of this kind that are stored and the caller may see.
     pub count: u64,
     /// When one was last seen.
     pub last_seen: Option<Timestamp>,

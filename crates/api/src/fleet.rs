@@ -57,7 +57,7 @@ pub struct FleetReport {
     pub rows: Vec<FleetRow>,
     /// All rows together by project, the most GPU time first.
     pub projects: Vec<FleetProject>,
-    /// GPUs as they stand now, by kind. Empty for who may see one project only.
+    /// GPUs as they are now, by kind. Empty for who may see one project only.
     pub inventory: Vec<FleetSku>,
     /// When demand meets what is in service; null for who may see one project only.
     pub forecast: Option<CapacityForecast>,
@@ -118,11 +118,11 @@ pub struct FleetFigures {
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
-    /// Attempts that ended by a failure, by whose doing that was.
+    /// Attempts that ended by a failure, by attribution.
     pub interruptions: FleetAttribution,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
-    /// Mean time from a failure until the work went on, in milliseconds.
+    /// Mean time from a failure until the work resumed, in milliseconds.
     pub recover_ms: Option<u64>,
     /// How busy GPUs were, as they reported (0 to 1).
     pub utilisation: Option<f64>,
@@ -142,11 +142,11 @@ pub struct FleetJobs {
     pub succeeded_first: u64,
     /// Ended by somebody.
     pub cancelled: u64,
-    /// Ended badly, by whose doing that was.
+    /// Failed, by what that is attributed to.
     pub failed: FleetAttribution,
 }
 
-/// Failures by whose doing they were.
+/// Failures by what they are attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetAttribution {
@@ -174,7 +174,7 @@ impl FleetAttribution {
     }
 }
 
-/// GPUs of one kind, as they stand now.
+/// GPUs of one kind, as they are now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetSku {
@@ -203,7 +203,7 @@ pub struct CapacityForecast {
     pub demand_gpus: Option<f64>,
     /// More of them every day.
     pub growth_gpus_per_day: Option<f64>,
-    /// How far days lie off the line: their standard deviation, in GPUs.
+    /// The standard deviation of the days from the line, in GPUs.
     pub spread_gpus: Option<f64>,
     /// Demand has met what is in service already.
     pub met: Option<bool>,

@@ -92,7 +92,7 @@ impl Default for QualifyRequest {
     }
 }
 
-/// A test of a node that goes on.
+/// A test of a node that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Qualifying {

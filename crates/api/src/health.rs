@@ -5,7 +5,7 @@ use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /v1/health`: how the site stands, worst first.
+/// `GET /v1/health`: the status of the site, worst first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthSummary {
@@ -28,7 +28,7 @@ pub struct HealthSummary {
     pub remediations_open: u64,
     /// Breakers that are not closed.
     pub breakers: Vec<Breaker>,
-    /// How automation stands; null for tokens bound to a project.
+    /// The status of automation; null for tokens bound to a project.
     pub automation: Option<Automation>,
     /// Nodes by their state.
     pub nodes: BTreeMap<String, u32>,
@@ -43,7 +43,7 @@ pub struct HealthSummary {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
-    /// A fault that the node told of.
+    /// A fault that the node reported.
     Fault,
     /// Something was found, or is over.
     Finding,
@@ -98,7 +98,7 @@ pub struct TimelineEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineList {
-    /// The entries that are remembered.
+    /// The entries that are stored.
     pub items: Vec<TimelineEntry>,
     /// Always null: what is older is in the log.
     pub cursor: Option<String>,

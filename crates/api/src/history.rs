@@ -65,7 +65,7 @@ pub struct MetricSeries {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryMetricList {
-    /// Where the samples come from: `builtin`, or `off` where none are kept.
+    /// Where the samples come from: `builtin`, or `off` where none are stored.
     pub source: String,
     /// The metrics, by name.
     pub items: Vec<TelemetryField>,

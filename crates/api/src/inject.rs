@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Injected {
     /// The simulated node.
     pub node: String,
-    /// Whether it was handed on.
+    /// Whether the agent received it.
     pub ok: bool,
     /// What it did, or why it could not, for people.
     pub message: String,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Job {
     /// `42`, or `42_3` for a task of an array.
     pub id: String,
-    /// The plain number: what `SLURM_JOB_ID` says.
+    /// The plain number, as in `SLURM_JOB_ID`.
     pub number: u64,
     /// Always `Job`.
     pub kind: Kind,
@@ -24,7 +24,7 @@ pub struct Job {
     /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
-    /// Stands for the last record that changed it; goes into `If-Match`.
+    /// The version: the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Who owns it.
     pub project: String,
@@ -52,9 +52,9 @@ pub struct Job {
     pub reason: Option<String>,
     /// Exit code, once it has ended by itself.
     pub exit_code: Option<i32>,
-    /// Held: by whom.
+    /// Who held it; null where it is not held.
     pub held: Option<String>,
-    /// It does not start before this: a job that keeps failing is tried ever more slowly.
+    /// It does not start before this: the wait between attempts grows while a job fails.
     pub not_before: Option<Timestamp>,
     /// Attempts made so far.
     pub attempts: u32,
@@ -62,7 +62,7 @@ pub struct Job {
     pub infrastructure_failures: u32,
     /// Attempts that failed by themselves.
     pub application_failures: u32,
-    /// The attempt that goes on.
+    /// The active attempt.
     pub attempt: Option<Attempt>,
     /// Attempts that are over, oldest first.
     pub past: Vec<PastAttempt>,
@@ -82,7 +82,7 @@ pub struct Job {
     pub progress: Option<Progress>,
     /// Why it waits, in a few words; only while it is queued.
     pub waiting: Option<String>,
-    /// How it came back after its last failure of hardware.
+    /// Its recovery from its last failure of hardware.
     #[serde(default)]
     pub recovery: Option<Recovery>,
     /// Nodes that became unhealthy under it.
@@ -96,7 +96,7 @@ pub struct Job {
 pub struct ReservedStart {
     /// Not later than this.
     pub at: Timestamp,
-    /// Nodes that are kept for it.
+    /// Nodes that are reserved for it.
     pub nodes: Vec<String>,
     /// What it rests on.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Basis))]
@@ -134,11 +134,11 @@ pub struct AttemptPreflight {
     pub until: Timestamp,
     /// Nodes that were found to be slow.
     pub slow: Vec<String>,
-    /// `passed`, `not_measured`, `slow` or `timed_out`; none while it goes on or when it was cut short.
+    /// `passed`, `not_measured`, `slow` or `timed_out`; none while it runs or when it was cut short.
     pub outcome: Option<String>,
 }
 
-/// An attempt that goes on.
+/// An active attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
@@ -159,7 +159,7 @@ pub struct Attempt {
     /// was lost. Null while one of them may be up.
     #[serde(default)]
     pub stopped_at: Option<Timestamp>,
-    /// The narrowest domain that holds the gang.
+    /// The narrowest domain with the whole gang in it.
     pub domain: String,
     /// That domain's level.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Level))]
@@ -173,7 +173,7 @@ pub struct Attempt {
     pub cap_watts: Option<u32>,
     /// Port of the first rank's rendezvous.
     pub port: u16,
-    /// What it holds on each node.
+    /// What is allocated to it on each node.
     pub slots: Vec<Slot>,
     /// Set once it is being stopped.
     pub stop: Option<Stop>,
@@ -205,7 +205,7 @@ pub struct Stop {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slot {
-    /// The node that holds it.
+    /// The node it is on.
     pub node: String,
     /// Index of the group in the gang.
     pub group: u32,
@@ -253,7 +253,7 @@ pub struct PastAttempt {
     /// What caused its end.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
-    /// The same in a word for people: the verdict, or `user` where the job's own user cancelled it.
+    /// The same for people: the attribution, or `user` where the job's own user cancelled it.
     #[serde(default)]
     pub attributed_to: String,
     /// Why it ended, for people.
@@ -263,7 +263,7 @@ pub struct PastAttempt {
     pub findings: Vec<String>,
 }
 
-/// A checkpoint that the job said it has written.
+/// A checkpoint that the job reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
@@ -271,11 +271,11 @@ pub struct Checkpoint {
     pub attempt: u32,
     /// Training step.
     pub step: Option<u64>,
-    /// Where the job says it is; a path as its ranks see it.
+    /// Its path as the job reported it, as its ranks see it.
     pub path: Option<String>,
     /// How large, in bytes.
     pub bytes: Option<u64>,
-    /// How long it held the job up, in milliseconds.
+    /// How long the job stood still for it, in milliseconds.
     pub blocked_ms: Option<u64>,
     /// When it was reported.
     pub at: Timestamp,
@@ -287,7 +287,7 @@ pub struct Checkpoint {
 pub struct Progress {
     /// Step number.
     pub step: u64,
-    /// Rank that said it.
+    /// Rank that reported it.
     pub rank: u32,
     /// Seconds the step took.
     pub t: Option<f64>,
@@ -312,7 +312,7 @@ pub struct JobList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Submitted {
-    /// Several jobs. First, because a job lacks `count` and `items` and cannot be taken for one.
+    /// Several jobs. First, because a job has no `count` and `items`, so it is never read as one.
     Array(JobArray),
     /// One job.
     Job(Box<Job>),
@@ -342,7 +342,7 @@ pub struct JobArray {
     /// State of the task that is least far; of the one that ended worst when all are over.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
-    /// Stands for the record that made them.
+    /// The version: the record that made them.
     pub version: u64,
     /// How many tasks.
     pub count: u32,

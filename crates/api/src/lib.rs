@@ -142,7 +142,7 @@ pub enum Kind {
     Token,
     /// A secret's name.
     Secret,
-    /// Where nodes stand.
+    /// The location of nodes.
     Topology,
     /// Why a job waits.
     Explanation,

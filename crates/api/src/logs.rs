@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
-    /// Attempt that said it.
+    /// Attempt that printed it.
     pub attempt: u32,
     /// Global rank.
     pub rank: u32,
-    /// Where it went.
+    /// Stdout or stderr.
     pub stream: LogStream,
     /// Offset of its first byte in that stream; a jump means that output was dropped.
     pub offset: u64,
@@ -20,7 +20,7 @@ pub struct LogLine {
     /// The piece in base64 when it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// A word of the server's own, for example that output was dropped here.
+    /// A message of the server, for example that output was dropped here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

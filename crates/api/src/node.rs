@@ -21,10 +21,10 @@ pub struct Node {
     pub kind: Kind,
     /// Its name, unique in the site.
     pub name: String,
-    /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+    /// The axes below as one state: `ready`, `cordoned`, `draining`, `drained`, `lost`,
     /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
     pub state: String,
-    /// Stands for the last record that changed it; goes into `If-Match`.
+    /// The version: the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Stage of life.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
@@ -35,7 +35,7 @@ pub struct Node {
     pub cordon: Option<String>,
     /// True while its agent has seen more of the log than the server has.
     pub protected: bool,
-    /// What it is kept for.
+    /// What it is reserved for.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NodeRole))]
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
@@ -51,30 +51,30 @@ pub struct Node {
     pub sku: String,
     /// GPUs it has.
     pub gpus_total: u32,
-    /// GPUs that jobs hold.
+    /// GPUs that are allocated to jobs.
     pub gpus_used: u32,
     /// GPUs that no job may use, by index.
     pub gpus_excluded: Vec<u32>,
     /// Logical processors it offers.
     pub cpus_total: u32,
-    /// Logical processors that jobs hold.
+    /// Logical processors that are allocated to jobs.
     pub cpus_used: u32,
     /// Memory it offers.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_total: Bytes,
-    /// Memory that jobs hold.
+    /// Memory that is allocated to jobs.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_used: Bytes,
     /// What is in it.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Inventory))]
     pub inventory: Inventory,
-    /// What holds something there.
+    /// What has something allocated there.
     pub jobs: Vec<NodeJob>,
     /// Attempts that still run there although they were given up, as `JOB.ATTEMPT`.
     pub orphans: Vec<String>,
     /// Its agent, as far as this server knows it.
     pub agent: Option<AgentInfo>,
-    /// The test that goes on; it gets no work meanwhile.
+    /// The test that runs; it gets no work meanwhile.
     #[serde(default)]
     pub qualifying: Option<Qualifying>,
     /// The last test that came to an end.
@@ -83,13 +83,13 @@ pub struct Node {
     /// What it reported lately, newest first; empty in lists of nodes.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// When it entered its stage; null when that was before this was kept.
+    /// When it entered its stage; null when that was before this was stored.
     #[serde(default)]
     pub stage_since: Option<Timestamp>,
-    /// Why it stands there.
+    /// Why it is in this state.
     #[serde(default)]
     pub stage_why: Option<String>,
-    /// It stands there for too long after this.
+    /// It has been there for too long after this.
     #[serde(default)]
     pub stage_until: Option<Timestamp>,
     /// How often it came into service.
@@ -98,7 +98,7 @@ pub struct Node {
     /// It is watched until then, after its return.
     #[serde(default)]
     pub probation: Option<Timestamp>,
-    /// The open breaker that keeps work away from it, as `kind:name`.
+    /// The open breaker that blocks new work on it, as `kind:name`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub breaker: Option<Entity>,
@@ -139,7 +139,7 @@ pub struct NodeJob {
     /// Its state.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
-    /// GPUs it holds here, by index.
+    /// Its GPUs here, by index.
     pub gpus: Vec<u32>,
 }
 
@@ -183,13 +183,13 @@ pub struct NodeList {
     pub cursor: Option<String>,
 }
 
-/// Where nodes stand.
+/// The location of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Topology {
     /// Always `Topology`.
     pub kind: Kind,
-    /// Stands for the record that set it; goes into `If-Match`.
+    /// The version: the record that set it; goes into `If-Match`.
     pub version: u64,
     /// Place of each node, also of those that have not joined yet.
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::Location>))]

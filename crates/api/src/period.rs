@@ -26,7 +26,7 @@ pub enum PeriodKind {
 pub struct PeriodQuery {
     /// A week or a month.
     pub period: PeriodKind,
-    /// So many of them back; 0 is the one that still goes on. The last whole one when not given.
+    /// So many of them back; 0 is the one that is not over. The last whole one when not given.
     #[cfg_attr(feature = "openapi", param(minimum = 0, maximum = 60))]
     pub back: Option<u32>,
 }
@@ -43,7 +43,7 @@ pub struct PeriodReport {
     pub period: PeriodKind,
     /// Where it begins.
     pub from: Timestamp,
-    /// Where it ends: now, for one that still goes on.
+    /// Where it ends: now, for one that is not over.
     pub to: Timestamp,
     /// It is over.
     pub over: bool,
@@ -59,11 +59,11 @@ pub struct PeriodReport {
     pub projects: Vec<FleetProject>,
     /// The objectives, and how they were met in this time.
     pub objectives: Vec<PeriodObjective>,
-    /// Incidents that began in this time, or still went on in it, the worst first.
+    /// Incidents that began in this time, or were open in it, the worst first.
     pub incidents: Vec<PeriodIncident>,
-    /// Older incidents or findings are forgotten: there may have been more.
+    /// Older incidents or findings are not stored any more: there may have been more.
     pub cut: bool,
-    /// Findings that were opened, by kind, the most first; as far as they are remembered.
+    /// Findings that were opened, by kind, the most first; as far as they are stored.
     pub findings: Vec<KindCount>,
     /// Nodes with the most findings, the most first.
     pub nodes: Vec<NodeCount>,
@@ -73,9 +73,9 @@ pub struct PeriodReport {
     pub remediations: BTreeMap<String, u64>,
     /// Versions as they are now, to be looked at: drivers, firmware, kernels.
     pub versions: Vec<VersionCount>,
-    /// GPUs as they stand now, by kind.
+    /// GPUs as they are now, by kind.
     pub inventory: Vec<FleetSku>,
-    /// When demand meets what is there, as it looks now.
+    /// When demand reaches the GPUs in service, by the forecast of now.
     pub forecast: Option<CapacityForecast>,
 }
 
@@ -91,7 +91,7 @@ pub struct PeriodObjective {
     pub good: u64,
     /// Of so many.
     pub total: u64,
-    /// The share that was reached; null without data, and for a time that is not remembered by the hour any
+    /// The share that was reached; null without data, and for a time that is not stored by the hour any
     /// more (90 days).
     pub met_text: Option<String>,
     /// Was it met?
@@ -120,7 +120,7 @@ pub struct PeriodIncident {
     pub began_at: Timestamp,
     /// When it was over.
     pub closed_at: Option<Timestamp>,
-    /// Who took it on.
+    /// Who it is assigned to.
     pub owner: Option<String>,
     /// Findings that are part of it.
     pub findings: u64,
@@ -166,9 +166,9 @@ pub struct PeriodAlerts {
     pub pages: u64,
     /// Those that could wait.
     pub tickets: u64,
-    /// Pages that somebody took on.
+    /// Pages that somebody acknowledged.
     pub acknowledged: u64,
-    /// How long that took in the middle, in milliseconds.
+    /// The median time until then, in milliseconds.
     pub acknowledged_median_ms: Option<u64>,
     /// Those that were silenced.
     pub silenced: u64,

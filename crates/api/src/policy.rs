@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Policy {
     /// Always `Policy`.
     pub kind: Kind,
-    /// Stands for its content; goes into `If-Match`.
+    /// The version: it changes with the content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it, every default filled in.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::SitePolicy))]
@@ -37,7 +37,7 @@ fn whole<S: Serializer>(policy: &Arc<SitePolicy>, to: S) -> Result<S::Ok, S::Err
     whole_policy(policy).serialize(to)
 }
 
-/// `PUT /v1/policy`. What `GET` gave is taken back as it is.
+/// `PUT /v1/policy`. Accepts what `GET` returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -48,7 +48,7 @@ pub struct SetPolicy {
     /// Always `Policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
 }
@@ -73,7 +73,7 @@ pub struct UpdateJob {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MarkRequest {
-    /// What it is kept for.
+    /// What it is reserved for.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NodeRole>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<NodeRole>,

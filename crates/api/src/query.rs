@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SubmitQuery {
-    /// Only say what would happen.
+    /// Only show what would happen.
     pub dry_run: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct JobsQuery {
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct NodesQuery {
-    /// Only nodes in this state (the one word of `state`); several are separated by commas.
+    /// Only nodes in this state (as in `state`); several are separated by commas.
     pub state: Option<String>,
     /// At most so many.
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
@@ -247,7 +247,7 @@ pub struct SloQuery {
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RemediationsQuery {
-    /// Only those that go on (`true`) or have ended (`false`); all when absent.
+    /// Only active ones (`true`) or ended ones (`false`); all when absent.
     pub open: Option<bool>,
     /// Only this node's.
     pub node: Option<String>,
@@ -263,7 +263,7 @@ pub struct RemediationsQuery {
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RunsQuery {
-    /// Only those that go on (`true`) or are over (`false`); all when absent.
+    /// Only active ones (`true`) or ended ones (`false`); all when absent.
     pub open: Option<bool>,
     /// Only of this book.
     pub book: Option<String>,

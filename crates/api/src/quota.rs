@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Quotas {
     /// Always `Quotas`.
     pub kind: Kind,
-    /// Stands for the tree's content; goes into `If-Match`.
+    /// The version: it changes with the tree; goes into `If-Match`.
     pub version: u64,
     /// The tree. A token that is bound to a project sees the way from its project to the root.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
@@ -24,7 +24,7 @@ pub struct Quotas {
     pub report: QuotaReport,
 }
 
-/// `PUT /v1/quotas`. What `GET` gave is taken back as it is.
+/// `PUT /v1/quotas`. Accepts what `GET` returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ pub struct SetQuotas {
     /// Always `Quotas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
     /// Not looked at.
@@ -62,18 +62,18 @@ pub struct QuotaRow {
     pub name: String,
     /// The node above it; null for a root.
     pub parent: Option<String>,
-    /// How deep it stands; 0 for a root.
+    /// How deep it is; 0 for a root.
     pub depth: u32,
     /// Its weight among its siblings.
     pub shares: u32,
     /// May jobs pass each other here?
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QueueOrder))]
     pub order: QueueOrder,
-    /// Projects that hang on it.
+    /// Projects that belong to it.
     pub projects: Vec<String>,
     /// Each limit, and how it is used.
     pub limits: Vec<LimitRow>,
-    /// GPUs that its jobs and those below hold now; for a token that is bound to a project, only those
+    /// GPUs allocated to its jobs and those below; for a token that is bound to a project, only those
     /// of that project.
     pub used_milli: u64,
     /// Its part among its siblings.
@@ -113,11 +113,11 @@ pub struct AccountRow {
     pub project: String,
     /// The user; null for the project as a whole.
     pub user: Option<String>,
-    /// The node of the tree it hangs on.
+    /// The node of the tree it belongs to.
     pub quota: Option<String>,
     /// GPUs allocated now.
     pub used_milli: u64,
-    /// Jobs that hold resources.
+    /// Jobs with allocated resources.
     pub running: u32,
     /// Jobs that wait.
     pub waiting: u32,

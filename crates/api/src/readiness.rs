@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Readiness {
     /// Always `Readiness`.
     pub kind: Kind,
-    /// Nothing is missing. What is unknown keeps nobody from being ready.
+    /// Nothing is missing. What is unknown does not count as missing.
     pub ready: bool,
     /// The points of both checklists.
     pub checks: Vec<ReadinessCheck>,
@@ -23,7 +23,7 @@ pub struct ReadinessCheck {
     pub check: String,
     /// `before production` or `in production`.
     pub list: String,
-    /// What is asked.
+    /// The question.
     pub what: String,
     /// `ok`, `missing` or `unknown`.
     pub state: String,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NoteRequest {
-    /// What is to be remembered.
+    /// The text of the note.
     #[cfg_attr(feature = "openapi", schema(max_length = 2000))]
     pub text: String,
 }
@@ -19,7 +19,7 @@ pub struct NoteRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnRequest {
-    /// Who takes it on; null: whoever asks.
+    /// Who it is assigned to; null: whoever asks.
     #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub owner: Option<String>,
     /// Nobody any more.

@@ -5,7 +5,7 @@ use muster_model::job as m;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// How long it took from a fault until the work went on, and where the time went. What has not
+/// How long it took from a fault until the work resumed, and where the time went. What has not
 /// happened yet is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -40,19 +40,19 @@ pub struct Remediation {
     /// Its current step.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationStep))]
     pub step: RemediationStep,
-    /// Why it stands there.
+    /// Why it is in this state.
     pub why: String,
     /// When it was chosen.
     pub at: Timestamp,
-    /// Since when it stands there.
+    /// Since when it is in this state.
     pub since: Timestamp,
-    /// It stands there for too long after this.
+    /// It has been there for too long after this.
     pub until: Option<Timestamp>,
     /// Who approved it.
     pub approved: Option<String>,
     /// The act that is under way, or was the last.
     pub act: Option<Act>,
-    /// Steps it took, oldest first.
+    /// Its steps, oldest first.
     #[serde(default)]
     pub taken: Vec<TakenStep>,
     /// How it ended.
@@ -60,11 +60,11 @@ pub struct Remediation {
     pub outcome: Option<RemediationOutcome>,
 }
 
-/// A step that a remediation took.
+/// A step of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenStep {
-    /// When it took the step.
+    /// When the step began.
     pub at: Timestamp,
     /// The step it came to.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationStep))]
@@ -216,7 +216,7 @@ pub struct RemediationList {
     pub cursor: Option<String>,
 }
 
-/// How the control plane's own hand stands.
+/// The status of automation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Automation {
@@ -235,13 +235,13 @@ pub struct Automation {
     pub modes: BTreeMap<String, Mode>,
     /// Nodes of the fleet.
     pub nodes: u32,
-    /// Nodes that automation holds out of service.
+    /// Nodes that automation has out of service.
     pub out: u32,
-    /// So many it may hold out at a time.
+    /// So many it may have out of service at a time.
     pub out_at_most: u32,
-    /// Nodes it took within the last hour, oldest first.
+    /// Nodes it took out of service within the last hour, oldest first.
     pub taken: Vec<TakenNode>,
-    /// So many it may take within an hour.
+    /// So many it may take out of service within an hour.
     pub taken_at_most: u32,
 }
 
@@ -249,7 +249,7 @@ pub struct Automation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenNode {
-    /// When it was taken.
+    /// When it was taken out of service.
     pub at: Timestamp,
     /// The node's name.
     pub node: String,
@@ -270,7 +270,7 @@ pub struct RepairedRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ExcludeRequest {
-    /// All GPUs that shall take no work, by index; empty lets all work again.
+    /// All GPUs that are to get no work, by index; empty gives work to all of them again.
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub gpus: Vec<u32>,
     /// Why, for people.
@@ -309,9 +309,9 @@ pub struct RemediationDryRunReport {
     pub cut: bool,
     /// Findings of that time.
     pub findings: u64,
-    /// Remediations that would have been carried out, by action.
+    /// Remediations that would have been done, by action.
     pub by_action: BTreeMap<String, u64>,
-    /// Those that would have been held back to the end, by what held them first.
+    /// Those that would have been blocked to the end, by what blocked them first.
     pub held: BTreeMap<String, u64>,
     /// Most nodes that would have been out at a time.
     pub out_at_once: u32,
@@ -331,7 +331,7 @@ pub struct DryRemediation {
     pub finding: String,
     /// The failure mode.
     pub kind: String,
-    /// The node that would be taken.
+    /// The node that would be taken out of service.
     pub node: String,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
@@ -341,7 +341,7 @@ pub struct DryRemediation {
     /// Who would decide.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationMode))]
     pub mode: Mode,
-    /// What would hold it back.
+    /// What would block it.
     pub held: Option<String>,
 }
 

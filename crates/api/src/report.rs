@@ -18,7 +18,7 @@ pub struct JobReport {
     pub kind: Kind,
     /// The job's name.
     pub name: String,
-    /// Where the job stands.
+    /// The state of the job.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// The job's version.
@@ -50,7 +50,7 @@ pub struct JobReport {
     pub allocated_gpu_seconds: f64,
     /// With all ranks up, in milliseconds.
     pub up_ms: u64,
-    /// Work of the attempt that goes on which is in no checkpoint yet, in milliseconds.
+    /// Work of the active attempt that is in no checkpoint yet, in milliseconds.
     pub unsaved_ms: u64,
     /// Effective training time ratio: productive GPU time of all, waiting included (0 to 1).
     pub ettr: Option<f64>,
@@ -60,9 +60,9 @@ pub struct JobReport {
     pub interruptions: u32,
     /// Mean time between them with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
-    /// Mean time from the first sign of a failure until the work went on, in milliseconds.
+    /// Mean time from the first sign of a failure until the work resumed, in milliseconds.
     pub recover_ms: Option<u64>,
-    /// Attempts that are over, by whose doing that was.
+    /// Attempts that are over, by what their end is attributed to.
     pub ended_by: BTreeMap<String, u32>,
     /// Lost work is an estimate for some attempt: it reported no checkpoint, so all its work counts
     /// as lost, or what it reported is not known any more.
@@ -98,7 +98,7 @@ pub struct TimeParts {
 }
 
 impl TimeParts {
-    /// Word and amount of each part, in the order in which they are told.
+    /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, u64); 7] {
         [
@@ -134,7 +134,7 @@ pub struct GpuParts {
 }
 
 impl GpuParts {
-    /// Word and amount of each part, in the order in which they are told.
+    /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, f64); 7] {
         [
@@ -165,10 +165,10 @@ pub struct AttemptReport {
     pub time_ms: TimeParts,
     /// The same in GPU-seconds.
     pub gpu_seconds: GpuParts,
-    /// Whose doing its end was.
+    /// What its end is attributed to.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Verdict>))]
     pub verdict: Option<Verdict>,
-    /// The same in a word for people: the verdict, or `user` where the job's own user cancelled it.
+    /// The same for people: the attribution, or `user` where the job's own user cancelled it.
     #[serde(default)]
     pub attributed_to: Option<String>,
     /// Why it ended, as far as that is still known.

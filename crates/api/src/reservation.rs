@@ -19,7 +19,7 @@ pub struct Reservation {
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
-    /// Stands for the record that made it; goes into `If-Match`.
+    /// The version: the record that made it; goes into `If-Match`.
     pub version: u64,
     /// Whose work may run in it; empty for maintenance: nobody's.
     pub projects: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Reservation {
     pub overrun: Overrun,
     /// Spot work of others may use what stays idle in it.
     pub lend: bool,
-    /// The window that goes on, or the next one; null when there is none any more.
+    /// The active window, or the next one; null when there is none any more.
     pub window: Option<Window>,
     /// Nodes that it covers now.
     pub nodes: Vec<String>,
@@ -97,7 +97,7 @@ pub struct ReservationList {
     pub cursor: Option<String>,
 }
 
-/// `PUT /v1/reservations/{name}`. What `GET` gave is taken back as it is.
+/// `PUT /v1/reservations/{name}`. Accepts what `GET` returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -125,7 +125,7 @@ pub struct SetReservation {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Overrun))]
     pub overrun: Overrun,
-    /// Spot work of others may use what stays idle in it, and leaves when it is wanted.
+    /// Spot work of others may use what stays idle in it, and is stopped when it is needed.
     #[serde(default)]
     pub lend: bool,
     /// Its name; the one in the path when it is given.
@@ -140,7 +140,7 @@ pub struct SetReservation {
     /// Not looked at.
     #[serde(default, skip_serializing)]
     pub state: Option<String>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing)]
     pub version: Option<i64>,
     /// Not looked at: it follows from `projects`.

@@ -5,7 +5,7 @@ use muster_model::runbook::{RunOutcome, StepOutcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A runbook: steps that people or the machine follow.
+/// A runbook: steps that people follow, or that run automatically.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Runbook {
@@ -19,7 +19,7 @@ pub struct Runbook {
     pub topics: Vec<String>,
     /// How soon somebody has to look: `page`, `today` or `ticket`.
     pub urgency: String,
-    /// Who keeps it right.
+    /// Who maintains it.
     pub owner: String,
     /// Variables that a run must be given.
     pub needs: Vec<String>,
@@ -27,9 +27,9 @@ pub struct Runbook {
     pub takes: Vec<String>,
     /// How many steps it has.
     pub length: u32,
-    /// Record that holds it, where it is the site's own; null: it came with Muster.
+    /// The record with it, where it is the site's own; null: it came with Muster.
     pub version: Option<u64>,
-    /// What stands before the first step; empty in lists.
+    /// The text before the first step; empty in lists.
     pub intro: String,
     /// Its steps; empty in lists.
     pub steps: Vec<RunbookStep>,
@@ -49,17 +49,17 @@ pub struct RunbookStep {
     pub title: String,
     /// What people read.
     pub text: String,
-    /// What the machine reads, in words.
+    /// The condition or the action, in words.
     pub says: String,
-    /// What can be said to a question.
+    /// A possible answer to a question.
     pub choices: Vec<RunbookChoice>,
-    /// Where it leads when all is well.
+    /// The step when it passes.
     pub then: String,
-    /// And when not.
+    /// The step when it fails.
     pub otherwise: String,
 }
 
-/// What can be said to a question.
+/// A possible answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookChoice {
@@ -96,7 +96,7 @@ pub struct SetRunbook {
 pub struct StartRunbook {
     /// What it is about, such as `node`.
     pub vars: BTreeMap<String, String>,
-    /// The machine takes the steps, with the permissions of whoever asks.
+    /// Its steps are run automatically, with the permissions of whoever asks.
     pub auto: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct RunbookRun {
     pub state: String,
     /// Who began it.
     pub by: String,
-    /// The machine takes the steps.
+    /// Its steps are run automatically.
     pub auto: bool,
     /// What it is about.
     pub vars: BTreeMap<String, String>,
@@ -126,11 +126,11 @@ pub struct RunbookRun {
     pub now: Option<RunbookStep>,
     /// What that step sees at this moment.
     pub sees: Option<String>,
-    /// Why a person has to say something first.
+    /// Why it waits for a person.
     pub waits: Option<String>,
     /// The step's time is up then.
     pub until: Option<Timestamp>,
-    /// Steps that are behind it.
+    /// Completed steps.
     pub done: Vec<RunbookStepDone>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
@@ -138,7 +138,7 @@ pub struct RunbookRun {
     pub why: Option<String>,
 }
 
-/// A step that is behind a run.
+/// A completed step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookStepDone {
@@ -148,7 +148,7 @@ pub struct RunbookStepDone {
     pub title: String,
     /// When the step was over.
     pub at: Timestamp,
-    /// Who took it.
+    /// Who completed it.
     pub by: String,
     /// What came of it.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -159,7 +159,7 @@ pub struct RunbookStepDone {
     pub did: String,
     /// What was chosen.
     pub chose: Option<String>,
-    /// What somebody had to say to it.
+    /// A comment.
     pub note: String,
 }
 
@@ -173,7 +173,7 @@ pub struct RunbookRunList {
     pub cursor: Option<String>,
 }
 
-/// A word at a step.
+/// An answer at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -203,7 +203,7 @@ pub struct AnswerRunbook {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub choose: Option<String>,
-    /// What there is to say to it.
+    /// A comment.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub note: String,
@@ -215,7 +215,7 @@ pub struct AnswerRunbook {
 pub struct RunbookDryRun {
     /// Steps in the order in which they would be taken.
     pub steps: Vec<RunbookDryStep>,
-    /// How it would end, if people say what the book assumes.
+    /// How it would end, if people answer as the book assumes.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub outcome: RunOutcome,
 }

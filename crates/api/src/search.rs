@@ -128,7 +128,7 @@ pub struct OutputHit {
     pub attempt: u32,
     /// Global rank.
     pub rank: u32,
-    /// Where it went.
+    /// Stdout or stderr.
     pub stream: LogStream,
     /// Its number in that stream, from 1; null where a part before it was dropped.
     pub line: Option<u64>,

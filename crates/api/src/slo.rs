@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Objectives {
     /// Always `Objectives`.
     pub kind: Kind,
-    /// Stands for its content; goes into `If-Match`.
+    /// The version: it changes with the content; goes into `If-Match`.
     pub version: u64,
     /// The site set them itself. Otherwise these are the objectives that come with Muster, and they
     /// stop nothing.
@@ -25,7 +25,7 @@ pub struct Objectives {
     pub objectives: Arc<m::Objectives>,
 }
 
-/// `PUT /v1/objectives`. What `GET` gave is taken back as it is.
+/// `PUT /v1/objectives`. Accepts what `GET` returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ pub struct SetObjectives {
     /// Always `Objectives`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
     /// Not looked at.
@@ -56,7 +56,7 @@ pub struct Slo {
     pub name: String,
     /// `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`.
     pub state: String,
-    /// Stands for the record that set the objectives.
+    /// The version: the record that set the objectives.
     pub version: u64,
     /// Who answers for it.
     pub owner: String,
@@ -76,14 +76,14 @@ pub struct Slo {
     pub target_ppm: u32,
     /// Over what time: `28d` or `month`.
     pub window: String,
-    /// So much of the window was counted; the rest of it is taken as good.
+    /// So much of the window was counted; the rest of it counts as good.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub counted_for: Span,
     /// Good ones in the window.
     pub good: u64,
     /// All in the window.
     pub total: u64,
-    /// Bad ones that the budget of the whole window allows, if it goes on as until now.
+    /// Bad ones that the budget of the whole window allows, at the rate until now.
     pub allowed: u64,
     /// The share of good ones; null without data.
     pub good_share: Option<f64>,
@@ -93,9 +93,9 @@ pub struct Slo {
     pub budget_left: Option<f64>,
     /// The share of the error budget that is used; more than 1 when the objective is not met.
     pub budget_consumed: Option<f64>,
-    /// Its burn rate, over the last hour and each window that a rule looks at.
+    /// Its burn rate, over the last hour and each window of a rule.
     pub burn: Vec<BurnRate>,
-    /// Rules that hold now.
+    /// Rules that are firing now.
     pub firing: Vec<FiringRule>,
     /// Exhausted in so long at the burn rate of the last hour.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
@@ -129,7 +129,7 @@ pub struct BurnRate {
     pub rate: Option<f64>,
 }
 
-/// A rule that holds.
+/// A rule that is firing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FiringRule {

@@ -23,7 +23,7 @@ pub struct JobTelemetryQuery {
 }
 
 /// The last minutes of an attempt, rank by rank, all in the same stretches of time. What is not
-/// reported is null. They are kept in memory only: a server that was just started knows little.
+/// reported is null. They are stored in memory only: a server that was just started knows little.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobTelemetry {
@@ -33,7 +33,7 @@ pub struct JobTelemetry {
     pub id: String,
     /// The attempt; null when none sent reports lately.
     pub attempt: Option<u32>,
-    /// Nothing older than this is kept.
+    /// Nothing older than this is stored.
     pub since: Timestamp,
     /// When it was asked.
     pub until: Timestamp,

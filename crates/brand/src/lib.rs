@@ -64,7 +64,7 @@ fn wrong(field: &'static str, why: impl Into<String>, hint: impl Into<String>) -
     BrandError { field, why: why.into(), hint: hint.into() }
 }
 
-/// What the console wears.
+/// The console's name and colours.
 #[derive(Debug, Clone)]
 pub struct Brand {
     /// What the console is told.

@@ -61,7 +61,7 @@ fn a_crash_that_sprays_errors_touches_no_node() {
 #[test]
 fn a_detector_that_lies_stops_automation() {
     let r = passes("poisoned-detector");
-    assert_eq!(r["remediation"], "held: automation stopped itself");
+    assert_eq!(r["remediation"], "blocked: automation stopped itself");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const CELL: usize = 16;
 /// Longest frame that is taken: four million GPUs.
 const MAX_FRAME: usize = 64 << 20;
 
-/// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
+/// The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
 /// GPUs takes one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ConsoleLayout {
@@ -196,7 +196,7 @@ fn decode(bytes: &[u8]) -> Result<Frame, String> {
         return Err(format!("frames of format {}; this program knows {FORMAT}", head[0]));
     }
     let count = u32_at(head, 4) as usize;
-    let short = || format!("a frame of {} bytes that shall hold {count} values", bytes.len());
+    let short = || format!("a frame of {} bytes for {count} values", bytes.len());
     let body = match head[1] {
         0 => FrameBody::Whole(cells(body, count).ok_or_else(short)?),
         1 => {

@@ -75,7 +75,7 @@ impl Client {
         self.json(self.post(&["v1", "nodes", name, "undrain"])).await
     }
 
-    /// Forget a node that will not come back.
+    /// Remove a node that will not come back.
     pub async fn retire(&self, name: &str) -> Result<Node, ClientError> {
         self.json(self.post(&["v1", "nodes", name, "retire"])).await
     }
@@ -157,7 +157,7 @@ impl Client {
         self.json(self.post(&["v1", "nodes", name, "inject"]).body(fault)?).await
     }
 
-    /// Where nodes stand.
+    /// The location of nodes.
     pub async fn topology(&self) -> Result<Topology, ClientError> {
         self.json(self.get(&["v1", "topology"])).await
     }

@@ -85,7 +85,7 @@ impl Builder {
             let mut value =
                 HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
                     setup(
-                        "the token holds characters that no token has".into(),
+                        "the token has characters that no token may have".into(),
                         "copy it again, without line breaks",
                     )
                 })?;
@@ -101,9 +101,8 @@ impl Builder {
         if let Some(file) = &ca {
             let pem = std::fs::read(file)
                 .map_err(|e| setup(format!("cannot read {}: {e}", file.display()), ""))?;
-            let certs = reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| {
-                setup(format!("{} holds no certificate in PEM", file.display()), "")
-            })?;
+            let certs = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|_| setup(format!("{} has no certificate in PEM", file.display()), ""))?;
             http = http.tls_certs_only(certs);
         } else if base.scheme() == "http" {
             // Nothing to verify: do not search this machine for authorities it may not have.

@@ -12,7 +12,7 @@ const MAX_LINE: usize = 16 << 20;
 /// A piece of a rank's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Attempt that said it.
+    /// Attempt that printed it.
     pub attempt: u32,
     /// Global rank.
     pub rank: u32,

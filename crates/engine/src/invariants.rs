@@ -344,7 +344,7 @@ fn ended_stays_ended(s: &State, r: &Record) -> Option<String> {
         _ => return None,
     };
     let j = s.jobs.get(&job)?;
-    j.state.is_final().then(|| format!("job {job} is {} and goes on, unasked", j.state))
+    j.state.is_final().then(|| format!("job {job} is {} and continues, unasked", j.state))
 }
 
 fn attempt_is_new(s: &State, r: &Record) -> Option<String> {
@@ -383,5 +383,5 @@ fn spare_for_swap(s: &State, r: &Record) -> Option<String> {
     let reserved_starts = |n: &NodeName| reserved_start.is_some_and(|p| p.nodes.contains(n));
     let spare = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.role == NodeRole::Spare);
     let odd = placement.slots.iter().find(|p| spare(&p.node) && !reserved_starts(&p.node))?;
-    Some(format!("attempt {key} is placed on {}, which is kept as a spare", odd.node))
+    Some(format!("attempt {key} is placed on {}, which is reserved as a spare", odd.node))
 }

@@ -172,7 +172,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }
         | Command::ReceiverFailed { .. }
-        | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
+        | Command::SlotReport { .. } => need(a, Role::Admin, "act as the server"),
     }
 }
 
@@ -216,7 +216,7 @@ fn from_agent(state: &State, a: &Actor, command: &Command) -> Result<(), Refusal
     if may {
         return Ok(());
     }
-    let message = format!("{} may only say what it sees of itself and its slots", a.name);
+    let message = format!("{} may only report about itself and its slots", a.name);
     Err(Refusal::new(RefusalCode::NotAllowed, message))
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn ask(
     }
     if n.protected {
         let hint = format!("`muster node reconcile {name}` first");
-        return Err(conflict(format!("node {name} is held after a restored backup"), hint));
+        return Err(conflict(format!("node {name} is protected after a restored backup"), hint));
     }
     if let Some(q) = n.qualifying {
         return Err(conflict(
@@ -143,7 +143,7 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
     let failed = outcome == Outcome::Failed;
     let bad = |c: &Check| c.outcome == Outcome::Failed && c.name.starts_with("agree");
     let wrong = report.checks.iter().any(bad);
-    let why = report.first_failure().unwrap_or_else(|| "the node says so".into());
+    let why = report.first_failure().unwrap_or_else(|| "the node reports it".into());
     let (node, report) = (n.name.clone(), Box::new(report));
     e.emit(None, Event::QualificationEnded { node, id, report, expired });
     e.test_was_probe(&n.name, id, outcome);

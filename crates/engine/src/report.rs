@@ -26,13 +26,13 @@ pub struct QuotaRow {
     pub name: Label,
     /// The node above it.
     pub parent: Option<Label>,
-    /// How deep it stands; 0 for a root.
+    /// How deep it is; 0 for a root.
     pub depth: u32,
     /// Its weight among its siblings.
     pub shares: u32,
     /// May jobs pass each other here?
     pub order: QueueOrder,
-    /// Projects that hang on it.
+    /// Projects that belong to it.
     pub projects: Vec<ProjectName>,
     /// Each limit, and how it is used.
     pub limits: Vec<LimitRow>,
@@ -72,11 +72,11 @@ pub struct AccountRow {
     pub project: ProjectName,
     /// The user; none for the project as a whole.
     pub user: Option<String>,
-    /// The node of the tree it hangs on.
+    /// The node of the tree it belongs to.
     pub quota: Option<Label>,
     /// GPUs allocated now, in thousandths.
     pub used_milli: u64,
-    /// Jobs that hold resources.
+    /// Jobs with allocated resources.
     pub running: u32,
     /// Jobs that wait.
     pub waiting: u32,

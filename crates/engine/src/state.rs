@@ -135,7 +135,7 @@ pub struct State {
     pub tokens: BTreeMap<String, Token>,
     /// Names of secrets.
     pub secrets: BTreeSet<(ProjectName, Label)>,
-    /// Where nodes stand.
+    /// The location of nodes.
     pub topology: Arc<Topology>,
     /// The site's scheduling policy.
     pub policy: Arc<SitePolicy>,

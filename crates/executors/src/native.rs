@@ -43,7 +43,7 @@ pub enum DetailError {
         count: usize,
     },
     /// The first rank's node has left.
-    #[error("node {0}, which holds rank 0, is not known any more")]
+    #[error("node {0}, which has rank 0, is not known any more")]
     NoMaster(NodeName),
 }
 

@@ -473,7 +473,7 @@ fn debug() -> Dashboard {
                     lines(
                         "none",
                         "Detectors",
-                        "Rows taken in and dropped, a second.",
+                        "Rows accepted and dropped, a second.",
                         &[
                             ("sum(rate(muster_watch_taken_total[5m]))", "taken"),
                             ("sum(rate(muster_watch_dropped_total[5m]))", "dropped"),

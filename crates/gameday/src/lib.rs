@@ -182,7 +182,7 @@ impl Run {
                 "this breaks nodes of {} on purpose",
                 ctx.client()?.server()
             ))
-            .hint("say --yes if that is what you want"));
+            .hint("pass --yes if that is what you want"));
         }
         Ok(())
     }

@@ -179,7 +179,7 @@ async fn says(client: &Client, node: &str, component: &str, version: &str) -> Re
     let started = Instant::now();
     while client.node(node).await?.inventory.versions.get(component).is_none_or(|v| v != version) {
         if started.elapsed() > PATIENCE {
-            return Err(Fail::failed(format!("node {node} does not say {component} {version}")));
+            return Err(Fail::failed(format!("node {node} does not report {component} {version}")));
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -233,7 +233,7 @@ async fn set(client: &Client, set: &Setting, live: bool) -> Result<Scene, Fail> 
         }
         if live || started.elapsed() > PATIENCE {
             return Err(Fail::failed(format!(
-                "{} simulated nodes are ready; the drill wants {}",
+                "{} simulated nodes are ready; the drill needs {}",
                 nodes.len(),
                 set.nodes
             )));

@@ -212,7 +212,7 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
         why.push("the job has another attempt".to_owned());
     }
     if drained > 0 {
-        why.push(format!("{drained} nodes were taken"));
+        why.push(format!("{drained} nodes were drained"));
     }
     Ok(Outcome {
         name: name.to_owned(),

@@ -126,7 +126,7 @@ impl DrillObservation {
             (self.verdict_right(expect), self.remediation_right(expect));
         let remediation = match expect.remediation {
             ExpectedRemediation::Stopped if self.stopped => {
-                Some("held: automation stopped itself".to_owned())
+                Some("blocked: automation stopped itself".to_owned())
             }
             _ => self.remediation.clone().or_else(|| self.acted.clone()),
         };
@@ -143,7 +143,7 @@ impl DrillObservation {
         }
         if !remediation_right {
             let done = remediation.as_deref().unwrap_or("nothing was done");
-            let mut said = format!("wanted {:?}: {done}", expect.remediation);
+            let mut said = format!("expected {:?}: {done}", expect.remediation);
             if self.acted.is_some() {
                 let _ = write!(said, " for {}", self.acted_for);
             }
@@ -153,13 +153,13 @@ impl DrillObservation {
             why.push("the job began anew instead of at its checkpoint".into());
         }
         if !expect.job.is_so(self) {
-            why.push(format!("the job: wanted {:?}", expect.job));
+            why.push(format!("the job: expected {:?}", expect.job));
         }
         // Until automation sees that it is fooled, its limits hold: two nodes of a small fleet.
         let allowed = if expect.remediation == ExpectedRemediation::Stopped { LIMIT } else { 0 };
         if self.drained.len() > allowed {
             let names: Vec<&str> = self.drained.iter().map(String::as_str).collect();
-            why.push(format!("healthy nodes taken: {}", names.join(", ")));
+            why.push(format!("healthy nodes out of service: {}", names.join(", ")));
         }
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let lost_gpu_seconds = self.lost_gpu_ms as f64 / 1000.0;

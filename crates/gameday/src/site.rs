@@ -168,7 +168,7 @@ async fn up(dir: &Path, start: &Start, ports: Ports) -> Result<(Child, Client), 
     };
     let url = tokio::time::timeout(PATIENCE, ready).await.ok().flatten().ok_or_else(|| {
         let why = std::fs::read_to_string(dir.join("up.log")).unwrap_or_default();
-        let why = why.lines().last().unwrap_or("it said nothing").to_owned();
+        let why = why.lines().last().unwrap_or("it printed nothing").to_owned();
         Fail::failed(format!("the cluster did not start: {why}"))
     })?;
     // It goes on to talk, and must not stop at a full pipe.

@@ -36,7 +36,7 @@ pub enum HistoryError {
         source: io::Error,
     },
     /// There are as many series as may be.
-    #[error("there are {0} series, as many as may be: new ones are not kept")]
+    #[error("there are {0} series, as many as may be: new ones are not stored")]
     TooManySeries(usize),
     /// The name of a node or of a metric is too long for the file of names.
     #[error("the name of a node or of a metric is longer than {0} bytes")]

@@ -196,7 +196,7 @@ pub(crate) async fn set_secret(
     }
     if value.value.contains('\0') {
         return Err(Failure::senseless(
-            "a secret cannot hold a zero byte: programs could not read it",
+            "a secret cannot have a zero byte: programs could not read it",
         )
         .field("value"));
     }

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse as _, Response};
 /// Nothing in a picture runs or is fetched, whoever opens it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
 
-/// Get the console's name, colours and link. Takes no token: the login page wears them.
+/// Get the console's name, colours and link. Needs no token: the login page shows them.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/brand", tag = "site", security(()),
-    responses((status = 200, description = "What the console wears.", body = muster_api::Brand))))]
+    responses((status = 200, description = "The console's name and colours.", body = muster_api::Brand))))]
 pub(crate) async fn get(State(app): State<App>) -> Response {
     let no_cache = [(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
     (no_cache, Json(app.config().brand.shown.clone())).into_response()

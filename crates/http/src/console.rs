@@ -137,13 +137,13 @@ async fn produce(
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TelemetryQuery {
-    /// Only rows that were taken later than this.
+    /// Only rows that were sampled later than this.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
     after: Option<Timestamp>,
 }
 
-/// Metrics of the last minutes of a node, oldest first. They are kept in memory only: a server
+/// Metrics of the last minutes of a node, oldest first. They are stored in memory only: a server
 /// that was just started knows little.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -157,7 +157,7 @@ pub(crate) struct NodeTelemetry {
     rows: Vec<TelemetryRow>,
 }
 
-/// One look of a node at itself. What a device does not report is null.
+/// One sample of a node. What a device does not report is null.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(crate) struct TelemetryRow {
@@ -225,7 +225,7 @@ pub(crate) async fn telemetry(
         Failure::not_found(format!("there is no node {name}")).hint("`muster nodes` lists them")
     })?;
     if own.as_ref().is_some_and(Vec::is_empty) {
-        return Err(Failure::not_allowed(format!("your project holds no GPU of node {name}"))
+        return Err(Failure::not_allowed(format!("your project has no GPU of node {name}"))
             .hint("`muster top --view job:ID` shows a job's own ranks"));
     }
     let window = app.agents().telemetry(&name).unwrap_or_default();

@@ -37,7 +37,7 @@ const MUSTER_OLDEST: HeaderName = HeaderName::from_static("muster-oldest");
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = LogEvent))]
 pub(crate) struct View {
-    /// Its place: goes into `after` or `Last-Event-ID` to go on behind it.
+    /// Its place: goes into `after` or `Last-Event-ID` to continue after it.
     cursor: String,
     /// Its place in the log; not for tokens that are bound to a project.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ pub(super) async fn read(
             let oldest = caller.position(app, behind);
             let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
             Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
-                .hint(format!("what is kept begins behind {oldest}"))
+                .hint(format!("what is stored begins after {oldest}"))
                 .header(MUSTER_OLDEST, value))
         }
         Err(e) => Err(e.into()),
@@ -159,7 +159,7 @@ pub(super) async fn read(
 
 /// Read the log, or follow it with `Accept: text/event-stream`.
 ///
-/// Without `after` it begins with the oldest event that is kept. A stream resumes behind
+/// Without `after` it begins with the oldest event that is stored. A stream resumes after
 /// `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
 /// at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
 /// null.
@@ -184,7 +184,7 @@ pub(crate) async fn events(
     if asks_for(&headers, "text/event-stream") {
         if newest || filter.to.is_some() {
             let field = if newest { "order" } else { "to" };
-            return Err(Failure::bad("a stream goes on with what is new, and has no end")
+            return Err(Failure::bad("a stream continues with what is new, and has no end")
                 .field(field)
                 .hint("leave out `order`, `before` and `to`, or ask for application/json"));
         }

@@ -276,7 +276,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Reply<Option<&'a str>> 
     if all.next().is_some() {
         return Err(bad("comes more than once"));
     }
-    value.to_str().map(Some).map_err(|_| bad("holds characters that are not visible ASCII"))
+    value.to_str().map(Some).map_err(|_| bad("has characters that are not visible ASCII"))
 }
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -308,7 +308,7 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Reply<Option<u64>> {
     let bare = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
     match number(bare) {
         Some(n) => Ok(Some(n)),
-        None => Err(Failure::bad("If-Match must hold one version, such as \"42\"")
+        None => Err(Failure::bad("If-Match must have one version, such as \"42\"")
             .field("if-match")
             .hint("send the ETag of the answer you saw")),
     }

@@ -68,7 +68,7 @@ fn refused(e: Refused) -> Failure {
     match e {
         Refused::Unknown(_) => Failure::not_found(text).hint("`muster nodes` lists them"),
         Refused::Empty(_) => {
-            Failure::not_found(text).hint("`muster topology` says where nodes stand")
+            Failure::not_found(text).hint("`muster topology` shows the location of nodes")
         }
         Refused::TooFew(_) => Failure::conflict(text).hint("`busy` takes nodes that have work"),
         Refused::TooMany(_) | Refused::TooLong(_) | Refused::Full(_) => Failure::conflict(text),
@@ -96,7 +96,7 @@ pub(crate) async fn get(
 ) -> Reply {
     caller.over_site(Role::Operator)?;
     let test = number(&id).and_then(|n| app.fabric().get(n)).ok_or_else(|| {
-        Failure::not_found("there is no such test of the network, or it is forgotten")
+        Failure::not_found("there is no such test of the network, or it is not stored any more")
             .hint("`muster fabric show` lists them")
     })?;
     Ok(answer(&app, &caller, StatusCode::OK, app.brain().durable(), None, &test))

@@ -166,14 +166,14 @@ fn put_queue(l: &FleetSnapshot, mut m: Family<'_>, f: impl Fn(&Waiting) -> Strin
 fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let c = metering.counts();
     out.counter("muster_jobs_submitted_total", "Jobs that came.").set(c.submitted);
-    let help = "Jobs that ended, by whose doing that was.";
+    let help = "Jobs that ended, by attribution.";
     let mut m = out.counter("muster_jobs_ended_total", help);
     for outcome in OUTCOMES {
         m.put(&[("outcome", outcome)], c.ended.get(outcome).copied().unwrap_or(0));
     }
     let help = "Jobs that ended well at their first attempt.";
     out.counter("muster_jobs_succeeded_first_total", help).set(c.first);
-    let help = "Attempts that ended by a failure, by whose doing that was.";
+    let help = "Attempts that ended by a failure, by attribution.";
     let mut m = out.counter("muster_interruptions_total", help);
     for cause in &OUTCOMES[1..5] {
         m.put(&[("cause", cause)], c.interrupted.get(cause).copied().unwrap_or(0));
@@ -228,7 +228,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
     };
     let help = "Mean time between interruptions of a job in 24 h.";
     out.gauge("muster_mtbi_seconds_1d", help).set(seconds(w.mtbi()));
-    let help = "Mean time from a failure until the work went on in 24 h.";
+    let help = "Mean time from a failure until the work resumed in 24 h.";
     out.gauge("muster_recovery_mean_seconds_1d", help).set(seconds(w.recover()));
     let mut m = out.gauge("muster_gpus_in_service", "GPUs that could take work.");
     for (sku, hows) in &g.counts {
@@ -269,8 +269,8 @@ fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
     let help = "Bytes of the files with the history of metrics.";
     out.gauge("muster_history_bytes", help).set(h.store.bytes);
     out.gauge("muster_history_series", "Series of the history of metrics.").set(h.store.series);
-    let help = "Rows of telemetry on their way to the history: taken, dropped for want of a place, \
-                or lost to an error.";
+    let help = "Rows of telemetry for the history: accepted, dropped because the queue was full, or lost to \
+                an error.";
     let mut m = out.counter("muster_history_rows_total", help);
     for (result, n) in [("taken", h.taken), ("dropped", h.dropped), ("failed", h.failed)] {
         m.put(&[("result", result)], n);
@@ -300,7 +300,7 @@ fn by_project(l: &FleetSnapshot, g: &Gauges, out: &mut Registry) {
             m.put(&[("project", project)], gpus(v[n]));
         }
     }
-    let help = "Jobs of a project that hold something, and that wait.";
+    let help = "Jobs of a project with allocated resources, and those that wait.";
     let mut m = out.gauge("muster_project_jobs", help);
     for (project, v) in &l.projects {
         for (state, n) in [("placed", v[2]), ("queued", v[3])] {

@@ -105,7 +105,7 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
             tracing::error!(panic = %why, "a request handler panicked");
             Failure::internal().into_response()
         }
-        Err(_) => Failure::unavailable("this took too long and was given up")
+        Err(_) => Failure::unavailable("this took too long and was stopped")
             .hint(MAY_HAPPEN)
             .into_response(),
     }

@@ -386,7 +386,7 @@ pub(crate) async fn spec(
         None if spec.simulate.is_some() => {}
         None => {
             return Err(Failure::not_found(format!(
-                "what job {} runs is not kept any more",
+                "what job {} runs is not stored any more",
                 job.display_id()
             ))
             .hint("submit it again from its file"));
@@ -417,7 +417,7 @@ fn why_queued(site: &Site, id: JobId, now: Time) -> Option<String> {
     site.why(id, now).map(|e| e.summary)
 }
 
-/// Say why a job waits, and what would make it start sooner.
+/// Explain why a job waits, and what would make it start sooner.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/explain", tag = "jobs",
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
     responses((status = 200, description = "Why it waits.", body = Explanation))))]
@@ -468,7 +468,7 @@ fn states(jobs: &[Arc<ModelJob>]) -> String {
 
 /// Get the tasks of an array in short.
 ///
-/// A job that is no array, and a single task, stand alone in the answer.
+/// A job that is no array, and a single task, are alone in the answer.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/array", tag = "jobs",
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
     responses((status = 200, description = "The tasks.", body = JobArray))))]
@@ -660,7 +660,7 @@ steering!(
     /// Let a held job start again.
     release, "/v1/jobs/{id}/release", Release
 );
-/// Stop the attempt that goes on and try again, or queue an ended job anew.
+/// Stop the active attempt and try again, or queue an ended job anew.
 ///
 /// Of an array's plain number: tasks that failed or were cancelled; with `all` every task of it.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/jobs/{id}/requeue", tag = "jobs",

@@ -140,7 +140,7 @@ pub struct HttpConfig {
     pub started_at: Time,
     /// Where the past of the network's paths is kept.
     pub fabric_file: Option<std::path::PathBuf>,
-    /// What the console wears.
+    /// The console's name and colours.
     pub brand: Arc<Brand>,
     /// Who listens to spans.
     pub traces: Traces,

@@ -35,7 +35,7 @@ const PLAIN: &str = "text/plain";
 ///
 /// Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
 /// `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
-/// attempt's; followed, it goes on with the next attempt until the job has ended.
+/// attempt's; followed, it continues with the next attempt until the job has ended.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/logs", tag = "jobs",
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$"), LogsQuery),
     responses((status = 200, description = "Pieces of output, one a line; or the bytes themselves.", content(
@@ -160,7 +160,7 @@ async fn produce(
             Ok(true) if q.follow && q.attempt.is_none() => {}
             Ok(_) => return,
             Err(e) => {
-                tracing::warn!(%key, error = %e, "kept output cannot be read");
+                tracing::warn!(%key, error = %e, "stored output cannot be read");
                 out.note(attempt, format!("the server cannot read this output: {e}")).await;
                 return;
             }

@@ -250,7 +250,7 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     for (kind, n) in &h.opened {
         m.put(&[("kind", kind)], n);
     }
-    let help = "Time from a fault of hardware until the work went on, by part.";
+    let help = "Time from a fault of hardware until the work resumed, by part.";
     let mut m = out.histogram("muster_recovery_seconds", help);
     for (part, times) in PARTS.iter().zip(&h.parts) {
         m.times(&[("part", part)], times);
@@ -262,12 +262,12 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
     let help = "Time of one look at everything reported.";
     out.histogram("muster_watch_look_seconds", help).times(&[], &h.look);
     for (name, help, n) in [
-        ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
+        ("muster_watch_taken_total", "Rows, steps and heartbeats that were accepted.", h.taken),
         ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
         ("muster_watch_findings_reported_total", "Findings reported to the log.", h.told),
         (
             "muster_watch_findings_lost_total",
-            "Findings dropped because the log took none for too long.",
+            "Findings dropped because the log accepted none for too long.",
             h.lost,
         ),
         ("muster_watch_failures_total", "Times that a detector fell over.", h.failures),

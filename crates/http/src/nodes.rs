@@ -181,7 +181,7 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     // What was found is the site's; that it is used last is not.
     node.avoided = node.avoided.map(|_| "something was found there".into());
     if node.breaker.take().is_some() && node.state == "ready" {
-        node.no_new_work = Some("behind an open breaker".into());
+        node.no_new_work = Some("blocked by an open breaker".into());
     }
     // Reasons name findings and failed tests, also where an operator wrote them.
     node.cordon = node.cordon.map(|_| "by the operators of the site".into());
@@ -295,7 +295,7 @@ steering!(
     uncordon, "/v1/nodes/{name}/uncordon", |node| Command::Uncordon { node }
 );
 steering!(
-    /// Give a node no new work and let what runs there leave: by itself, or at once with `stop`.
+    /// Cordon a node and drain it: what runs there ends by itself, or at once with `stop`.
     drain, "/v1/nodes/{name}/drain", DrainRequest,
     |node, body| Command::Drain { node, reason: reason(body.reason)?, stop: body.stop }
 );
@@ -304,7 +304,7 @@ steering!(
     undrain, "/v1/nodes/{name}/undrain", |node| Command::Undrain { node }
 );
 steering!(
-    /// Forget a node that will not come back.
+    /// Remove a node that will not come back.
     retire, "/v1/nodes/{name}/retire", |node| Command::Retire { node }
 );
 steering!(
@@ -313,18 +313,18 @@ steering!(
 );
 
 steering!(
-    /// Say what a node is kept for, and how likely it is to fail.
+    /// Set what a node is reserved for, and how likely it is to fail.
     mark, "/v1/nodes/{name}/mark", MarkRequest,
     |node, body| marked(node, body)?
 );
 
 steering!(
-    /// Test a node before it takes more work; it must hold none.
+    /// Test a node before it gets more work; it must have none.
     qualify, "/v1/nodes/{name}/qualify", QualifyRequest,
     |node, body| Command::Qualify { node, level: body.level }
 );
 steering!(
-    /// End the test of a node; it takes work again as it did before.
+    /// End the test of a node; it gets work again as before.
     cancel_qualification, "/v1/nodes/{name}/cancel-qualification",
     |node| Command::CancelQualification { node }
 );
@@ -340,7 +340,7 @@ steering!(
     |node, body| Command::ReturnUntested { node, reason: health::reason(body.reason, true)? }
 );
 steering!(
-    /// Say which GPUs of a node take no work; the rest of it goes on.
+    /// Set which GPUs of a node get no work; the rest of it continues.
     exclude, "/v1/nodes/{name}/exclude", ExcludeRequest,
     |node, body| excluded(node, body)?
 );
@@ -360,7 +360,7 @@ fn excluded(node: NodeName, body: ExcludeRequest) -> Reply<Command> {
 fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
     let MarkRequest { role, hazard } = body;
     if role.is_none() && hazard.is_none() {
-        return Err(Failure::senseless("it says neither `role` nor `hazard`")
+        return Err(Failure::senseless("it has neither `role` nor `hazard`")
             .hint("send one of them, like {\"role\": \"spare\"}"));
     }
     Ok(Command::MarkNode { node, role, hazard })
@@ -369,7 +369,7 @@ fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
 /// Make a simulated node fail.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/nodes/{name}/inject", tag = "nodes", request_body = Inject,
     params(("name" = String, Path, description = "The node's name.")),
-    responses((status = 200, description = "Handed on to the node.", body = Injected))))]
+    responses((status = 200, description = "Sent to the node.", body = Injected))))]
 pub(crate) async fn inject(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
@@ -406,7 +406,7 @@ fn topology_view(t: &muster_model::topology::Topology) -> Topology {
     }
 }
 
-/// Get where nodes stand.
+/// Get the location of nodes.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/topology", tag = "nodes",
     responses((status = 200, description = "Place of each node.", body = Topology))))]
 pub(crate) async fn topology(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -415,7 +415,7 @@ pub(crate) async fn topology(State(app): State<App>, Reader(caller): Reader) -> 
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(t.version), &t))
 }
 
-/// Where nodes stand, as it is sent. What `GET` gave is taken back as it is.
+/// The location of nodes, as it is sent. Accepts what `GET` returned.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -427,13 +427,13 @@ pub(crate) struct SetTopology {
     #[serde(default)]
     #[allow(dead_code)]
     kind: Option<Kind>,
-    /// Not looked at: the version the caller saw goes into `If-Match`.
+    /// Ignored: the version the caller saw goes into `If-Match`.
     #[serde(default)]
     #[allow(dead_code)]
     version: Option<i64>,
 }
 
-/// Set where nodes stand: the whole of it.
+/// Set the location of nodes: the whole of it.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/topology", tag = "nodes", request_body = SetTopology,
     responses((status = 200, description = "As it is now.", body = Topology))))]
 pub(crate) async fn set_topology(

@@ -20,7 +20,7 @@ use muster_server::metering::{AttemptMetric, Figures};
 /// Attempts that are told one by one.
 const ATTEMPTS: usize = 256;
 
-/// Say where a job's time went, what it did with its GPUs, and what would have been enough.
+/// Get where a job's time went, what it did with its GPUs, and what would have been enough.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/report", tag = "jobs",
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
     responses((status = 200, description = "Where its time went.", body = JobReport))))]

@@ -188,7 +188,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, found.version, &found))
 }
 
-/// Write a runbook of the site's own, or change one. What came with Muster stays beneath it.
+/// Write a runbook of the site's own, or change one. It replaces one that came with Muster.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/runbooks/{name}", tag = "runbooks", request_body = SetRunbook,
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "The book.", body = Runbook))))]
@@ -204,7 +204,7 @@ pub(crate) async fn set(
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
 
-/// Take back a runbook of the site's own; one that came with Muster counts again.
+/// Delete a runbook of the site's own; one that came with Muster counts again.
 #[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/runbooks/{name}", tag = "runbooks",
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 204, description = "It is gone."))))]
@@ -312,7 +312,7 @@ pub(crate) async fn run(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
-/// Say a word at the step that a run stands at.
+/// Answer the current step of a run.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/answer", tag = "runbooks",
     request_body = AnswerRunbook,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
@@ -328,7 +328,7 @@ pub(crate) async fn say(
     let answer = match (answer, choose) {
         (RunbookAnswer::Choose, Some(c)) => StepAnswer::Choose(c),
         (RunbookAnswer::Choose, None) => {
-            return Err(Failure::senseless("it says not what is chosen")
+            return Err(Failure::senseless("it does not name what is chosen")
                 .field("choose")
                 .hint("repeat the words of one of the step's choices"));
         }

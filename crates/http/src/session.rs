@@ -35,7 +35,7 @@ pub(crate) async fn begin(State(app): State<App>, caller: Caller, headers: Heade
 
 /// End the session of this browser.
 #[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/session", tag = "site",
-    responses((status = 204, description = "The cookie is taken back."))))]
+    responses((status = 204, description = "The cookie is deleted."))))]
 pub(crate) async fn end(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Reply {
     check_write(&headers)?;
     let mut response = StatusCode::NO_CONTENT.into_response();

@@ -40,7 +40,7 @@ pub(crate) fn who(app: &App, caller: &Caller) -> Response {
     answer(app, caller, StatusCode::OK, seq, None, &body)
 }
 
-/// Say how the server stands.
+/// Get the status of the server.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
     responses((status = 200, description = "The server.", body = ServerInfo))))]
 pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -80,7 +80,7 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
         let lost = app.logs().stats().lost;
         if lost > 0 {
             body.warnings
-                .push(format!("{lost} bytes of job output could not be kept: is the disk full?"));
+                .push(format!("{lost} bytes of job output could not be stored: is the disk full?"));
         }
     }
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
@@ -202,7 +202,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     let help = "For how long something was to be written and was not.";
     out.gauge("muster_write_stuck_seconds", help).set(super::metrics::seconds(stuck * 1000));
     if let Some(f) = app.traces().figures() {
-        let help = "Spans that the collector took.";
+        let help = "Spans that the collector accepted.";
         out.counter("muster_traces_sent_total", help).set(f.sent);
         let help = "Spans that were dropped, and why.";
         let mut m = out.counter("muster_traces_dropped_total", help);
@@ -210,8 +210,8 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
         m.put(&[("why", "refused")], f.refused);
     }
     let logs = app.logs().stats();
-    out.gauge("muster_output_bytes", "Job output kept on disk.").set(logs.bytes);
-    let help = "Job output that could not be kept.";
+    out.gauge("muster_output_bytes", "Job output stored on disk.").set(logs.bytes);
+    let help = "Job output that could not be stored.";
     out.counter("muster_output_lost_bytes_total", help).set(logs.lost);
     if let Ok(index) = app.output_search().status() {
         let help = "Bytes of the index of job output.";
@@ -253,7 +253,7 @@ fn site_figures(app: &App, out: &mut Registry) {
         }
         (nodes, gpus)
     });
-    let help = "Jobs by state; ended ones as far as they are remembered.";
+    let help = "Jobs by state; ended ones as far as they are stored.";
     let mut m = out.gauge("muster_jobs", help);
     // Every state a job can be in, so that a state without jobs is told as zero.
     for state in JobState::ALL {

@@ -34,7 +34,7 @@ pub fn holds(groups: &[GroupUse]) -> Option<String> {
             ))
         } else if g.hour >= hour {
             Some(format!(
-                "limit of {}: {} of {} nodes were taken within an hour, {hour} may be",
+                "limit of {}: {} of {} nodes were taken out of service within an hour, {hour} may be",
                 g.name, g.hour, g.nodes
             ))
         } else {

@@ -19,7 +19,7 @@ pub enum LinkError {
         seconds: u64,
     },
     /// The connection ended inside a frame.
-    #[error("the connection ended in the middle of a frame")]
+    #[error("the connection ended inside a frame")]
     Cut,
     /// A frame is larger than this side accepts.
     #[error("a frame of {len} bytes is larger than the {max} that are allowed")]

@@ -233,7 +233,7 @@ pub enum ProgressReport {
 /// Ten seconds of a node in numbers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// When it was taken.
+    /// When it was sampled.
     pub at: Time,
     /// Names of the columns of `gpus`; sent when they change, empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

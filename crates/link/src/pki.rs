@@ -284,7 +284,7 @@ pub(crate) fn node_uri(site: &SiteId, node: &NodeName) -> Result<String, LinkErr
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if site.0.is_empty() || !site.0.bytes().all(plain) {
         return Err(LinkError::Certificate(format!(
-            "the site's id {:?} cannot stand in a certificate",
+            "the site's id {:?} cannot be in a certificate",
             site.0
         )));
     }

@@ -73,7 +73,7 @@ fn left_on(driver: &Arc<dyn Driver>, gpus: &[u32]) -> Vec<String> {
         // A device that does not answer is told by those who watch it.
         for p in device.processes().unwrap_or_default() {
             let mib = p.memory.map_or_else(|| "unknown".into(), |m| (m >> 20).to_string());
-            left.push(format!("process {} holds {mib} MiB of GPU {}", p.pid, device.index()));
+            left.push(format!("process {} uses {mib} MiB of GPU {}", p.pid, device.index()));
         }
     }
     left

@@ -16,7 +16,7 @@ pub(crate) fn slices(driver: Arc<dyn Driver>, may_cut: bool) -> Slices {
     Arc::new(move |gpu, part| {
         let _turn = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         let AllocatedPart::Mig { profile, start, size } = part else {
-            return Err("the slot holds no slice".into());
+            return Err("the slot has no slice".into());
         };
         let wanted = WantedSlice { gpu, profile, start: u32::from(*start), size: u32::from(*size) };
         let slice = wanted.find_or_cut(driver.as_ref(), may_cut)?;

@@ -23,7 +23,7 @@ const SKUS_KEPT: usize = 32;
 /// Under this name the others are counted.
 pub const OTHERS: &str = "(others)";
 
-/// Ends and interruptions by whose doing they were.
+/// Ends and interruptions by what they are attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttributionCounts {
     /// The job's own.

@@ -20,7 +20,7 @@ enum WaitKind {
     Back,
 }
 
-/// An attempt that goes on.
+/// An active attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
     pub(crate) no: u32,

@@ -26,7 +26,7 @@ pub struct AttemptParts {
     pub time: Parts,
     /// The same in GPU-microseconds, as far as GPUs were held or waited for.
     pub gpu: Parts,
-    /// Whose doing its end was.
+    /// What its end is attributed to.
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,

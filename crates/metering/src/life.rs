@@ -37,7 +37,7 @@ pub struct AttemptHistory {
     pub freed_at: Option<Time>,
     /// When its end was settled.
     pub ended_at: Option<Time>,
-    /// Whose doing its end was.
+    /// What its end is attributed to.
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,

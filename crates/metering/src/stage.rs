@@ -66,15 +66,15 @@ impl Stage {
     pub fn advice(self) -> &'static str {
         match self {
             Stage::Read => {
-                "reading holds the GPUs up: more loader workers, prefetch, larger files, or the \
+                "the GPUs wait for reading: more loader workers, prefetch, larger files, or the \
                  data on local disks"
             }
             Stage::Decode => {
-                "decoding holds the GPUs up: ask for more CPUs a GPU, decode on the GPU, or prepare \
+                "the GPUs wait for decoding: ask for more CPUs a GPU, decode on the GPU, or prepare \
                  the data once beforehand"
             }
             Stage::H2d => {
-                "copies to the device hold it up: pinned memory, copies while the last batch is \
+                "it waits for copies to the device: pinned memory, copies while the last batch is \
                  computed, fewer and larger ones"
             }
             Stage::Compute => {
@@ -86,11 +86,11 @@ impl Stage {
                  and larger exchanges, a gang within one leaf"
             }
             Stage::D2h => {
-                "copies from the device hold it up: keep results there, copy less often, or while \
+                "it waits for copies from the device: keep results there, copy less often, or while \
                  the next batch is computed"
             }
             Stage::Write => {
-                "writing holds it up: write in the background, less often, or to local disks first"
+                "it waits for writing: write in the background, less often, or to local disks first"
             }
             Stage::Other => "no more is known of this stage than its name",
         }

@@ -123,7 +123,7 @@ pub struct Condition {
     pub job: Option<JobId>,
     /// The project it concerns.
     pub project: Option<ProjectName>,
-    /// Who answers for it; empty where nobody is named.
+    /// Who is responsible for it; empty where nobody is named.
     pub owner: String,
     /// What to do.
     pub runbook: String,
@@ -183,9 +183,9 @@ pub struct Escalated {
 pub struct Acknowledgement {
     /// The user who acknowledged it.
     pub by: String,
-    /// When they said so.
+    /// When they acknowledged it.
     pub at: Time,
-    /// What they said.
+    /// Their comment.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -300,7 +300,7 @@ pub struct Matcher {
     /// The thing itself or what it is part of, like `rack:eu/c1/s1/l2/r7`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<String>,
-    /// Who answers for it, as the condition says.
+    /// Who is responsible for it, as the condition names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The project it concerns.
@@ -321,7 +321,7 @@ pub struct MatcherInput<'a> {
     pub entity: &'a Entity,
     /// What that is part of.
     pub above: &'a [Entity],
-    /// Who answers for it; empty where nobody is named.
+    /// Who is responsible for it; empty where nobody is named.
     pub owner: &'a str,
     /// The project it concerns, if it concerns one.
     pub project: Option<&'a ProjectName>,
@@ -449,7 +449,7 @@ impl Silence {
             return Err(problem(
                 "match",
                 "it would silence everything",
-                "say what is meant; `kind: \"*\"` if it really is everything",
+                "name what is meant; `kind: \"*\"` if it really is everything",
             ));
         }
         if self.why.len() > TEXT_MAX {

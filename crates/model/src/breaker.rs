@@ -4,7 +4,7 @@ use crate::entity::Entity;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Where a breaker stands.
+/// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +29,7 @@ impl BreakerState {
     }
 }
 
-/// A breaker that is not closed, or that remembers having been open.
+/// A breaker that is not closed, or that was open before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Breaker {

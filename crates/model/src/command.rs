@@ -176,7 +176,7 @@ pub enum Command {
     },
     /// The agent has not been heard for too long.
     NodeLost {
-        /// The node that is silent.
+        /// The node whose heartbeat was lost.
         node: NodeName,
         /// When its last heartbeat came.
         last_seen: Time,
@@ -218,7 +218,7 @@ pub enum Command {
         /// The node whose drain ends.
         node: NodeName,
     },
-    /// Forget a node that will not come back.
+    /// Remove a node that will not come back.
     Retire {
         /// The node that is gone for good.
         node: NodeName,
@@ -228,7 +228,7 @@ pub enum Command {
         /// The node that was ahead of the server.
         node: NodeName,
     },
-    /// Where nodes stand.
+    /// The location of nodes.
     SetTopology {
         /// The whole tree, in place of the one before.
         topology: Arc<Topology>,
@@ -442,7 +442,7 @@ pub enum Command {
         name: String,
         /// What it is about.
         vars: std::collections::BTreeMap<String, String>,
-        /// The machine takes the steps, with the permissions of whoever asks.
+        /// Its steps are run automatically, with the permissions of whoever asks.
         auto: bool,
     },
     /// A person's word at the step a run stands at.

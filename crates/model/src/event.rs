@@ -138,7 +138,7 @@ pub enum Event {
         job: JobId,
         /// Why, for people.
         reason: String,
-        /// It does not start before this: a job that keeps failing is tried ever more slowly.
+        /// It does not start before this: the wait between attempts grows while a job fails.
         #[serde(default)]
         not_before: Time,
         /// Who asked for it, where the job had ended: nothing else takes a job out of its end.
@@ -225,7 +225,7 @@ pub enum Event {
     },
     /// An agent is not heard any more.
     NodeLost {
-        /// The node that is silent.
+        /// The node whose heartbeat was lost.
         node: NodeName,
         /// When it last was.
         last_seen: Time,
@@ -284,7 +284,7 @@ pub enum Event {
         /// The node that was ahead of the server.
         node: NodeName,
     },
-    /// Where nodes stand.
+    /// The location of nodes.
     TopologySet {
         /// The whole tree, in place of the one before.
         topology: Arc<Topology>,
@@ -339,7 +339,7 @@ pub enum Event {
     },
     /// A notice was withdrawn: the attempt goes on.
     NoticeWithdrawn {
-        /// The attempt that goes on.
+        /// The active attempt.
         key: AttemptKey,
         /// Why it goes on after all, for people.
         reason: String,

@@ -174,7 +174,7 @@ pub struct Incident {
     pub findings: Vec<u64>,
     /// How many there were in all.
     pub count: u64,
-    /// Who took it on.
+    /// Who it is assigned to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// What people wrote down about it, oldest first (the last 256).
@@ -191,7 +191,7 @@ pub struct Incident {
 pub struct Owner {
     /// The user who took it on.
     pub who: String,
-    /// When they took it on.
+    /// When it was assigned.
     pub at: Time,
 }
 

@@ -15,7 +15,7 @@ pub enum Inject {
         /// How long it is away.
         down: Span,
     },
-    /// It goes on working but receives and sends nothing for so long.
+    /// It continues to work but receives and sends nothing for so long.
     Partition {
         /// How long it is cut off.
         length: Span,
@@ -25,12 +25,12 @@ pub enum Inject {
         /// The attempt whose ranks on this node are killed.
         key: AttemptKey,
     },
-    /// A GPU falls off the bus, and nothing is said.
+    /// A GPU falls off the bus, and nothing is reported.
     LoseGpu {
         /// The GPU's index on the node.
         gpu: u32,
     },
-    /// A GPU computes more slowly than it should and shows nothing; zero makes it well again.
+    /// A GPU computes more slowly than it should and reports nothing; zero ends it.
     SlowGpu {
         /// The GPU's index on the node.
         gpu: u32,
@@ -53,7 +53,7 @@ pub enum Inject {
     },
     /// The power supply asks all GPUs to slow down.
     PowerBrake,
-    /// A GPU's clocks stay low under load for no reason that it names; zero makes it well again.
+    /// A GPU's clocks stay low under load for no reason that it names; zero ends it.
     LowClocks {
         /// The GPU's index on the node.
         gpu: u32,
@@ -139,7 +139,7 @@ pub enum Inject {
         /// How long it stalls.
         length: Span,
     },
-    /// A file system is slower; one makes it well again.
+    /// A file system is slower; one ends it.
     StorageSlow {
         /// Where it is mounted.
         #[cfg_attr(feature = "openapi", schema(max_length = 256))]
@@ -154,7 +154,7 @@ pub enum Inject {
     },
     /// The agent answers and reports no metrics for so long.
     AgentHang {
-        /// How long the agent is silent.
+        /// How long the agent reports nothing.
         length: Span,
     },
     /// This node's share of an attempt computes more slowly. Given to every node of a gang it is
@@ -195,7 +195,7 @@ pub enum Inject {
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         version: String,
     },
-    /// Everything is well again; what was lost is back.
+    /// Everything is repaired; what was lost is back.
     Repair,
 }
 

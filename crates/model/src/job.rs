@@ -23,7 +23,7 @@ pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::Verdict;
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -211,7 +211,7 @@ pub enum StopReason {
         /// How long it was allowed to run.
         limit: Span,
     },
-    /// A slot ended badly; the rest of the gang goes with it.
+    /// A slot failed; the rest of the gang is stopped.
     SlotFailed {
         /// The node of the slot that ended.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -221,7 +221,7 @@ pub enum StopReason {
     },
     /// A node of the gang was lost.
     NodeLost {
-        /// The node that is silent.
+        /// The node whose heartbeat was lost.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
     },
@@ -241,12 +241,12 @@ pub enum StopReason {
         /// What ranks it higher.
         rank: Rank,
     },
-    /// It goes on with another number of nodes.
+    /// It continues with another number of nodes.
     Resized {
         /// How many nodes the next attempt has.
         nodes: u32,
     },
-    /// It goes on elsewhere, so that a waiting gang fits.
+    /// It continues elsewhere, so that a waiting gang fits.
     Moved {
         /// The waiting gang.
         by: JobId,
@@ -262,19 +262,19 @@ pub enum StopReason {
         /// For so long.
         idle: Span,
     },
-    /// Hardware under it is unhealthy; it goes on elsewhere.
+    /// Hardware under it is unhealthy; it continues elsewhere.
     Unhealthy {
         /// The unhealthy node.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
-        /// The number of the finding that says so.
+        /// The number of the finding.
         finding: u64,
         /// The failure mode.
         mode: String,
     },
     /// It made no progress.
     Hung {
-        /// The number of the finding that says so.
+        /// The number of the finding.
         finding: u64,
     },
 }
@@ -351,7 +351,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// An attempt that goes on.
+/// An active attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Counts from 1.
@@ -554,7 +554,7 @@ impl PastAttempt {
     }
 }
 
-/// How long it took from a fault until the work went on, and where the time went.
+/// How long it took from a fault until the work resumed, and where the time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recovery {
@@ -592,13 +592,13 @@ pub struct Checkpoint {
     /// Training step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Where the job says it is; a path as its ranks see it.
+    /// Its path as the job reported it, as its ranks see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Its size in bytes, if the job said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long it held the job up, in milliseconds.
+    /// How long the job stood still for it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,
     /// When it was reported.
@@ -643,7 +643,7 @@ pub struct Job {
     pub reason: Option<String>,
     /// Exit code, once it has ended by itself.
     pub exit_code: Option<i32>,
-    /// The attempt that goes on.
+    /// The active attempt.
     pub attempt: Option<Attempt>,
     /// Attempts that are over, oldest first (at most 16 are kept).
     pub past: Vec<PastAttempt>,
@@ -669,7 +669,7 @@ pub struct Job {
     /// When it was warned that its GPUs do nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_warned: Option<Time>,
-    /// How it came back after its last failure of hardware.
+    /// Its recovery from its last failure of hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// Nodes that became unhealthy under it, each once (at most 16).

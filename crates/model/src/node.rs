@@ -45,7 +45,7 @@ pub struct Inventory {
     /// Versions by component: driver, cuda, nccl, bios, agent.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// How ranks are fenced in here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`.
+    /// How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`.
     #[serde(default)]
     pub isolation: String,
     /// True for a node whose devices are simulated.
@@ -252,7 +252,7 @@ pub struct Disk {
     pub rotational: Option<bool>,
 }
 
-/// Where a node stands in its life.
+/// The stage of a node's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -275,7 +275,7 @@ pub enum Stage {
     Retired,
 }
 
-/// What a node is kept for.
+/// What a node is reserved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -351,7 +351,7 @@ pub struct Node {
     /// GPUs that no job may use (set by health; none in this version).
     #[serde(default)]
     pub excluded_gpus: GpuSet,
-    /// What it is kept for.
+    /// What it is reserved for.
     #[serde(default)]
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month; large gangs keep away.
@@ -360,10 +360,10 @@ pub struct Node {
     /// When it entered its stage.
     #[serde(default)]
     pub stage_since: Time,
-    /// Why it stands there.
+    /// Why it is in this state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stage_why: String,
-    /// It stands there for too long after this.
+    /// It has been there for too long after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_until: Option<Time>,
     /// A remediation drains it, not an operator; so also when it is drained.
@@ -381,7 +381,7 @@ pub struct Node {
     /// The remediation that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<u64>,
-    /// The test that goes on; it gets no work meanwhile.
+    /// The test that runs; it gets no work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualifying: Option<Qualifying>,
     /// The last test that came to an end.

@@ -79,7 +79,7 @@ impl fmt::Display for GpuSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slot {
-    /// The node that holds it.
+    /// The node it is on.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub node: NodeName,
     /// Index of the group in the gang.
@@ -101,7 +101,7 @@ pub struct Slot {
     pub part: Option<AllocatedPart>,
 }
 
-/// A part of a GPU that a slot holds.
+/// A part of a GPU that is allocated to a slot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -78,11 +78,11 @@ impl FabricPolicy {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct QualificationPolicy {
-    /// What is asked of a node that joins, before it takes work.
+    /// What is required of a node that joins, before it gets work.
     pub on_join: OnJoin,
 }
 
-/// What is asked of a node that joins.
+/// What is required of a node that joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -117,7 +117,7 @@ pub struct Reliability {
     pub failures_per_million_node_days: u32,
     /// The assumption weighs as much as so many failures that were seen.
     pub weight: u32,
-    /// How long a job stands still for a checkpoint, until it has reported.
+    /// How long a job stands still for a checkpoint, until it has reported one.
     pub checkpoint_cost: Span,
 }
 
@@ -141,7 +141,7 @@ pub struct Backfill {
     pub mode: BackfillMode,
     /// The first so many waiting gangs get a reserved start.
     pub reserved_starts: u32,
-    /// Learn run times from each user's history: they order backfill, never a reserved start.
+    /// Estimate run times from each user's history: they order backfill, never a reserved start.
     pub predict: bool,
     /// Once the first of the queue has waited so long, its reserved start moves earlier whenever
     /// it can; before that, what becomes free goes to whoever gains most by it.
@@ -356,7 +356,7 @@ pub struct Idle {
 pub struct Hazard {
     /// A lemon node only takes preemptible work of at most so many nodes.
     pub lemon_max_nodes: u32,
-    /// Gangs of at least so many nodes are kept from nodes with a hazard where they can be.
+    /// Gangs of at least so many nodes avoid nodes with a hazard where they can.
     pub large_gang: u32,
 }
 

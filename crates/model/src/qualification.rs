@@ -4,7 +4,7 @@ use crate::units::{Span, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// How thoroughly a node is looked at.
+/// How thoroughly a node is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -138,7 +138,7 @@ pub struct Check {
     /// What it must reach (or, for what should be small, may not pass).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Milli>,
-    /// In words: why it failed, was skipped, or what stands out.
+    /// For people: why it failed, was skipped, or what is unusual.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

@@ -202,11 +202,11 @@ pub struct Remediation {
     pub leave: Leave,
     /// Its current step.
     pub step: RemediationStep,
-    /// Why it stands there.
+    /// Why it is in this state.
     pub why: String,
     /// When it was chosen.
     pub at: Time,
-    /// Since when it stands there.
+    /// Since when it is in this state.
     pub since: Time,
     /// What is to be noticed when it stands there for longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,7 +341,7 @@ pub struct Remediations {
     pub rules: Vec<Rule>,
     /// A remediation step that did not help within this is followed by the next.
     pub escalate_within: Span,
-    /// How long work may go on when it is let finish.
+    /// How long work may continue when it may finish.
     pub finish_within: Span,
     /// The test before a node returns.
     // Another thing is called a level in the topology.
@@ -537,7 +537,7 @@ impl Default for Limits {
     }
 }
 
-/// A share of a group that automation may hold out of service.
+/// A share of a group that automation may take out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]

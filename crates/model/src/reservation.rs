@@ -34,7 +34,7 @@ pub struct Reservation {
     /// What happens to work of others that still runs when it begins.
     #[serde(default)]
     pub overrun: Overrun,
-    /// Spot work of others may use what stays idle in it, and leaves when it is wanted.
+    /// Spot work of others may use what stays idle in it, and is stopped when it is needed.
     #[serde(default)]
     pub lend: bool,
 }

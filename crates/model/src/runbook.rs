@@ -68,7 +68,7 @@ pub struct Run {
     pub version: Option<u64>,
     /// Who began it; what it does, it does with their permissions.
     pub by: RunActor,
-    /// The machine takes the steps.
+    /// Its steps are run automatically.
     #[serde(default)]
     pub auto: bool,
     /// What it is about: node, gpu, job, finding, incident and the like.
@@ -83,7 +83,7 @@ pub struct Run {
     /// The step's time is up then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// Why a person has to say something first.
+    /// Why it waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
     /// Steps that are behind it, oldest first.
@@ -131,13 +131,13 @@ impl StepOutcome {
     }
 }
 
-/// A step that is behind a run.
+/// A completed step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepDone {
     /// Its number in the book.
     pub step: u32,
-    /// Who took it.
+    /// Who completed it.
     pub by: String,
     /// What came of it.
     pub outcome: StepOutcome,
@@ -150,7 +150,7 @@ pub struct StepDone {
     /// What was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chose: Option<String>,
-    /// What somebody had to say to it.
+    /// A comment.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// When the step was over.

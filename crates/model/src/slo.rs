@@ -205,7 +205,7 @@ impl Default for Objectives {
     }
 }
 
-/// Whose doing a bad one was.
+/// What a bad one is attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

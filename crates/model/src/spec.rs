@@ -227,7 +227,7 @@ pub struct TopologySpec {
     /// The whole gang inside one domain of this level, or it waits. `none` is the default.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level_or_none")]
     pub required: Option<Level>,
-    /// The same as a wish.
+    /// The same, but it does not wait for it.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level_or_none")]
     pub preferred: Option<Level>,
     /// Cut the gang into pieces of so many nodes, each inside one NVLink domain.
@@ -473,7 +473,7 @@ pub struct Simulate {
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 255))]
     pub exit_code: u8,
-    /// Hold the GPUs and do nothing with them.
+    /// Allocate the GPUs and do nothing with them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idle: bool,
     /// From the start of the ranks to the first step: rendezvous, loading.

@@ -97,7 +97,7 @@ pub struct Location {
     pub rack: String,
     /// NVLink domain; the node's own name when NVLink ends at the node.
     pub nvlink: String,
-    /// Power feed that the rack hangs on.
+    /// Power feed of the rack.
     pub feed: String,
     /// Rails of the node's NICs, in order; empty when there is one network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

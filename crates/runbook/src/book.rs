@@ -46,7 +46,7 @@ pub struct Book {
     pub topics: Vec<String>,
     /// How soon somebody has to look.
     pub urgency: Urgency,
-    /// Who keeps it right.
+    /// Who maintains it.
     pub owner: String,
     /// Variables a run must be given.
     pub needs: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Step {
     pub what: StepKind,
     /// Where it goes when all is well.
     pub then: Target,
-    /// And when not.
+    /// The step when it fails.
     pub otherwise: Target,
     /// The line of its heading.
     pub line: usize,
@@ -126,7 +126,7 @@ impl Test {
 /// A question that a person answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// What is asked.
+    /// The question.
     pub question: String,
     /// What can be said.
     pub choices: Vec<Choice>,

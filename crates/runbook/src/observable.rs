@@ -66,7 +66,7 @@ looks! {
     JobCheckpointAge "job.checkpoint_minutes" Some("job"), "a number, or none";
     /// How a breaker stands.
     BreakerState "breaker.state" Some("breaker"), "open, half_open or closed";
-    /// How the control plane's own hand stands.
+    /// The status of automation.
     AutomationState "automation.state" None, "running, stopped or off";
     /// Nodes that it has out of service.
     AutomationOut "automation.out" None, "a number";

@@ -299,7 +299,7 @@ impl<'a> Draft<'a> {
                     return Err(BookError::new(
                         at,
                         "a question has no `then` or `else`",
-                        "say what follows in each `choice: WORDS -> STEP`",
+                        "name what follows in each `choice: WORDS -> STEP`",
                     ));
                 }
                 StepKind::Ask(f.ask(main)?)
@@ -386,7 +386,7 @@ impl<'a> Fields<'a> {
         if bounds.len() != 1 {
             return Err(BookError::new(
                 *no,
-                "a look is held to one bound",
+                "a check has one bound",
                 "add one of `is`, `is-not`, `at-least` and `at-most`",
             ));
         }
@@ -424,7 +424,7 @@ impl<'a> Fields<'a> {
             let Some((words, to)) = text.rsplit_once("->") else {
                 return Err(BookError::new(
                     no,
-                    format!("`{}` does not say what follows", short(text)),
+                    format!("`{}` does not name what follows", short(text)),
                     "write `choice: yes -> 4`, or `-> end` or `-> give-up`",
                 ));
             };

@@ -106,7 +106,7 @@ fn what_is_wrong_is_said_with_its_line_and_how_to_fix_it() {
         ("else: 3", "else: 9", 12, "leads to step 9"),
         ("else: 3", "else: up", 19, "leads nowhere"),
         ("else: 3", "else: 2", 30, "no step leads to step 3"),
-        ("-> end", "", 35, "does not say what follows"),
+        ("-> end", "", 35, "does not name what follows"),
         ("choice: cordon it -> 2\n", "", 33, "two choices or more"),
         ("assume: leave it, it is fine", "assume: maybe", 36, "is no choice"),
         ("for: 15m", "for: a while", 44, "is no time"),

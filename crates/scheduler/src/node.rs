@@ -52,13 +52,13 @@ impl Block {
             Block::Draining => "draining",
             Block::Drained => "drained",
             Block::Orphans => "still stopping old ranks",
-            Block::Protected => "held after a restored backup",
+            Block::Protected => "protected after a restored backup",
             Block::NotReady => "not in service yet",
             Block::Suspect => "suspect",
             Block::Qualifying => "being qualified",
             Block::Quarantined => "quarantined",
             Block::Repairing => "in repair",
-            Block::Breaker => "behind an open breaker",
+            Block::Breaker => "blocked by an open breaker",
         }
     }
 }
@@ -86,7 +86,7 @@ pub struct NodeFacts {
     pub simulated: bool,
     /// Why it gets no new work, if so.
     pub block: Option<Block>,
-    /// What it is kept for.
+    /// What it is reserved for.
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,

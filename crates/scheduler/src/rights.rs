@@ -42,7 +42,7 @@ impl<'a> UserRights<'a> {
             let words = match limit {
                 UserLimit::Jobs(n) => format!("{} already runs {} of {n} jobs", w.user, held.jobs),
                 UserLimit::Gpus(n) => format!(
-                    "{} already holds {} of {n} GPUs and asks for {} more",
+                    "{} already has {} of {n} GPUs and requests {} more",
                     w.user,
                     held.milli / 1000,
                     w.demand.gpus()

@@ -14,7 +14,7 @@ pub struct Demand {
     pub groups: Arc<[Group]>,
     /// The whole gang in one domain of this level, or not at all.
     pub required: Option<Level>,
-    /// The same as a wish.
+    /// The same, but it does not wait for it.
     pub preferred: Option<Level>,
     /// Pieces of so many nodes, each inside one NVLink domain.
     pub segment: Option<u32>,

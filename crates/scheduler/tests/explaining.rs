@@ -339,7 +339,7 @@ fn what_can_never_start_goes_before_limits_and_limits_before_service() {
     assert!(e.summary.ends_with(never), "{}", e.summary);
     let e = why(&life, gang(3, 8));
     assert_eq!(binding(&e), Some("user limit"));
-    assert!(e.summary.ends_with("already holds 8 of 8 GPUs and asks for 24 more"), "{}", e.summary);
+    assert!(e.summary.ends_with("already has 8 of 8 GPUs and requests 24 more"), "{}", e.summary);
     life.policy.limits.gpus_per_user = None;
     let e = why(&life, gang(3, 8));
     assert_eq!(binding(&e), Some("service"));

@@ -83,7 +83,7 @@ pub struct ServerConfig {
     pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
     pub acts: ActsConfig,
-    /// What the console wears.
+    /// The console's name and colours.
     pub brand: muster_brand::Brand,
     /// Go by the machine's clock, although it was set while an earlier server of this directory ran.
     pub accept_clock: bool,
@@ -616,7 +616,7 @@ async fn set_up(
     }
     let token: ApiToken = match std::fs::read_to_string(admin_token) {
         Ok(text) => text.trim().parse().map_err(|e| {
-            ServeError::Setup(format!("{} does not hold a token: {e}", admin_token.display()))
+            ServeError::Setup(format!("{} has no token: {e}", admin_token.display()))
         })?,
         Err(_) => {
             let token = ApiToken::generate()?;

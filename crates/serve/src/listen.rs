@@ -219,7 +219,7 @@ async fn connection<S>(
             () = stop.cancelled() => break,
         }
     }
-    tracing::debug!(%peer, "closed: no request came, an answer was not taken, or the server stops");
+    tracing::debug!(%peer, "closed: no request came, an answer was not read, or the server stops");
     connection.as_mut().graceful_shutdown();
     let _ = tokio::time::timeout(limits.goodbye, connection).await;
 }

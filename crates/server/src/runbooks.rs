@@ -66,7 +66,7 @@ async fn follow(brain: Brain, agents: Agents, stop: CancellationToken) {
             }
             let command = Command::RunbookSaw { run: run.id, step: run.step, seen };
             if let Err(e) = brain.system(command).await {
-                tracing::debug!(run = run.id, error = %e, "what a run looks at was not taken");
+                tracing::debug!(run = run.id, error = %e, "what a run observes was not accepted");
             }
         }
     }

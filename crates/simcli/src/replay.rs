@@ -307,12 +307,12 @@ impl ReplayArgs {
                     Fail::usage(format!(
                         "{file}: no remark `MaxProcs` says how large the machine is"
                     ))
-                    .hint("say it with --procs N")
+                    .hint("pass --procs N")
                 })?
             }
         };
         if procs == 0 {
-            return Err(Fail::usage("a machine has processors").hint("say how many with --procs N"));
+            return Err(Fail::usage("a machine has processors").hint("pass --procs N"));
         }
         Ok((replay::alike(procs, 1), Some(procs)))
     }

@@ -113,7 +113,7 @@ pub(crate) fn text(o: &Outcome, expected: usize, missed: &[Missed]) -> String {
 
 fn key_figures(o: &Outcome) -> Vec<(&'static str, String)> {
     let ettr = match o.ettr_expected {
-        Some(e) => format!("{:.3}, the formula says {e:.3}", o.ettr),
+        Some(e) => format!("{:.3}, the formula gives {e:.3}", o.ettr),
         None => format!("{:.3}", o.ettr),
     };
     let interruptions = match o.mtbi_s {

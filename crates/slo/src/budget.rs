@@ -62,7 +62,7 @@ pub struct Status {
     /// The share of the budget that is consumed; more than one when the objective is not met. What was
     /// not counted yet is taken as good: an hour of trouble on a new site is no month of it.
     pub consumed: Option<Ratio>,
-    /// Bad ones that the budget of the whole window allows, if it goes on as until now.
+    /// Bad ones that the budget of the whole window allows, at the rate until now.
     pub allowed: u64,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<(Cause, u64)>,
@@ -71,7 +71,7 @@ pub struct Status {
     pub lately: Vec<(Cause, u64)>,
     /// The burn rate, over the last hour and each window that its rules look at.
     pub burn: Vec<(Span, Option<Ratio>)>,
-    /// Rules that hold now.
+    /// Rules that are firing now.
     pub firing: Vec<Firing>,
     /// When it is exhausted, at the burn rate of the last hour.
     pub exhausted_in: Option<Span>,

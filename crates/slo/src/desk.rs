@@ -44,7 +44,7 @@ pub struct Line {
     /// Since when it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<Time>,
-    /// What it said last.
+    /// Its last error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
 }

@@ -80,7 +80,7 @@ pub struct Check {
     pub list: &'static str,
     /// A stable code.
     pub code: &'static str,
-    /// What is asked.
+    /// The question.
     pub what: &'static str,
     /// Its status.
     pub state: State,
@@ -201,7 +201,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
             "write one for each: muster failure-modes names them",
         ),
         check(
-            (IN, "automation", "hardware that fails is taken out automatically"),
+            (IN, "automation", "hardware that fails is taken out of service automatically"),
             Some(s.automation),
             if s.automation { "automation is on" } else { "automation is off or stopped" }.into(),
             "muster automation resume, or `remediations.enabled` in the policy",
@@ -215,7 +215,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (IN, "spares", "there are spares for what fails"),
             (s.nodes > 0).then_some(s.spares > 0),
-            format!("{} are held as spares", of(s.spares)),
+            format!("{} are reserved as spares", of(s.spares)),
             "muster node mark NODE --role spare",
         ),
         check(

@@ -230,7 +230,7 @@ pub(crate) fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
     }
     let root =
         tree::yaml(text, origin).map_err(|e| match e.message.contains("one job a file") {
-            true => FileError { message: "the file holds several documents".into(), ..e },
+            true => FileError { message: "the file has several documents".into(), ..e },
             false => e,
         })?;
     match &root.value {

@@ -94,7 +94,7 @@ pub fn read(text: &str, origin: &str) -> Result<Vec<Objective>, FileError> {
         out.push(o);
     }
     if out.is_empty() {
-        return Err(FileError::new(origin, "the file holds no SLO").hint("write `kind: SLO`"));
+        return Err(FileError::new(origin, "the file has no SLO").hint("write `kind: SLO`"));
     }
     if out.len() > OBJECTIVES_MAX {
         return Err(FileError::new(origin, format!("there are more than {OBJECTIVES_MAX} SLOs")));
@@ -185,7 +185,7 @@ impl File<'_> {
             Value::List(items) => match items.as_slice() {
                 [one] => Ok(one),
                 many => {
-                    let message = format!("`{key}` holds {} things", many.len());
+                    let message = format!("`{key}` has {} things", many.len());
                     Err(self.at(node.place, message).hint(why))
                 }
             },

@@ -90,7 +90,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, FileError> {
         tree::toml(text, origin)?
     } else {
         tree::yaml(text, origin).map_err(|e| match e.message.contains("one job a file") {
-            true => FileError { message: "the file holds several documents".into(), ..e },
+            true => FileError { message: "the file has several documents".into(), ..e },
             false => e,
         })?
     };

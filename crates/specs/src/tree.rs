@@ -268,11 +268,10 @@ fn yaml_error(origin: &str, e: &YamlError) -> FileError {
             FileError::new(origin, format!("`{}` is given twice", crate::error::shown(key)))
                 .hint("keep one of them")
         }
-        YamlError::MultipleDocuments { .. } => FileError::new(
-            origin,
-            "the file holds several documents, but one job a file is allowed",
-        )
-        .hint("put what follows `---` into a file of its own"),
+        YamlError::MultipleDocuments { .. } => {
+            FileError::new(origin, "the file has several documents, but one job a file is allowed")
+                .hint("put what follows `---` into a file of its own")
+        }
         other => FileError::new(origin, plain_message(other)),
     };
     out.at(place.line, place.column)

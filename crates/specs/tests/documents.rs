@@ -59,7 +59,7 @@ fn mistakes_in_quotas_are_pointed_at() {
         ("kind: Quotas\n".into(), "`tree` is missing here"),
         (String::new(), "q.yaml: the file is empty"),
         ("- a\n".into(), "q.yaml:1:1: the file is a list, not a table"),
-        (format!("{QUOTAS}---\n{QUOTAS}"), "the file holds several documents"),
+        (format!("{QUOTAS}---\n{QUOTAS}"), "the file has several documents"),
         (QUOTAS.replace("shares: 2", "shares: 2\n    shares: 3"), "`shares` is given twice"),
     ] {
         let e = told(document::quotas(&text, "q.yaml"));

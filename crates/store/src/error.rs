@@ -8,7 +8,7 @@ use muster_model::{Epoch, Seq};
 pub enum StoreError {
     /// There is no room left.
     #[error(
-        "the store's disk is full ({detail}): nothing of this write was kept and everything \
+        "the store's disk is full ({detail}): nothing of this write was stored and everything \
          acknowledged before it is safe; free space on that disk, then try again"
     )]
     Full {
@@ -30,7 +30,7 @@ pub enum StoreError {
     #[error(
         "{detail}; do not write to it: put the file that is missing back (a `-wal` file belongs to \
          its database), or restore the newest backup into an empty store (`muster store restore`); \
-         if nothing can be brought back, `muster store accept-loss` lets the site go on without it"
+         if nothing can be brought back, `muster store accept-loss` lets the site continue without it"
     )]
     Lost {
         /// Which entries, and where it is remembered.
@@ -139,7 +139,7 @@ pub enum StoreError {
 
 fn outcome(unknown: bool) -> &'static str {
     if unknown {
-        "whether the last write was kept is unknown: read the log's head before going on"
+        "whether the last write was stored is unknown: read the log's head before continuing"
     } else {
         "nothing of this call was written; it may be tried again"
     }
@@ -182,5 +182,5 @@ pub(crate) fn db_int(n: u64) -> Result<i64, StoreError> {
 
 /// And back: a negative one was never written by us.
 pub(crate) fn from_db(n: i64, place: &str) -> Result<u64, StoreError> {
-    u64::try_from(n).map_err(|_| StoreError::corrupt(place, format!("it holds the number {n}")))
+    u64::try_from(n).map_err(|_| StoreError::corrupt(place, format!("it has the number {n}")))
 }

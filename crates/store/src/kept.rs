@@ -205,7 +205,7 @@ pub(crate) fn reaches(
                     "entries {first} to {} were committed and are missing at the end of the log",
                     kept.seq
                 ),
-            } + &format!(" ({} remembers entry {})", file.display(), kept.seq),
+            } + &format!(" ({} has entry {})", file.display(), kept.seq),
         });
     }
     if kept.seq < h.base_seq {
@@ -217,7 +217,7 @@ pub(crate) fn reaches(
         Some(link) if link != kept.chain => Err(StoreError::Lost {
             detail: format!(
                 "entry {} is not the one that was committed: this is an older copy of the log, or \
-                 another one ({} remembers the entry's checksum)",
+                 another one ({} has the entry's checksum)",
                 kept.seq,
                 file.display()
             ),

@@ -55,7 +55,7 @@ pub fn failed() -> Vec<Failed> {
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "it did not say why".to_owned())
+        .unwrap_or_else(|| "it gave no reason".to_owned())
 }
 
 /// Grows from one panic to the next, and is short again after a good while.

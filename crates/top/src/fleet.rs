@@ -132,7 +132,7 @@ pub(super) struct NodeSum {
     pub(super) glyph: Glyph,
     pub(super) gpus: u32,
     pub(super) held: u32,
-    /// GPUs that nobody holds and that cannot be given: excluded, missing, behind an open breaker, or on
+    /// GPUs that are free and cannot be given: excluded, missing, blocked by an open breaker, or on
     /// a node that takes no work. What is neither this nor a spare is free; the console's map counts so
     /// too (`heldOrFree`).
     pub(super) out: u32,

@@ -6,7 +6,7 @@ use muster_model::units::Bytes;
 /// Less holds too little to be worth its files.
 const LEAST: Bytes = Bytes::mib(16);
 
-/// Whether metrics are kept for longer than some minutes.
+/// Whether metrics are stored for longer than some minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Switch {
     /// They are.

@@ -29,7 +29,7 @@ pub(crate) struct ServerOptions {
     pub(crate) faults: Option<std::sync::Arc<muster_health::faults::Catalogue>>,
     /// What is plugged in for remediations.
     pub(crate) acts: muster_server::acts::ActsConfig,
-    /// What the console wears.
+    /// The console's name and colours.
     pub(crate) brand: muster_brand::Brand,
     /// Go by the machine's clock although it was set.
     pub(crate) accept_clock: bool,

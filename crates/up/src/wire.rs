@@ -138,7 +138,7 @@ pub(crate) async fn start_server(
     let server = Server::start(config, standby).await.map_err(|e| {
         let fail = Fail::failed(chain(&e));
         match e {
-            ServeError::Io { .. } => fail.hint("`muster doctor` looks for what is in the way"),
+            ServeError::Io { .. } => fail.hint("`muster doctor` searches for the cause"),
             _ => fail,
         }
     })?;

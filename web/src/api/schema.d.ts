@@ -133,7 +133,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say how automation stands, and how far it may still go. */
+        /** Get the status of automation, and its limits. */
         get: operations["get_automation"];
         put?: never;
         post?: never;
@@ -152,7 +152,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let automation go on. */
+        /** Resume automation. */
         post: operations["post_automation_resume"];
         delete?: never;
         options?: never;
@@ -184,7 +184,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the console's name, colours and link. Takes no token: the login page wears them. */
+        /** Get the console's name, colours and link. Needs no token: the login page shows them. */
         get: operations["get_brand"];
         put?: never;
         post?: never;
@@ -218,7 +218,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List breakers: those that are not closed, then those that remember having been open. */
+        /** List breakers: those that are not closed, then those that were open before. */
         get: operations["get_breakers"];
         put?: never;
         post?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hold a breaker open, half open or closed, or let it follow its own rules again. */
+        /** Force a breaker open, half open or closed, or let it follow its own rules again. */
         post: operations["post_breakers_force"];
         delete?: never;
         options?: never;
@@ -308,7 +308,7 @@ export interface paths {
         };
         /**
          * Read the log, or follow it with `Accept: text/event-stream`.
-         * @description Without `after` it begins with the oldest event that is kept. A stream resumes behind
+         * @description Without `after` it begins with the oldest event that is stored. A stream resumes after
          *     `Last-Event-ID`. Tokens that are bound to a project see their project's events only. A page looks
          *     at 16,384 records at most: one with fewer events than `limit` is not the last one until its cursor is
          *     null.
@@ -434,7 +434,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Close a finding: it is of no account any more. */
+        /** Close a finding. */
         post: operations["post_findings_id_close"];
         delete?: never;
         options?: never;
@@ -449,7 +449,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say how the site stands, worst first: what is wrong, and what waits for an operator. */
+        /** Get the status of the site, worst first: what is wrong, and what is pending approval. */
         get: operations["get_health"];
         put?: never;
         post?: never;
@@ -536,7 +536,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take an incident on, or let it go. */
+        /** Assign an incident, or end its assignment. */
         post: operations["post_incidents_id_own"];
         delete?: never;
         options?: never;
@@ -630,7 +630,7 @@ export interface paths {
         };
         /**
          * Get the tasks of an array in short.
-         * @description A job that is no array, and a single task, stand alone in the answer.
+         * @description A job that is no array, and a single task, are alone in the answer.
          */
         get: operations["get_jobs_id_array"];
         put?: never;
@@ -688,7 +688,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say why a job waits, and what would make it start sooner. */
+        /** Explain why a job waits, and what would make it start sooner. */
         get: operations["get_jobs_id_explain"];
         put?: never;
         post?: never;
@@ -729,7 +729,7 @@ export interface paths {
          * Read what a job's ranks print, or follow it.
          * @description Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
          *     `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
-         *     attempt's; followed, it goes on with the next attempt until the job has ended.
+         *     attempt's; followed, it continues with the next attempt until the job has ended.
          */
         get: operations["get_jobs_id_logs"];
         put?: never;
@@ -767,7 +767,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say where a job's time went, what it did with its GPUs, and what would have been enough. */
+        /** Get where a job's time went, what it did with its GPUs, and what would have been enough. */
         get: operations["get_jobs_id_report"];
         put?: never;
         post?: never;
@@ -787,7 +787,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stop the attempt that goes on and try again, or queue an ended job anew.
+         * Stop the active attempt and try again, or queue an ended job anew.
          * @description Of an array's plain number: tasks that failed or were cancelled; with `all` every task of it.
          */
         post: operations["post_jobs_id_requeue"];
@@ -865,7 +865,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the metrics of which a history is kept. */
+        /** List the metrics of which a history is stored. */
         get: operations["get_metrics_history_metrics"];
         put?: never;
         post?: never;
@@ -918,7 +918,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End the test of a node; it takes work again as it did before. */
+        /** End the test of a node; it gets work again as before. */
         post: operations["post_nodes_name_cancel_qualification"];
         delete?: never;
         options?: never;
@@ -952,7 +952,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a node no new work and let what runs there leave: by itself, or at once with `stop`. */
+        /** Cordon a node and drain it: what runs there ends by itself, or at once with `stop`. */
         post: operations["post_nodes_name_drain"];
         delete?: never;
         options?: never;
@@ -969,7 +969,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say which GPUs of a node take no work; the rest of it goes on. */
+        /** Set which GPUs of a node get no work; the rest of it continues. */
         post: operations["post_nodes_name_exclude"];
         delete?: never;
         options?: never;
@@ -1003,7 +1003,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say what a node is kept for, and how likely it is to fail. */
+        /** Set what a node is reserved for, and how likely it is to fail. */
         post: operations["post_nodes_name_mark"];
         delete?: never;
         options?: never;
@@ -1037,7 +1037,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Test a node before it takes more work; it must hold none. */
+        /** Test a node before it gets more work; it must have none. */
         post: operations["post_nodes_name_qualify"];
         delete?: never;
         options?: never;
@@ -1088,7 +1088,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Forget a node that will not come back. */
+        /** Remove a node that will not come back. */
         post: operations["post_nodes_name_retire"];
         delete?: never;
         options?: never;
@@ -1138,7 +1138,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what happened to a node, newest first: the newest part of the log, and what is remembered
+         * List what happened to a node, newest first: the newest part of the log, and what is stored
          *     of the time before.
          */
         get: operations["get_nodes_name_timeline"];
@@ -1403,7 +1403,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Approve a remediation that waits: it is carried out. */
+        /** Approve a remediation that waits: it is done. */
         post: operations["post_remediations_id_approve"];
         delete?: never;
         options?: never;
@@ -1420,7 +1420,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Deny a remediation that waits: it is not carried out, and its node stays as it is. */
+        /** Deny a remediation that waits: it is not done, and its node stays as it is. */
         post: operations["post_remediations_id_deny"];
         delete?: never;
         options?: never;
@@ -1586,7 +1586,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say a word at the step that a run stands at. */
+        /** Answer the current step of a run. */
         post: operations["post_runbook_runs_id_answer"];
         delete?: never;
         options?: never;
@@ -1637,10 +1637,10 @@ export interface paths {
         };
         /** Get a runbook with its steps. */
         get: operations["get_runbooks_name"];
-        /** Write a runbook of the site's own, or change one. What came with Muster stays beneath it. */
+        /** Write a runbook of the site's own, or change one. It replaces one that came with Muster. */
         put: operations["put_runbooks_name"];
         post?: never;
-        /** Take back a runbook of the site's own; one that came with Muster counts again. */
+        /** Delete a runbook of the site's own; one that came with Muster counts again. */
         delete: operations["delete_runbooks_name"];
         options?: never;
         head?: never;
@@ -1716,7 +1716,7 @@ export interface paths {
          * Search stored job output by words, over all jobs.
          * @description A line is found when it has all the words; their case does not matter, and what is neither letter nor
          *     digit only separates them. Only output that the caller may read is searched. 409 where the server
-         *     keeps no index of output.
+         *     has no index of output.
          */
         get: operations["get_search_output"];
         put?: never;
@@ -1769,7 +1769,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say how the server stands. */
+        /** Get the status of the server. */
         get: operations["get_server"];
         put?: never;
         post?: never;
@@ -1917,9 +1917,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get where nodes stand. */
+        /** Get the location of nodes. */
         get: operations["get_topology"];
-        /** Set where nodes stand: the whole of it. */
+        /** Set the location of nodes: the whole of it. */
         put: operations["put_topology"];
         post?: never;
         delete?: never;
@@ -1958,7 +1958,7 @@ export interface components {
             entitled_milli: number;
             /** @description The project's name. */
             project: string;
-            /** @description The node of the tree it hangs on. */
+            /** @description The node of the tree it belongs to. */
             quota?: string | null;
             /**
              * Format: int32
@@ -1973,7 +1973,7 @@ export interface components {
             received_milli?: number | null;
             /**
              * Format: int32
-             * @description Jobs that hold resources.
+             * @description Jobs with allocated resources.
              */
             running: number;
             /**
@@ -1997,18 +1997,18 @@ export interface components {
         /** @description `POST /v1/alerts/{id}/acknowledge`. */
         AcknowledgeRequest: {
             /**
-             * @description What the user who acknowledged it says.
+             * @description A comment of the user who acknowledged it.
              * @default
              */
             note: string;
         };
         /** @description Who acknowledged an alert. */
         Acknowledged: {
-            /** @description When they said so. */
+            /** @description When they acknowledged it. */
             at: components["schemas"]["Timestamp"];
             /** @description The user who acknowledged it. */
             by: string;
-            /** @description What they said. */
+            /** @description Their comment. */
             note: string;
         };
         /** @description Something that is done once, outside. */
@@ -2112,7 +2112,7 @@ export interface components {
             merged_into?: string | null;
             /** @description Notifications that were sent. */
             notifications: components["schemas"]["NotifiedReceiver"][];
-            /** @description Who answers for it; empty where nobody is named. */
+            /** @description Who is responsible for it; empty where nobody is named. */
             owner: string;
             /** @description The project it concerns, if it concerns one only. */
             project?: string | null;
@@ -2141,7 +2141,7 @@ export interface components {
             /** @description The alerts of this page. */
             items: components["schemas"]["Alert"][];
         };
-        /** @description A part of a GPU that a slot holds. */
+        /** @description A part of a GPU that is allocated to a slot. */
         AllocatedPart: {
             /**
              * Format: int32
@@ -2171,7 +2171,7 @@ export interface components {
             answer: components["schemas"]["RunbookAnswer"];
             /** @description One of the choices of a question. */
             choose?: string | null;
-            /** @description What there is to say to it. */
+            /** @description A comment. */
             note?: string;
             /**
              * Format: int32
@@ -2211,7 +2211,7 @@ export interface components {
             /** @description The array's id: its first task's. */
             parent: components["schemas"]["JobId"];
         };
-        /** @description An attempt that goes on. */
+        /** @description An active attempt. */
         Attempt: {
             /**
              * Format: int32
@@ -2219,7 +2219,7 @@ export interface components {
              */
             cap_watts?: number | null;
             deadline?: components["schemas"]["Timestamp"] | null;
-            /** @description The narrowest domain that holds the gang. */
+            /** @description The narrowest domain with the whole gang in it. */
             domain: string;
             /** @description What a collective of the whole gang runs over. */
             fabric: components["schemas"]["Fabric"];
@@ -2242,7 +2242,7 @@ export interface components {
              */
             port: number;
             preflight?: components["schemas"]["AttemptPreflight"] | null;
-            /** @description What it holds on each node. */
+            /** @description What is allocated to it on each node. */
             slots: components["schemas"]["Slot"][];
             started_at?: components["schemas"]["Timestamp"] | null;
             /** @description `starting`, `running` or `stopping`. */
@@ -2267,7 +2267,7 @@ export interface components {
         AttemptPreflight: {
             /** @description What is done, or what came of it, for people. */
             message: string;
-            /** @description `passed`, `not_measured`, `slow` or `timed_out`; none while it goes on or when it was cut short. */
+            /** @description `passed`, `not_measured`, `slow` or `timed_out`; none while it runs or when it was cut short. */
             outcome?: string | null;
             /** @description When it began. */
             since: components["schemas"]["Timestamp"];
@@ -2278,7 +2278,7 @@ export interface components {
         };
         /** @description One attempt, with the wait before it. */
         AttemptReport: {
-            /** @description The same in a word for people: the verdict, or `user` where the job's own user cancelled it. */
+            /** @description The same for people: the attribution, or `user` where the job's own user cancelled it. */
             attributed_to?: string | null;
             /**
              * Format: int32
@@ -2314,7 +2314,7 @@ export interface components {
          * @enum {string}
          */
         Attribution: "platform" | "any";
-        /** @description How the control plane's own hand stands. */
+        /** @description The status of automation. */
         Automation: {
             /** @description An operator stopped it; otherwise it stopped itself. */
             by_operator: boolean;
@@ -2329,12 +2329,12 @@ export interface components {
             nodes: number;
             /**
              * Format: int32
-             * @description Nodes that automation holds out of service.
+             * @description Nodes that automation has out of service.
              */
             out: number;
             /**
              * Format: int32
-             * @description So many it may hold out at a time.
+             * @description So many it may have out of service at a time.
              */
             out_at_most: number;
             /** @description Why it was stopped. */
@@ -2343,11 +2343,11 @@ export interface components {
             /** @description `running`, `stopped`, or `off` by the policy. */
             state: string;
             stopped_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Nodes it took within the last hour, oldest first. */
+            /** @description Nodes it took out of service within the last hour, oldest first. */
             taken: components["schemas"]["TakenNode"][];
             /**
              * Format: int32
-             * @description So many it may take within an hour.
+             * @description So many it may take out of service within an hour.
              */
             taken_at_most: number;
         };
@@ -2371,7 +2371,7 @@ export interface components {
              */
             patience: components["schemas"]["Span"];
             /**
-             * @description Learn run times from each user's history: they order backfill, never a reserved start.
+             * @description Estimate run times from each user's history: they order backfill, never a reserved start.
              * @default true
              */
             predict: boolean;
@@ -2392,12 +2392,12 @@ export interface components {
          * @enum {string}
          */
         Basis: "limits" | "preemption" | "swap" | "resize" | "move";
-        /** @description `GET /v1/brand`: what the console wears, also before anybody has logged in. */
+        /** @description `GET /v1/brand`: the console's name and colours, also before anybody has logged in. */
         Brand: {
             dark?: components["schemas"]["BrandColours"] | null;
             light?: components["schemas"]["BrandColours"] | null;
             link?: components["schemas"]["BrandLink"] | null;
-            /** @description Whether `GET /v1/brand/logo` has a picture, and a word that changes with it. */
+            /** @description A hash of the picture of `GET /v1/brand/logo`; null where there is none. */
             logo?: string | null;
             /** @description What the console is called. */
             name: string;
@@ -2416,7 +2416,7 @@ export interface components {
             /** @description Where it leads. */
             url: string;
         };
-        /** @description A breaker that is not closed, or that remembers having been open. */
+        /** @description A breaker that is not closed, or that was open before. */
         Breaker: {
             /** @description How long the next wait for a probe is. */
             back_off: components["schemas"]["Span"];
@@ -2454,7 +2454,7 @@ export interface components {
             items: components["schemas"]["Breaker"][];
         };
         /**
-         * @description Where a breaker stands.
+         * @description The state of a breaker.
          * @enum {string}
          */
         BreakerState: "closed" | "half_open" | "open";
@@ -2522,14 +2522,14 @@ export interface components {
             met?: boolean | null;
             /**
              * Format: double
-             * @description How far days lie off the line: their standard deviation, in GPUs.
+             * @description The standard deviation of the days from the line, in GPUs.
              */
             spread_gpus?: number | null;
             /** @description In a sentence. */
             summary: string;
         };
         /**
-         * @description Whose doing a bad one was.
+         * @description What a bad one is attributed to.
          * @enum {string}
          */
         Cause: "hardware" | "platform" | "application" | "operator" | "scheduler" | "unreachable" | "quarantine" | "repair" | "test" | "room" | "slow" | "starting" | "lost" | "unknown";
@@ -2597,7 +2597,7 @@ export interface components {
             actor: string;
             /** @description When it was made. */
             at: components["schemas"]["Timestamp"];
-            /** @description The log's word for it, such as `policy_set`. */
+            /** @description The kind of the event in the log, such as `policy_set`. */
             event: string;
             /** @description What was changed, for people. */
             text: string;
@@ -2670,7 +2670,7 @@ export interface components {
             gpu?: number | null;
             /** @description `hbm-copy`, `gemm-bf16`, `pcie-h2d`: stable, what history and rules name. */
             name: string;
-            /** @description In words: why it failed, was skipped, or what stands out. */
+            /** @description For people: why it failed, was skipped, or what is unusual. */
             note?: string;
             /** @description What came of it. */
             outcome: components["schemas"]["Outcome"];
@@ -2678,7 +2678,7 @@ export interface components {
             unit?: string;
             value?: components["schemas"]["Milli"] | null;
         };
-        /** @description A checkpoint that the job said it has written. */
+        /** @description A checkpoint that the job reported. */
         Checkpoint: {
             /** @description When it was reported. */
             at: components["schemas"]["Timestamp"];
@@ -2689,7 +2689,7 @@ export interface components {
             attempt: number;
             /**
              * Format: int64
-             * @description How long it held the job up, in milliseconds.
+             * @description How long the job stood still for it, in milliseconds.
              */
             blocked_ms?: number | null;
             /**
@@ -2697,7 +2697,7 @@ export interface components {
              * @description How large, in bytes.
              */
             bytes?: number | null;
-            /** @description Where the job says it is; a path as its ranks see it. */
+            /** @description Its path as the job reported it, as its ranks see it. */
             path?: string | null;
             /**
              * Format: int64
@@ -2729,7 +2729,7 @@ export interface components {
          */
         Condition: "ok" | "fail" | "any";
         /**
-         * @description Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
+         * @description The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
          *     GPUs takes one place.
          */
         ConsoleLayout: {
@@ -2758,7 +2758,7 @@ export interface components {
              * @description Free GPUs that are left after it.
              */
             gpus_left: number;
-            /** @description In a word: `sku`, `gpus`, `topology`, … */
+            /** @description Its code: `sku`, `gpus`, `topology`, … */
             name: string;
             /**
              * Format: int64
@@ -2883,13 +2883,13 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description What would hold it back. */
+            /** @description What would block it. */
             held?: string | null;
             /** @description The failure mode. */
             kind: string;
             /** @description Who would decide. */
             mode: components["schemas"]["Mode"];
-            /** @description The node that would be taken. */
+            /** @description The node that would be taken out of service. */
             node: string;
         };
         /**
@@ -3049,7 +3049,7 @@ export interface components {
         /** @description `POST /v1/nodes/{name}/exclude`. */
         ExcludeRequest: {
             /**
-             * @description All GPUs that shall take no work, by index; empty lets all work again.
+             * @description All GPUs that are to get no work, by index; empty gives work to all of them again.
              * @default []
              */
             gpus: number[];
@@ -3135,7 +3135,7 @@ export interface components {
             b: string;
             /**
              * Format: double
-             * @description What it is held to: the greater of the two below.
+             * @description What it must reach: the greater of the two below.
              */
             baseline_mbps?: number | null;
             /** @description What the two have in common, such as `leaf`: paths of one class are peers. */
@@ -3144,7 +3144,7 @@ export interface components {
             error?: string | null;
             /**
              * Format: int32
-             * @description Of a thousand parts of the time, how many its machines were held up by something else.
+             * @description The share of the time, in thousandths, in which other work delayed its machines.
              */
             held?: number | null;
             /**
@@ -3253,7 +3253,7 @@ export interface components {
             seconds: number | null;
             /**
              * Format: int32
-             * @description Says who meets whom; chosen when absent.
+             * @description Decides which nodes are paired; chosen when absent.
              * @default null
              */
             seed: number | null;
@@ -3265,7 +3265,7 @@ export interface components {
             streams: number | null;
         };
         /**
-         * @description How a node stands after a test.
+         * @description The status of a node after a test.
          * @enum {string}
          */
         FabricStanding: "good" | "slow" | "undecided" | "skipped";
@@ -3289,7 +3289,7 @@ export interface components {
             id: string;
             /** @description Always `FabricTest`. */
             kind: components["schemas"]["Kind"];
-            /** @description Nodes by name; how they stand is known at the end. */
+            /** @description Nodes by name; their status is known at the end. */
             nodes: components["schemas"]["FabricNode"][];
             /** @description Tests of pairs, in order. */
             pairs: components["schemas"]["FabricPair"][];
@@ -3307,7 +3307,7 @@ export interface components {
             seconds: number;
             /**
              * Format: int64
-             * @description Says who met whom.
+             * @description Decided which nodes were paired.
              */
             seed: number;
             /** @description How far it is. */
@@ -3338,7 +3338,7 @@ export interface components {
             code: string;
             /**
              * Format: int64
-             * @description Findings of this kind that are remembered and the caller may see.
+             * @description Findings of this kind that are stored and the caller may see.
              */
             count: number;
             /** @description How it is found. */
@@ -3515,7 +3515,7 @@ export interface components {
             /** @description The findings of this page. */
             items: components["schemas"]["Finding"][];
         };
-        /** @description A rule that holds. */
+        /** @description A rule that is firing. */
         FiringRule: {
             /**
              * Format: double
@@ -3539,7 +3539,7 @@ export interface components {
             /** @description What it leads to. */
             urgency: components["schemas"]["Urgency"];
         };
-        /** @description Failures by whose doing they were. */
+        /** @description Failures by what they are attributed to. */
         FleetAttribution: {
             /**
              * Format: int64
@@ -3599,7 +3599,7 @@ export interface components {
              * @description GPUs that could take work.
              */
             in_service_gpu_seconds?: number | null;
-            /** @description Attempts that ended by a failure, by whose doing that was. */
+            /** @description Attempts that ended by a failure, by attribution. */
             interruptions: components["schemas"]["FleetAttribution"];
             /**
              * Format: double
@@ -3629,7 +3629,7 @@ export interface components {
             power_watts?: number | null;
             /**
              * Format: int64
-             * @description Mean time from a failure until the work went on, in milliseconds.
+             * @description Mean time from a failure until the work resumed, in milliseconds.
              */
             recover_ms?: number | null;
             /**
@@ -3655,7 +3655,7 @@ export interface components {
              * @description Ended by somebody.
              */
             cancelled: number;
-            /** @description Ended badly, by whose doing that was. */
+            /** @description Failed, by what that is attributed to. */
             failed: components["schemas"]["FleetAttribution"];
             /**
              * Format: int64
@@ -3685,7 +3685,7 @@ export interface components {
             forecast?: components["schemas"]["CapacityForecast"] | null;
             /** @description Where the rows begin. */
             from: components["schemas"]["Timestamp"];
-            /** @description GPUs as they stand now, by kind. Empty for who may see one project only. */
+            /** @description GPUs as they are now, by kind. Empty for who may see one project only. */
             inventory: components["schemas"]["FleetSku"][];
             /** @description Always `FleetReport`. */
             kind: components["schemas"]["Kind"];
@@ -3712,7 +3712,7 @@ export interface components {
             /** @description Where it ends: the last one now. */
             to: components["schemas"]["Timestamp"];
         };
-        /** @description GPUs of one kind, as they stand now. */
+        /** @description GPUs of one kind, as they are now. */
         FleetSku: {
             /**
              * Format: int64
@@ -4042,7 +4042,7 @@ export interface components {
             sku?: string | null;
         };
         /**
-         * @description What messages are held together by.
+         * @description What alerts are put into one message by.
          * @enum {string}
          */
         GroupBy: "urgency" | "topic" | "kind" | "owner" | "project" | "alert";
@@ -4089,7 +4089,7 @@ export interface components {
         Hazard: {
             /**
              * Format: int32
-             * @description Gangs of at least so many nodes are kept from nodes with a hazard where they can be.
+             * @description Gangs of at least so many nodes avoid nodes with a hazard where they can.
              * @default 8
              */
             large_gang: number;
@@ -4100,7 +4100,7 @@ export interface components {
              */
             lemon_max_nodes: number;
         };
-        /** @description `GET /v1/health`: how the site stands, worst first. */
+        /** @description `GET /v1/health`: the status of the site, worst first. */
         HealthSummary: {
             automation?: components["schemas"]["Automation"] | null;
             /** @description Breakers that are not closed. */
@@ -4149,7 +4149,7 @@ export interface components {
         HistoryMetricList: {
             /** @description The metrics, by name. */
             items: components["schemas"]["TelemetryField"][];
-            /** @description Where the samples come from: `builtin`, or `off` where none are kept. */
+            /** @description Where the samples come from: `builtin`, or `off` where none are stored. */
             source: string;
         };
         /** @description GPUs that are allocated and do nothing: memory in use, no kernels, low power. */
@@ -4175,7 +4175,7 @@ export interface components {
              * @description How many findings were part of it in all.
              */
             count: number;
-            /** @description Numbers of the findings that are remembered with it, in order. */
+            /** @description Numbers of its findings that are stored, in order. */
             finding_ids: string[];
             /** @description The findings themselves; empty in lists. */
             findings?: components["schemas"]["Finding"][];
@@ -4188,7 +4188,7 @@ export interface components {
             /** @description When it was opened. */
             opened_at: components["schemas"]["Timestamp"];
             owned_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Who took it on. */
+            /** @description Who it is assigned to. */
             owner?: string | null;
             /** @description How bad it is. */
             severity: components["schemas"]["Severity"];
@@ -4472,7 +4472,7 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "agent_hang";
-            /** @description How long the agent is silent. */
+            /** @description How long the agent reports nothing. */
             length: components["schemas"]["Span"];
         } | {
             /** @enum {string} */
@@ -4524,7 +4524,7 @@ export interface components {
             message: string;
             /** @description The simulated node. */
             node: string;
-            /** @description Whether it was handed on. */
+            /** @description Whether the agent received it. */
             ok: boolean;
         };
         /** @description What the agent found in the machine. */
@@ -4542,7 +4542,7 @@ export interface components {
             disks?: components["schemas"]["Disk"][];
             /** @description GPUs in index order. */
             gpus?: components["schemas"]["Gpu"][];
-            /** @description How ranks are fenced in here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`. */
+            /** @description How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`. */
             isolation?: string;
             /** @description Kernel release. */
             kernel: string;
@@ -4594,7 +4594,7 @@ export interface components {
             exit_code?: number | null;
             /** @description The gang with every default filled in. */
             groups: components["schemas"]["Group"][];
-            /** @description Held: by whom. */
+            /** @description Who held it; null where it is not held. */
             held?: string | null;
             /** @description `42`, or `42_3` for a task of an array. */
             id: string;
@@ -4611,7 +4611,7 @@ export interface components {
             not_before?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description The plain number: what `SLURM_JOB_ID` says.
+             * @description The plain number, as in `SLURM_JOB_ID`.
              */
             number: number;
             /** @description Attempts that are over, oldest first. */
@@ -4646,7 +4646,7 @@ export interface components {
             user: string;
             /**
              * Format: int64
-             * @description Stands for the last record that changed it; goes into `If-Match`.
+             * @description The version: the last record that changed it; goes into `If-Match`.
              */
             version: number;
             /** @description Why it waits, in a few words; only while it is queued. */
@@ -4671,7 +4671,7 @@ export interface components {
             state: components["schemas"]["JobState"];
             /**
              * Format: int64
-             * @description Stands for the record that made them.
+             * @description The version: the record that made them.
              */
             version: number;
         };
@@ -4709,7 +4709,7 @@ export interface components {
             /** @description They begin with its submission. False when its first attempts are not known any more. */
             complete: boolean;
             efficiency?: components["schemas"]["Efficiency"] | null;
-            /** @description Attempts that are over, by whose doing that was. */
+            /** @description Attempts that are over, by what their end is attributed to. */
             ended_by: {
                 [key: string]: number;
             };
@@ -4760,19 +4760,19 @@ export interface components {
             project: string;
             /**
              * Format: int64
-             * @description Mean time from the first sign of a failure until the work went on, in milliseconds.
+             * @description Mean time from the first sign of a failure until the work resumed, in milliseconds.
              */
             recover_ms?: number | null;
             /** @description The numbers begin here. */
             since: components["schemas"]["Timestamp"];
-            /** @description Where the job stands. */
+            /** @description The state of the job. */
             state: components["schemas"]["JobState"];
             steps?: components["schemas"]["StepsReport"] | null;
             /** @description Where that time went; the parts add up to it exactly. */
             time_ms: components["schemas"]["TimeParts"];
             /**
              * Format: int64
-             * @description Work of the attempt that goes on which is in no checkpoint yet, in milliseconds.
+             * @description Work of the active attempt that is in no checkpoint yet, in milliseconds.
              */
             unsaved_ms: number;
             /** @description They end here: with the job, or now. */
@@ -4895,13 +4895,13 @@ export interface components {
             volumes: components["schemas"]["Volume"][];
         };
         /**
-         * @description Where a job stands.
+         * @description The state of a job.
          * @enum {string}
          */
         JobState: "queued" | "starting" | "running" | "stopping" | "succeeded" | "failed" | "cancelled";
         /**
          * @description The last minutes of an attempt, rank by rank, all in the same stretches of time. What is not
-         *     reported is null. They are kept in memory only: a server that was just started knows little.
+         *     reported is null. They are stored in memory only: a server that was just started knows little.
          */
         JobTelemetry: {
             /** @description When each stretch begins. */
@@ -4945,7 +4945,7 @@ export interface components {
             ranks: number;
             /** @description This server has reports of ranks and GPUs since then. */
             reporting_since: components["schemas"]["Timestamp"];
-            /** @description Nothing older than this is kept. */
+            /** @description Nothing older than this is stored. */
             since: components["schemas"]["Timestamp"];
             /**
              * Format: int32
@@ -5003,7 +5003,7 @@ export interface components {
         LayoutRack: {
             /** @description The cluster it is in: one fabric. */
             cluster: string;
-            /** @description Power feed it hangs on. */
+            /** @description Its power feed. */
             feed: string;
             /** @description The leaf that serves it. */
             leaf: string;
@@ -5119,7 +5119,7 @@ export interface components {
         Location: {
             /** @description The cluster: one fabric. */
             cluster: string;
-            /** @description Power feed that the rack hangs on. */
+            /** @description Power feed of the rack. */
             feed: string;
             /** @description Leaf (or the group of rail switches that serves the same nodes). */
             leaf: string;
@@ -5140,7 +5140,7 @@ export interface components {
             actor: string;
             /** @description When it was written, by the leader's clock. */
             at: components["schemas"]["Timestamp"];
-            /** @description Its place: goes into `after` or `Last-Event-ID` to go on behind it. */
+            /** @description Its place: goes into `after` or `Last-Event-ID` to continue after it. */
             cursor: string;
             /** @description The details, in the log's own shape (times in milliseconds since 1970). */
             data: Record<string, never>;
@@ -5167,12 +5167,12 @@ export interface components {
         LogLine: {
             /**
              * Format: int32
-             * @description Attempt that said it.
+             * @description Attempt that printed it.
              */
             attempt: number;
             /** @description The piece in base64 when it is not. */
             data?: string | null;
-            /** @description A word of the server's own, for example that output was dropped here. */
+            /** @description A message of the server, for example that output was dropped here. */
             note?: string | null;
             /**
              * Format: int64
@@ -5184,7 +5184,7 @@ export interface components {
              * @description Global rank.
              */
             rank: number;
-            /** @description Where it went. */
+            /** @description Stdout or stderr. */
             stream: components["schemas"]["LogStream"];
             /** @description The piece, newlines included, when it is valid UTF-8. */
             text?: string | null;
@@ -5221,7 +5221,7 @@ export interface components {
              */
             kind: string | null;
             /**
-             * @description Who answers for it, as the condition says.
+             * @description Who is responsible for it, as the condition names them.
              * @default null
              */
             owner: string | null;
@@ -5461,7 +5461,7 @@ export interface components {
             agent?: components["schemas"]["AgentInfo"] | null;
             /** @description New work goes there only where no other node fits: for this reason. */
             avoided?: string | null;
-            /** @description The open breaker that keeps work away from it, as `kind:name`. */
+            /** @description The open breaker that blocks new work on it, as `kind:name`. */
             breaker?: string | null;
             /** @description When its agent was last lost or came back. */
             changed_at: components["schemas"]["Timestamp"];
@@ -5474,7 +5474,7 @@ export interface components {
             cpus_total: number;
             /**
              * Format: int32
-             * @description Logical processors that jobs hold.
+             * @description Logical processors that are allocated to jobs.
              */
             cpus_used: number;
             /** @description When it joined. */
@@ -5497,7 +5497,7 @@ export interface components {
             gpus_total: number;
             /**
              * Format: int32
-             * @description GPUs that jobs hold.
+             * @description GPUs that are allocated to jobs.
              */
             gpus_used: number;
             /**
@@ -5511,7 +5511,7 @@ export interface components {
             id: string;
             /** @description What is in it. */
             inventory: components["schemas"]["Inventory"];
-            /** @description What holds something there. */
+            /** @description What has something allocated there. */
             jobs: components["schemas"]["NodeJob"][];
             /** @description Always `Node`. */
             kind: components["schemas"]["Kind"];
@@ -5519,7 +5519,7 @@ export interface components {
             location: components["schemas"]["Location"];
             /** @description Memory it offers. */
             memory_total: components["schemas"]["Bytes"];
-            /** @description Memory that jobs hold. */
+            /** @description Memory that is allocated to jobs. */
             memory_used: components["schemas"]["Bytes"];
             /** @description Its name, unique in the site. */
             name: string;
@@ -5539,7 +5539,7 @@ export interface components {
             /** @description The remediation that is under way: its number. */
             remediation?: string | null;
             remediation_detail?: components["schemas"]["Remediation"] | null;
-            /** @description What it is kept for. */
+            /** @description What it is reserved for. */
             role: components["schemas"]["NodeRole"];
             /** @description SKU of its GPUs, or `cpu`. */
             sku: string;
@@ -5547,16 +5547,16 @@ export interface components {
             stage: components["schemas"]["Stage"];
             stage_since?: components["schemas"]["Timestamp"] | null;
             stage_until?: components["schemas"]["Timestamp"] | null;
-            /** @description Why it stands there. */
+            /** @description Why it is in this state. */
             stage_why?: string | null;
             /**
-             * @description The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+             * @description The axes below as one state: `ready`, `cordoned`, `draining`, `drained`, `lost`,
              *     `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
              */
             state: string;
             /**
              * Format: int64
-             * @description Stands for the last record that changed it; goes into `If-Match`.
+             * @description The version: the last record that changed it; goes into `If-Match`.
              */
             version: number;
         };
@@ -5577,7 +5577,7 @@ export interface components {
         NodeFaultKind: "no_server" | "ranks_gone" | "agent_restarted" | "may_still_run" | "restored" | "other";
         /** @description A job on a node. */
         NodeJob: {
-            /** @description GPUs it holds here, by index. */
+            /** @description Its GPUs here, by index. */
             gpus: number[];
             /** @description `42`, or `42_3`. */
             id: string;
@@ -5603,12 +5603,12 @@ export interface components {
             why: string;
         };
         /**
-         * @description What a node is kept for.
+         * @description What a node is reserved for.
          * @enum {string}
          */
         NodeRole: "normal" | "spare" | "lemon" | "suspect";
         /**
-         * @description Metrics of the last minutes of a node, oldest first. They are kept in memory only: a server
+         * @description Metrics of the last minutes of a node, oldest first. They are stored in memory only: a server
          *     that was just started knows little.
          */
         NodeTelemetry: {
@@ -5624,7 +5624,7 @@ export interface components {
         };
         /** @description `POST /v1/incidents/{id}/note`. */
         NoteRequest: {
-            /** @description What is to be remembered. */
+            /** @description The text of the note. */
             text: string;
         };
         /** @description An attempt will be stopped, and has time to write a checkpoint first. */
@@ -5701,7 +5701,7 @@ export interface components {
             without: string[];
         };
         /**
-         * @description What is asked of a node that joins.
+         * @description What is required of a node that joins.
          * @enum {string}
          */
         OnJoin: "none" | "quick" | "standard";
@@ -5788,7 +5788,7 @@ export interface components {
              * @description Global rank.
              */
             rank: number;
-            /** @description Where it went. */
+            /** @description Stdout or stderr. */
             stream: components["schemas"]["LogStream"];
             /** @description The line, without colours. */
             text: string;
@@ -5839,7 +5839,7 @@ export interface components {
         /** @description `POST /v1/incidents/{id}/own`. */
         OwnRequest: {
             /**
-             * @description Who takes it on; null: whoever asks.
+             * @description Who it is assigned to; null: whoever asks.
              * @default null
              */
             owner: string | null;
@@ -5851,7 +5851,7 @@ export interface components {
         };
         /** @description An attempt that is over. */
         PastAttempt: {
-            /** @description The same in a word for people: the verdict, or `user` where the job's own user cancelled it. */
+            /** @description The same for people: the attribution, or `user` where the job's own user cancelled it. */
             attributed_to?: string;
             /** @description When it ended. */
             ended_at: components["schemas"]["Timestamp"];
@@ -5877,12 +5877,12 @@ export interface components {
         PeriodAlerts: {
             /**
              * Format: int64
-             * @description Pages that somebody took on.
+             * @description Pages that somebody acknowledged.
              */
             acknowledged: number;
             /**
              * Format: int64
-             * @description How long that took in the middle, in milliseconds.
+             * @description The median time until then, in milliseconds.
              */
             acknowledged_median_ms?: number | null;
             /**
@@ -5920,7 +5920,7 @@ export interface components {
             id: number;
             /** @description What happened: a failure mode. */
             kind: string;
-            /** @description Who took it on. */
+            /** @description Who it is assigned to. */
             owner?: string | null;
             /** @description How bad it was. */
             severity: components["schemas"]["Severity"];
@@ -5944,7 +5944,7 @@ export interface components {
             /** @description Was it met? */
             met?: boolean | null;
             /**
-             * @description The share that was reached; null without data, and for a time that is not remembered by the hour any
+             * @description The share that was reached; null without data, and for a time that is not stored by the hour any
              *     more (90 days).
              */
             met_text?: string | null;
@@ -5965,18 +5965,18 @@ export interface components {
             before?: components["schemas"]["FleetFigures"] | null;
             /** @description The log was read to its end. */
             complete: boolean;
-            /** @description Older incidents or findings are forgotten: there may have been more. */
+            /** @description Older incidents or findings are not stored any more: there may have been more. */
             cut: boolean;
-            /** @description Findings that were opened, by kind, the most first; as far as they are remembered. */
+            /** @description Findings that were opened, by kind, the most first; as far as they are stored. */
             findings: components["schemas"]["KindCount"][];
             /** @description What became of all GPUs. */
             fleet: components["schemas"]["FleetFigures"];
             forecast?: components["schemas"]["CapacityForecast"] | null;
             /** @description Where it begins. */
             from: components["schemas"]["Timestamp"];
-            /** @description Incidents that began in this time, or still went on in it, the worst first. */
+            /** @description Incidents that began in this time, or were open in it, the worst first. */
             incidents: components["schemas"]["PeriodIncident"][];
-            /** @description GPUs as they stand now, by kind. */
+            /** @description GPUs as they are now, by kind. */
             inventory: components["schemas"]["FleetSku"][];
             /** @description Always `PeriodReport`. */
             kind: components["schemas"]["Kind"];
@@ -5998,7 +5998,7 @@ export interface components {
             };
             /** @description What was before this is not known. */
             since: components["schemas"]["Timestamp"];
-            /** @description Where it ends: now, for one that still goes on. */
+            /** @description Where it ends: now, for one that is not over. */
             to: components["schemas"]["Timestamp"];
             /** @description Versions as they are now, to be looked at: drivers, firmware, kernels. */
             versions: components["schemas"]["VersionCount"][];
@@ -6011,7 +6011,7 @@ export interface components {
             policy: components["schemas"]["SitePolicy"];
             /**
              * Format: int64
-             * @description Stands for its content; goes into `If-Match`.
+             * @description The version: it changes with the content; goes into `If-Match`.
              */
             version: number;
         };
@@ -6164,7 +6164,7 @@ export interface components {
             loss?: number | null;
             /**
              * Format: int32
-             * @description Rank that said it.
+             * @description Rank that reported it.
              */
             rank: number;
             /**
@@ -6192,7 +6192,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Stands for the last record that changed it.
+             * @description The version: the last record that changed it.
              */
             version: number;
         };
@@ -6206,7 +6206,7 @@ export interface components {
         /** @description When nodes are tested. */
         QualificationPolicy: {
             /**
-             * @description What is asked of a node that joins, before it takes work.
+             * @description What is required of a node that joins, before it gets work.
              * @default none
              */
             on_join: components["schemas"]["OnJoin"];
@@ -6258,7 +6258,7 @@ export interface components {
              */
             level: components["schemas"]["TestLevel"];
         };
-        /** @description A test of a node that goes on. */
+        /** @description A test of a node that runs. */
         Qualifying: {
             /** @description When it was asked for. */
             asked_at: components["schemas"]["Timestamp"];
@@ -6333,7 +6333,7 @@ export interface components {
         QuotaRow: {
             /**
              * Format: int32
-             * @description How deep it stands; 0 for a root.
+             * @description How deep it is; 0 for a root.
              */
             depth: number;
             /**
@@ -6349,7 +6349,7 @@ export interface components {
             order: components["schemas"]["QueueOrder"];
             /** @description The node above it; null for a root. */
             parent?: string | null;
-            /** @description Projects that hang on it. */
+            /** @description Projects that belong to it. */
             projects: string[];
             /**
              * Format: int32
@@ -6368,7 +6368,7 @@ export interface components {
             usage_gpu_s?: number | null;
             /**
              * Format: int64
-             * @description GPUs that its jobs and those below hold now; for a token that is bound to a project, only those
+             * @description GPUs allocated to its jobs and those below; for a token that is bound to a project, only those
              *     of that project.
              */
             used_milli: number;
@@ -6391,7 +6391,7 @@ export interface components {
             report: components["schemas"]["QuotaReport"];
             /**
              * Format: int64
-             * @description Stands for the tree's content; goes into `If-Match`.
+             * @description The version: it changes with the tree; goes into `If-Match`.
              */
             version: number;
         };
@@ -6425,7 +6425,7 @@ export interface components {
             checks: components["schemas"]["ReadinessCheck"][];
             /** @description Always `Readiness`. */
             kind: components["schemas"]["Kind"];
-            /** @description Nothing is missing. What is unknown keeps nobody from being ready. */
+            /** @description Nothing is missing. What is unknown does not count as missing. */
             ready: boolean;
         };
         /** @description A point of a checklist. */
@@ -6440,7 +6440,7 @@ export interface components {
             list: string;
             /** @description `ok`, `missing` or `unknown`. */
             state: string;
-            /** @description What is asked. */
+            /** @description The question. */
             what: string;
         };
         /** @description `POST` with nothing but a reason. */
@@ -6472,7 +6472,7 @@ export interface components {
             /** @description `alertmanager`, `webhook`, `slack` or `smtp`. */
             by: string;
             down_since?: components["schemas"]["Timestamp"] | null;
-            /** @description What it said last. */
+            /** @description Its last error. */
             error: string;
             /**
              * Format: int32
@@ -6498,7 +6498,7 @@ export interface components {
             waiting: number;
         };
         /**
-         * @description How long it took from a fault until the work went on, and where the time went. What has not
+         * @description How long it took from a fault until the work resumed, and where the time went. What has not
          *     happened yet is null.
          */
         Recovery: {
@@ -6558,7 +6558,7 @@ export interface components {
         /** @description What is assumed until the site has measured it. */
         Reliability: {
             /**
-             * @description How long a job stands still for a checkpoint, until it has reported.
+             * @description How long a job stands still for a checkpoint, until it has reported one.
              * @default 10s
              */
             checkpoint_cost: components["schemas"]["Span"];
@@ -6604,7 +6604,7 @@ export interface components {
             /** @description The node that is to be brought back. */
             node: string;
             outcome?: components["schemas"]["RemediationOutcome"] | null;
-            /** @description Since when it stands there. */
+            /** @description Since when it is in this state. */
             since: components["schemas"]["Timestamp"];
             /** @description Its current step, in words: `waits for approval`, or how it ended. */
             state: string;
@@ -6615,10 +6615,10 @@ export interface components {
              * @description Its remediation step, from 0.
              */
             step_index: number;
-            /** @description Steps it took, oldest first. */
+            /** @description Its steps, oldest first. */
             taken?: components["schemas"]["TakenStep"][];
             until?: components["schemas"]["Timestamp"] | null;
-            /** @description Why it stands there. */
+            /** @description Why it is in this state. */
             why: string;
         };
         /** @description `POST /v1/remediations/dry-run`. */
@@ -6634,7 +6634,7 @@ export interface components {
         };
         /** @description What would have been done over the last days. */
         RemediationDryRunReport: {
-            /** @description Remediations that would have been carried out, by action. */
+            /** @description Remediations that would have been done, by action. */
             by_action: {
                 [key: string]: number;
             };
@@ -6647,7 +6647,7 @@ export interface components {
             findings: number;
             /** @description The first moment of the log that was read. */
             from: components["schemas"]["Timestamp"];
-            /** @description Those that would have been held back to the end, by what held them first. */
+            /** @description Those that would have been blocked to the end, by what blocked them first. */
             held: {
                 [key: string]: number;
             };
@@ -6696,7 +6696,7 @@ export interface components {
              */
             escalate_within: components["schemas"]["Span"];
             /**
-             * @description How long work may go on when it is let finish.
+             * @description How long work may continue when it may finish.
              * @default 1h
              */
             finish_within: components["schemas"]["Span"];
@@ -6795,7 +6795,7 @@ export interface components {
             stops?: components["schemas"]["DisplacedJob"][];
             /**
              * Format: int64
-             * @description Stands for the record that made it; goes into `If-Match`.
+             * @description The version: the record that made it; goes into `If-Match`.
              */
             version: number;
             window?: components["schemas"]["Window"] | null;
@@ -6815,7 +6815,7 @@ export interface components {
             basis: components["schemas"]["Basis"];
             /** @description Why it became later than was reserved before, if it did. */
             moved?: string | null;
-            /** @description Nodes that are kept for it. */
+            /** @description Nodes that are reserved for it. */
             nodes: string[];
             /** @description When it first got a reserved start. */
             since: components["schemas"]["Timestamp"];
@@ -6844,11 +6844,11 @@ export interface components {
         Route: {
             /** @description Who else is notified when nobody acknowledges it, in order of time. */
             escalate?: components["schemas"]["Escalation"][];
-            /** @description Later routes are looked at, too. */
+            /** @description Later routes count, too. */
             go_on?: boolean;
-            /** @description What one message holds together. */
+            /** @description Alerts that have these in common are one message. */
             group_by?: components["schemas"]["GroupBy"][];
-            /** @description Which alerts; all when nothing is said. */
+            /** @description Which alerts; all when nothing is given. */
             match?: components["schemas"]["Matcher"];
             /** @description Sent again after so long while nobody acknowledges it. */
             repeat?: components["schemas"]["Span"];
@@ -6913,9 +6913,9 @@ export interface components {
              */
             workdir: string | null;
         };
-        /** @description A runbook: steps that people or the machine follow. */
+        /** @description A runbook: steps that people follow, or that run automatically. */
         Runbook: {
-            /** @description What stands before the first step; empty in lists. */
+            /** @description The text before the first step; empty in lists. */
             intro: string;
             /**
              * Format: int32
@@ -6928,7 +6928,7 @@ export interface components {
             name: string;
             /** @description Variables that a run must be given. */
             needs: string[];
-            /** @description Who keeps it right. */
+            /** @description Who maintains it. */
             owner: string;
             /** @description Its steps; empty in lists. */
             steps: components["schemas"]["RunbookStep"][];
@@ -6944,16 +6944,16 @@ export interface components {
             urgency: string;
             /**
              * Format: int64
-             * @description Record that holds it, where it is the site's own; null: it came with Muster.
+             * @description The record with it, where it is the site's own; null: it came with Muster.
              */
             version?: number | null;
         };
         /**
-         * @description A word at a step.
+         * @description An answer at a step.
          * @enum {string}
          */
         RunbookAnswer: "go" | "yes" | "no" | "skip" | "choose";
-        /** @description What can be said to a question. */
+        /** @description A possible answer to a question. */
         RunbookChoice: {
             /** @description Where it leads. */
             goto: string;
@@ -6962,7 +6962,7 @@ export interface components {
         };
         /** @description What a run would see and do. Nothing was done. */
         RunbookDryRun: {
-            /** @description How it would end, if people say what the book assumes. */
+            /** @description How it would end, if people answer as the book assumes. */
             outcome: string;
             /** @description Steps in the order in which they would be taken. */
             steps: components["schemas"]["RunbookDryStep"][];
@@ -6994,13 +6994,13 @@ export interface components {
         };
         /** @description A run of a runbook. */
         RunbookRun: {
-            /** @description The machine takes the steps. */
+            /** @description Its steps are run automatically. */
             auto: boolean;
             /** @description Name of the book. */
             book: string;
             /** @description Who began it. */
             by: string;
-            /** @description Steps that are behind it. */
+            /** @description Completed steps. */
             done: components["schemas"]["RunbookStepDone"][];
             ended_at?: components["schemas"]["Timestamp"] | null;
             /** @description Its number, as text: that of the record that began it. */
@@ -7024,7 +7024,7 @@ export interface components {
             vars: {
                 [key: string]: string;
             };
-            /** @description Why a person has to say something first. */
+            /** @description Why it waits for a person. */
             waits?: string | null;
             /** @description Why it ended so, for people. */
             why?: string | null;
@@ -7038,7 +7038,7 @@ export interface components {
         };
         /** @description One step. */
         RunbookStep: {
-            /** @description What can be said to a question. */
+            /** @description A possible answer to a question. */
             choices: components["schemas"]["RunbookChoice"][];
             /** @description `check`, `act`, `ask` or `wait`. */
             kind: string;
@@ -7047,28 +7047,28 @@ export interface components {
              * @description Its number, from 1.
              */
             no: number;
-            /** @description And when not. */
+            /** @description The step when it fails. */
             otherwise: string;
-            /** @description What the machine reads, in words. */
+            /** @description The condition or the action, in words. */
             says: string;
             /** @description What people read. */
             text: string;
-            /** @description Where it leads when all is well. */
+            /** @description The step when it passes. */
             then: string;
             /** @description What it is about. */
             title: string;
         };
-        /** @description A step that is behind a run. */
+        /** @description A completed step. */
         RunbookStepDone: {
             /** @description When the step was over. */
             at: components["schemas"]["Timestamp"];
-            /** @description Who took it. */
+            /** @description Who completed it. */
             by: string;
             /** @description What was chosen. */
             chose?: string | null;
             /** @description What was done. */
             did: string;
-            /** @description What somebody had to say to it. */
+            /** @description A comment. */
             note: string;
             /** @description What came of it. */
             outcome: string;
@@ -7129,7 +7129,7 @@ export interface components {
             /** @description The secrets of this page, without their values. */
             items: components["schemas"]["SecretName"][];
         };
-        /** @description A secret, without its value: that never leaves again except to the ranks. */
+        /** @description A secret, without its value: only its ranks get that. */
         SecretName: {
             /** @description `PROJECT/NAME`. */
             id: string;
@@ -7143,7 +7143,7 @@ export interface components {
             state: string;
             /**
              * Format: int64
-             * @description Stands for the record that set it.
+             * @description The version: the record that set it.
              */
             version: number;
         };
@@ -7193,44 +7193,44 @@ export interface components {
             /** @description What an operator should know: skewed clocks, missing isolation, a full disk. */
             warnings: string[];
         };
-        /** @description `PUT /v1/objectives`. What `GET` gave is taken back as it is. */
+        /** @description `PUT /v1/objectives`. Accepts what `GET` returned. */
         SetObjectives: {
             kind?: components["schemas"]["Kind"] | null;
             /** @description The whole of it. */
             objectives: components["schemas"]["Objectives"];
             /**
              * Format: int64
-             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             * @description Ignored: the version the caller saw goes into `If-Match`.
              */
             version?: number | null;
         };
-        /** @description `PUT /v1/policy`. What `GET` gave is taken back as it is. */
+        /** @description `PUT /v1/policy`. Accepts what `GET` returned. */
         SetPolicy: {
             kind?: components["schemas"]["Kind"] | null;
             /** @description The whole of it; what is left out gets its default. */
             policy: components["schemas"]["SitePolicy"];
             /**
              * Format: int64
-             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             * @description Ignored: the version the caller saw goes into `If-Match`.
              */
             version?: number | null;
         };
-        /** @description `PUT /v1/quotas`. What `GET` gave is taken back as it is. */
+        /** @description `PUT /v1/quotas`. Accepts what `GET` returned. */
         SetQuotas: {
             kind?: components["schemas"]["Kind"] | null;
             /** @description The whole tree. */
             quotas: components["schemas"]["Quotas"];
             /**
              * Format: int64
-             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             * @description Ignored: the version the caller saw goes into `If-Match`.
              */
             version?: number | null;
         };
-        /** @description `PUT /v1/reservations/{name}`. What `GET` gave is taken back as it is. */
+        /** @description `PUT /v1/reservations/{name}`. Accepts what `GET` returned. */
         SetReservation: {
             every?: components["schemas"]["Span"] | null;
             kind?: components["schemas"]["Kind"] | null;
-            /** @description Spot work of others may use what stays idle in it, and leaves when it is wanted. */
+            /** @description Spot work of others may use what stays idle in it, and is stopped when it is needed. */
             lend?: boolean;
             /** @description How long it lasts. */
             length: components["schemas"]["Span"];
@@ -7247,14 +7247,14 @@ export interface components {
             /** @description When it (first) begins. */
             start: components["schemas"]["Timestamp"];
         };
-        /** @description `PUT /v1/routing`. What `GET` gave is taken back as it is. */
+        /** @description `PUT /v1/routing`. Accepts what `GET` returned. */
         SetRouting: {
             kind?: components["schemas"]["Kind"] | null;
             /** @description The whole of it. */
             routing: components["schemas"]["Routing"];
             /**
              * Format: int64
-             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             * @description Ignored: the version the caller saw goes into `If-Match`.
              */
             version?: number | null;
         };
@@ -7279,7 +7279,7 @@ export interface components {
             /** @description Why, for people. */
             why?: string;
         };
-        /** @description Where nodes stand, as it is sent. What `GET` gave is taken back as it is. */
+        /** @description The location of nodes, as it is sent. Accepts what `GET` returned. */
         SetTopology: {
             kind?: components["schemas"]["Kind"] | null;
             /** @description Place of each node, also of those that have not joined yet. */
@@ -7288,7 +7288,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             * @description Ignored: the version the caller saw goes into `If-Match`.
              */
             version?: number | null;
         };
@@ -7297,7 +7297,7 @@ export interface components {
          * @enum {string}
          */
         Severity: "info" | "warning" | "degraded" | "critical";
-        /** @description A share of a group that automation may hold out of service. */
+        /** @description A share of a group that automation may take out of service. */
         Share: {
             /**
              * Format: int32
@@ -7363,7 +7363,7 @@ export interface components {
              * @description Exit code at the end.
              */
             exit_code?: number;
-            /** @description Hold the GPUs and do nothing with them. */
+            /** @description Allocate the GPUs and do nothing with them. */
             idle?: boolean;
             /** @description How long it runs. */
             run: components["schemas"]["Span"];
@@ -7384,7 +7384,7 @@ export interface components {
             stated: boolean;
             /**
              * Format: int64
-             * @description Stands for its content; goes into `If-Match`.
+             * @description The version: it changes with the content; goes into `If-Match`.
              */
             version: number;
         };
@@ -7538,7 +7538,7 @@ export interface components {
             routing: components["schemas"]["Routing"];
             /**
              * Format: int64
-             * @description Stands for its content; goes into `If-Match`.
+             * @description The version: it changes with the content; goes into `If-Match`.
              */
             version: number;
         };
@@ -7568,7 +7568,7 @@ export interface components {
             job_success: {
                 /** @description Whose failures count. */
                 attribution?: components["schemas"]["Attribution"];
-                /** @description Only first attempts are looked at, so that retries hide nothing. */
+                /** @description Only first attempts count, so that retries hide nothing. */
                 first?: boolean;
             };
         } | {
@@ -7593,7 +7593,7 @@ export interface components {
                 under: components["schemas"]["Span"];
             };
         } | "inference_availability" | {
-            /** @description Looks at nodes whose newest telemetry was fresh. Reported by the server. */
+            /** @description Samples of nodes whose newest telemetry was fresh. Reported by the server. */
             telemetry_freshness: {
                 /** @description Not older than this. */
                 under: components["schemas"]["Span"];
@@ -7611,7 +7611,7 @@ export interface components {
             alert?: string | null;
             /**
              * Format: int64
-             * @description Bad ones that the budget of the whole window allows, if it goes on as until now.
+             * @description Bad ones that the budget of the whole window allows, at the rate until now.
              */
             allowed: number;
             /**
@@ -7624,18 +7624,18 @@ export interface components {
              * @description The share of the budget that is left, from 1 down to 0; null without data.
              */
             budget_left?: number | null;
-            /** @description Its burn rate, over the last hour and each window that a rule looks at. */
+            /** @description Its burn rate, over the last hour and each window of a rule. */
             burn: components["schemas"]["BurnRate"][];
             /** @description Why the bad ones were bad, most first. */
             causes: components["schemas"]["CauseCount"][];
             /** @description Hour by hour; only where one objective is asked for. */
             chart?: components["schemas"]["ChartPoint"][];
-            /** @description So much of the window was counted; the rest of it is taken as good. */
+            /** @description So much of the window was counted; the rest of it counts as good. */
             counted_for: components["schemas"]["Span"];
             /** @description What it is for. */
             description: string;
             exhausted_in?: components["schemas"]["Span"] | null;
-            /** @description Rules that hold now. */
+            /** @description Rules that are firing now. */
             firing: components["schemas"]["FiringRule"][];
             /** @description What stops while the error budget is exhausted. */
             gates: components["schemas"]["Gate"][];
@@ -7684,7 +7684,7 @@ export interface components {
             unit: string;
             /**
              * Format: int64
-             * @description Stands for the record that set the objectives.
+             * @description The version: the record that set the objectives.
              */
             version: number;
             /** @description Over what time: `28d` or `month`. */
@@ -7719,7 +7719,7 @@ export interface components {
             group: number;
             /** @description Memory allocated. */
             memory: components["schemas"]["Bytes"];
-            /** @description The node that holds it. */
+            /** @description The node it is on. */
             node: string;
             /**
              * Format: int32
@@ -7771,7 +7771,7 @@ export interface components {
          */
         Spread: "feed" | "leaf" | "rack";
         /**
-         * @description Where a node stands in its life.
+         * @description The stage of a node's life cycle.
          * @enum {string}
          */
         Stage: "enrolled" | "ready" | "draining" | "drained" | "suspect" | "quarantined" | "repairing" | "retired";
@@ -7795,7 +7795,7 @@ export interface components {
         /** @description `POST /v1/runbooks/{name}/run` and `/dry-run`. */
         StartRunbook: {
             /**
-             * @description The machine takes the steps, with the permissions of whoever asks.
+             * @description Its steps are run automatically, with the permissions of whoever asks.
              * @default false
              */
             auto: boolean;
@@ -7892,7 +7892,7 @@ export interface components {
             /** @enum {string} */
             why: "slot_failed";
         } | {
-            /** @description The node that is silent. */
+            /** @description The node whose heartbeat was lost. */
             node: string;
             /** @enum {string} */
             why: "node_lost";
@@ -7936,7 +7936,7 @@ export interface components {
         } | {
             /**
              * Format: int64
-             * @description The number of the finding that says so.
+             * @description The number of the finding.
              */
             finding: number;
             /** @description The failure mode. */
@@ -7948,7 +7948,7 @@ export interface components {
         } | {
             /**
              * Format: int64
-             * @description The number of the finding that says so.
+             * @description The number of the finding.
              */
             finding: number;
             /** @enum {string} */
@@ -7978,14 +7978,14 @@ export interface components {
         Submitted: components["schemas"]["JobArray"] | components["schemas"]["Job"];
         /** @description A node that automation took out of service. */
         TakenNode: {
-            /** @description When it was taken. */
+            /** @description When it was taken out of service. */
             at: components["schemas"]["Timestamp"];
             /** @description The node's name. */
             node: string;
         };
-        /** @description A step that a remediation took. */
+        /** @description A step of a remediation. */
         TakenStep: {
-            /** @description When it took the step. */
+            /** @description When the step began. */
             at: components["schemas"]["Timestamp"];
             /** @description The step it came to. */
             step: components["schemas"]["RemediationStep"];
@@ -8031,7 +8031,7 @@ export interface components {
             /** @description `attempt`, `checkpoint`, `finding` or `fault`. */
             what: string;
         };
-        /** @description One look of a node at itself. What a device does not report is null. */
+        /** @description One sample of a node. What a device does not report is null. */
         TelemetryRow: {
             /** @description When, by the node's clock. */
             at: components["schemas"]["Timestamp"];
@@ -8041,7 +8041,7 @@ export interface components {
             host: (number | null)[];
         };
         /**
-         * @description How thoroughly a node is looked at.
+         * @description How thoroughly a node is tested.
          * @enum {string}
          */
         TestLevel: "quick" | "standard" | "full";
@@ -8114,7 +8114,7 @@ export interface components {
         TimelineList: {
             /** @description Always null: what is older is in the log. */
             cursor?: string | null;
-            /** @description The entries that are remembered. */
+            /** @description The entries that are stored. */
             items: components["schemas"]["TimelineEntry"][];
         };
         /**
@@ -8148,7 +8148,7 @@ export interface components {
             uses_left?: number | null;
             /**
              * Format: int64
-             * @description Stands for the last record that changed it.
+             * @description The version: the last record that changed it.
              */
             version: number;
         };
@@ -8169,7 +8169,7 @@ export interface components {
          * @enum {string}
          */
         Topic: "finding" | "incident" | "objective" | "capacity" | "budget" | "certificate" | "drift" | "automation" | "control_plane";
-        /** @description Where nodes stand. */
+        /** @description The location of nodes. */
         Topology: {
             /** @description Always `Topology`. */
             kind: components["schemas"]["Kind"];
@@ -8179,7 +8179,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Stands for the record that set it; goes into `If-Match`.
+             * @description The version: the record that set it; goes into `If-Match`.
              */
             version: number;
         };
@@ -8246,7 +8246,7 @@ export interface components {
             running_jobs_per_user: number | null;
         };
         /**
-         * @description Whose doing an attempt's end was.
+         * @description What an attempt's end is attributed to.
          * @enum {string}
          */
         Verdict: "success" | "application" | "infrastructure" | "operator" | "scheduler" | "platform" | "unknown";
@@ -8793,7 +8793,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the console wears. */
+            /** @description The console's name and colours. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10381,7 +10381,7 @@ export interface operations {
     get_nodes: {
         parameters: {
             query?: {
-                /** @description Only nodes in this state (the one word of `state`); several are separated by commas. */
+                /** @description Only nodes in this state (as in `state`); several are separated by commas. */
                 state?: string;
                 /** @description At most so many. */
                 limit?: number;
@@ -10647,7 +10647,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Handed on to the node. */
+            /** @description Sent to the node. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -10976,7 +10976,7 @@ export interface operations {
     get_nodes_name_telemetry: {
         parameters: {
             query?: {
-                /** @description Only rows that were taken later than this. */
+                /** @description Only rows that were sampled later than this. */
                 after?: string;
             };
             header?: {
@@ -11606,7 +11606,7 @@ export interface operations {
     get_remediations: {
         parameters: {
             query?: {
-                /** @description Only those that go on (`true`) or have ended (`false`); all when absent. */
+                /** @description Only active ones (`true`) or ended ones (`false`); all when absent. */
                 open?: boolean;
                 /** @description Only this node's. */
                 node?: string;
@@ -11896,7 +11896,7 @@ export interface operations {
             query?: {
                 /** @description A week or a month. */
                 period?: components["schemas"]["PeriodKind"];
-                /** @description So many of them back; 0 is the one that still goes on. The last whole one when not given. */
+                /** @description So many of them back; 0 is the one that is not over. The last whole one when not given. */
                 back?: number;
             };
             header?: {
@@ -12157,7 +12157,7 @@ export interface operations {
     get_runbook_runs: {
         parameters: {
             query?: {
-                /** @description Only those that go on (`true`) or are over (`false`); all when absent. */
+                /** @description Only active ones (`true`) or ended ones (`false`); all when absent. */
                 open?: boolean;
                 /** @description Only of this book. */
                 book?: string;
@@ -12839,7 +12839,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The cookie is taken back. */
+            /** @description The cookie is deleted. */
             204: {
                 headers: {
                     "Muster-Seq": components["headers"]["MusterSeq"];

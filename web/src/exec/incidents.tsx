@@ -48,7 +48,7 @@ export function IncidentCost({ r }: { r: Report }) {
         </Panel>
         <Incidents r={r} />
       </div>
-      <p className="dim">In GPU-hours only: this site keeps no prices, so nothing is said of money.</p>
+      <p className="dim">In GPU-hours only: this site has no prices.</p>
     </>
   );
 }
@@ -80,7 +80,7 @@ function Incidents({ r }: { r: Report }) {
     return (
       <Panel title="Incidents">
         <Empty title="Not shown to this token">
-          <p>Incidents are the site's. On Status stands what is wrong with the nodes of this project.</p>
+          <p>Incidents are the site's. Status shows what is wrong with the nodes of this project.</p>
         </Empty>
       </Panel>
     );

@@ -30,7 +30,7 @@ export function Lasting({ r }: { r: Report }) {
       <div className="tiles">
         <Metric
           word="demand meets capacity"
-          definition="the day on which GPUs wanted, by a straight line through the last whole days, reach the GPUs in service; the range is that of one standard deviation of the days off the line"
+          definition="the day on which demand, by a straight line through the last whole days, reaches the GPUs in service; the range is one standard deviation of the days from the line"
           value={meets.value}
           note={meets.note}
           over={over}
@@ -43,7 +43,7 @@ export function Lasting({ r }: { r: Report }) {
             typeof f.growth_gpus_per_day === 'number'
               ? `${f.growth_gpus_per_day >= 0 ? '+' : ''}${f.growth_gpus_per_day.toFixed(1)} a day${
                   typeof f.spread_gpus === 'number'
-                    ? `, days lie ${f.spread_gpus.toFixed(1)} off the line`
+                    ? `, a standard deviation of ${f.spread_gpus.toFixed(1)}`
                     : ''
                 }`
               : undefined
@@ -83,7 +83,7 @@ function Demand({ r }: { r: Report }) {
           say={whole}
           lines={[
             {
-              label: 'GPUs wanted, mean',
+              label: 'demand in GPUs, mean',
               tone: '--accent',
               values: rows.map((w) => mean(w.x.wanted_gpu_seconds, w.seconds)),
             },

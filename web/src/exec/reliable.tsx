@@ -144,7 +144,7 @@ function Success({ r }: { r: Report }) {
               <tr>
                 <td>attempts interrupted</td>
                 <td className="num">{hit.toLocaleString('en')}</td>
-                <td className="dim">by infrastructure, platform or unknown; most of their jobs went on</td>
+                <td className="dim">by infrastructure, platform or unknown; most of their jobs resumed</td>
               </tr>
             </tbody>
           </table>

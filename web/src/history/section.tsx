@@ -68,7 +68,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
   if (metrics.data?.source === 'off')
     return (
       <Panel title="History">
-        <Empty title="No history is kept">
+        <Empty title="No history is stored">
           <p>It is switched off. {SWITCH}</p>
         </Empty>
       </Panel>
@@ -114,7 +114,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
 }
 
 const SWITCH =
-  'The server keeps samples for up to 90 days when it is started with --history on, the default (or MUSTER_HISTORY=on).';
+  'The server stores samples for up to 90 days when it is started with --history on, the default (or MUSTER_HISTORY=on).';
 
 /** What a token may not see, or the server does not know, is no failure. */
 export function Refused({ error, again }: { error: unknown; again: () => void }) {

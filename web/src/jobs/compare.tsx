@@ -99,7 +99,7 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
     return (
       <Empty title="There is no such attempt">
         <p>
-          Job {jobs[missing].id} keeps no attempt {sides[missing].attempt}.
+          Job {jobs[missing].id} has no attempt {sides[missing].attempt}.
         </p>
       </Empty>
     );

@@ -63,7 +63,7 @@ const SILENCE = 20_000;
 export async function within<T>(answer: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, no) => {
-    timer = setTimeout(() => no(new Error(`the server said nothing for ${ms / 1000} s`)), ms);
+    timer = setTimeout(() => no(new Error(`the server sent nothing for ${ms / 1000} s`)), ms);
   });
   try {
     return await Promise.race([answer, late]);

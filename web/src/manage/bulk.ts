@@ -12,7 +12,7 @@ export const ACTION_WORDS: Record<Action, { verb: string; done: string; effect: 
   cordon: {
     verb: 'Cordon',
     done: 'cordoned',
-    effect: 'New work is not placed there. What runs there goes on.',
+    effect: 'New work is not placed there. What runs there continues.',
   },
   uncordon: { verb: 'Uncordon', done: 'uncordoned', effect: 'New work is placed there again.' },
   drain: {

@@ -51,7 +51,7 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
           <p>Operators set quotas: how many GPUs a project owns, what it lends and what it may borrow.</p>
         </Empty>
       ) : report.quotas.length === 0 ? (
-        <Empty title="There are no quotas: nobody owns GPUs, and nobody is held back">
+        <Empty title="There are no quotas: nobody owns GPUs, and nobody is limited">
           <p>
             A tree of quotas says who owns how many GPUs, what they lend and what they may borrow:{' '}
             <code>muster quota apply quotas.yaml</code>.

@@ -151,6 +151,6 @@ function DryRun({ checked, missing }: { checked: Checked<Reservation> | null; mi
   if (checked.state === 'refused' && isPassing(checked.error))
     return <p className="state">No answer yet: the server is asked again.</p>;
   if (checked.state === 'refused')
-    return <p className="state">It would be refused: what is wrong is said in the form.</p>;
+    return <p className="state">It would be refused: the form shows what is wrong.</p>;
   return <ReservationPlan of={checked.answer} />;
 }

@@ -158,7 +158,7 @@ function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => 
     const nodes = count(r.nodes.length, 'node');
     const words = r.maintenance
       ? `Work is placed on ${nodes} again.`
-      : `Nothing of ${nodes} is reserved for ${r.projects.join(', ')} any longer. Jobs that run there go on.`;
+      : `Nothing of ${nodes} is reserved for ${r.projects.join(', ')} any longer. Jobs that run there continue.`;
     const text = (
       <>
         <p>{words}</p>

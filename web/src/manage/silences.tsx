@@ -178,7 +178,7 @@ function NewSilence({ close }: { close: () => void }) {
       <TextField label="Name" {...typed('name')} maxLength={128} autoComplete="off" />
       <TextField label="Why" {...typed('why')} maxLength={1000} />
       <fieldset className="group whole fields">
-        <legend>Which alerts: all that is given must fit; * stands for anything</legend>
+        <legend>Which alerts: all that is given must fit; * matches anything</legend>
         <TextField label="Kind" hint="such as gpu-fault or thermal*" {...typed('kind', 'match.kind')} />
         <TextField label="Entity" hint="such as node:hgx-0001" {...typed('entity', 'match.entity')} />
         <TextField

@@ -48,7 +48,7 @@ export function TokensPage() {
 function Secret({ of, close }: { of: Created; close: () => void }) {
   const { act, busy } = useAct();
   return (
-    <Panel title={`Secret of ${of.name}`} note="shown only now: copy it before you go on">
+    <Panel title={`Secret of ${of.name}`} note="shown only now: copy it before you continue">
       <div className="body" role="status">
         <p>
           <code className="secret">{of.secret}</code>

@@ -74,8 +74,8 @@ export function Card({
           {flags & Flag.probation ? ', on probation' : ''}
         </Fact>
         {(flags & Flag.worst) > 0 && <Fact word="found">{FOUND[flags & Flag.worst]}</Fact>}
-        {(flags & Flag.waits) > 0 && <Fact word="remediation">held back or pending approval</Fact>}
-        {open && <Fact word="breaker">open: work is kept away</Fact>}
+        {(flags & Flag.waits) > 0 && <Fact word="remediation">blocked or pending approval</Fact>}
+        {open && <Fact word="breaker">open: new work is blocked</Fact>}
         <Fact word="job">
           {holder === 0 ? (
             <span className="dim">none</span>

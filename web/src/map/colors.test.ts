@@ -31,7 +31,7 @@ test('what was found outweighs that a GPU works', () => {
   expect(classOf('something new', 0)).toBe('unknown');
 });
 
-test('a GPU behind an open breaker gets no new work: it is not called free', () => {
+test('a GPU blocked by an open breaker gets no new work: it is not called free', () => {
   expect(classOf('ready', Flag.breaker)).toBe('away');
   expect(classOf('ready', Flag.breaker | Flag.allocated)).toBe(classOf('cordoned', Flag.allocated));
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');

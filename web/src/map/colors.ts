@@ -13,8 +13,8 @@ export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[
   { mode: 'temp', label: 'Temperature', what: 'of the GPU, in degrees' },
   { mode: 'power', label: 'Power', what: 'drawn by the GPU, in watts' },
   { mode: 'hazard', label: 'Hazard', what: 'how likely the node is to fail, in percent a month', site: true },
-  { mode: 'tenant', label: 'Tenant', what: 'the project that holds the GPU' },
-  { mode: 'job', label: 'Job', what: 'the job that holds the GPU' },
+  { mode: 'tenant', label: 'Tenant', what: 'the project that the GPU is allocated to' },
+  { mode: 'job', label: 'Job', what: 'the job that the GPU is allocated to' },
   { mode: 'version', label: 'Version', what: 'of the GPU driver', site: true },
 ];
 

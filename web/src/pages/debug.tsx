@@ -62,8 +62,8 @@ export function DebugPage() {
           t.attempt === null || t.attempt === undefined ? (
             <Empty title="No attempt of this job sent reports in the last ten minutes">
               <p>
-                A job that waits has no metrics, and of one that is over they are kept for ten minutes. Where
-                its time went is on{' '}
+                A job that waits has no metrics, and of one that is over they are stored for ten minutes.
+                Where its time went is on{' '}
                 <Link to="/jobs/$id" params={{ id }}>
                   the job's page
                 </Link>{' '}
@@ -377,7 +377,7 @@ function Happenings({ marks }: { marks: Happened[] }) {
     <Panel title="What happened" note="newest first">
       {marks.length === 0 ? (
         <Empty title="Nothing in the last ten minutes">
-          <p>Attempts, checkpoints, faults and findings of this job and its GPUs stand here.</p>
+          <p>Attempts, checkpoints, faults and findings of this job and its GPUs are shown here.</p>
         </Empty>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls

@@ -72,7 +72,7 @@ export function EventsPage() {
       </div>
       <LoadMore of={query} what="older events" />
       {query.data && !query.hasNextPage && shown.length > 0 && (
-        <p className="dim">These are all, as far back as the log is kept.</p>
+        <p className="dim">These are all, as far back as the log is stored.</p>
       )}
     </Page>
   );

@@ -31,6 +31,6 @@ test('the page says of when the map is while another is read, and whether it has
   expect(pastNote(at, then, { ...read, isFetching: true, isPlaceholderData: true })).toContain(
     'another moment',
   );
-  expect(pastNote(at, columns([255, 255]), read)).toContain('no metrics are kept of this moment');
+  expect(pastNote(at, columns([255, 255]), read)).toContain('no metrics are stored of this moment');
   expect(pastNote(at, columns([255, 40]), read)).toContain('metrics from the history');
 });

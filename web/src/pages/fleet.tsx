@@ -207,7 +207,8 @@ export function pastNote(
     const other = then.isPlaceholderData ? 'another moment' : then.data ? null : 'now';
     return `reading the log${other ? `; the map still shows ${other}` : ''}`;
   }
-  const metrics = knownMetrics(shown) > 0 ? 'metrics from the history' : 'no metrics are kept of this moment';
+  const metrics =
+    knownMetrics(shown) > 0 ? 'metrics from the history' : 'no metrics are stored of this moment';
   return `as the log has it; ${metrics}`;
 }
 

@@ -349,7 +349,7 @@ export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>;
   if (whole === false && !told)
     return (
       <Panel title="Telemetry">
-        <Empty title={`${project} holds no GPU here`} />
+        <Empty title={`${project} has no GPU here`} />
       </Panel>
     );
   return (
@@ -359,8 +359,8 @@ export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>;
           t.rows.length < 2 ? (
             <Empty title="No metrics yet">
               <p>
-                Nodes send a row every ten seconds. These are kept in memory for ten minutes; History shows
-                what is kept for longer.
+                Nodes send a row every ten seconds. These are stored in memory for ten minutes; History shows
+                what is stored for longer.
               </p>
             </Empty>
           ) : (
@@ -394,7 +394,7 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
         {(page) => {
           const items = page.items.filter((e) => gpu === undefined || e.gpu === gpu);
           return items.length === 0 ? (
-            <Empty title="Nothing happened that is remembered">
+            <Empty title="No events are stored">
               <p>
                 Findings, tests, remediations and changes of its state are listed here. Older ones may be in
                 the log: <code>muster events --object node:{name}</code>.

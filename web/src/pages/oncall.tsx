@@ -104,7 +104,7 @@ function Automation() {
                   onClick={async () => {
                     const reason = await ask({
                       title: running ? 'Stop automation' : 'Resume automation',
-                      text: running ? STOP_WORDS : 'Remediations that a limit held back continue.',
+                      text: running ? STOP_WORDS : 'Remediations that a limit blocked continue.',
                       act: running ? 'Stop' : 'Resume',
                       risky: running,
                       reason: running ? 'needed' : undefined,
@@ -137,7 +137,7 @@ function Automation() {
                   <Limit value={a.out} most={a.out_at_most} /> {a.out} of {a.nodes} nodes, {a.out_at_most} at
                   most
                 </Fact>
-                <Fact word="taken this hour">
+                <Fact word="taken out this hour">
                   <Limit value={a.taken.length} most={a.taken_at_most} /> {taken}, {a.taken_at_most} at most
                 </Fact>
                 <Fact word="spares">

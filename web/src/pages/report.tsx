@@ -41,7 +41,7 @@ export function Report({ id }: { id: string }) {
                 <Fact word="interruptions">
                   {r.interruptions}
                   {r.mtbi_ms ? `, ${span(r.mtbi_ms)} between them` : ''}
-                  {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
+                  {r.recover_ms ? `, ${span(r.recover_ms)} recovery time` : ''}
                 </Fact>
                 <Fact word="GPU-hours">
                   {(r.allocated_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}

@@ -103,7 +103,7 @@ test('a token is not asked for figures of a node on which its project holds noth
   const on = (jobs: object[]) => show(NodePage, tenant, [[['node', 'n1'], { ...node, jobs }]]);
   const job = { name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] };
   for (const jobs of [[], [{ ...job, id: "another project's" }], [{ ...job, id: '7', gpus: [] }]])
-    expect(on(jobs)).toContain('team-a holds no GPU here');
+    expect(on(jobs)).toContain('team-a has no GPU here');
   // Nor for their history, which says so.
   expect(on([])).toContain('<h2>No data</h2>');
   expect(on([{ ...job, id: '7' }])).not.toContain('<h2>No data</h2>');

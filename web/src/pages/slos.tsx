@@ -111,7 +111,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
         {s.exhausted_in &&
           s.state !== 'exhausted' &&
           ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
-        {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
+        {s.gating && ` It blocks: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (
         <p key={`${f.long}${f.urgency}`}>
@@ -177,7 +177,7 @@ function One({ name }: { name: string }) {
                       : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed in ${s.window}`}
                   </Fact>
                   <Fact word="counted for">
-                    {`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
+                    {`${brief(s.counted_for)} of ${s.window}; the rest counts as good`}
                   </Fact>
                   {s.mean_time && (
                     <Fact
@@ -241,7 +241,7 @@ function Silences() {
                         ends <Ago at={s.window.end} />
                       </>
                     )}
-                    {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}
+                    {s.silences > 0 && `; silences ${count(s.silences, 'alert')}`}
                   </p>
                   {operates && (
                     <div className="actions">

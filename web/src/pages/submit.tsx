@@ -105,7 +105,7 @@ function SubmitForm({ first, base }: { first: Form; base: Spec }) {
           </label>
           {keepsGang(base) ? (
             <p className="whole dim">
-              Its gang has groups or parts of a GPU, which have no fields here: it is kept as it is.
+              Its gang has groups or parts of a GPU, which have no fields here: it stays as it is.
             </p>
           ) : (
             <>

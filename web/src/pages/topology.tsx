@@ -157,8 +157,8 @@ export function TopologyPage() {
       {layout.nodes.length === 0 ? (
         <Empty title="No nodes yet">
           <p>
-            <code>muster topology apply FILE</code> says where nodes stand, also before they join. Without a
-            file each node stands where its agent says, or alone.
+            <code>muster topology apply FILE</code> sets the location of nodes, also before they join. Without
+            a file each node is where its agent reports, or alone.
           </p>
         </Empty>
       ) : (
@@ -192,7 +192,7 @@ export function TopologyPage() {
             <Empty
               title={
                 project
-                  ? 'No node is out of service. How links stand is not shown to this token.'
+                  ? 'No node is out of service. The state of links is not shown to this token.'
                   : 'Every link and every node is well, as far as is known'
               }
             />
@@ -296,7 +296,7 @@ function Health({
         barred ? (
           'tests of the network are for operators'
         ) : tests.data?.going ? (
-          'a test goes on'
+          'a test runs'
         ) : newest ? (
           <>
             tested <Ago at={newest.ended_at ?? newest.asked_at} /> by {newest.by.replace(/^user:/, '')}:{' '}

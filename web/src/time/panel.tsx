@@ -205,7 +205,7 @@ function JobThen({ fleet, at, job: id, show }: Then & { job: string }) {
         <p className="dim">
           Its name and attempts:{' '}
           {query.error instanceof ApiError && query.error.status === 404
-            ? 'no data, the server has forgotten this job'
+            ? 'no data, the server has no record of this job any more'
             : query.error.message}
         </p>
       )}

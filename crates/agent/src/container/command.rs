@@ -89,7 +89,7 @@ pub(crate) fn check_volumes(
         })?;
         if hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
             return Err(Refusal::Job(format!(
-                "volume `{}` holds the agent's own directory: name another",
+                "volume `{}` has the agent's own directory in it: name another",
                 v.from
             )));
         }

@@ -68,7 +68,7 @@ impl RuntimeOutput {
     /// What it said last on its error stream.
     fn last_words(&self) -> String {
         let text = String::from_utf8_lossy(&self.output.stderr);
-        let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no word why");
+        let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no reason given");
         let line = line.trim().trim_start_matches("Error: ").trim_start_matches("ctr: ");
         line.to_owned()
     }

@@ -46,7 +46,7 @@ pub(crate) enum FabricError {
     Broken(#[from] std::io::Error),
     #[error("no packet came back in time")]
     Silent,
-    #[error("{AT_ONCE} tests go on here already")]
+    #[error("{AT_ONCE} tests run here already")]
     Busy,
 }
 

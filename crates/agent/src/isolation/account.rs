@@ -92,7 +92,7 @@ impl FromStr for UidRange {
         // The very last one means nobody to the kernel.
         if last == u32::MAX || last < first || last - first < ACCOUNTS - 1 {
             return Err(format!(
-                "`{text}` holds too few user ids: projects need {ACCOUNTS}, such as `{first}-{}`",
+                "`{text}` has too few user ids: projects need {ACCOUNTS}, such as `{first}-{}`",
                 u64::from(first) + u64::from(ACCOUNTS) - 1
             ));
         }

@@ -37,7 +37,7 @@ impl Inner {
             }
         };
         drop(theirs);
-        let mut inner = Err(Refusal::Node("the namespaces' init died".into()));
+        let mut inner = Err(Refusal::Node("the namespaces' init process ended".into()));
         if let Some(answer) = ask(ours) {
             inner = answer.map_or_else(Err, |()| {
                 let open = |what: &str| File::open(format!("/proc/{init}/{what}"));

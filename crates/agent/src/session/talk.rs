@@ -137,7 +137,7 @@ impl Session {
                 () = tokio::time::sleep_until(next.into()) => {}
             }
             if Instant::now() >= silence && last + SILENCE.min(WELCOME) <= Instant::now() {
-                break lost("the server says nothing any more", &beats);
+                break lost("the server sends nothing any more", &beats);
             }
             if let Some(b) = &mut beats {
                 self.beat(b, &wire);
@@ -358,7 +358,7 @@ impl Session {
         let observed: BTreeMap<_, _> = self.body.observed().into_iter().collect();
         for key in self.body.active() {
             if !named.contains(&key) {
-                tracing::info!(node = %self.config.node, attempt = %key, "no longer wanted");
+                tracing::info!(node = %self.config.node, attempt = %key, "not ordered any more");
                 self.body.stop(key, GRACE, now);
             }
         }

@@ -86,7 +86,10 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
     );
     f.line("Resumed", a.resumed_at.map(|t| full(now, t)).unwrap_or_default());
     f.line("Out now", format!("{} of {} nodes, at most {}", a.out, a.nodes, a.out_at_most));
-    f.line("This hour", format!("{} taken, at most {}", a.taken.len(), a.taken_at_most));
+    f.line(
+        "This hour",
+        format!("{} taken out of service, at most {}", a.taken.len(), a.taken_at_most),
+    );
     f.section("Modes", on);
     let mut t = Table::new(&["ACTION", "MEANS", "MODE"]);
     for action in Action::ALL {
@@ -95,7 +98,7 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
     }
     f.table(&t, on);
     if !a.taken.is_empty() {
-        f.section("Taken within the hour", on);
+        f.section("Taken out of service within the hour", on);
         for n in &a.taken {
             f.text(&format!("{} {}", n.node, relative(now, n.at)));
         }
@@ -131,7 +134,7 @@ pub(crate) mod tests {
         let text = text(&automation(), Time(120_000), false);
         for part in [
             "Out now:      1 of 16 nodes, at most 3",
-            "This hour:    1 taken, at most 2",
+            "This hour:    1 taken out of service, at most 2",
             "drain        drain the node and test it                automatic",
             "reboot       reboot the node                           pending approval",
             "hgx-03 1m ago",

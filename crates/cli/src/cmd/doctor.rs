@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Check this machine and its configuration, and say how to fix what is wrong
+/// Check this machine and its configuration, and show how to fix what is wrong
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster doctor\n  muster doctor -o json | jq '.items[] | select(.state != \"ok\")'\n\n\
@@ -169,11 +169,9 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
                 ));
             }
         }
-        Err(e) => checks.push(warn(
-            "clock",
-            format!("the server does not say its time: {e}"),
-            "ask an operator",
-        )),
+        Err(e) => {
+            checks.push(warn("clock", format!("the server sends no time: {e}"), "ask an operator"))
+        }
     }
     checks
 }

@@ -14,7 +14,7 @@ use muster_terminal::output::time;
 use muster_terminal::pick;
 use std::path::PathBuf;
 
-/// Say why a job waits and what would help; or what a fault means and what to do
+/// Explain why a job waits and what would help; or what a fault means and what to do
 #[derive(Debug, Args)]
 #[command(after_help = "A fault is explained without a server.\n\n\
 Examples:\n  muster explain 42\n  muster explain 42 -o json | jq .estimated_start\n  \
@@ -28,13 +28,13 @@ pub(crate) struct Explain {
     /// Number of an XID or SXid, name of another fault, or a line of the kernel's log
     #[arg(value_name = "CODE")]
     code: Option<String>,
-    /// Judge the fault by this file of overrides too
+    /// Classify the fault by this file of overrides too
     #[arg(long, value_name = "FILE", requires = "code")]
     rules: Option<PathBuf>,
-    /// Judge the fault as on nodes with these GPUs
+    /// Classify the fault as on nodes with these GPUs
     #[arg(long, value_name = "SKU", requires = "code")]
     sku: Option<String>,
-    /// Judge the fault as on nodes of this pool
+    /// Classify the fault as on nodes of this pool
     #[arg(long, value_name = "POOL", requires = "code")]
     pool: Option<String>,
 }

@@ -36,7 +36,7 @@ enum Verb {
     Show(Show),
 }
 
-/// Test the network between nodes and say who is slow
+/// Test the network between nodes and find the slow ones
 #[derive(Debug, Args)]
 struct Test {
     /// These nodes, such as 'n[1-8],n12' [default: all that are idle]
@@ -200,7 +200,7 @@ fn remark(p: &FabricPair) -> String {
         words.push(format!("best of {}", p.times));
     }
     if let Some(held @ 50..) = p.held {
-        words.push(format!("machines held up {} %", held / 10));
+        words.push(format!("machines delayed {} %", held / 10));
     }
     words.join("; ")
 }
@@ -343,7 +343,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("MBIT/S") && lines[0].contains("BASELINE"), "{text}");
         assert!(lines[2].contains("30 %") && lines[2].contains("slow"), "{text}");
-        assert!(lines[2].ends_with("best of 2; machines held up 12 %"), "{text}");
+        assert!(lines[2].ends_with("best of 2; machines delayed 12 %"), "{text}");
         assert!(lines.contains(&"n3 is slow (85 % sure)"), "{text}");
         assert!(lines.contains(&"  slow with 2 of 2 partners"), "{text}");
         assert!(text.contains("slow only together, 4 nodes at once: "), "{text}");

@@ -14,7 +14,7 @@ use muster_terminal::{output, pick};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster faults\n  muster faults --node hgx-0003\n  muster faults --job 42\n  \
-muster faults --code xid-79 -o json\n\nThe last 32 faults of each node are remembered; `muster events` has all of them."
+muster faults --code xid-79 -o json\n\nThe last 32 faults of each node are stored; `muster events` has all of them."
 )]
 pub(crate) struct Faults {
     /// Only this node's

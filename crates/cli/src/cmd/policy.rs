@@ -30,7 +30,7 @@ enum Verb {
     Apply {
         /// YAML or JSON of `kind: Policy`
         file: PathBuf,
-        /// Only say what would change
+        /// Only show what would change
         #[arg(long)]
         dry_run: bool,
     },

@@ -31,7 +31,7 @@ enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Say what is wrong with a file, without a server
+    /// Check a file, without a server
     Check {
         /// YAML or JSON of `kind: Quotas`
         file: PathBuf,

@@ -10,7 +10,7 @@ use muster_terminal::output::table::{Table, cell, state};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster readiness\n  muster readiness --missing\n  muster readiness -o json | jq '.checks[] | select(.state == \"missing\")'\n\n\
-Exit code 0 when nothing is missing, 1 otherwise. What cannot be known is `unknown` and keeps nobody from being ready."
+Exit code 0 when nothing is missing, 1 otherwise. What cannot be known is `unknown` and does not count as missing."
 )]
 pub(crate) struct ReadinessCmd {
     /// Only what is missing

@@ -351,13 +351,13 @@ fn dry_text(r: &RemediationDryRunReport, now: Time, on: bool) -> String {
     let counts: Vec<String> = r.by_action.iter().map(|(a, n)| format!("{n} {a}")).collect();
     f.line("Would do", if counts.is_empty() { "nothing".into() } else { counts.join(", ") });
     let held: u64 = r.held.values().sum();
-    f.line("Held back", if held == 0 { "nothing".into() } else { format!("{held} not done") });
+    f.line("Blocked", if held == 0 { "nothing".into() } else { format!("{held} not done") });
     f.line("Out at once", format!("{} at most", plural(r.out_at_once as usize, "node")));
     if r.storms > 0 {
         f.line("Stops itself", plural(r.storms as usize, "time"));
     }
     if !r.held.is_empty() {
-        f.section("Held back by", on);
+        f.section("Blocked by", on);
         let mut t = Table::new(&["TIMES", "BY"]);
         for (why, n) in &r.held {
             t.row(vec![number(n), cell(why)]);
@@ -369,7 +369,7 @@ fn dry_text(r: &RemediationDryRunReport, now: Time, on: bool) -> String {
         let mut t = Table::new(&["WHEN", "NODE", "FOR", "ACTION", "MODE"]);
         for i in &r.items {
             let place = i.gpu.map_or_else(|| i.node.clone(), |g| format!("{}/{g}", i.node));
-            let how = if i.held.is_some() { "held back" } else { mode(i.mode) };
+            let how = if i.held.is_some() { "blocked" } else { mode(i.mode) };
             t.row(vec![
                 cell(relative(now, i.at)),
                 cell(place),
@@ -497,7 +497,7 @@ pub(crate) mod tests {
         let text = dry_text(&report, Time(120_000), false);
         for part in [
             "Would do:     2 reboot",
-            "Held back:    1 not done",
+            "Blocked:      1 not done",
             "1 node at most",
             "limit of fleet",
             "1m ago  hgx-01",

@@ -40,7 +40,7 @@ enum Verb {
     Apply {
         /// YAML or JSON of `kind: Reservation`
         file: PathBuf,
-        /// Only say which nodes they would cover and which jobs they would stop
+        /// Only show which nodes they would cover and which jobs they would stop
         #[arg(long)]
         dry_run: bool,
     },
@@ -92,7 +92,7 @@ struct Create {
     /// Spot work of others may use what stays idle in it
     #[arg(long)]
     lend: bool,
-    /// Only say which nodes it would cover and which jobs it would stop
+    /// Only show which nodes it would cover and which jobs it would stop
     #[arg(long)]
     dry_run: bool,
 }
@@ -221,7 +221,7 @@ impl Create {
         let projects: Vec<ProjectName> = match (names.is_empty(), self.maintenance) {
             (_, true) => Vec::new(),
             (true, false) => {
-                return Err(Fail::usage("it is not said whose work may run in it")
+                return Err(Fail::usage("it does not name whose work may run in it")
                     .hint("add --project NAME, or --maintenance when nobody's may"));
             }
             (false, false) => names

@@ -54,7 +54,7 @@ enum Verb {
         name: String,
         #[command(flatten)]
         about: RunbookTarget,
-        /// Say what each step would see and do; changes nothing
+        /// Show what each step would see and do; changes nothing
         #[arg(long)]
         dry_run: bool,
         /// Run the steps automatically

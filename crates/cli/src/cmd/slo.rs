@@ -221,7 +221,7 @@ fn text(s: &Slo, on: bool) -> String {
     f.line("Bad", allowed);
     f.line(
         "Counted for",
-        format!("{} of {}; the rest is taken as good", short(s.counted_for), s.window),
+        format!("{} of {}; the rest counts as good", short(s.counted_for), s.window),
     );
     f.line("Budget left", left(s));
     f.line("Exhausted in", s.exhausted_in.map(short).unwrap_or_default());

@@ -29,7 +29,7 @@ pub(crate) struct StoreCmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Read everything and say what is wrong
+    /// Read everything and report what is wrong
     Check,
     /// Write everything as lines of JSON; `-` means stdout
     Export {

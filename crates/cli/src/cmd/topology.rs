@@ -32,7 +32,7 @@ enum Verb {
         /// TOML or YAML
         file: PathBuf,
     },
-    /// Say what is wrong with a file, without a server
+    /// Check a file, without a server
     Check {
         /// TOML or YAML
         file: PathBuf,

@@ -35,7 +35,7 @@ fn breakers(c: &Cluster, node: &str) {
     assert_eq!((&b["nodes"], &b["reason"]), (&1.into(), &"switch works".into()), "{b:#}");
     says(&c.muster(&["breakers"]), &[&entity, "forced: "]);
     let out = c.muster(&[&submit[..], &["--gpus", "1", "--", "true"]].concat());
-    says(&out, &["would wait", "1 behind an open breaker"]);
+    says(&out, &["would wait", "1 blocked by an open breaker"]);
     refuses(&c.muster(&["breakers", "force", "node:nobody", "open"]), 3, &["nobody"]);
     let gpu = format!("gpu:{node}/0");
     refuses(&c.muster(&["breakers", "force", &gpu, "open"]), 5, &["there is no breaker for"]);
@@ -43,7 +43,7 @@ fn breakers(c: &Cluster, node: &str) {
     says(&out, &[&format!("breaker {entity} is forced closed\n")]);
     let out = c.muster(&["breakers", "release", &entity]);
     says(&out, &[&format!("breaker {entity} follows its own rules and is closed\n")]);
-    refuses(&c.muster(&["breakers", "release", &entity]), 5, &["is not held"]);
+    refuses(&c.muster(&["breakers", "release", &entity]), 5, &["is not forced"]);
     let out = c.muster(&[&submit[..], &["--gpus", "1", "--", "true"]].concat());
     says(&out, &["would start"]);
 }

@@ -183,7 +183,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("runbook apply nope.md", 2, "nope.md"),
     ("runbook delete nope", 3, "no runbook nope"),
     ("breakers force nonsense open", 2, "nonsense"),
-    ("breakers release node:{node}", 5, "is not held"),
+    ("breakers release node:{node}", 5, "is not forced"),
     ("automation stop --token {eve}", 4, ""),
     ("automation resume --token {eve}", 4, ""),
     ("gameday run nope", 2, "no drill `nope`"),

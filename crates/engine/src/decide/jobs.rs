@@ -165,7 +165,7 @@ fn allowed(s: &State, asked: Span) -> Result<(), Refusal> {
             format!("a time limit of {asked} is more than this site allows ({most})"),
         )
         .field("time_limit")
-        .hint("ask for less, and write checkpoints to go on in another job")),
+        .hint("ask for less, and write checkpoints to continue in another job")),
         _ => Ok(()),
     }
 }
@@ -293,9 +293,9 @@ pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
 /// Past a breaker that an operator holds open, nobody lets a job of their own.
 fn refuse_forced(s: &State, hold: &Hold) -> Result<(), Refusal> {
     let Some(entity) = s.forced_breaker(hold) else { return Ok(()) };
-    let message = format!("an operator holds breaker {entity} open");
+    let message = format!("an operator forced breaker {entity} open");
     Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
-        "`muster breakers force {entity} closed` releases what waits behind it, `muster \
+        "`muster breakers force {entity} closed` releases what waits for it, `muster \
          breakers release {entity}` has it probed; both are for operators"
     )))
 }
@@ -405,7 +405,7 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     if asks.is_none() {
         return Err(Refusal::new(
             RefusalCode::Policy,
-            format!("job {id} does not say how a checkpoint is requested"),
+            format!("job {id} does not define how a checkpoint is requested"),
         )
         .field("checkpoint.request.signal")
         .hint("set checkpoint: {dir: …, request: {signal: SIGUSR1}} in its spec"));

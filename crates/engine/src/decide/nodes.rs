@@ -628,7 +628,7 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
         )));
     }
     if e.state.health.is_stopped(&n) {
-        let message = format!("a critical finding keeps new work from node {name}");
+        let message = format!("a critical finding blocks new work on node {name}");
         let hint = format!(
             "`muster describe node {name}` shows it; `muster node return {name}` returns the node \
              without a test"

@@ -91,7 +91,7 @@ impl Engine {
         for node in nodes {
             let n = self.state.nodes.get(node).cloned();
             if let Some(n) = n.filter(|n| self.state.health.is_stopped(n)) {
-                self.ready_again(&n, "found in a storm: not believed", false);
+                self.ready_again(&n, "found in a storm: findings not acted on", false);
             }
         }
     }

@@ -171,8 +171,8 @@ fn refuse_unheard(e: &Engine, id: u64) -> Result<(), Refusal> {
     };
     Err(conflict(
         format!("the heartbeat of {nodes} is still lost: incident {id} is not over"),
-        "it is closed when they connect again or are retired; a silence keeps its alert quiet \
-         until then",
+        "it is closed when they connect again or are retired; a silence mutes its alert until \
+         then",
     ))
 }
 
@@ -182,7 +182,7 @@ fn known(e: &Engine, id: u64) -> Result<&Arc<Incident>, Refusal> {
 
 fn none(what: &str, id: u64) -> Refusal {
     Refusal::new(RefusalCode::NotFound, format!("there is no {what} {id}"))
-        .hint("the log keeps what is long over; `muster events` shows it")
+        .hint("the log has what is long over; `muster events` shows it")
 }
 
 fn conflict(message: String, hint: impl Into<String>) -> Refusal {
@@ -364,7 +364,7 @@ fn force(
     }
     if state.is_none() && old.as_ref().is_none_or(|b| b.pinned.is_none()) {
         return Err(conflict(
-            format!("breaker {entity} is not held"),
+            format!("breaker {entity} is not forced"),
             "`muster breakers` lists them",
         ));
     }

@@ -53,7 +53,7 @@ impl Engine {
             self.found(f, true);
         }
         for id in over {
-            self.close_finding(id, "nothing speaks against it any more", true);
+            self.close_finding(id, "no evidence against it any more", true);
         }
     }
 
@@ -75,7 +75,7 @@ impl Engine {
                 "{kept} of {fleet} nodes are reserved for small work already; node {node} would be one \
                  more, and is not"
             );
-            self.page("more lemons than are believed", &detail);
+            self.page("more lemon nodes than the limit", &detail);
             return;
         }
         self.mark(node, Some(NodeRole::Lemon), 0);

@@ -55,7 +55,7 @@ pub(super) enum Proof {
 impl Proof {
     /// The heaviest that may be done on it, and why no more; none: anything.
     pub(super) fn most(self) -> Option<(Action, String)> {
-        let only = |j: JobId| format!("only the step times of job {j} say so");
+        let only = |j: JobId| format!("only the step times of job {j} show it");
         match self {
             Proof::Corroborated => None,
             Proof::OwnNode(j) => {
@@ -66,7 +66,7 @@ impl Proof {
                 format!("{}, and it does not have the node to itself", only(j)),
             )),
             Proof::NoGpus(j) => {
-                Some((Action::RestartJob, format!("{}, and it holds no GPU of the node", only(j))))
+                Some((Action::RestartJob, format!("{}, and it has no GPU of the node", only(j))))
             }
             Proof::Second(j) => Some((
                 Action::RestartJob,

@@ -112,7 +112,7 @@ impl Engine {
         let reason = act
             .field("reason", vars)
             .filter(|r| !r.trim().is_empty())
-            .unwrap_or_else(|| "a runbook says so".to_owned());
+            .unwrap_or_else(|| "a runbook asks for it".to_owned());
         let node = || parsed::<NodeName>(act, vars, "node");
         let job = || parsed(act, vars, "job");
         Ok(match act.kind {

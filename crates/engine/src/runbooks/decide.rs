@@ -106,7 +106,7 @@ pub(super) fn open(
     if let Some(v) = missing.first() {
         return Err(Refusal::new(RefusalCode::Invalid, format!("runbook {name} needs `{v}`"))
             .field("vars")
-            .hint(format!("say which: --{v} …")));
+            .hint(format!("name it: --{v} …")));
     }
     if let Some(v) = strange.first() {
         let v: String = v.chars().take(40).collect();
@@ -168,7 +168,7 @@ fn start(
 ) -> Result<Answer, Refusal> {
     let (book, text, version) = open(e, name, vars)?;
     if e.state.runbooks.live.len() >= LIVE_MAX {
-        return Err(conflict(&format!("{LIVE_MAX} runs go on already"))
+        return Err(conflict(&format!("{LIVE_MAX} runs are active already"))
             .hint("`muster runbook runs` shows them; stop one first"));
     }
     let (id, now) = (e.state.seq.next().0, e.state.now);

@@ -102,7 +102,7 @@ pub fn rehearse(
                 chose = Some(a.assume.clone());
                 let all: Vec<&str> = a.choices.iter().map(|c| c.text.as_str()).collect();
                 let would = format!("ask: {} ({})", fill(&a.question, vars), all.join("; "));
-                (StepOutcome::Answered, format!("taken as: {}", a.assume), would)
+                (StepOutcome::Answered, format!("assumed answer: {}", a.assume), would)
             }
         };
         let next = book.after(no, outcome, chose.as_deref());

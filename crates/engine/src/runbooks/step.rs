@@ -193,7 +193,7 @@ impl Engine {
                     let all: Vec<&str> = a.choices.iter().map(|x| x.text.as_str()).collect();
                     return Err(Refusal::new(RefusalCode::Invalid, format!("`{c}` is no choice"))
                         .field("choose")
-                        .hint(format!("say one of: {}", all.join("; "))));
+                        .hint(format!("answer with one of: {}", all.join("; "))));
                 }
                 StepRecord { chose: Some(c.clone()), ..StepRecord::new(by, StepOutcome::Answered) }
             }
@@ -215,7 +215,7 @@ impl Engine {
                     && run.until.is_some_and(|u| u > self.state.now);
                 if waits && !t.bound.holds(&value) {
                     return Err(conflict(&format!("not yet: {}", observation_text(t, &value)))
-                        .hint("wait and look again, or say yes, no or skip"));
+                        .hint("wait and check again, or answer yes, no or skip"));
                 }
                 StepRecord::of(by, t, &value)
             }

@@ -14,7 +14,7 @@ pub enum ApplyError {
         got: Seq,
     },
     /// It speaks of something that is not there.
-    #[error("record {seq} speaks of {what}, which is not there")]
+    #[error("record {seq} refers to {what}, which does not exist")]
     Unknown {
         /// The number of the record that cannot be applied.
         seq: Seq,

@@ -36,7 +36,7 @@ pub struct HealthBook {
     pub remediations: BTreeMap<u64, Arc<Remediation>>,
     /// Acts: all that are under way, and those that ended lately.
     pub acts: BTreeMap<u64, Arc<AskedAct>>,
-    /// How the control plane's own hand stands.
+    /// The status of automation.
     pub automation: Automation,
     /// How long each node worked and what ended work there, over four weeks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -52,7 +52,7 @@ pub struct HealthBook {
     pub(crate) index: HealthIndex,
 }
 
-/// How the control plane's own hand stands.
+/// The status of automation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Automation {

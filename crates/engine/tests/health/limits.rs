@@ -42,7 +42,7 @@ fn a_limit_stops_pages_and_shows_what_waits() {
     assert_eq!(out(&w), 3, "a tenth of 32 nodes within an hour");
     let r = remediation(&w, &node(24)).unwrap();
     assert_eq!(r.step, RemediationStep::Proposed);
-    assert!(r.why.contains("limit of fleet: 3 of 32 nodes were taken"), "{}", r.why);
+    assert!(r.why.contains("limit of fleet: 3 of 32 nodes were taken out of service"), "{}", r.why);
     assert_eq!(pages(&w), 1);
     assert_eq!(of(&w, &node(24)).stage, Stage::Suspect, "no new work all the same");
     // When the hour is over it goes on by itself.
@@ -112,7 +112,11 @@ fn an_unhealthy_node_takes_no_new_work_however_many_were_taken() {
     }
     assert_eq!(taken(&w), [node(0), node(4)]);
     let held = remediation(&w, &node(8)).unwrap();
-    assert!(held.why.contains("2 of 17 nodes were taken within an hour, 2 may be"), "{}", held.why);
+    assert!(
+        held.why.contains("2 of 17 nodes were taken out of service within an hour, 2 may be"),
+        "{}",
+        held.why
+    );
     assert_eq!((out(&w), stopped(&w)), (2, 3), "as many as make a storm");
     // New work goes nowhere near any of them, even when everything else is full.
     let unhealthy = [0, 4, 8, 12, 13].map(node);

@@ -154,7 +154,7 @@ fn a_list_says_that_a_job_can_never_start_before_what_its_owner_may_not_have() {
     w.policy(|p| p.limits.gpus_per_user = Some(24));
     let first = w.submit_as("ann", gang(1, 8));
     let wide = w.submit_as("ann", gang(3, 8));
-    let limit = "already holds 8 of 24 GPUs and asks for 24 more";
+    let limit = "already has 8 of 24 GPUs and requests 24 more";
     assert!(listed(&w, wide).ends_with(limit), "{}", listed(&w, wide));
     let taken = w.nodes_of(first);
     let free = (0..3).map(node).find(|n| !taken.contains(n)).unwrap();

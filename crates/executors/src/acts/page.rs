@@ -69,11 +69,11 @@ pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, page: &Page) -> Out
         Ok(Ok(false)) => {}
         // It is said all the same: a full disk must not keep people asleep.
         Ok(Err(e)) => {
-            tracing::error!(act = id, title = page.title, error = %e, "somebody is called, and the page cannot be kept");
+            tracing::error!(act = id, title = page.title, error = %e, "somebody is called, and the page cannot be stored");
         }
         Err(_) => return Outcome::Later,
     }
-    let mut message = "kept in pages.jsonl".to_owned();
+    let mut message = "stored in pages.jsonl".to_owned();
     if let Some(hook) = hook {
         let key = format!("{}-act-{}", page.site, super::label(life, id));
         if !hook.post(&key, line.as_bytes()).await {

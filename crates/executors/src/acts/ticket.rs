@@ -49,7 +49,7 @@ pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, bundle: &Bundle) ->
             }
             if let Err(e) = files::write(&sent, hook.host().as_bytes()) {
                 // At worst it is sent again, under the same key.
-                tracing::warn!(ticket = name, error = %e, "it cannot be kept that a ticket was sent");
+                tracing::warn!(ticket = name, error = %e, "it cannot be stored that a ticket was sent");
             }
         }
         message = format!("{message}, sent to {}", hook.host());

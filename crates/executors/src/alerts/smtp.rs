@@ -42,7 +42,7 @@ pub(super) enum MailError {
     Name,
     #[error("the mail server answered `{answer}` to {to}")]
     Refused { to: &'static str, answer: String },
-    #[error("the mail server speaks no TLS, and a password is not sent in the clear")]
+    #[error("the mail server has no TLS, and a password is not sent in the clear")]
     Clear,
     #[error("no certificates to trust were found")]
     Roots,

@@ -136,7 +136,7 @@ pub(super) fn drills() -> Vec<Drill> {
         ),
         drill(
             "poisoned-detector",
-            "half the fleet is reported unhealthy at once: automation must not believe it",
+            "half the fleet is reported unhealthy at once: automation must stop itself",
             Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
                 let half = s.nodes.iter().step_by(2);

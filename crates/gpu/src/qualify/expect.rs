@@ -106,7 +106,7 @@ impl Expectations {
                 (Outcome::Failed, format!("{percent:+.1}% of what is expected"))
             }
             Some(_) => (Outcome::Passed, String::new()),
-            None => (Outcome::Passed, format!("nothing is on record for `{sku}`: not judged")),
+            None => (Outcome::Passed, format!("there is no baseline for `{sku}`: not checked")),
         };
         Check {
             name: name.into(),
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(at(f64::NAN).outcome, Outcome::Failed);
         let other = e.judge("z9", "hbm-copy", Some(0), 1.0, "GB/s");
         assert_eq!((other.outcome, other.floor), (Outcome::Passed, None));
-        assert!(other.note.contains("not judged"));
+        assert!(other.note.contains("not checked"));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub fn judge_by(
     if let Some(entry) = entry {
         finding = finding.because(entry.text);
     }
-    finding = finding.because(format!("judged: {}", fault.action.words()));
+    finding = finding.because(format!("action: {}", fault.action.words()));
     if before > 0 {
         finding = finding.because(format!("seen {before} times before within a day"));
     }

@@ -47,7 +47,11 @@ pub fn correctable(c: &WatchConfig, own: Rise, peers_per_sec: f64) -> DetectorVe
 #[must_use]
 pub fn remap_pending(flag: f32, rows: u16) -> DetectorVerdict {
     if flag >= 0.5 && rows >= 2 {
-        DetectorVerdict::bad(Severity::Warning, 950, "the driver says that a row waits for a reset")
+        DetectorVerdict::bad(
+            Severity::Warning,
+            950,
+            "the driver reports that a row waits for a reset",
+        )
     } else {
         DetectorVerdict::good_if(flag < 0.5)
     }
@@ -62,7 +66,7 @@ pub fn remap_failed(flag: f32, rows: u16) -> DetectorVerdict {
         DetectorVerdict::bad(
             Severity::Critical,
             970,
-            "the driver says that a row could not be replaced",
+            "the driver reports that a row could not be replaced",
         )
     } else {
         DetectorVerdict::good_if(flag < 0.5)

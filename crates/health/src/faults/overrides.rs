@@ -131,7 +131,7 @@ fn read(known: &Catalogue, text: &str) -> Result<Vec<Change>, FaultFileError> {
         let change = checked(known, text, written)?;
         let key = (change.code, change.sku.clone(), change.pool.clone());
         if seen.contains(&key) {
-            let what = format!("`{}` is judged twice for the same nodes", change.code);
+            let what = format!("`{}` has two rules for the same nodes", change.code);
             return Err(wrong(text, &at, what, "keep one of the two, or aim one at a sku or pool"));
         }
         seen.push(key);
@@ -148,7 +148,7 @@ fn checked(known: &Catalogue, text: &str, w: OverrideEntry) -> Result<Change, Fa
         return Err(wrong(text, &w.code.span(), what, hint));
     };
     if w.class.is_none() && w.action.is_none() && w.repeat.is_none() {
-        let what = format!("nothing is said of `{code}`");
+        let what = format!("there is no rule for `{code}`");
         return Err(wrong(text, &w.code.span(), what, "add `class`, `action` or `repeat`"));
     }
     let action = w.action.map(|a| action(text, &a)).transpose()?;
@@ -162,7 +162,7 @@ fn checked(known: &Catalogue, text: &str, w: OverrideEntry) -> Result<Change, Fa
         return Err(wrong(text, &w.code.span(), what, hint));
     }
     if code == Code::Xid(154) && (action.is_some() || repeat.is_some()) {
-        let what = "`xid-154` says itself what is to be done".into();
+        let what = "`xid-154` itself names the action".into();
         let hint = "remove it, and override the fault that it came with";
         return Err(wrong(text, &w.code.span(), what, hint));
     }
@@ -222,12 +222,12 @@ fn repeat(text: &str, w: WrittenRepeat) -> Result<Option<Repeat>, FaultFileError
     })?;
     if span.0 == 0 || span > Repeat::LONGEST {
         let what = "`within` is out of range".into();
-        return Err(wrong(text, &within.span(), what, "from 1s to 7d is remembered"));
+        return Err(wrong(text, &within.span(), what, "from 1s to 7d is possible"));
     }
     let action = action(text, then)?;
     if count > Repeat::MOST {
         let what = "`count` is too large".into();
-        return Err(wrong(text, &w.count.span(), what, "up to 32 is remembered"));
+        return Err(wrong(text, &w.count.span(), what, "up to 32 is possible"));
     }
     Ok((count > 0).then_some(Repeat { count, within: span, action }))
 }

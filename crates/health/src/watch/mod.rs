@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub struct Signals<'a> {
     /// The node that reported it.
     pub node: &'a NodeName,
-    /// When it was taken.
+    /// When it was sampled.
     pub at: Time,
     /// Names of the figures of a GPU.
     pub columns: &'a [String],

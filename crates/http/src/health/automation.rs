@@ -53,7 +53,7 @@ fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<
     last.into_iter().map(told).collect()
 }
 
-/// Say how automation stands, and how far it may still go.
+/// Get the status of automation, and its limits.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/automation", tag = "health",
     responses((status = 200, description = "Its status.", body = Automation))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -76,7 +76,7 @@ pub(crate) async fn stop(
     told(&app, &writer, &raw, command).await
 }
 
-/// Let automation go on.
+/// Resume automation.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/automation/resume", tag = "health",
     responses((status = 200, description = "Its status now.", body = Automation))))]
 pub(crate) async fn resume(

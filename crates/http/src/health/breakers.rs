@@ -34,7 +34,7 @@ pub(crate) fn open(site: &Site) -> Vec<Breaker> {
     all.into_iter().map(|b| view(site, b)).collect()
 }
 
-/// List breakers: those that are not closed, then those that remember having been open.
+/// List breakers: those that are not closed, then those that were open before.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/breakers", tag = "health",
     responses((status = 200, description = "All of them.", body = BreakerList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
@@ -49,7 +49,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &list))
 }
 
-/// Hold a breaker open, half open or closed, or let it follow its own rules again.
+/// Force a breaker open, half open or closed, or let it follow its own rules again.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/breakers/force", tag = "health", request_body = ForceBreaker,
     responses((status = 200, description = "The breaker as it is now.", body = Breaker))))]
 pub(crate) async fn force(

@@ -94,7 +94,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
-/// Close a finding: it is of no account any more.
+/// Close a finding.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/findings/{id}/close", tag = "health",
     request_body = Option<ReasonRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),

@@ -126,8 +126,8 @@ impl IncidentTimeline {
             }
             Event::IncidentOwned { id: i, owner } if *i == id => {
                 let text = match owner {
-                    Some(who) => format!("taken on by {who}"),
-                    None => "let go by its owner".to_owned(),
+                    Some(who) => format!("assigned to {who}"),
+                    None => "assignment ended".to_owned(),
                 };
                 self.add(r, "incident", None, text);
             }
@@ -402,11 +402,11 @@ mod tests {
             expired: false,
         };
         let mut s = IncidentTimeline::new(&Site::default(), incident());
-        for event in [opened, asked(act(3)), ended(3, "kept in pages.jsonl"), asked(act(4))] {
+        for event in [opened, asked(act(3)), ended(3, "stored in pages.jsonl"), asked(act(4))] {
             s.read(&record(62 * MIN, None, event));
         }
         assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (0, 3));
-        s.read(&record(63 * MIN, None, ended(4, "kept in pages.jsonl, sent to hooks.example")));
+        s.read(&record(63 * MIN, None, ended(4, "stored in pages.jsonl, sent to hooks.example")));
         assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (1, 3));
     }
 

@@ -106,7 +106,7 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
         Event::PolicySet { .. } => "the scheduling policy was set".to_owned(),
         Event::TopologySet { .. } => "the topology was set".into(),
         Event::QuotasSet { .. } => "the quotas were set".into(),
-        Event::LeaderChanged { server, .. } => format!("server {server} took the lead"),
+        Event::LeaderChanged { server, .. } => format!("server {server} became the leader"),
         Event::ReservationSet { reservation, .. } => {
             format!("reservation {} was set", reservation.name)
         }

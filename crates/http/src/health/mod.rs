@@ -71,9 +71,9 @@ pub(crate) fn reason(given: String, needed: bool) -> Reply<String> {
         return Err(Failure::senseless("a reason has 1000 characters at most").field("reason"));
     }
     if needed && given.trim().is_empty() {
-        return Err(Failure::senseless("this overrules what was measured, and says not why")
+        return Err(Failure::senseless("this overrules what was measured, and gives no reason")
             .field("reason")
-            .hint("say why in `reason`: whoever reads the log later will want to know"));
+            .hint("give a `reason`: it is stored in the log"));
     }
     Ok(given)
 }

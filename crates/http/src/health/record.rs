@@ -94,7 +94,7 @@ pub(crate) async fn note(
     told(&app, &writer, &raw, id, Command::NoteIncident { id, text: value.text }).await
 }
 
-/// Take an incident on, or let it go.
+/// Assign an incident, or end its assignment.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/own", tag = "health",
     request_body = Option<OwnRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
@@ -165,7 +165,7 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
     let _ =
         writeln!(out, "Draft made from the log. What a person has to add is marked with TODO.\n");
     let _ = writeln!(out, "| | |\n| --- | --- |");
-    let owner = i.owner.as_deref().unwrap_or("TODO: nobody took it on");
+    let owner = i.owner.as_deref().unwrap_or("TODO: assigned to nobody");
     let ended = i.closed_at.map_or_else(|| "still open".to_owned(), |t| t.to_string());
     for (k, v) in [
         ("kind", format!("{} ({})", i.kind, i.title)),

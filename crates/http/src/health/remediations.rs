@@ -86,12 +86,12 @@ macro_rules! word {
 }
 
 word!(
-    /// Approve a remediation that waits: it is carried out.
+    /// Approve a remediation that waits: it is done.
     approve, "/v1/remediations/{id}/approve", Nothing, [],
     |id, _value| Command::ApproveRemediation { id }
 );
 word!(
-    /// Deny a remediation that waits: it is not carried out, and its node stays as it is.
+    /// Deny a remediation that waits: it is not done, and its node stays as it is.
     deny, "/v1/remediations/{id}/deny", ReasonRequest, [request_body = Option<ReasonRequest>,],
     |id, value| Command::DenyRemediation { id, reason: reason(value.reason, false)? }
 );

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Findings told in one summary.
 const FINDINGS: usize = 100;
 
-/// Say how the site stands, worst first: what is wrong, and what waits for an operator.
+/// Get the status of the site, worst first: what is wrong, and what is pending approval.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
     responses((status = 200, description = "Its status.", body = HealthSummary))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {

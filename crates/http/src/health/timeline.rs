@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Newest records of the log that are looked through.
 const LOOKED_AT: u64 = 20_000;
 
-/// List what happened to a node, newest first: the newest part of the log, and what is remembered
+/// List what happened to a node, newest first: the newest part of the log, and what is stored
 /// of the time before.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}/timeline", tag = "health", params(TimelineQuery,
     ("name" = String, Path, description = "The node's name.")),

@@ -82,7 +82,7 @@ fn wanted(text: &str) -> Reply<SearchTerms> {
     }
     let wanted = SearchTerms::new(text);
     if wanted.text().is_empty() {
-        return bad("q is empty: it says not what to search for".into());
+        return bad("q is empty: it does not name what to search for".into());
     }
     Ok(wanted)
 }

@@ -46,7 +46,7 @@ struct OutputRequest {
 ///
 /// A line is found when it has all the words; their case does not matter, and what is neither letter nor
 /// digit only separates them. Only output that the caller may read is searched. 409 where the server
-/// keeps no index of output.
+/// has no index of output.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/search/output", tag = "search", params(OutputSearchQuery),
     responses((status = 200, description = "Lines that have the words, newest first.", body = OutputHitList))))]
 pub(crate) async fn find(

@@ -110,7 +110,7 @@ fn check_names(history: &History, caller: &Caller, metrics: &[String]) -> Reply<
     };
     match metrics.iter().find(|m| !known(m)) {
         None => Ok(()),
-        Some(m) => Err(Failure::bad(format!("no history is kept of a metric `{}`", shown(m)))
+        Some(m) => Err(Failure::bad(format!("no history is stored of a metric `{}`", shown(m)))
             .field("metrics")
             .hint("`muster history metrics` lists them")),
     }
@@ -127,7 +127,7 @@ fn time_of(asked: &HistoryRequest, now: Time, sources: &Sources) -> Reply<(Time,
     if to.since(from) > LONGEST {
         return Err(Failure::bad(format!("more than {LONGEST} cannot be asked for at once"))
             .field("from")
-            .hint("ask for a shorter time; nothing is kept for longer than 90 days"));
+            .hint("ask for a shorter time; nothing is stored for longer than 90 days"));
     }
     Ok((from, to))
 }
@@ -363,7 +363,7 @@ pub(crate) async fn get(
             }
             (None, Some(job)) => of_job(&site, &reader, job, now)?,
             _ => {
-                return Err(Failure::bad("say either `node` or `job`")
+                return Err(Failure::bad("pass either `node` or `job`")
                     .field("node")
                     .hint("write node=NAME, with gpu=N for one GPU, or job=ID"));
             }
@@ -390,7 +390,7 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
 }
 
-/// List the metrics of which a history is kept.
+/// List the metrics of which a history is stored.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/metrics/history/metrics", tag = "metrics",
     responses((status = 200, description = "The metrics, by name.", body = HistoryMetricList))))]
 pub(crate) async fn metrics(State(app): State<App>, Reader(caller): Reader) -> Reply {

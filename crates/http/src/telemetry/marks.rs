@@ -67,7 +67,7 @@ pub(super) fn of(
     out.extend(checkpoints.iter().map(|(at, blocked)| {
         let text = match blocked.0 {
             0 => "a checkpoint was written".to_owned(),
-            ms => format!("a checkpoint was written; it held the job up for {ms} ms"),
+            ms => format!("a checkpoint was written; it delayed the job by {ms} ms"),
         };
         mark(*at, "checkpoint", text)
     }));

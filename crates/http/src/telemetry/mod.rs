@@ -117,7 +117,7 @@ fn asked(q: &JobTelemetryQuery) -> Reply<LinesRequest> {
     let field = |name: &str| {
         FIELDS.iter().find(|(known, ..)| *known == name).copied().ok_or_else(|| {
             let all: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
-            Failure::bad(format!("`{}` is not a metric that is kept", shown(name)))
+            Failure::bad(format!("`{}` is not a metric that is stored", shown(name)))
                 .field("fields")
                 .hint(format!("there are {}", all.join(", ")))
         })

@@ -183,7 +183,7 @@ async fn a_node_that_new_work_avoids_says_so() {
     assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &Value::Null), "{one}");
     assert_eq!(one["no_new_work"], "breaker node:n1 is not closed");
     let tenants = s.get(&s.user, "/v1/nodes/n1").await.json();
-    assert_eq!(tenants["no_new_work"], "behind an open breaker");
+    assert_eq!(tenants["no_new_work"], "blocked by an open breaker");
     assert_eq!(tenants["breaker"], Value::Null, "{tenants}");
     s.post(&s.operator, "/v1/nodes/n1/cordon", &json!({"reason": "driver 580.1 hangs"})).await;
     let tenants = s.get(&s.user, "/v1/nodes/n1").await.json();

@@ -82,7 +82,7 @@ fn yes() -> bool {
     true
 }
 
-/// What messages are held together by.
+/// What alerts are put into one message by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -118,13 +118,13 @@ pub struct Escalation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// Which alerts; all when nothing is said.
+    /// Which alerts; all when nothing is given.
     #[serde(default, rename = "match")]
     pub matcher: Matcher,
     /// Names of receivers.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub to: Vec<Label>,
-    /// What one message holds together.
+    /// Alerts that have these in common are one message.
     #[serde(default = "by_alert")]
     pub group_by: BTreeSet<GroupBy>,
     /// Not sent before it has lasted so long: what is over or explained by then was noise.
@@ -136,7 +136,7 @@ pub struct Route {
     /// Who else is notified when nobody acknowledges it, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Escalation>,
-    /// Later routes are looked at, too.
+    /// Later routes count, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub go_on: bool,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose doing an attempt's end was.
+/// What an attempt's end is attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -261,7 +261,7 @@ fn elastic(spec: &JobSpec, groups: &mut [Group]) -> Result<Option<u32>, SpecProb
     if spec.checkpoint.is_none() && spec.simulate.is_none() {
         return Err(problem(
             "elastic",
-            "every new size starts the gang again, and it has no checkpoint to go on from",
+            "every new size starts the gang again, and it has no checkpoint to continue from",
             "add `checkpoint: {dir: /shared/…}`, or leave `elastic` out",
         ));
     }
@@ -284,7 +284,7 @@ fn topology(spec: &JobSpec, groups: &[Group], elastic: Option<u32>) -> Result<()
     {
         return Err(problem(
             "topology.preferred",
-            format!("`{p}` is wider than the required `{r}`, so the wish says nothing"),
+            format!("`{p}` is wider than the required `{r}`, so the preference has no effect"),
             format!("prefer a level inside the {r}, or require a wider one than {p}"),
         ));
     }

@@ -55,7 +55,7 @@ impl Objective {
         if self.target.0 == 0 || self.target >= Ppm::ONE {
             return Err(problem(
                 "target",
-                format!("{} leaves no budget to speak of", self.target),
+                format!("{} leaves almost no budget", self.target),
                 "write more than 0% and less than 100%, like 99.9%",
             ));
         }

@@ -51,7 +51,7 @@ pub enum Sli {
         /// Whose failures count.
         #[serde(default)]
         attribution: Attribution,
-        /// Only first attempts are looked at, so that retries hide nothing.
+        /// Only first attempts count, so that retries hide nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         first: bool,
     },
@@ -77,7 +77,7 @@ pub enum Sli {
     },
     /// Requests to inference services that were answered. Reported by the services.
     InferenceAvailability,
-    /// Looks at nodes whose newest telemetry was fresh. Reported by the server.
+    /// Samples of nodes whose newest telemetry was fresh. Reported by the server.
     TelemetryFreshness {
         /// Not older than this.
         under: Span,

@@ -34,7 +34,7 @@ pub(super) fn judge(look: &NodeObservation, found: &mut Findings) {
             Healthy,
             "oom",
             None,
-            format!("{n} processes were killed for want of memory since boot"),
+            format!("{n} processes were killed by the OOM killer since boot"),
             "give jobs memory limits, or ask for more memory",
         );
     }
@@ -43,7 +43,7 @@ pub(super) fn judge(look: &NodeObservation, found: &mut Findings) {
             Degraded,
             "memory-corrupted",
             None,
-            format!("the kernel took {} KiB of memory out of use for errors", n / 1024),
+            format!("the kernel offlined {} KiB of memory for errors", n / 1024),
             "have the memory module replaced (`dmesg` and `edac-util` say which)",
         );
     }

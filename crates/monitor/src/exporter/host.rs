@@ -81,7 +81,7 @@ pub(super) fn write(out: &mut String, h: &HostSample) {
     for p in &h.pressure {
         m.put(&[("resource", p.resource), ("kind", p.kind)], p.seconds);
     }
-    Metric::counter(out, "muster_host_oom_kills_total", "Processes killed for want of memory.")
+    Metric::counter(out, "muster_host_oom_kills_total", "Processes killed by the OOM killer.")
         .maybe(&[], h.oom_kills.map(number));
     if let Some(t) = &h.tasks {
         Metric::gauge(out, "muster_host_tasks", "Processes.").put(&[], f64::from(t.all));
@@ -193,8 +193,12 @@ pub(super) fn own(out: &mut String, now: &Snapshot, scrapes: u64) {
     .put(&[], number(now.stuck as u64));
     Metric::counter(out, "muster_monitor_faults_total", "Faults seen on this node.")
         .put(&[], number(now.faults.0));
-    Metric::counter(out, "muster_monitor_faults_dropped_total", "Faults that nobody took in time.")
-        .put(&[], number(now.faults.1));
+    Metric::counter(
+        out,
+        "muster_monitor_faults_dropped_total",
+        "Faults that were dropped because nobody read them in time.",
+    )
+    .put(&[], number(now.faults.1));
     Metric::gauge(out, "muster_kernel_log_up", "1 while the kernel's log is read.")
         .put(&[], f64::from(u8::from(now.log.from.is_some() && now.log.why_not.is_none())));
     Metric::counter(out, "muster_kernel_log_records_total", "Records of the kernel's log.")

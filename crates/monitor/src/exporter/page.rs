@@ -122,7 +122,7 @@ impl Page {
             let told = gpu.processes.iter().filter_map(|p| Some((p, p.memory?)));
             for (p, bytes) in told.take(MOST_PROCESSES) {
                 if !std::mem::replace(&mut headed, true) {
-                    head(out, name, false, "Memory of the GPU that a process holds.");
+                    head(out, name, false, "Memory of the GPU that a process uses.");
                 }
                 let mut more = String::new();
                 labels::after(&mut more, "pid", &p.pid.to_string());

@@ -170,7 +170,7 @@ fn answer(mut stream: TcpStream, answerer: &Answerer) -> io::Result<()> {
         RequestLine { method: "GET" | "HEAD", path: "/healthz" | "/health", .. } => {
             let age = clock::now().since((answerer.source)().at);
             let (status, text) = if age > STALE {
-                ("503 Service Unavailable", "the monitor has said nothing for a minute\n")
+                ("503 Service Unavailable", "the monitor has reported nothing for a minute\n")
             } else {
                 ("200 OK", "ok\n")
             };

@@ -33,7 +33,7 @@ impl HostWatch {
             && now > before
         {
             let mut fault =
-                agent_fault("oom", host.at, None, "the kernel killed processes for want of memory");
+                agent_fault("oom", host.at, None, "the kernel's OOM killer killed processes");
             fault.count = now - before;
             faults.push(fault);
         }
@@ -47,7 +47,7 @@ impl HostWatch {
                 if self.full.insert(dir.clone()) {
                     let text = format!(
                         "no space under {}: {} of {} bytes and {} of {} files are free; the output \
-                         of jobs cannot be kept",
+                         of jobs cannot be stored",
                         dir.display(),
                         space.free,
                         space.size,

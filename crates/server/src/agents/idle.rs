@@ -81,7 +81,7 @@ async fn report(inner: &Inner, node: NodeName, key: AttemptKey, since: Time) {
     let request = inner.request(&node, Command::IdleReport { node: node.clone(), key, since });
     if let Err(e) = inner.brain.call(request, Attach::default()).await {
         // It is said again soon.
-        tracing::debug!(attempt = %key, error = %e, "a report of idle GPUs was not taken");
+        tracing::debug!(attempt = %key, error = %e, "a report of idle GPUs was not accepted");
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn speaks(protocol: u32) -> Result<(), FromServer> {
     }
     let older = if protocol > PROTOCOL { "server" } else { "agent" };
     let message = format!(
-        "the agent speaks version {protocol} of the link and this server version {PROTOCOL}: update the {older}"
+        "the agent has version {protocol} of the link and this server version {PROTOCOL}: update the {older}"
     );
     Err(refused("protocol", message, protocol > PROTOCOL))
 }

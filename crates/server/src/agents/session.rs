@@ -59,7 +59,7 @@ enum End {
     Link(#[from] LinkError),
     #[error("the log cannot be written")]
     Brain(#[source] BrainError),
-    #[error("output cannot be kept")]
+    #[error("output cannot be stored")]
     Logs(#[source] LogError),
 }
 

@@ -65,7 +65,7 @@ pub fn persist_clock_in(file: &Path, accept: bool) {
     if first.abs_diff(wall) > STEP_MS.unsigned_abs() {
         tracing::warn!(
             ahead_ms = wall - first,
-            "the machine's clock was set since the last server; this one goes on with its time"
+            "the machine's clock was set since the last server; this one continues with its time"
         );
     }
     OFFSET.get_or_init(|| AtomicI64::new(first));
@@ -86,7 +86,7 @@ fn keep() {
     let text = format!("{} {now}\n", boot_id());
     match std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &*file)) {
         Ok(()) => *written = now,
-        Err(e) => tracing::debug!(error = %e, "the clock could not be kept for the next server"),
+        Err(e) => tracing::debug!(error = %e, "the clock could not be stored for the next server"),
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) fn acquire_lead<T>(
                 match begun.and_then(|b| Ok((b, store.renew_lease(epoch, config.lease)?))) {
                     Ok((begun, ())) => return Ok((epoch, asked_ms, begun)),
                     Err(StartError::Store(e @ StoreError::StaleLease { .. })) => {
-                        tracing::warn!(error = %e, "another server took the lead meanwhile");
+                        tracing::warn!(error = %e, "another server became the leader meanwhile");
                         stood_by = true;
                     }
                     Err(e) => {

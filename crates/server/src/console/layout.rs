@@ -18,7 +18,7 @@ pub(super) fn states() -> impl Iterator<Item = &'static str> {
     muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
 }
 
-/// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
+/// The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
 /// GPUs takes one place.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -49,7 +49,7 @@ pub struct LayoutRack {
     pub leaf: String,
     /// The rack itself.
     pub rack: String,
-    /// Power feed it hangs on.
+    /// Its power feed.
     pub feed: String,
 }
 

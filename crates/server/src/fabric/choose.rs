@@ -75,10 +75,10 @@ pub enum Refused {
     #[error("fewer than two nodes can be tested now{0}")]
     TooFew(String),
     /// More than a test can hold.
-    #[error("{0} nodes are more than one test can hold ({NODES_MAX})")]
+    #[error("{0} nodes are more than one test may have ({NODES_MAX})")]
     TooMany(usize),
     /// More pairs than a test can hold.
-    #[error("that is {0} pairs, more than one test can hold ({PAIRS_MAX}); ask for fewer rounds")]
+    #[error("that is {0} pairs, more than one test may have ({PAIRS_MAX}); ask for fewer rounds")]
     TooLong(usize),
     /// Too many wait.
     #[error("{0} tests wait already")]

@@ -74,7 +74,7 @@ pub struct HistoryRow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoHistory {
     /// The server was started without one.
-    #[error("this server keeps no history of metrics: it was started with --history off")]
+    #[error("this server stores no history of metrics: it was started with --history off")]
     Off,
     /// Its files are being read.
     #[error("the history of metrics is being opened")]
@@ -285,7 +285,7 @@ impl Inner {
             Ok(writer) => (State::Open(Box::new(writer)), true),
             Err(e) => {
                 let dir = config.dir.display();
-                tracing::error!(%dir, error = %e, "no history of metrics is kept; trying again");
+                tracing::error!(%dir, error = %e, "no history of metrics is stored; trying again");
                 (State::None(NoHistory::Failed(e.to_string())), false)
             }
         };

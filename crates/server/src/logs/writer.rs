@@ -219,7 +219,7 @@ impl Writer {
             self.complained = Some(Instant::now());
             tracing::error!(
                 bytes, error = %why, dir = %self.shared.dir.display(),
-                "job output cannot be kept and is lost; jobs go on. Free space on the disk"
+                "job output cannot be stored and is lost; jobs continue. Free space on the disk"
             );
         }
     }

@@ -423,7 +423,7 @@ struct Gathered {
 
 /// Output that cannot be read is left out until everything is looked at again.
 fn report_unreadable(key: AttemptKey, e: &LogError) {
-    tracing::warn!(attempt = %key, error = with_source(e), "kept output cannot be indexed");
+    tracing::warn!(attempt = %key, error = with_source(e), "stored output cannot be indexed");
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub struct Line {
 pub struct Week {
     /// All records of the week, oldest first.
     pub log: Vec<Line>,
-    /// Where nodes stand.
+    /// The location of nodes.
     pub topology: Topology,
     /// What each node has behind it.
     pub past: BTreeMap<NodeName, NodeHistory>,

@@ -94,7 +94,7 @@ impl Twin<'_> {
                 (
                     21,
                     ON_CALL,
-                    "I hold the breaker of the version open: no new gang gets there. What runs may end; nothing else is taken out by hand.",
+                    "I forced the breaker of the version open: no new gang gets there. What runs may end; nothing else is taken out by hand.",
                 ),
             ]
         } else {

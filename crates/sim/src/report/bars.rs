@@ -51,7 +51,7 @@ const PARTS: [Part; 9] = [
         value: |w| w.queued,
     },
     Part { class: "p-idle", name: "idle", what: "free, and nobody waited", value: |w| w.idle },
-    Part { class: "p-spare", name: "spares", what: "held as spares", value: |w| w.spare },
+    Part { class: "p-spare", name: "spares", what: "reserved as spares", value: |w| w.spare },
     Part { class: "p-broken", name: "broken", what: "broken or drained", value: |w| w.broken },
 ];
 

@@ -155,7 +155,7 @@ fn put_run(out: &mut String, run: &Run<'_>, titles: bool) {
     section(
         out,
         "Useful time by size of job",
-        "ETTR: the useful share of the time in which jobs wanted to run.",
+        "ETTR: the useful share of the time in which jobs ran or waited.",
         |out| {
             if o.by_size.is_empty() {
                 out.push_str(r#"<p class="dim">No job ran.</p>"#);

@@ -13,9 +13,10 @@ pub(super) fn put(out: &mut String, o: &Outcome) {
             r#"<div class="tile"><span>{name}</span><b>{value}</b><small>{note}</small></div>"#
         );
     };
-    let expected = o.ettr_expected.map_or("useful share of the time jobs wanted".into(), |e| {
-        format!("formula expects {}", words::percent(e))
-    });
+    let expected =
+        o.ettr_expected.map_or("useful share of the time jobs ran or waited".into(), |e| {
+            format!("formula expects {}", words::percent(e))
+        });
     tile(out, "ETTR", &words::percent(o.ettr), &expected);
     tile(out, "Goodput", &words::percent(o.goodput), "productive work of the GPU time of jobs");
     let used = format!("{} made steps", words::percent(o.gpu_utilization));

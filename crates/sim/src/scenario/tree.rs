@@ -108,7 +108,7 @@ fn syntax_hint(line: &str, message: &str) -> String {
     if value.is_empty() {
         return format!("write a value after `{key} =`");
     }
-    format!("text and lengths of time stand in quotes: `{key} = \"{value}\"`")
+    format!("text and lengths of time are in quotes: `{key} = \"{value}\"`")
 }
 
 fn plain(text: &str) -> String {

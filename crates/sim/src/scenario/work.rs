@@ -160,7 +160,7 @@ fn train(
             found.say(&field, message, "write the fewest and the most nodes: `[4, 16]`");
         } else if t.nodes > 0 && !(least..=most).contains(&t.nodes) {
             let message = format!("{} nodes lie outside of {least} to {most}", t.nodes);
-            found.say(&field, message, "let the range hold `nodes`");
+            found.say(&field, message, "let the range include `nodes`");
         } else if let Some(room) = room.filter(|r| most > *r) {
             let message = format!("there are only {room} nodes that are no spares");
             found.say(&field, message, format!("at most {room}"));

@@ -177,7 +177,7 @@ impl Answer {
             }
         }
         if pairs.len() == 1 {
-            notes.push("one seed says nothing about chance: use --seeds 4 or more".into());
+            notes.push("one seed shows nothing about chance: use --seeds 4 or more".into());
         }
         let other = limit::other(site);
         let seen = |which: PairSelector| {

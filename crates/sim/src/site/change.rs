@@ -73,20 +73,20 @@ impl FromStr for Change {
                         Err(bad("nodes that go need no kind of GPU"))
                     }
                     Some(by) => Ok(Change::Nodes { by, sku: kind }),
-                    None => Err(bad("say how many more or fewer, with its sign")),
+                    None => Err(bad("give how many more or fewer, with a sign")),
                 }
             }
             "spares" => value
                 .parse()
                 .map(Change::Spares)
-                .map_err(|_| bad("say how many nodes are spares in all")),
+                .map_err(|_| bad("give how many nodes are spares in all")),
             "policy" => Ok(Change::PolicyFile(value.into())),
             "checkpoint" => value
                 .parse()
                 .ok()
                 .filter(|s: &Span| s.0 > 0)
                 .map(Change::Checkpoint)
-                .ok_or_else(|| bad("say how often, like 10m")),
+                .ok_or_else(|| bad("give how often, like 10m")),
             "failure_rate" => value
                 .strip_prefix(['x', 'X', '*'])
                 .unwrap_or(value)
@@ -94,7 +94,7 @@ impl FromStr for Change {
                 .ok()
                 .filter(|f| (0.0..=1000.0).contains(f))
                 .map(Change::FailureRate)
-                .ok_or_else(|| bad("say how many times as often, from 0 to 1000")),
+                .ok_or_else(|| bad("give how many times as often, from 0 to 1000")),
             "sku" => sku(value).map(Change::Sku),
             _ => match key.strip_prefix("policy.").filter(|p| !p.is_empty()) {
                 Some(path) => Ok(Change::PolicyField { path: path.into(), value: value.into() }),

@@ -65,7 +65,7 @@ pub fn records(name: &str, from: &mut dyn BufRead) -> Result<Vec<Record>, SimErr
                 Line::Header { first } if first > Seq(1) => {
                     return Err(at(format!(
                         "the log begins with record {first}: what came before is in archived \
-                         segments, without which nothing can be said of the site"
+                         segments, without which nothing is known of the site"
                     )));
                 }
                 Line::Header { .. } => {

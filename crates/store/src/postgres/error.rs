@@ -27,7 +27,7 @@ fn no_tls(e: &Error) -> Option<&'static str> {
     let Some(io) = cause.downcast_ref::<std::io::Error>() else {
         return Some(match cause.to_string().as_str() {
             "server does not support TLS" => {
-                "the server does not speak TLS and the address demands it: turn `ssl` on there, or \
+                "the server does not support TLS and the address requires it: turn `ssl` on there, or \
                  leave sslmode out"
             }
             _ => "the session cannot be set up",

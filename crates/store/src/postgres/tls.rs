@@ -32,7 +32,7 @@ impl Tls {
                     roots.add(cert).map_err(|e| bad(e.to_string()))?;
                 }
                 if roots.is_empty() {
-                    return Err(bad("it holds no certificate".into()));
+                    return Err(bad("it has no certificate".into()));
                 }
             }
             None => {

@@ -54,7 +54,7 @@ fn fail(e: rusqlite::Error) -> StoreError {
             StoreError::corrupt("a page of the file", detail)
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable {
-            detail: format!("another process holds the file ({detail})"),
+            detail: format!("another process has the file open ({detail})"),
             outcome_unknown: false,
         },
         Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable {
@@ -177,7 +177,7 @@ impl SqliteStore {
                     StepResult::Done => break,
                     _ if Instant::now() > deadline => {
                         return Err(StoreError::Unavailable {
-                            detail: "another process holds the file".into(),
+                            detail: "another process has the file open".into(),
                             outcome_unknown: false,
                         });
                     }
@@ -564,7 +564,8 @@ impl Store for SqliteStore {
         self.kept.keep_unless_ahead(head.seq, head.chain)?;
         if busy {
             return Err(StoreError::Unavailable {
-                detail: "another process holds the file, so its `-wal` file is still needed".into(),
+                detail: "another process has the file open, so its `-wal` file is still needed"
+                    .into(),
                 outcome_unknown: false,
             });
         }

@@ -50,7 +50,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 
 fn moved(path: &Path, side: &Path) -> String {
     format!(
-        "the store's file {} was deleted or replaced, but {} is still there and may hold entries \
+        "the store's file {} was deleted or replaced, but {} is still there and may have entries \
          that are nowhere else: no new store is created; if the file was moved, move it back; \
          otherwise stop the server, move {} away too and restore the newest backup (`muster store \
          restore`)",

@@ -167,7 +167,7 @@ fn refuse_unless_empty(r: &mut impl Rows, target: &HeadRow) -> Result<(), StoreE
         || !r.payload_rows(-1, 1)?.is_empty()
         || !r.secret_rows()?.is_empty()
     {
-        return no("it holds data".into());
+        return no("it has data".into());
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ fn bounds_problem(h: &HeadRow, bounds: Option<(Seq, Seq)>) -> Option<String> {
         Some((low, high)) if low == h.base_seq.next() && high == h.seq => None,
         None => Some(format!("entries {} to {} are missing", h.base_seq.next(), h.seq)),
         Some((low, high)) => Some(format!(
-            "the log holds entries {low} to {high} where {} to {} belong",
+            "the log has entries {low} to {high} where {} to {} belong",
             h.base_seq.next(),
             h.seq
         )),
@@ -257,7 +257,7 @@ pub(crate) fn whole_secret(
 pub(crate) fn snapshot_fits(h: &HeadRow, s: &Snapshot) -> Result<(), StoreError> {
     if s.seq > h.seq || s.seq < h.base_seq {
         return Err(StoreError::other(format!(
-            "a snapshot at entry {} does not fit the log, which holds {} to {}: take a new one",
+            "a snapshot at entry {} does not fit the log, which has {} to {}: take a new one",
             s.seq,
             h.base_seq.next(),
             h.seq

@@ -26,7 +26,7 @@ pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<
     }
     let mut out = vec![pen.line(cut(&first, w), tone)];
     if let Some(a) = health.automation.as_ref().filter(|a| a.state == "stopped") {
-        let why = a.reason.as_deref().unwrap_or("nobody said why");
+        let why = a.reason.as_deref().unwrap_or("no reason given");
         let text = format!("Automation is stopped: {why} (`muster automation resume`)");
         out.push(pen.line(cut(&text, w), Tone::Warn));
     }

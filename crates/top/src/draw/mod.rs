@@ -168,7 +168,7 @@ fn wrong(model: &Model) -> usize {
 /// The filter while there is one; otherwise which keys there are.
 fn foot(model: &Model, pen: Pen, w: usize) -> Line<'static> {
     if model.typing {
-        let text = format!("/{}_  Enter keeps it, Esc ends it", model.filter);
+        let text = format!("/{}_  Enter applies it, Esc clears it", model.filter);
         return pen.line(cut(&text, w), Tone::Bold);
     }
     let failed = match model.view {

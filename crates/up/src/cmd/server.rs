@@ -40,7 +40,7 @@ pub struct Server {
     plugs: Plugs,
     #[command(flatten)]
     pub(crate) ways: Ways,
-    /// Certificate of the API (PEM); without one it speaks plain HTTP
+    /// Certificate of the API (PEM); without one it serves plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Its key (PEM)

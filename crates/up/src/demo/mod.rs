@@ -70,13 +70,13 @@ pub(crate) fn prepare(
         (true, _) => make(data_dir, &mut *opened, fleet, seed.unwrap_or(1)),
         (false, None) => {
             let dir = data_dir.display();
-            Err(Fail::usage(format!("{dir} holds a site that is not a demonstration"))
+            Err(Fail::usage(format!("{dir} has a site that is not a demonstration"))
                 .hint("choose another with --data-dir, or leave --demo out to take it up"))
         }
         (false, Some(Mark { seed: old })) => match seed {
             Some(new) if new != old => {
                 let dir = data_dir.display();
-                Err(Fail::usage(format!("{dir} holds the demonstration of seed {old}"))
+                Err(Fail::usage(format!("{dir} has the demonstration of seed {old}"))
                     .hint("choose another with --data-dir, or remove it, for another history"))
             }
             _ => {

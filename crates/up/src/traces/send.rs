@@ -94,7 +94,9 @@ impl Collector {
                 let value = reqwest::header::HeaderValue::try_from(value);
                 // The value may be a secret, so that it is not repeated.
                 let (Ok(key), Ok(mut value)) = (key, value) else {
-                    return Err(format!("{name} holds what is no header; write NAME=VALUE,…"));
+                    return Err(format!(
+                        "{name} has something that is no header; write NAME=VALUE,…"
+                    ));
                 };
                 value.set_sensitive(true);
                 headers.insert(key, value);

@@ -208,7 +208,7 @@ impl Slot {
             127 => "the program was not found in the container",
             _ => return None,
         };
-        Some(format!("perhaps {what} (image {image}); its error stream says more"))
+        Some(format!("perhaps {what} (image {image}); its error stream has more"))
     }
 
     /// Whether a rank had failed before the stop reached it: it did not die of our signals, and

@@ -79,7 +79,7 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
     f.line("Priority", format!("{:?}", job.spec.priority).to_lowercase());
     if let Some(e) = job.spec.elastic {
         let size = job.size.map_or(job.nodes(), u64::from);
-        f.line("Elastic", format!("{} to {} nodes; {size} wanted", e.min_nodes, e.max_nodes));
+        f.line("Elastic", format!("{} to {} nodes; {size} requested", e.min_nodes, e.max_nodes));
     }
     if job.preemptions > 0 {
         let times =

@@ -32,7 +32,7 @@ pub(super) fn data_dir(dir: &Path) -> Check {
     if meta.permissions().mode() & 0o077 != 0 {
         return warn(
             name,
-            format!("others may look into {}, which holds keys and tokens", dir.display()),
+            format!("others may read {}, which has keys and tokens", dir.display()),
             format!("chmod 700 {}", dir.display()),
         );
     }

@@ -187,7 +187,7 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
             (c.demand_gpus, c.growth_gpus_per_day, c.spread_gpus)
         {
             f.text(&format!(
-                "{demand:.1} GPUs wanted, {growth:+.1} a day, days lie {spread:.1} off the line"
+                "demand of {demand:.1} GPUs, {growth:+.1} a day, standard deviation {spread:.1}"
             ));
         }
     }

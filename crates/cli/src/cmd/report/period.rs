@@ -176,7 +176,7 @@ fn incidents(f: &mut Facts, r: &PeriodReport, on: bool) {
         f.table(&t, on);
     }
     if r.cut {
-        f.text("older ones are forgotten: there may have been more");
+        f.text("older ones are not stored any more: there may have been more");
     }
 }
 

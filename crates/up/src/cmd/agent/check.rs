@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use table::{Cell, Table, cell, number};
 
-/// Say whether this machine's GPUs and host are fit for work; needs no server
+/// Check whether this machine's GPUs and host are fit for work; needs no server
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster agent check\n  muster agent check --expect 8 --since 24h -o json\n  \

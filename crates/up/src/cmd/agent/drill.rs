@@ -12,8 +12,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster agent drill --xid 31\n  muster run --gpus 1 -- muster agent drill --xid 43\n\n\
-31 writes out of bounds, 43 traps: both are what a broken program does. The program that does it \
-dies; the GPU continues, and nobody else on it is harmed."
+31 writes out of bounds, 43 traps: both are what a broken program does. The driver kills the program \
+that does it; the GPU continues, and no other program on it is affected."
 )]
 pub(crate) struct Drill {
     /// Which fault: 31 or 43

@@ -13,7 +13,7 @@ use muster_terminal::output::{self, table};
 use std::time::Duration;
 use table::{Table, cell, number};
 
-/// Show everything that this machine's GPUs say of themselves; needs no server
+/// Show everything that this machine's GPUs report; needs no server
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  muster agent inventory\n  muster agent inventory -o json")]
 pub(crate) struct Inventory {

@@ -33,7 +33,7 @@ pub(crate) struct Join {
     /// The join token, needed once
     #[arg(long, env = "MUSTER_JOIN", value_name = "TOKEN", hide_env_values = true)]
     join: Option<String>,
-    /// A file that holds it
+    /// A file with it
     #[arg(long, value_name = "FILE", conflicts_with = "join")]
     join_file: Option<PathBuf>,
     /// The node's name [default: this machine's]
