@@ -6,14 +6,13 @@ import { known, type Report } from '../exec/figures';
 import { IncidentCost } from '../exec/incidents';
 import { Lasting } from '../exec/lasting';
 import { spanned } from '../exec/metric';
+import { Period } from '../exec/period';
 import { Reliable } from '../exec/reliable';
 import { fleetReport } from '../queries';
 import { useBrand } from '../ui/brand';
-import { Choice } from '../ui/choice';
+import { Page } from '../ui/page';
 import { Empty, Loaded } from '../ui/parts';
 import { wall } from '../ui/zone';
-
-const SPANS = [7, 30, 90] as const;
 
 /** Is less known than was asked for? An hour is none. */
 function tooShort(r: Report, days: number): boolean {
@@ -28,32 +27,33 @@ export function ExecutivePage() {
   const brand = useBrand();
   const query = useQuery(fleetReport(days));
   return (
-    <main className="page executive" id="page">
-      <div className="head">
-        <h1>
+    <Page
+      className="executive"
+      title={
+        <>
           <span className="printed">{brand.name}: </span>Executive report
-        </h1>
-        {query.data && (
+        </>
+      }
+      about={
+        query.data && (
           <span className="dim">
             {spanned(known(query.data).log)}, {wall(query.data.to).zone}
             {!query.isPlaceholderData && tooShort(query.data, days) && `: less than ${days} days are known`}
             {!query.data.complete && '; the log is still being read, numbers will grow'}
           </span>
-        )}
-        <div className="actions">
-          <Choice
-            label="Period"
-            of={SPANS.map((d) => [d, `${d} days`] as const)}
-            chosen={days}
-            choose={(d) => void navigate({ search: { days: d === 7 ? undefined : d }, replace: true })}
-          />
+        )
+      }
+      actions={
+        <>
+          <Period days={days} choose={(d) => void navigate({ search: { days: d }, replace: true })} />
           <button type="button" className="main" onClick={() => window.print()}>
             Print
           </button>
-        </div>
-      </div>
+        </>
+      }
+    >
       <Loaded query={query}>{(r) => <Shown r={r} />}</Loaded>
-    </main>
+    </Page>
   );
 }
 

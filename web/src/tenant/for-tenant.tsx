@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import { useRights } from '../rights';
+import { Page } from '../ui/page';
 import { Empty } from '../ui/parts';
 import { Skeleton } from '../ui/skeleton';
 
@@ -16,10 +17,7 @@ export function ForTenant({
   const { whole, project } = useRights();
   if (project !== null) return <>{children(project)}</>;
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>{title}</h1>
-      </div>
+    <Page title={title}>
       {whole === null ? (
         <Skeleton />
       ) : (
@@ -27,6 +25,6 @@ export function ForTenant({
           <p>{instead}</p>
         </Empty>
       )}
-    </main>
+    </Page>
   );
 }

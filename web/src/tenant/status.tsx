@@ -6,7 +6,21 @@ import { Causes } from '../oncall/list';
 import { StaleNote } from '../oncall/strip';
 import { Burning } from '../pages/slo-parts';
 import { causes, health, reservations } from '../queries';
-import { Ago, Clock, count, Empty, exact, Loaded, NotShown, Panel, Problem, State, Word } from '../ui/parts';
+import { Page } from '../ui/page';
+import {
+  Ago,
+  Clock,
+  count,
+  Empty,
+  exact,
+  Fact,
+  Loaded,
+  NotShown,
+  Panel,
+  Problem,
+  State,
+  Word,
+} from '../ui/parts';
 import { ForTenant } from './for-tenant';
 import { nodesWords, planned, serviceOf } from './words';
 
@@ -55,11 +69,11 @@ function Status({ project }: { project: string }) {
   const { query, stale } = useService();
   const open = useQuery(causes());
   return (
-    <main className={stale ? 'page oncall stale' : 'page oncall'} id="page">
-      <div className="head">
-        <h1>Service status</h1>
-        <span className="dim">project {project}</span>
-      </div>
+    <Page
+      className={stale ? 'oncall stale' : 'oncall'}
+      title="Service status"
+      about={<span className="dim">project {project}</span>}
+    >
       {stale && <StaleNote at={query.dataUpdatedAt} />}
       <div className="columns wide-left">
         <div>
@@ -74,12 +88,10 @@ function Status({ project }: { project: string }) {
                     </p>
                     <p>{text}</p>
                     <dl className="facts">
-                      <dt>nodes</dt>
-                      <dd>{nodesWords(h.nodes)}</dd>
-                      <dt>as of</dt>
-                      <dd>
+                      <Fact word="nodes">{nodesWords(h.nodes)}</Fact>
+                      <Fact word="as of">
                         <Clock at={new Date(query.dataUpdatedAt).toISOString()} />
-                      </dd>
+                      </Fact>
                     </dl>
                   </div>
                 );
@@ -97,7 +109,7 @@ function Status({ project }: { project: string }) {
           <PlannedWindows />
         </div>
       </div>
-    </main>
+    </Page>
   );
 }
 

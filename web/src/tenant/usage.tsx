@@ -2,14 +2,15 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { drawnAt, type Figures, hours, known, percent, RATES, type Report } from '../exec/figures';
 import { Metric, RateMetric, spanned } from '../exec/metric';
+import { Period } from '../exec/period';
 import { BETWEEN } from '../exec/reliable';
 import { fleetReport } from '../queries';
-import { count, Empty, Loaded, Panel, span } from '../ui/parts';
+import { Page } from '../ui/page';
+import { count, Empty, Fact, Loaded, Panel, span } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { ForTenant } from './for-tenant';
 import { usedParts } from './words';
 
-const SPANS = [7, 30, 90] as const;
 const ALLOCATED = 'GPUs allocated to jobs of the project, times the hours that they were';
 
 /** What was allocated, by what became of it. */
@@ -96,29 +97,18 @@ function Usage({ project }: { project: string }) {
   const navigate = useNavigate({ from: '/usage' });
   const query = useQuery(fleetReport(days));
   return (
-    <main className="page executive" id="page">
-      <div className="head">
-        <h1>My usage</h1>
+    <Page
+      className="executive"
+      title="My usage"
+      about={
         <span className="dim">
           project {project}
           {query.data && `, ${spanned(known(query.data).log)}`}
           {query.data && !query.data.complete && '; the log is still being read, numbers will grow'}
         </span>
-        <div className="actions">
-          <div className="modes" role="group" aria-label="Period">
-            {SPANS.map((d) => (
-              <button
-                key={d}
-                type="button"
-                aria-pressed={days === d}
-                onClick={() => void navigate({ search: { days: d === 7 ? undefined : d }, replace: true })}
-              >
-                {d} days
-              </button>
-            ))}
-          </div>
-        </div>
-      </div>
+      }
+      actions={<Period days={days} choose={(d) => void navigate({ search: { days: d }, replace: true })} />}
+    >
       <Loaded query={query}>
         {(r) =>
           r.total.allocated_gpu_seconds > 0 || r.total.jobs.submitted > 0 ? (
@@ -128,7 +118,7 @@ function Usage({ project }: { project: string }) {
           )
         }
       </Loaded>
-    </main>
+    </Page>
   );
 }
 
@@ -175,16 +165,11 @@ function Numbers({ r }: { r: Report }) {
         <Panel title="Jobs that ended">
           <div className="body">
             <dl className="facts">
-              <dt>succeeded</dt>
-              <dd>{t.jobs.succeeded.toLocaleString('en')}</dd>
-              <dt>failed by their own program</dt>
-              <dd>{failed.application.toLocaleString('en')}</dd>
-              <dt>failed by the site</dt>
-              <dd>{site.toLocaleString('en')}</dd>
-              <dt>failed, cause not known</dt>
-              <dd>{failed.unknown.toLocaleString('en')}</dd>
-              <dt>cancelled</dt>
-              <dd>{t.jobs.cancelled.toLocaleString('en')}</dd>
+              <Fact word="succeeded">{t.jobs.succeeded.toLocaleString('en')}</Fact>
+              <Fact word="failed by their own program">{failed.application.toLocaleString('en')}</Fact>
+              <Fact word="failed by the site">{site.toLocaleString('en')}</Fact>
+              <Fact word="failed, cause not known">{failed.unknown.toLocaleString('en')}</Fact>
+              <Fact word="cancelled">{t.jobs.cancelled.toLocaleString('en')}</Fact>
             </dl>
           </div>
         </Panel>

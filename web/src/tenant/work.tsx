@@ -2,23 +2,27 @@ import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Schemas } from '../api/client';
-import { gang } from '../jobs/filters';
-import { whereOrWhy } from '../pages/jobs';
 import { quotas, whoami } from '../queries';
 import { useRights } from '../rights';
-import { Ago, count, Empty, Loaded, Panel, Since, State, tidy, type Weight, Word } from '../ui/parts';
-import { BASIS_TEXT } from '../words';
+import { Choice } from '../ui/choice';
+import { Page } from '../ui/page';
+import { count, Empty, Loaded, Panel, type Weight } from '../ui/parts';
 import { ForTenant } from './for-tenant';
-import { workExplain, workJobs } from './queries';
+import { EndedJob, RunningJob, WaitingJob } from './jobs';
+import { workJobs } from './queries';
 import { QuotaPanel } from './quota';
 import { ServiceLine } from './status';
 import { UsagePanel } from './usage';
-import { ending, expectedStart, firstCommands, lastEnded } from './words';
+import { firstCommands, lastEnded } from './words';
 
 type Job = Schemas['Job'];
 
 /** Jobs of each kind that are listed here. */
 const SHOWN = 6;
+const WHOSE = [
+  ['mine', 'Mine'],
+  ['project', 'Whole project'],
+] as const;
 const ON_NODES = 'starting,running,stopping';
 
 /** Where a tenant begins: what runs, why the rest waits, how it ended, and what there is left to use. */
@@ -51,36 +55,25 @@ function Work({ project }: { project: string }) {
   const none = [running, waiting, over].every((q) => q.data?.items.length === 0);
   const whose = all ? project : 'yours';
   return (
-    <main className="page" id="page">
-      <div className="head">
-        <h1>My work</h1>
-        <span className="dim">project {project}</span>
-        <div className="actions">
-          {submits && (
-            <div className="modes" role="group" aria-label="Whose jobs">
-              <button
-                type="button"
-                aria-pressed={!all}
-                onClick={() => void navigate({ search: {}, replace: true })}
-              >
-                Mine
-              </button>
-              <button
-                type="button"
-                aria-pressed={all}
-                onClick={() => void navigate({ search: { of: 'project' }, replace: true })}
-              >
-                Whole project
-              </button>
-            </div>
-          )}
-          {submits && (
+    <Page
+      title="My work"
+      about={<span className="dim">project {project}</span>}
+      actions={
+        submits && (
+          <>
+            <Choice
+              label="Whose jobs"
+              of={WHOSE}
+              chosen={of ?? 'mine'}
+              choose={(o) => void navigate({ search: o === 'mine' ? {} : { of: o }, replace: true })}
+            />
             <Link to="/jobs/new" className="button">
               Submit a job
             </Link>
-          )}
-        </div>
-      </div>
+          </>
+        )
+      }
+    >
       <ServiceLine project={project} />
       <div className="columns wide-left">
         <div>
@@ -127,7 +120,7 @@ function Work({ project }: { project: string }) {
           <UsagePanel project={project} />
         </div>
       </div>
-    </main>
+    </Page>
   );
 }
 
@@ -171,111 +164,6 @@ function List({
         {({ items }) => (items.length === 0 ? empty : order(items, SHOWN).map(row))}
       </Loaded>
     </Panel>
-  );
-}
-
-function Title({ job: j }: { job: Job }) {
-  return (
-    <>
-      <Link to="/jobs/$id" params={{ id: j.id }}>
-        {j.id} {j.name}
-      </Link>
-      <State word={j.state === 'queued' && j.held ? 'held' : j.state} />
-    </>
-  );
-}
-
-function RunningJob({ job: j }: { job: Job }) {
-  const since = j.attempt?.started_at;
-  return (
-    <div className="item">
-      <h3>
-        <Title job={j} />
-        <span className="dim">
-          {gang(j)}
-          {since && (
-            <>
-              , runs for <Since at={since} />
-            </>
-          )}
-          {j.attempt?.deadline && (
-            <>
-              , time limit reached <Ago at={j.attempt.deadline} />
-            </>
-          )}
-        </span>
-      </h3>
-      <p className="dim">{tidy(whereOrWhy(j))}</p>
-      {j.idle_warned && (
-        <p>
-          <Word tone="warn">idle</Word> warned <Ago at={j.idle_warned} /> that its GPUs do nothing
-        </p>
-      )}
-    </div>
-  );
-}
-
-function WaitingJob({ job: j }: { job: Job }) {
-  // What a person holds starts by no forecast.
-  const query = useQuery({ ...workExplain(j.id), enabled: !j.held });
-  const e = j.held ? undefined : query.data;
-  const start = expectedStart(j, e);
-  const basis = j.reserved_start ? BASIS_TEXT[j.reserved_start.basis] : start?.basis;
-  return (
-    <div className="item">
-      <h3>
-        <Title job={j} />
-        <span className="dim">
-          {gang(j)}, submitted <Ago at={j.submitted_at} />
-        </span>
-      </h3>
-      <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
-      {start ? (
-        <p>
-          Starts {start.from ? 'between ' : 'at the latest '}
-          {start.from && (
-            <>
-              <Ago at={start.from} /> and{' '}
-            </>
-          )}
-          <Ago at={start.at} />
-          {basis && <span className="dim">: {tidy(basis)}</span>}
-        </p>
-      ) : (
-        <p className="dim">{noStart(j, e)}</p>
-      )}
-      {e && e.suggestions.length > 0 && <p className="dim">Sooner: {tidy(e.suggestions[0])}</p>}
-    </div>
-  );
-}
-
-/** Why no start is given. */
-function noStart(j: Pick<Job, 'held'>, e: Pick<Schemas['Explanation'], 'possible'> | undefined): string {
-  if (j.held) return 'It starts after somebody releases it on its page.';
-  if (!e) return '';
-  return e.possible ? 'No start can be estimated yet.' : 'It cannot start as it is: clone it with less.';
-}
-
-function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
-  const { cause, next } = ending(j);
-  return (
-    <div className="item">
-      <h3>
-        <Title job={j} />
-        <span className="dim">
-          {gang(j)}, ended <Ago at={j.ended_at} />
-        </span>
-      </h3>
-      <p>{tidy(cause)}</p>
-      <p className="dim">
-        {next}{' '}
-        {submits && j.state !== 'succeeded' && (
-          <Link to="/jobs/new" search={{ from: j.id }}>
-            Clone
-          </Link>
-        )}
-      </p>
-    </div>
   );
 }
 

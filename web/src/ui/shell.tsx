@@ -10,7 +10,8 @@ import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useAsk } from './ask';
 import { useBrand } from './brand';
-import { BrandLink, BrandMark } from './mark';
+import { KeyboardHelp, useKeys } from './keyboard';
+import { BrandMark } from './mark';
 import { groupsOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
 import { count, exact } from './parts';
 import { choose, useTheme } from './theme';
@@ -25,42 +26,6 @@ const WORDS = {
 
 /** What is lost when the page is drawn anew: forms, documents, a secret that is shown once, a tree that is edited. */
 const UNSAVED = 'form.fields, textarea.document, code.secret, .columns .spec-diff';
-
-function typing(e: KeyboardEvent): boolean {
-  const t = e.target as HTMLElement;
-  return t.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(t.tagName);
-}
-
-/** Ctrl or Cmd and `K` finds anything, `/` searches the page, `g` and a letter goes to a page, `?` says so. */
-function useKeys(help: () => void, find: () => void, pages: Page[]) {
-  const navigate = useNavigate();
-  const armed = useRef(0);
-  useEffect(() => {
-    const down = (e: KeyboardEvent) => {
-      if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === 'k') {
-        e.preventDefault();
-        // What is asked is to be answered first.
-        if (!document.querySelector('dialog[open]')) find();
-        return;
-      }
-      if (e.ctrlKey || e.metaKey || e.altKey || typing(e)) return;
-      if (e.key === '/') {
-        const box = document.querySelector<HTMLInputElement>('input[type="search"]');
-        if (box) box.focus();
-        else void navigate({ to: '/', search: { search: true } });
-        e.preventDefault();
-      } else if (e.key === '?') help();
-      else if (e.key === 'g') armed.current = Date.now();
-      else if (Date.now() - armed.current < 1500) {
-        armed.current = 0;
-        const page = pages.find((p) => p.key === e.key);
-        if (page) void navigate({ to: page.to });
-      }
-    };
-    window.addEventListener('keydown', down);
-    return () => window.removeEventListener('keydown', down);
-  }, [navigate, help, find, pages]);
-}
 
 /** Who sees one project begins with its work, not with a map of which most is hidden. The map is a key away. */
 function useOwnHome(whole: boolean | null) {
@@ -255,42 +220,7 @@ export function Shell() {
           close={() => setFinding(false)}
         />
       )}
-      <dialog ref={help} aria-labelledby="help-title">
-        <div className="stack">
-          <h2 id="help-title">Keyboard</h2>
-          <dl className="facts">
-            <dt>
-              <kbd>/</kbd>
-            </dt>
-            <dd>search on the page</dd>
-            <dt>
-              <kbd>Ctrl</kbd> <kbd>K</kbd>
-            </dt>
-            <dd>find a job, node, GPU, user, incident, runbook, page or command</dd>
-            {pages.map((p) => (
-              <FactsKey key={p.key} letter={p.key} label={p.label} />
-            ))}
-            <dt>
-              <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd>
-            </dt>
-            <dd>on the map: zoom in, zoom out, fit</dd>
-            <dt>
-              <kbd>←</kbd> <kbd>→</kbd> <kbd>↑</kbd> <kbd>↓</kbd>
-            </dt>
-            <dd>on the map: choose a GPU, Enter opens it; with Shift they move the map</dd>
-            <dt>
-              <kbd>?</kbd>
-            </dt>
-            <dd>this help</dd>
-          </dl>
-          <div className="actions">
-            <BrandLink />
-            <button type="button" onClick={() => help.current?.close()}>
-              Close
-            </button>
-          </div>
-        </div>
-      </dialog>
+      <KeyboardHelp dialog={help} pages={pages} />
     </div>
   );
 }
@@ -305,16 +235,5 @@ export function Away({ at }: { at: number }) {
         : 'No live picture has come yet; what is shown may have changed. '}
       Buttons that change something are off until it answers.
     </p>
-  );
-}
-
-function FactsKey({ letter, label }: { letter: string; label: string }) {
-  return (
-    <>
-      <dt>
-        <kbd>g</kbd> <kbd>{letter}</kbd>
-      </dt>
-      <dd>{label}</dd>
-    </>
   );
 }

@@ -1,0 +1,119 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { Schemas } from '../api/client';
+import { gang } from '../jobs/filters';
+import { whereOrWhy } from '../pages/jobs';
+import { Ago, Since, State, tidy, Word } from '../ui/parts';
+import { BASIS_TEXT } from '../words';
+import { workExplain } from './queries';
+import { ending, expectedStart } from './words';
+
+type Job = Schemas['Job'];
+
+function Title({ job: j }: { job: Job }) {
+  return (
+    <>
+      <Link to="/jobs/$id" params={{ id: j.id }}>
+        {j.id} {j.name}
+      </Link>
+      <State word={j.state === 'queued' && j.held ? 'held' : j.state} />
+    </>
+  );
+}
+
+/** Where it runs, for how long, and whether it uses what it has. */
+export function RunningJob({ job: j }: { job: Job }) {
+  const since = j.attempt?.started_at;
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}
+          {since && (
+            <>
+              , runs for <Since at={since} />
+            </>
+          )}
+          {j.attempt?.deadline && (
+            <>
+              , time limit reached <Ago at={j.attempt.deadline} />
+            </>
+          )}
+        </span>
+      </h3>
+      <p className="dim">{tidy(whereOrWhy(j))}</p>
+      {j.idle_warned && (
+        <p>
+          <Word tone="warn">idle</Word> warned <Ago at={j.idle_warned} /> that its GPUs do nothing
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Why it waits, and when it starts. */
+export function WaitingJob({ job: j }: { job: Job }) {
+  // What a person holds starts by no forecast.
+  const query = useQuery({ ...workExplain(j.id), enabled: !j.held });
+  const e = j.held ? undefined : query.data;
+  const start = expectedStart(j, e);
+  const basis = j.reserved_start ? BASIS_TEXT[j.reserved_start.basis] : start?.basis;
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}, submitted <Ago at={j.submitted_at} />
+        </span>
+      </h3>
+      <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
+      {start ? (
+        <p>
+          Starts {start.from ? 'between ' : 'at the latest '}
+          {start.from && (
+            <>
+              <Ago at={start.from} /> and{' '}
+            </>
+          )}
+          <Ago at={start.at} />
+          {basis && <span className="dim">: {tidy(basis)}</span>}
+        </p>
+      ) : (
+        <p className="dim">{noStart(j, e)}</p>
+      )}
+      {e && e.suggestions.length > 0 && <p className="dim">Sooner: {tidy(e.suggestions[0])}</p>}
+    </div>
+  );
+}
+
+/** Why no start is given. */
+function noStart(j: Pick<Job, 'held'>, e: Pick<Schemas['Explanation'], 'possible'> | undefined): string {
+  if (j.held) return 'It starts after somebody releases it on its page.';
+  if (!e) return '';
+  return e.possible ? 'No start can be estimated yet.' : 'It cannot start as it is: clone it with less.';
+}
+
+/** Why it ended, and what to do next. */
+export function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
+  const { cause, next } = ending(j);
+  return (
+    <div className="item">
+      <h3>
+        <Title job={j} />
+        <span className="dim">
+          {gang(j)}, ended <Ago at={j.ended_at} />
+        </span>
+      </h3>
+      <p>{tidy(cause)}</p>
+      <p className="dim">
+        {next}{' '}
+        {submits && j.state !== 'succeeded' && (
+          <Link to="/jobs/new" search={{ from: j.id }}>
+            Clone
+          </Link>
+        )}
+      </p>
+    </div>
+  );
+}
