@@ -29,7 +29,10 @@ export function ReservationEditor({
   const ask = useAsk();
   const { send, busy, error, clear } = useSend();
   const top = useRef<HTMLDivElement>(null);
-  useEffect(() => top.current?.scrollIntoView({ block: 'nearest' }), []);
+  // In braces: newer browsers return a promise here, which is no clean-up.
+  useEffect(() => {
+    top.current?.scrollIntoView({ block: 'nearest' });
+  }, []);
   const read = bodyOf(form, was);
   const body = 'body' in read ? read.body : null;
   const own = 'problem' in read ? read.problem : null;

@@ -39,7 +39,9 @@ export function PastPanel({ fleet, at, opened, show }: Props) {
         : opened.node;
   // Whoever opened it by keys reads on in it.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another title is another thing that was opened
-  useEffect(() => head.current?.focus(), [title]);
+  useEffect(() => {
+    head.current?.focus();
+  }, [title]);
   const close = () => {
     show(null);
     document.querySelector<HTMLElement>('canvas.over')?.focus();
