@@ -170,7 +170,7 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
             }
         }
         Err(e) => {
-            checks.push(warn("clock", format!("the server sends no time: {e}"), "ask an operator"))
+            checks.push(warn("clock", format!("the server sends no time: {e}"), "ask an operator"));
         }
     }
     checks

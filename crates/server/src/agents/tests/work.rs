@@ -241,7 +241,7 @@ async fn an_agent_in_another_directory_does_not_end_the_ranks_of_the_first() {
     let (mut line, _) = agent.greet().await;
     let dir = CheckpointSpec { dir: "/ckpt".into(), ..CheckpointSpec::default() };
     let job = s.submit(JobSpec { checkpoint: Some(dir), ..spec(1) }, script("sleep 1000")).await;
-    let key = s.runs(job, &mut line).await;
+    s.runs(job, &mut line).await;
     drop(line);
     // The node's key in a directory without records of what runs.
     agent.hello.place = "copy".into();
