@@ -8,7 +8,7 @@ use crate::stats::{memory_mib, ms, percentile};
 use anyhow::{Context, Result, ensure};
 use muster_health::faults::{self, Catalogue};
 use muster_monitor::kmsg::KernelLog;
-use muster_monitor::pretend::Pretend;
+use muster_monitor::simulated_load::SimulatedLoad;
 use muster_monitor::{Config, Monitor};
 use rustix::fs::{CWD, FileType, Mode};
 use std::io::{Read, Write};
@@ -101,7 +101,7 @@ fn faults_seen(times: u32) -> Result<Vec<f64>> {
     let log = dir.path().join("kmsg");
     rustix::fs::mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
         .context("cannot make a pipe")?;
-    let world = Pretend::start(&"h100-sxm:1".parse()?)?;
+    let world = SimulatedLoad::start(&"h100-sxm:1".parse()?)?;
     let (rung, heard) = std::sync::mpsc::channel();
     let catalogue = Arc::new(Catalogue::builtin().clone());
     let mut config = Config::reading(catalogue, faults::Context::default());

@@ -1,7 +1,7 @@
 //! What an agent would say of the lines that drivers and kernels write. Read from the published
 //! catalogues of XIDs by hand, independently of any other reading of them.
 
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 
@@ -130,7 +130,7 @@ pub(crate) fn fault_line(
     count: u64,
     gpu: Option<u32>,
     whose: Option<(AttemptKey, u32)>,
-) -> SeenFault {
+) -> ObservedFault {
     let (code, class, action, words) = line;
     let text = match (code.strip_prefix("xid-"), gpu) {
         (Some(n), Some(g)) => {
@@ -138,7 +138,7 @@ pub(crate) fn fault_line(
         }
         _ => words.to_owned(),
     };
-    SeenFault {
+    ObservedFault {
         code: code.to_owned(),
         at,
         count,

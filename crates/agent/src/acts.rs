@@ -148,7 +148,7 @@ mod tests {
         Act::Reboot { node: "n1".parse().unwrap(), boot: boot.into() }
     }
 
-    fn told(acts: &mut Acts) -> Vec<(u64, bool)> {
+    fn take_acted(acts: &mut Acts) -> Vec<(u64, bool)> {
         let mut out = Vec::new();
         acts.turn(&mut out);
         let said = |m: &FromAgent| match m {
@@ -165,21 +165,21 @@ mod tests {
         let mut acts = Acts::open(path.clone(), "a");
         assert!(acts.begin(7, &reset(), "a"));
         assert!(!acts.begin(7, &reset(), "a"), "it is under way");
-        assert!(told(&mut acts).is_empty());
+        assert!(take_acted(&mut acts).is_empty());
         acts.ended(7, Ok("done".into()));
         assert!(acts.waits());
-        assert_eq!(told(&mut acts), [(7, true)]);
-        assert!(told(&mut acts).is_empty() && !acts.waits());
+        assert_eq!(take_acted(&mut acts), [(7, true)]);
+        assert!(take_acted(&mut acts).is_empty() && !acts.waits());
         assert!(!acts.begin(7, &reset(), "a"), "it was done");
-        assert_eq!(told(&mut acts), [(7, true)], "whoever asks again is told again");
+        assert_eq!(take_acted(&mut acts), [(7, true)], "whoever asks again is told again");
         acts.rewind();
-        assert_eq!(told(&mut acts), [(7, true)]);
+        assert_eq!(take_acted(&mut acts), [(7, true)]);
         // Another process knows it too.
         let mut acts = Acts::open(path.clone(), "a");
         assert!(!acts.begin(7, &reset(), "a"));
-        assert_eq!(told(&mut acts), [(7, true)]);
+        assert_eq!(take_acted(&mut acts), [(7, true)]);
         acts.over(7);
-        assert!(told(&mut Acts::open(path, "a")).is_empty());
+        assert!(take_acted(&mut Acts::open(path, "a")).is_empty());
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         assert!(Acts::open(path.clone(), "a").begin(1, &reset(), "a"));
         let mut acts = Acts::open(path, "a");
         assert!(!acts.begin(1, &reset(), "a"));
-        assert_eq!(told(&mut acts), [(1, false)]);
+        assert_eq!(take_acted(&mut acts), [(1, false)]);
     }
 
     #[test]
@@ -202,13 +202,13 @@ mod tests {
         let mut acts2 = Acts::open(path.clone(), "a");
         assert!(acts2.begin(1, &reboot("a"), "a"));
         let mut acts3 = Acts::open(path, "b");
-        assert_eq!(told(&mut acts3), [(1, true)]);
+        assert_eq!(take_acted(&mut acts3), [(1, true)]);
         assert!(!acts3.begin(1, &reboot("a"), "b"));
         // One that was asked for before the machine came up by itself needs no restart.
         assert!(!acts3.begin(2, &reboot("a"), "b"));
-        assert_eq!(told(&mut acts3), [(1, true), (2, true)]);
+        assert_eq!(take_acted(&mut acts3), [(1, true), (2, true)]);
         acts.complete_restarts("c");
-        assert_eq!(told(&mut acts), [(1, true)]);
+        assert_eq!(take_acted(&mut acts), [(1, true)]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a session acts upon: a node's devices, and ranks that really run.
 
 use crate::acts::Acts;
-use crate::devices::{Away, Devices, Start};
+use crate::devices::{Devices, SimulatedAbsence, Start};
 use crate::lease::BootTime;
 use crate::runner::{Runner, RunnerConfig};
 use crate::watch::Watcher;
 use muster_link::messages::{FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
@@ -39,7 +39,7 @@ pub(crate) struct Body {
 /// Faults that were told and may not have arrived.
 #[derive(Default)]
 struct UnconfirmedFaults {
-    faults: Vec<SeenFault>,
+    faults: Vec<ObservedFault>,
     /// How many of them were told before the last heartbeat.
     before_beat: usize,
     again: bool,
@@ -142,13 +142,13 @@ impl Body {
     }
 
     /// How long a simulated node is not there yet, that was down when its last process ended.
-    pub(crate) fn away(&self) -> Option<Away> {
+    pub(crate) fn away(&self) -> Option<SimulatedAbsence> {
         self.devices.away()
     }
 
     /// Does something to this machine, unless it was done or is being done. A simulated node may
     /// be away for a while.
-    pub(crate) fn act(&mut self, id: u64, act: &Act, now: Instant) -> Option<Away> {
+    pub(crate) fn act(&mut self, id: u64, act: &Act, now: Instant) -> Option<SimulatedAbsence> {
         let boot = self.boot();
         if !self.acts.begin(id, act, &boot) {
             return None;
@@ -347,7 +347,7 @@ impl Body {
         &mut self,
         fault: &Inject,
         now: Instant,
-    ) -> (Result<String, String>, Option<Away>, bool) {
+    ) -> (Result<String, String>, Option<SimulatedAbsence>, bool) {
         let done = self.devices.inject(fault, now);
         if let Some(runner) = &mut self.runner {
             if done.crashed {

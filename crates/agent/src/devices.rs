@@ -5,7 +5,7 @@ use crate::cgroup::Cgroups;
 use crate::runner::RunnerTools;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::node::Inventory;
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 /// A while in which a simulated node is not there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Away {
+pub(crate) struct SimulatedAbsence {
     pub(crate) until: Instant,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Start {
 /// What a fault did.
 pub(crate) struct Injected {
     pub(crate) outcome: Result<String, String>,
-    pub(crate) away: Option<Away>,
+    pub(crate) away: Option<SimulatedAbsence>,
     pub(crate) crashed: bool,
     pub(crate) kill: Option<AttemptKey>,
     pub(crate) inventory: bool,
@@ -81,12 +81,13 @@ pub(crate) trait Devices: Send + Sync {
     fn qualify_over(&mut self, id: u64);
 
     /// Faults seen since the last call.
-    fn take_faults(&mut self) -> Vec<SeenFault>;
+    fn take_faults(&mut self) -> Vec<ObservedFault>;
 
     /// Begins an act, or says why it cannot. A node that restarts by it at once is away for a
     /// while, and everything that ran there is gone; how the others end is said by
     /// [`Devices::acts_over`].
-    fn act(&mut self, id: u64, act: &Act, now: Instant) -> Result<Option<Away>, String>;
+    fn act(&mut self, id: u64, act: &Act, now: Instant)
+    -> Result<Option<SimulatedAbsence>, String>;
 
     /// Acts that ended since the last call.
     fn acts_over(&mut self, now: Instant) -> Vec<ActResult>;
@@ -107,7 +108,7 @@ pub(crate) trait Devices: Send + Sync {
     fn rewind(&mut self);
 
     /// How long the node is not there yet, that was down when its last process ended.
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<SimulatedAbsence> {
         None
     }
 

@@ -2,7 +2,7 @@
 //! who reads their figures. A machine without them runs work all the same.
 
 use crate::runner::RunnerTools;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub trait Qualifier: Send + Sync {
 pub trait FaultSource: Send + Sync {
     /// Faults seen since the last call, repeats folded. It keeps a bounded number of them while
     /// nobody asks.
-    fn take(&self) -> Vec<SeenFault>;
+    fn take(&self) -> Vec<ObservedFault>;
     /// Notified when there is something to take.
     fn waker(&self) -> Arc<Notify>;
 }

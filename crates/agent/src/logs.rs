@@ -52,13 +52,13 @@ impl Tail {
         }
     }
 
-    fn look(&mut self) -> io::Result<Option<Metadata>> {
+    fn stat_file(&mut self) -> io::Result<Option<Metadata>> {
         self.file.get()?.map(|f| f.metadata()).transpose()
     }
 
     /// The next piece of output with its offset, if there is one.
     pub(crate) fn read(&mut self) -> io::Result<Option<(u64, Bytes)>> {
-        let Some(found) = self.look()? else { return Ok(None) };
+        let Some(found) = self.stat_file()? else { return Ok(None) };
         let size = found.len();
         if self.base.saturating_add(size) < self.next && self.file_position() > size {
             // The rank emptied its output; go on counting, so that offsets never go back.
@@ -134,7 +134,7 @@ impl Tail {
 
     /// Whether everything written so far has been shipped.
     pub(crate) fn drained(&mut self) -> bool {
-        let end = match self.look() {
+        let end = match self.stat_file() {
             Ok(Some(found)) => self.base.saturating_add(found.len()),
             // What cannot be read can never be shipped; do not wait for it.
             Ok(None) | Err(_) => 0,

@@ -291,7 +291,7 @@ impl ProgressReader {
     }
 
     /// What is to be told now. `last` tells everything, whatever the pace.
-    pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<ProgressReport> {
+    pub(crate) fn take_reports(&mut self, now: Instant, last: bool) -> Vec<ProgressReport> {
         let (since, told) = &mut self.told;
         let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
         if fresh {
@@ -336,18 +336,18 @@ mod tests {
     use std::io::Write;
 
     /// Reads everything that is there.
-    fn hear(v: &mut ProgressReader) {
+    fn read_all(v: &mut ProgressReader) {
         let mut left = usize::MAX;
         v.read(Instant::now(), true, &mut left).unwrap();
     }
 
-    fn heard(data: &[u8]) -> Vec<ProgressReport> {
+    fn read_reports(data: &[u8]) -> Vec<ProgressReport> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         std::fs::write(&path, data).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
-        hear(&mut v);
-        v.tell(Instant::now(), true)
+        read_all(&mut v);
+        v.take_reports(Instant::now(), true)
     }
 
     #[test]
@@ -359,21 +359,21 @@ mod tests {
         let started = "{\"checkpoint\":{\"state\":\"started\",\"step\":3}}\n";
         std::fs::write(&path, done(1) + &done(2) + started).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
-        hear(&mut v);
+        read_all(&mut v);
         let now = Instant::now();
-        assert_eq!(v.tell(now, false).len(), 3);
-        assert!(v.tell(now, false).is_empty() && !v.owes());
+        assert_eq!(v.take_reports(now, false).len(), 3);
+        assert!(v.take_reports(now, false).is_empty() && !v.owes());
         let is_two = |r: &[ProgressReport]| matches!(r, [ProgressReport::Checkpoint { state, step: Some(2), .. }] if state == "done");
         for _ in 0..3 {
             v.rewind();
             v.rewind();
             assert!(v.owes());
-            assert!(is_two(&v.tell(now, false)));
+            assert!(is_two(&v.take_reports(now, false)));
         }
         // And by an agent that starts where this one ends.
         let mut v = ProgressReader::new(&path, v.position(), v.newest_done());
-        hear(&mut v);
-        assert!(is_two(&v.tell(now, false)));
+        read_all(&mut v);
+        assert!(is_two(&v.take_reports(now, false)));
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
 {"step":2,"t":0.412,"stages":{"read":0.02},"loss":2.1}
 {"checkpoint":{"state":"done","step":2,"path":"/c/2","bytes":5,"blocked_s":1.1}}
 "#;
-        let reports = heard(text.as_bytes());
+        let reports = read_reports(text.as_bytes());
         assert_eq!(reports.len(), 3, "{reports:?}");
         assert!(matches!(&reports[1], ProgressReport::Checkpoint { state, path: Some(p), .. }
             if state == "done" && p == "/c/2"));
@@ -402,14 +402,14 @@ mod tests {
         );
         std::fs::write(&path, (0..5 * TOLD).map(line).collect::<String>() + &long).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
-        hear(&mut v);
+        read_all(&mut v);
         let now = Instant::now();
-        let first = v.tell(now, false);
+        let first = v.take_reports(now, false);
         assert_eq!(first.len(), TOLD + 1, "{first:?}");
         assert_eq!(first[TOLD], ProgressReport::Garbled { lines: 1 }, "no path is that long");
-        assert!(v.tell(now, false).is_empty() && v.owes());
-        assert_eq!(v.tell(now + PACE, false).len(), TOLD);
-        let rest = v.tell(now + PACE, true);
+        assert!(v.take_reports(now, false).is_empty() && v.owes());
+        assert_eq!(v.take_reports(now + PACE, false).len(), TOLD);
+        let rest = v.take_reports(now + PACE, true);
         assert_eq!(rest.len(), 3 * TOLD, "at the end everything");
         assert_eq!(v.newest_done().as_ref(), rest.last());
     }
@@ -431,8 +431,8 @@ mod tests {
             }
         };
         let told = |v: &mut ProgressReader, now| {
-            hear(v);
-            match &v.tell(now, false)[..] {
+            read_all(v);
+            match &v.take_reports(now, false)[..] {
                 [ProgressReport::Step { step, stages, .. }] => Some((*step, stages.clone())),
                 [] => None,
                 other => panic!("{other:?}"),
@@ -456,12 +456,15 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
         file.write_all(b"{\"step\":").unwrap();
-        hear(&mut v);
+        read_all(&mut v);
         assert_eq!(v.position(), 0, "an unfinished line is read again after a restart");
-        assert!(v.tell(Instant::now(), true).is_empty());
+        assert!(v.take_reports(Instant::now(), true).is_empty());
         file.write_all(b"7}\n").unwrap();
-        hear(&mut v);
-        assert!(matches!(v.tell(Instant::now(), true)[..], [ProgressReport::Step { step: 7, .. }]));
+        read_all(&mut v);
+        assert!(matches!(
+            v.take_reports(Instant::now(), true)[..],
+            [ProgressReport::Step { step: 7, .. }]
+        ));
     }
 
     #[test]
@@ -469,7 +472,7 @@ mod tests {
         let mut data = b"hello\n\xff\xfe\x00\n{\"checkpoint\":{\"state\":\"maybe\"}}\n".to_vec();
         data.extend(std::iter::repeat_n(b'a', 200_000));
         data.extend(b"\n{\"step\":3}\n");
-        let reports = heard(&data);
+        let reports = read_reports(&data);
         assert!(matches!(reports[0], ProgressReport::Step { step: 3, .. }), "{reports:?}");
         assert_eq!(reports[1], ProgressReport::Garbled { lines: 4 });
     }
@@ -481,7 +484,7 @@ mod tests {
         let mut file = File::options().create(true).append(true).open(&path).unwrap();
         file.write_all(b"{\"step\":1}\n").unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
-        hear(&mut v);
+        read_all(&mut v);
         let huge = 1 << 43;
         file.set_len(huge).unwrap();
         let mut left = LOOK;
@@ -490,8 +493,8 @@ mod tests {
         assert_eq!(v.position(), huge);
         assert_eq!(v.passed, huge - WAITS as u64 - 11);
         file.write_all(b"\n{\"step\":2}\n").unwrap();
-        hear(&mut v);
-        let told = v.tell(Instant::now(), true);
+        read_all(&mut v);
+        let told = v.take_reports(Instant::now(), true);
         assert!(matches!(told[0], ProgressReport::Step { step: 2, .. }), "{told:?}");
         assert_eq!(told[1], ProgressReport::Garbled { lines: 2 });
     }
@@ -538,16 +541,19 @@ mod tests {
         let path = dir.path().join("0.report");
         std::fs::write(&path, "{\"step\":1}\n{\"step\":").unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
-        hear(&mut v);
+        read_all(&mut v);
         std::fs::write(&path, "{\"step\":2}\n").unwrap();
-        hear(&mut v);
-        assert!(matches!(v.tell(Instant::now(), true)[..], [ProgressReport::Step { step: 2, .. }]));
+        read_all(&mut v);
+        assert!(matches!(
+            v.take_reports(Instant::now(), true)[..],
+            [ProgressReport::Step { step: 2, .. }]
+        ));
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(data in prop::collection::vec(any::<u8>(), 0..2000)) {
-            heard(&data);
+            read_reports(&data);
         }
     }
 }

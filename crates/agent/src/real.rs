@@ -2,14 +2,14 @@
 
 use crate::cgroup::Cgroups;
 use crate::clock::wall;
-use crate::devices::{ActResult, Away, Devices, Injected, Start, no_act_of_agents};
+use crate::devices::{ActResult, Devices, Injected, SimulatedAbsence, Start, no_act_of_agents};
 use crate::hooks::{Actor, Hooks};
 use crate::inventory::{self, GpuSource};
 use crate::process;
 use crate::runner::RunnerTools;
 use crate::tester::Tester;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::node::Inventory;
@@ -107,11 +107,16 @@ impl Devices for RealDevices {
         }
     }
 
-    fn take_faults(&mut self) -> Vec<SeenFault> {
+    fn take_faults(&mut self) -> Vec<ObservedFault> {
         self.hooks.faults.as_ref().map_or_else(Vec::new, |s| s.take())
     }
 
-    fn act(&mut self, id: u64, act: &Act, _now: Instant) -> Result<Option<Away>, String> {
+    fn act(
+        &mut self,
+        id: u64,
+        act: &Act,
+        _now: Instant,
+    ) -> Result<Option<SimulatedAbsence>, String> {
         match act {
             Act::ResetGpu { gpu, .. } => {
                 let gpu = *gpu;

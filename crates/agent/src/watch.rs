@@ -21,7 +21,7 @@ pub(crate) struct Watcher(Option<Arc<Inner>>);
 #[derive(Debug)]
 struct Inner {
     fd: AsyncFd<OwnedFd>,
-    wakes: Mutex<BTreeMap<i32, (Bell, AttemptKey)>>,
+    wakes: Mutex<BTreeMap<i32, (RunnerWakeup, AttemptKey)>>,
 }
 
 impl Inner {
@@ -34,7 +34,7 @@ impl Inner {
 
 /// Wakes one node's runner and says whose directory changed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bell(Arc<BellInner>);
+pub(crate) struct RunnerWakeup(Arc<BellInner>);
 
 #[derive(Debug, Default)]
 struct BellInner {
@@ -50,7 +50,7 @@ pub(crate) struct ChangedAttempts {
     pub(crate) keys: BTreeSet<AttemptKey>,
 }
 
-impl Bell {
+impl RunnerWakeup {
     /// Completes when it rings.
     pub(crate) fn waker(&self) -> Arc<Notify> {
         self.0.wake.clone()
@@ -107,7 +107,7 @@ impl Watcher {
 
     /// Rings `bell` for `key` whenever something in `dir` changes; says whether it will. A
     /// directory that goes away is forgotten by itself.
-    pub(crate) fn watch(&self, dir: &Path, bell: &Bell, key: AttemptKey) -> bool {
+    pub(crate) fn watch(&self, dir: &Path, bell: &RunnerWakeup, key: AttemptKey) -> bool {
         let Some(inner) = &self.0 else { return false };
         let flags = WatchFlags::MODIFY | WatchFlags::MOVED_TO;
         // Held over both steps, so that no change is heard before it is known whose it is.

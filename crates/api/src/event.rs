@@ -158,7 +158,7 @@ mod tests {
         let entity = "gpu:hgx-1/3".parse().expect("an entity");
         let severity = muster_model::finding::Severity::Critical;
         let mut seen =
-            muster_model::finding::SeenFinding::new("gpu-off-bus", entity, severity, Time(0));
+            muster_model::finding::ObservedFinding::new("gpu-off-bus", entity, severity, Time(0));
         seen.attempt = Some(AttemptKey { job: JobId(42), attempt: 1 });
         let e = Event::of(&record(muster_model::Event::FindingChanged {
             id: 3,

@@ -20,7 +20,7 @@ pub struct Explanation {
     /// Each constraint in the order in which it is applied.
     pub constraints: Vec<Constraint>,
     /// Jobs that go first (the first few).
-    pub ahead: Vec<Ahead>,
+    pub ahead: Vec<JobAhead>,
     /// How many go first in all.
     pub ahead_count: u64,
     /// Between when and when it starts.
@@ -50,7 +50,7 @@ pub struct Constraint {
 /// A job that goes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Ahead {
+pub struct JobAhead {
     /// The job's id: `42`, or `42_3`.
     pub id: String,
     /// Its name; null when the caller may not see it.

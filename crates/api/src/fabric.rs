@@ -113,7 +113,7 @@ pub struct FabricPair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum FabricStanding {
+pub enum FabricNodeHealth {
     /// A pair with it was fast.
     Good,
     /// Slow also with a node that is good.
@@ -131,7 +131,7 @@ pub struct FabricNode {
     /// Its name, unique in the site.
     pub name: String,
     /// Its status.
-    pub standing: FabricStanding,
+    pub standing: FabricNodeHealth,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,

@@ -69,7 +69,7 @@ impl Finding {
     pub fn of(finding: &m::Finding, title: &str) -> Finding {
         let m::Finding { id, seen, opened_at, inferred: _, incident, remediation, closed } =
             finding;
-        let m::SeenFinding {
+        let m::ObservedFinding {
             kind,
             entity,
             severity,
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn a_finding_says_where_it_is_and_whom_it_hit() {
         let entity: Entity = "gpu:n1/3".parse().expect("an entity");
-        let mut seen = m::SeenFinding::new("gpu-off-bus", entity, Severity::Critical, Time(5));
+        let mut seen = m::ObservedFinding::new("gpu-off-bus", entity, Severity::Critical, Time(5));
         seen.attempt = Some(AttemptKey { job: JobId(42), attempt: 2 });
         let mut f = m::Finding {
             id: 7,

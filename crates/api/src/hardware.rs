@@ -1,7 +1,7 @@
 //! What is wrong with hardware: faults that nodes told of, and tests of nodes.
 
 use crate::Timestamp;
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::qualification as m;
 use muster_model::qualification::{Check, Level, Outcome};
 use muster_model::units::{Span, Time};
@@ -45,8 +45,8 @@ pub struct Fault {
 impl Fault {
     /// The fault as the API shows it.
     #[must_use]
-    pub fn of(node: &str, written: Time, fault: &SeenFault) -> Fault {
-        let SeenFault { code, at, count, source, class, action, gpu, pid, attempt, rank, text } =
+    pub fn of(node: &str, written: Time, fault: &ObservedFault) -> Fault {
+        let ObservedFault { code, at, count, source, class, action, gpu, pid, attempt, rank, text } =
             fault;
         Fault {
             node: node.into(),

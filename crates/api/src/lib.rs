@@ -56,10 +56,10 @@ pub use brand::{Brand, BrandColours, BrandLink};
 pub use cause::{CauseJob, CauseList, CauseRunbook, OpenCause};
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
-pub use explain::{Ahead, Constraint, Estimate, Explanation};
+pub use explain::{Constraint, Estimate, Explanation, JobAhead};
 pub use fabric::{
-    FabricNode, FabricPair, FabricRequest, FabricStanding, FabricState, FabricTest, FabricTestList,
-    FabricVerdict,
+    FabricNode, FabricNodeHealth, FabricPair, FabricRequest, FabricState, FabricTest,
+    FabricTestList, FabricVerdict,
 };
 pub use finding::{
     Breaker, BreakerList, Change, FailureMode, FailureModeList, Finding, FindingList, ForceBreaker,
@@ -85,7 +85,7 @@ pub use period::{
     PeriodReport, VersionCount,
 };
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
-pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
+pub use power::{DomainPower, PowerBy, PowerInventory, PowerQuery};
 pub use query::{
     AlertsQuery, EventOrder, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates,
     JobsQuery, LogsQuery, NodesQuery, ProjectQuery, RemediationsQuery, RequeueQuery, RunsQuery,
@@ -96,8 +96,8 @@ pub use readiness::{Readiness, ReadinessCheck};
 pub use record::{IncidentEntry, IncidentImpact, IncidentRecord, NoteRequest, OwnRequest};
 pub use recovery::Recovery;
 pub use remediation::{
-    Act, Automation, DryRemediation, ExcludeRequest, Remediation, RemediationDryRun,
-    RemediationDryRunReport, RemediationList, RepairedRequest, TakenNode, TakenStep,
+    Act, Automation, DryRemediation, ExcludeRequest, NodeTakenOut, Remediation, RemediationDryRun,
+    RemediationDryRunReport, RemediationList, RemediationStepEntry, RepairedRequest,
 };
 pub use report::{
     AdviceLine, AttemptReport, Efficiency, GpuParts, JobReport, StageReport, StepsReport, TimeParts,

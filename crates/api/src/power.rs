@@ -29,7 +29,7 @@ pub struct PowerQuery {
 /// The power of one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PowerPlace {
+pub struct DomainPower {
     /// Its name; a rack with its spine and leaf.
     pub name: String,
     /// Nodes in it.
@@ -57,5 +57,5 @@ pub struct PowerInventory {
     /// What it is added up by.
     pub by: PowerBy,
     /// Places by name.
-    pub items: Vec<PowerPlace>,
+    pub items: Vec<DomainPower>,
 }

@@ -54,7 +54,7 @@ pub struct Remediation {
     pub act: Option<Act>,
     /// Its steps, oldest first.
     #[serde(default)]
-    pub taken: Vec<TakenStep>,
+    pub taken: Vec<RemediationStepEntry>,
     /// How it ended.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::RemediationOutcome>))]
     pub outcome: Option<RemediationOutcome>,
@@ -63,7 +63,7 @@ pub struct Remediation {
 /// A step of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TakenStep {
+pub struct RemediationStepEntry {
     /// When the step began.
     pub at: Timestamp,
     /// The step it came to.
@@ -180,7 +180,7 @@ impl Remediation {
             act: act.map(Act::of),
             taken: taken
                 .iter()
-                .map(|(at, step)| TakenStep { at: (*at).into(), step: *step })
+                .map(|(at, step)| RemediationStepEntry { at: (*at).into(), step: *step })
                 .collect(),
             outcome: *outcome,
         }
@@ -240,7 +240,7 @@ pub struct Automation {
     /// So many it may have out of service at a time.
     pub out_at_most: u32,
     /// Nodes it took out of service within the last hour, oldest first.
-    pub taken: Vec<TakenNode>,
+    pub taken: Vec<NodeTakenOut>,
     /// So many it may take out of service within an hour.
     pub taken_at_most: u32,
 }
@@ -248,7 +248,7 @@ pub struct Automation {
 /// A node that automation took out of service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TakenNode {
+pub struct NodeTakenOut {
     /// When it was taken out of service.
     pub at: Timestamp,
     /// The node's name.

@@ -3,7 +3,7 @@
 use crate::{Kind, Timestamp};
 use muster_model::names::{Label, NameError, ProjectName};
 use muster_model::reservation as m;
-use muster_model::reservation::{Over, Overrun};
+use muster_model::reservation::{Overrun, ReservationTarget};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +28,8 @@ pub struct Reservation {
     /// Why, for people.
     pub reason: String,
     /// What was asked for.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Over))]
-    pub over: Over,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ReservationTarget))]
+    pub over: ReservationTarget,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
@@ -110,8 +110,8 @@ pub struct SetReservation {
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
     /// The nodes it covers.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Over))]
-    pub over: Over,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ReservationTarget))]
+    pub over: ReservationTarget,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
@@ -298,7 +298,7 @@ mod tests {
             name: "night".parse().expect("a valid name"),
             projects: vec!["nlp".parse().expect("a valid name")],
             reason: "retraining".into(),
-            over: Over::Gpus { count: 16, sku: None },
+            over: ReservationTarget::Gpus { count: 16, sku: None },
             start: Time(60_000),
             length: Span::hours(1),
             every: Some(Span::hours(24)),

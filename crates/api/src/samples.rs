@@ -4,7 +4,7 @@
 
 use crate::{
     AdviceLine, Attempt, AttemptReport, Breaker, Efficiency, Finding, GpuParts, Incident, Job,
-    JobReport, Kind, Remediation, Slot, StageReport, StepsReport, TakenStep, TimeParts,
+    JobReport, Kind, Remediation, RemediationStepEntry, Slot, StageReport, StepsReport, TimeParts,
 };
 use muster_model::breaker::BreakerState;
 use muster_model::finding::Severity;
@@ -184,8 +184,8 @@ pub fn remediation(id: u64) -> Remediation {
         approved: None,
         act: None,
         taken: vec![
-            TakenStep { at: Time(61_000).into(), step: RemediationStep::Moving },
-            TakenStep { at: Time(90_000).into(), step: RemediationStep::Approval },
+            RemediationStepEntry { at: Time(61_000).into(), step: RemediationStep::Moving },
+            RemediationStepEntry { at: Time(90_000).into(), step: RemediationStep::Approval },
         ],
         outcome: None,
     }

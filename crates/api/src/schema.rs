@@ -14,7 +14,7 @@ pub(crate) use muster_model::{
     remediation::{
         Action, Leave, Mode as RemediationMode, RemediationOutcome, RemediationStep, Remediations,
     },
-    reservation::{Over, Overrun},
+    reservation::{Overrun, ReservationTarget},
     slo::{Cause, Gate, Objectives, Scope, Sli},
     spec::{Group, JobSpec, Priority, Tier},
     tenant::Role,

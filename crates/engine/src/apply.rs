@@ -4,7 +4,7 @@ mod nodes;
 
 use crate::state::index::Index;
 use crate::state::waits::Depends;
-use crate::state::{ApplyError, Booked, LogGeneration, PAST_NODES, State};
+use crate::state::{ApplyError, BookedReservation, LogGeneration, PAST_NODES, State};
 use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -97,7 +97,7 @@ impl State {
             }
             Event::JobSubmitted { .. } => self.submitted(r),
             Event::JobHeld { job, by, held_by, .. } => {
-                self.job(r.seq, *job, |j| j.held = Some(Hold::told(by, held_by.as_ref())))?;
+                self.job(r.seq, *job, |j| j.held = Some(Hold::from_record(by, held_by.as_ref())))?;
             }
             Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
             Event::JobPlaced { key, placement } => {
@@ -375,7 +375,7 @@ impl State {
                 self.with_index(Index::policy_changed);
             }
             Event::ReservationSet { reservation, nodes } => {
-                let booked = Booked {
+                let booked = BookedReservation {
                     reservation: reservation.clone(),
                     nodes: nodes.clone(),
                     version: r.seq,

@@ -3,7 +3,7 @@
 use crate::decide::jobs::{admit, named_by};
 use crate::state::index::{spec_demand, work};
 use crate::state::saves::dir_of;
-use crate::state::{Booked, State};
+use crate::state::{BookedReservation, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
@@ -17,7 +17,7 @@ use muster_scheduler::forecast::{
 };
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
-    Ahead, Cluster, Constraint, Estimate, Explanation, FAR, Reasons, Work, explain, window_words,
+    Cluster, Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, window_words,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -271,7 +271,7 @@ impl State {
                 } else {
                     "submitted earlier"
                 };
-                Ahead { job: o, why: why.into() }
+                JobAhead { job: o, why: why.into() }
             })
             .collect();
         if out.starts_now && out.ahead_count > 0 {
@@ -290,7 +290,7 @@ impl State {
     /// The reservation whose end a reserved start waits for: it ends at that very moment on one of
     /// the nodes, and nothing that runs on them does.
     fn window_before(&self, p: &ReservedStart, project: &ProjectName, now: Time) -> Option<&Label> {
-        let ends = |b: &&Booked| {
+        let ends = |b: &&BookedReservation| {
             let r = &b.reservation;
             r.window(now).is_some_and(|(_, end)| end == p.at)
                 && !r.projects.contains(project)

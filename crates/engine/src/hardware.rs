@@ -2,7 +2,7 @@
 
 use crate::state::{ApplyError, KeptFault, State};
 use muster_model::event::{Event, Record};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::names::NodeName;
 use muster_model::qualification::{PastQualification, Qualified, Qualifying};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    fn fault_seen(&mut self, r: &Record, node: &NodeName, fault: &SeenFault) {
+    fn fault_seen(&mut self, r: &Record, node: &NodeName, fault: &ObservedFault) {
         let mut kind = (fault.code.clone(), fault.class);
         if self.fault_counts.len() >= CODES_MAX && !self.fault_counts.contains_key(&kind) {
             kind.0 = "other".into();

@@ -44,8 +44,9 @@ pub use reservations::ReservationEffect;
 pub use runbooks::{DryStep, Rehearsed, current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, AutomationStop, Booked, HealthBook, KeptFault, KeyEntry, LogGeneration,
-    ObjectiveStatus, Outside, ReservedStartStats, RunbookShelf, SloState, State,
+    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthBook,
+    KeptFault, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf,
+    SloState, State,
 };
 
 use muster_model::command::{Answer, Refusal, Request};

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Reserved starts that were taken back in this cycle, and why.
-type Broken = BTreeMap<JobId, (ReservedStart, String)>;
+type RevokedStarts = BTreeMap<JobId, (ReservedStart, String)>;
 
 impl Engine {
     /// One cycle. Returns whether another should follow at once.
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    fn execute(&mut self, plan: Plan, broken: &Broken) -> bool {
+    fn execute(&mut self, plan: Plan, broken: &RevokedStarts) -> bool {
         let more = plan.more;
         for start in plan.starts {
             self.start(start);
@@ -127,9 +127,9 @@ impl Engine {
 
     /// Reserved starts that rest on a node that left service or carries less than before are taken back
     /// before anybody plans with what was kept for them.
-    fn drop_broken(&mut self) -> Broken {
+    fn drop_broken(&mut self) -> RevokedStarts {
         let jobs: Vec<JobId> = self.state.index.cluster.fleet.broken().collect();
-        let mut out = Broken::new();
+        let mut out = RevokedStarts::new();
         for id in jobs {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
             let Some(p) = job.reserved_start.as_ref().filter(|_| job.state == JobState::Queued)
@@ -188,7 +188,7 @@ impl Engine {
             .collect()
     }
 
-    fn reserve_start(&mut self, p: StartReservation, broken: &Broken) {
+    fn reserve_start(&mut self, p: StartReservation, broken: &RevokedStarts) {
         let Some(job) = self.state.jobs.get(&p.job).cloned() else { return };
         let was = broken.get(&p.job);
         let had = job.reserved_start.as_ref().or(was.map(|(p, _)| p));

@@ -3,14 +3,14 @@
 mod choose;
 
 use crate::state::index::block;
-use crate::state::{Booked, State};
+use crate::state::{BookedReservation, State};
 use choose::{Candidate, choose_nodes};
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::{Job, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::reservation::{Over, Overrun, Reservation};
+use muster_model::reservation::{Overrun, Reservation, ReservationTarget};
 use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::Time;
@@ -33,11 +33,11 @@ impl State {
 
     /// Nodes that a reservation covers now.
     #[must_use]
-    pub fn reserved_nodes(&self, b: &Booked) -> Vec<NodeName> {
+    pub fn reserved_nodes(&self, b: &BookedReservation) -> Vec<NodeName> {
         match &b.reservation.over {
-            Over::Nodes(n) => n.clone(),
-            Over::Gpus { .. } => b.nodes.clone(),
-            Over::Domain { level, path } => {
+            ReservationTarget::Nodes(n) => n.clone(),
+            ReservationTarget::Gpus { .. } => b.nodes.clone(),
+            ReservationTarget::Domain { level, path } => {
                 self.in_domain(*level, path).map(|n| n.name.clone()).collect()
             }
         }
@@ -66,7 +66,7 @@ impl State {
                 .hint("give a start in the future, or `every` to make it recur"));
         }
         match &r.over {
-            Over::Nodes(names) => {
+            ReservationTarget::Nodes(names) => {
                 if let Some(n) = names.iter().find(|n| !self.nodes.contains_key(*n)) {
                     return Err(Refusal::new(
                         RefusalCode::NotFound,
@@ -77,7 +77,7 @@ impl State {
                 }
                 Ok(Vec::new())
             }
-            Over::Domain { level, path } => {
+            ReservationTarget::Domain { level, path } => {
                 if self.in_domain(*level, path).next().is_none() {
                     return Err(Refusal::new(
                         RefusalCode::NotFound,
@@ -88,7 +88,9 @@ impl State {
                 }
                 Ok(Vec::new())
             }
-            Over::Gpus { count, sku } => self.choose_for_reservation(r, *count, sku, now),
+            ReservationTarget::Gpus { count, sku } => {
+                self.choose_for_reservation(r, *count, sku, now)
+            }
         }
     }
 
@@ -150,7 +152,7 @@ impl State {
 
     /// What a reservation means for what is on its nodes now.
     #[must_use]
-    pub fn reservation_effect(&self, b: &Booked, now: Time) -> ReservationEffect {
+    pub fn reservation_effect(&self, b: &BookedReservation, now: Time) -> ReservationEffect {
         let r = &b.reservation;
         let mut out = ReservationEffect::default();
         let Some((start, _)) = r.window(now) else { return out };

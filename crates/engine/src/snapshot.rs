@@ -8,7 +8,9 @@
 mod parts;
 
 use crate::state::index::Index;
-use crate::state::{Booked, KeptFault, KeyEntry, LogGeneration, ReservedStartStats, State};
+use crate::state::{
+    BookedReservation, KeptFault, KeyEntry, LogGeneration, ReservedStartStats, State,
+};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::{Job, PastAttempt};
@@ -96,7 +98,7 @@ struct Stored {
     #[serde(default)]
     quotas: Arc<Quotas>,
     #[serde(default)]
-    reservations: Vec<Booked>,
+    reservations: Vec<BookedReservation>,
     #[serde(default)]
     usage: Vec<((ProjectName, String), Usage)>,
     #[serde(default)]

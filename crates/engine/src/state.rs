@@ -14,11 +14,11 @@ pub(crate) mod waits;
 pub use error::ApplyError;
 pub use health_book::{Automation, AutomationStop, HealthBook};
 pub use runbook_shelf::RunbookShelf;
-pub use slo_state::{ObjectiveStatus, Outside, SloState};
+pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};
 
-use index::{Index, Left};
+use index::{AllocatedSlots, Index};
 use muster_model::command::Answer;
-use muster_model::fault::{FaultClass, SeenFault};
+use muster_model::fault::{FaultClass, ObservedFault};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 use muster_model::job::{Job, SlotState};
 use muster_model::names::{Label, NodeName, ProjectName};
@@ -64,12 +64,12 @@ pub struct KeptFault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectName>,
     /// What the node told.
-    pub fault: SeenFault,
+    pub fault: ObservedFault,
 }
 
 /// A reservation, with the nodes that were chosen when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Booked {
+pub struct BookedReservation {
     /// What was asked for.
     pub reservation: Arc<Reservation>,
     /// Nodes chosen for it; empty when it names them itself.
@@ -142,7 +142,7 @@ pub struct State {
     /// Who is entitled to what.
     pub quotas: Arc<Quotas>,
     /// Reservations, with the nodes that were chosen for them.
-    pub reservations: BTreeMap<Label, Booked>,
+    pub reservations: BTreeMap<Label, BookedReservation>,
     /// What each user has had and holds.
     pub usage: BTreeMap<(ProjectName, String), Usage>,
     /// How long each user's jobs ran lately.
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// Slots of a job's present attempt that hold something.
-    pub(crate) fn left(&self, job: JobId) -> Left {
+    pub(crate) fn left(&self, job: JobId) -> AllocatedSlots {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 

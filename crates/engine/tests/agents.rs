@@ -7,7 +7,7 @@ use muster_engine::{Engine, Policy};
 use muster_health::faults::Catalogue;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
-use muster_model::fault::{FaultAction, FaultClass, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
 use muster_model::finding::Severity;
 use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::names::NodeName;
@@ -138,12 +138,12 @@ fn a_name_that_differs_from_a_nodes_in_capital_letters_alone_is_refused() {
 fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
     let text = "[[fault]]\ncode = \"xid-63\"\naction = \"watch\"\n\n\
                 [[fault]]\ncode = \"xid-94\"\nsku = \"h100-sxm\"\naction = \"inspect\"\n";
-    let told = |code: &str, action: FaultAction| SeenFault {
+    let told = |code: &str, action: FaultAction| ObservedFault {
         class: FaultClass::Memory,
         action,
         ..fault(code, 3)
     };
-    let judged = |catalogue: Option<Arc<Catalogue>>, f: SeenFault| {
+    let judged = |catalogue: Option<Arc<Catalogue>>, f: ObservedFault| {
         let mut w = World::new(1, 8);
         let state = w.engine.state().clone();
         w.engine = Engine::new(state, Policy { faults: catalogue, ..Policy::default() });

@@ -34,8 +34,8 @@ use common::{World, connected, fault, inventory, node, report};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::fault::SeenFault;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::fault::ObservedFault;
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
@@ -87,7 +87,7 @@ pub(crate) fn tells(
     w.ok(connected(i, boot, inventory, observed));
 }
 
-pub(crate) fn tell(w: &mut World, n: &NodeName, fault: SeenFault) {
+pub(crate) fn tell(w: &mut World, n: &NodeName, fault: ObservedFault) {
     w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![fault] });
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn xid79(w: &mut World, n: &NodeName) {
 }
 
 pub(crate) fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
-    let f = SeenFinding::new(kind, entity, severity, w.now).because("seen by a test");
+    let f = ObservedFinding::new(kind, entity, severity, w.now).because("seen by a test");
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }
 

@@ -5,7 +5,7 @@ use crate::common;
 use common::{World, crash, gang, node, replay};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::spec::Retries;
@@ -186,7 +186,7 @@ fn a_word_about_memory_that_comes_after_the_end_explains_it() {
     w.report(id, &n, killed(""));
     assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Unknown);
     w.pass(Span::secs(2));
-    let mut seen = SeenFinding::new("oom", Entity::Node(n), Severity::Info, w.now);
+    let mut seen = ObservedFinding::new("oom", Entity::Node(n), Severity::Info, w.now);
     seen.attempt = Some(key);
     w.ok(Command::FindingsSeen { findings: vec![seen.because("Memory cgroup out of memory")] });
     let past = w.job(id).past.last().cloned().unwrap();

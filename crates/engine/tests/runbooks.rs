@@ -7,7 +7,7 @@ use muster_engine::{Engine, Policy, State, current_step, rehearse};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -455,7 +455,7 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
     for kind in kinds {
         for (i, gpu) in (0..8).flat_map(|i| (0..8).map(move |gpu| (i, gpu))) {
             let entity = Entity::Gpu(node(i), gpu);
-            findings.push(SeenFinding::new(kind, entity, Severity::Degraded, w.now));
+            findings.push(ObservedFinding::new(kind, entity, Severity::Degraded, w.now));
         }
     }
     w.ok(Command::FindingsSeen { findings });

@@ -4,13 +4,15 @@ use crate::common;
 
 use common::{World, crash, gang, node, replay};
 use muster_engine::{Engine, Policy, State};
-use muster_model::alert::{Alert, AlertState, Matcher, News, Routing, Silence, Topic, Urgency};
+use muster_model::alert::{
+    Alert, AlertChange, AlertState, Matcher, Routing, Silence, Topic, Urgency,
+};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::node::NodeRole;
-use muster_model::slo::{Cause, Counted, Gate, Objectives, Scope, Sli};
+use muster_model::slo::{Cause, Gate, IndicatorCount, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
 use muster_model::units::Span;
 use muster_slo::conditions;
@@ -69,7 +71,7 @@ fn told(w: &World) -> usize {
 }
 
 /// Tells all that is owed now, as a server would; what was told.
-fn deliver(w: &mut World) -> Vec<(String, String, News)> {
+fn deliver(w: &mut World) -> Vec<(String, String, AlertChange)> {
     let mut out = Vec::new();
     loop {
         let slo = &w.engine.state().slo;
@@ -141,7 +143,7 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     w.sleep(Span::mins(12));
     let passed = deliver(&mut w);
     assert_eq!(passed.len(), 1, "{passed:?}");
-    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", News::Firing));
+    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", AlertChange::Firing));
     assert_eq!(w.engine.state().slo.alerts[&a.id].level, 1);
     // Acknowledged: no reminders.
     w.ok(Command::AcknowledgeAlert { id: a.id.clone(), note: "on it".into() });
@@ -154,7 +156,8 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     }
     w.sleep(Span::mins(10));
     let over = deliver(&mut w);
-    let mine: Vec<_> = over.iter().filter(|(_, id, n)| *id == a.id && *n == News::Over).collect();
+    let mine: Vec<_> =
+        over.iter().filter(|(_, id, n)| *id == a.id && *n == AlertChange::Over).collect();
     assert_eq!(mine.len(), 2, "{over:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
@@ -177,7 +180,7 @@ fn somebody_escalates_an_alert_before_its_time() {
     assert_eq!((a.level, a.state, a.acknowledged), (1, AlertState::Firing, None));
     let passed = deliver(&mut w);
     assert_eq!(passed.len(), 1, "{passed:?}");
-    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", News::Firing));
+    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", AlertChange::Firing));
     // There is no further step.
     let refusal = w.send(escalate(&id)).unwrap_err();
     assert_eq!(refusal.code, RefusalCode::Conflict);
@@ -209,7 +212,7 @@ fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_
     w.connect(1, 8, "boot", Vec::new());
     w.sleep(Span::mins(3));
     let over = deliver(&mut w);
-    assert_eq!(over, [("oncall".to_owned(), all[0].id.clone(), News::Over)]);
+    assert_eq!(over, [("oncall".to_owned(), all[0].id.clone(), AlertChange::Over)]);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
@@ -222,7 +225,7 @@ fn an_incident_whose_critical_findings_are_over_pages_nobody() {
     w.sleep(Span::secs(40));
     let id = w.engine.state().health.open_incidents().next().expect("an incident").id;
     let slow = Entity::Node(node(100));
-    let seen = SeenFinding::new("thermal", slow.clone(), Severity::Degraded, w.now);
+    let seen = ObservedFinding::new("thermal", slow.clone(), Severity::Degraded, w.now);
     w.ok(Command::FindingsSeen { findings: vec![seen] });
     w.sleep(Span::secs(5));
     let f = w.engine.state().health.open_of(&slow, "thermal").expect("it is open");
@@ -241,7 +244,7 @@ fn a_job_that_hangs_on_a_broken_gpu_is_part_of_the_alert_about_the_gpu() {
     let mut w = unreserved(16);
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
-    let mut hang = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    let mut hang = ObservedFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
     hang.attempt = Some(w.key(job));
     w.ok(Command::FindingsSeen { findings: vec![hang] });
     let mut f = common::fault("xid-79", 0);
@@ -303,7 +306,7 @@ fn jobs_that_have_ended_are_not_affected_any_more() {
     let n = w.nodes_of(job)[0].clone();
     let drift = |w: &World| {
         let on = Entity::Node(n.clone());
-        SeenFinding::new("config-drift", on, Severity::Warning, w.now)
+        ObservedFinding::new("config-drift", on, Severity::Warning, w.now)
     };
     w.ok(Command::FindingsSeen { findings: vec![drift(&w)] });
     w.sleep(Span::secs(3));
@@ -424,7 +427,7 @@ fn automation_that_stopped_itself_is_one_page() {
     // Spread over the racks, so that none of them explains it.
     for i in 0..32 {
         let n = node(i % 8 * 8 + i / 8);
-        let hot = SeenFinding::new("thermal", Entity::Node(n), Severity::Critical, w.now);
+        let hot = ObservedFinding::new("thermal", Entity::Node(n), Severity::Critical, w.now);
         w.ok(Command::FindingsSeen { findings: vec![hot] });
         w.pass(Span::secs(1));
     }
@@ -437,7 +440,7 @@ fn automation_that_stopped_itself_is_one_page() {
 
 fn errors(w: &mut World, good: u64, total: u64) {
     let (sli, scope) = (Sli::ApiAvailability, Scope::default());
-    let c = Counted { sli, scope, good, total, cause: None, at: None };
+    let c = IndicatorCount { sli, scope, good, total, cause: None, at: None };
     w.ok(Command::TellCounts { counts: vec![c] });
 }
 
@@ -499,7 +502,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
     let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
     let api = Arc::new(serde_json::from_str(api).unwrap());
     w.ok(Command::SetObjective { objective: api });
-    let burns = Counted {
+    let burns = IndicatorCount {
         sli: Sli::ApiAvailability,
         scope: Scope::default(),
         good: 900,
@@ -514,7 +517,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
     let api = |w: &World| open(w).into_iter().find(|a| a.kind == "api");
     let words = api(&w).unwrap().summary;
     let gpu = Entity::Gpu(node(1), 3);
-    let hang = SeenFinding::new("driver-hang", gpu, Severity::Critical, w.now);
+    let hang = ObservedFinding::new("driver-hang", gpu, Severity::Critical, w.now);
     w.ok(Command::FindingsSeen { findings: vec![hang] });
     // It burns more slowly: other words, and no younger than it was.
     for _ in 0..40 {

@@ -62,18 +62,18 @@ pub(crate) async fn faults(
         let until = Instant::now() + b.wait;
         while Instant::now() < until {
             tokio::time::sleep(EVERY.min(until.saturating_duration_since(Instant::now()))).await;
-            watch.look().await?;
+            watch.check_progress().await?;
         }
         let node = strike(client, b, &scene, &watch.struck).await?;
         watch.struck.insert(node);
     }
     let patience = if live { PATIENCE_LIVE } else { PATIENCE };
-    while !watch.look().await? && started.elapsed() < patience {
+    while !watch.check_progress().await? && started.elapsed() < patience {
         tokio::time::sleep(EVERY).await;
     }
     let until = Instant::now() + AFTERWARDS;
     while Instant::now() < until {
-        watch.look().await?;
+        watch.check_progress().await?;
         tokio::time::sleep(EVERY).await;
     }
     let outcome = watch.sight.outcome(drill.name, expect);
@@ -308,7 +308,7 @@ impl Watch<'_> {
     }
 
     /// One look; says whether all that must happen has happened.
-    async fn look(&mut self) -> Result<bool, Fail> {
+    async fn check_progress(&mut self) -> Result<bool, Fail> {
         self.found().await?;
         self.nodes().await?;
         self.remediations().await?;
@@ -374,7 +374,7 @@ impl Watch<'_> {
             r.action.takes_node() && r.taken.iter().any(|t| t.step > RemediationStep::Proposed)
         };
         if let Some(r) = new.iter().rev().find(acts) {
-            self.sight.acted = Some(told(r));
+            self.sight.acted = Some(describe_remediation(r));
             self.sight.acted_for = format!("{} on {}", r.kind, r.node);
         }
         let wanted = match self.expect.remediation {
@@ -390,7 +390,7 @@ impl Watch<'_> {
         let Some(r) = new.iter().filter(mine).find(for_it).or_else(|| new.iter().find(mine)) else {
             return Ok(());
         };
-        self.sight.remediation = Some(told(r));
+        self.sight.remediation = Some(describe_remediation(r));
         let reached = |s: RemediationStep| r.step == s || r.taken.iter().any(|t| t.step == s);
         let waits = r.step == RemediationStep::Approval;
         match self.expect.remediation {
@@ -457,7 +457,7 @@ fn works_again(job: &Job, hit: u32) -> Option<Time> {
 }
 
 /// `reboot: pending approval`.
-fn told(r: &Remediation) -> String {
+fn describe_remediation(r: &Remediation) -> String {
     format!("{}: {}", r.action.word(), r.step.words())
 }
 

@@ -10,7 +10,7 @@ use crate::modes::mode;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
@@ -50,7 +50,7 @@ pub struct NumberedFinding<'a> {
     pub id: u64,
     /// What was found. Those about a file system or a domain count for every attempt that is asked
     /// about: pass only what the attempt uses and stands in.
-    pub seen: &'a SeenFinding,
+    pub seen: &'a ObservedFinding,
     /// When it was written down.
     pub opened_at: Time,
 }
@@ -107,11 +107,11 @@ const SILENCE: [FailureMode; 4] = [
 
 /// Can a finding be the cause of an end at all?
 #[must_use]
-pub fn names_cause(seen: &SeenFinding) -> bool {
+pub fn names_cause(seen: &ObservedFinding) -> bool {
     component(seen).is_some()
 }
 
-fn component(seen: &SeenFinding) -> Option<Component> {
+fn component(seen: &ObservedFinding) -> Option<Component> {
     let kind = seen.kind.as_str();
     if seen.confidence < CONFIDENCE_MIN || FailureMode::is_one_of(kind, &NO_CAUSE) {
         return None;
@@ -127,7 +127,12 @@ fn component(seen: &SeenFinding) -> Option<Component> {
 }
 
 /// Whether a finding is about this attempt or what it stood on.
-fn concerns(seen: &SeenFinding, component: Component, key: AttemptKey, nodes: &[NodeName]) -> bool {
+fn concerns(
+    seen: &ObservedFinding,
+    component: Component,
+    key: AttemptKey,
+    nodes: &[NodeName],
+) -> bool {
     if let Some(a) = seen.attempt {
         // Another attempt's misuse of a shared node says nothing about this one, its broken GPU
         // does.
@@ -165,7 +170,7 @@ pub fn attribute(
             Verdict::Operator => "a person ended it",
             _ => "the scheduler ended it",
         };
-        return told(ended.verdict, Vec::new(), reason.to_owned());
+        return make_attribution(ended.verdict, Vec::new(), reason.to_owned());
     }
     // What was over before it began cannot have ended it.
     let from =
@@ -195,7 +200,7 @@ pub fn attribute(
         let found = of(which);
         if let Some(cause) = found.first() {
             let reason = because(cause.seen, ended.at, found.len());
-            return told(verdict, found.iter().map(|k| k.id).collect(), reason);
+            return make_attribution(verdict, found.iter().map(|k| k.id).collect(), reason);
         }
     }
     let own = of(Component::Application);
@@ -204,28 +209,30 @@ pub fn attribute(
         // The server already knows that the machine went, whatever the program said last.
         (Verdict::Infrastructure | Verdict::Platform, _) => {
             let reason = "the attempt lost its nodes; nothing else was found around its end";
-            told(ended.verdict, Vec::new(), reason.to_owned())
+            make_attribution(ended.verdict, Vec::new(), reason.to_owned())
         }
-        (_, Some(k)) => told(Verdict::Application, ids, because(k.seen, ended.at, own.len())),
+        (_, Some(k)) => {
+            make_attribution(Verdict::Application, ids, because(k.seen, ended.at, own.len()))
+        }
         (Verdict::Unknown, None) => {
             let reason =
                 "nothing explains it: no lack of memory, and no fault of its nodes around its end";
-            told(Verdict::Unknown, ids, reason.to_owned())
+            make_attribution(Verdict::Unknown, ids, reason.to_owned())
         }
         _ => {
             let reason = "it ended by itself; nothing is wrong with its nodes";
-            told(Verdict::Application, ids, reason.to_owned())
+            make_attribution(Verdict::Application, ids, reason.to_owned())
         }
     }
 }
 
-fn told(verdict: Verdict, mut findings: Vec<u64>, reason: String) -> Attribution {
+fn make_attribution(verdict: Verdict, mut findings: Vec<u64>, reason: String) -> Attribution {
     findings.truncate(FINDINGS_MAX);
     Attribution { verdict, findings, reason }
 }
 
 /// `gpu-off-bus on gpu:n1/3, 12s before the end; 2 more findings`.
-fn because(seen: &SeenFinding, end: Time, of: usize) -> String {
+fn because(seen: &ObservedFinding, end: Time, of: usize) -> String {
     let whole = |s: Span| Span(s.0.div_ceil(1000) * 1000);
     let when = if seen.first_seen > end {
         format!("{} after the end", whole(seen.first_seen.since(end)))

@@ -206,7 +206,7 @@ fn kinds_of<'a>(hits: &[LocatedFinding<'a>]) -> Vec<(&'a str, usize)> {
 }
 
 /// `link-down on 12 nodes, node-lost on 1`, at most three.
-fn told(hits: &[LocatedFinding<'_>]) -> String {
+fn describe_hits(hits: &[LocatedFinding<'_>]) -> String {
     let parts: Vec<String> = kinds_of(hits)
         .into_iter()
         .take(3)

@@ -18,7 +18,7 @@ const OWN_PERCENT: i64 = 5;
 
 /// What a comparison adds to a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub struct CheckComparison {
     /// Place of the check in the report.
     pub check: usize,
     /// It is at least as bad as this.
@@ -50,7 +50,7 @@ pub fn judge_against(
     report: &Qualification,
     history: &[Arc<PastQualification>],
     peers: &[Arc<PastQualification>],
-) -> Vec<Judgement> {
+) -> Vec<CheckComparison> {
     let mut out = Vec::new();
     for (place, c) in report.checks.iter().enumerate() {
         let (Outcome::Passed, Some(value), Some(way)) = (c.outcome, c.value, good(c)) else {
@@ -62,7 +62,7 @@ pub fn judge_against(
                 .flatten()
                 .collect();
         if !notes.is_empty() {
-            out.push(Judgement {
+            out.push(CheckComparison {
                 check: place,
                 outcome: Outcome::Degraded,
                 note: notes.join("; "),

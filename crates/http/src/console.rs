@@ -169,7 +169,7 @@ pub(crate) struct TelemetryRow {
     host: Vec<Option<f32>>,
 }
 
-fn told(figures: &[f32]) -> Vec<Option<f32>> {
+fn optional_values(figures: &[f32]) -> Vec<Option<f32>> {
     figures.iter().map(|f| Some(*f).filter(|f| f.is_finite())).collect()
 }
 
@@ -201,8 +201,10 @@ fn row(r: &Row, width: usize, own: Option<&[(GpuSet, Time)]>) -> TelemetryRow {
     let gpus = r.gpus.chunks(width).enumerate();
     TelemetryRow {
         at: r.at.into(),
-        gpus: gpus.map(|(i, g)| if seen(i) { told(g) } else { vec![None; g.len()] }).collect(),
-        host: if own.is_none() { told(&r.host) } else { vec![None; r.host.len()] },
+        gpus: gpus
+            .map(|(i, g)| if seen(i) { optional_values(g) } else { vec![None; g.len()] })
+            .collect(),
+        host: if own.is_none() { optional_values(&r.host) } else { vec![None; r.host.len()] },
     }
 }
 

@@ -84,7 +84,7 @@ macro_rules! endpoints {
             post "/v1/runbooks/{name}/run" => runbooks::start,
             get "/v1/runbook-runs" => runbooks::runs,
             get "/v1/runbook-runs/{id}" => runbooks::run,
-            post "/v1/runbook-runs/{id}/answer" => runbooks::say,
+            post "/v1/runbook-runs/{id}/answer" => runbooks::answer_step,
             post "/v1/runbook-runs/{id}/stop" => runbooks::stop,
             get "/v1/objectives" => slo::slos::objectives,
             put "/v1/objectives" => slo::slos::set_objectives,

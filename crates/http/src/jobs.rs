@@ -530,7 +530,7 @@ fn explanation(
     };
     let ahead = e.ahead.into_iter().map(|a| {
         let other = site.jobs.get(&a.job).filter(|j| caller.sees(&j.project));
-        muster_api::Ahead {
+        muster_api::JobAhead {
             id: other.map_or_else(|| "another project's".into(), |j| j.display_id()),
             name: other.map(|j| j.name.to_string()),
             why: a.why,

@@ -69,7 +69,7 @@ use muster_server::delay::RuntimeDelay;
 use muster_server::fabric::Fabric;
 use muster_server::logs::LogKeeper;
 use muster_server::output_search::OutputSearch;
-use muster_server::slo::{Counter, ObjectiveStatuses, Post};
+use muster_server::slo::{AlertDelivery, Counter, ObjectiveStatuses};
 use muster_server::trace::Traces;
 use seal::Sealer;
 use serde::Serialize;
@@ -216,7 +216,7 @@ struct Inner {
     delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
     standings: ObjectiveStatuses,
-    post: Post,
+    post: AlertDelivery,
     counter: Counter,
 }
 
@@ -253,7 +253,7 @@ impl App {
             delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
             standings: ObjectiveStatuses::default(),
-            post: Post::default(),
+            post: AlertDelivery::default(),
             counter: Counter::default(),
             config,
         }))
@@ -329,7 +329,7 @@ impl App {
     }
 
     /// What was told to whom.
-    fn post(&self) -> &Post {
+    fn post(&self) -> &AlertDelivery {
         &self.0.post
     }
 

@@ -69,7 +69,7 @@ fn planned(s: &Site, name: &NodeName, index: u32, wanted: &[&str], now: Time) ->
     let holders = holders(s, name, index);
     let (profiles, present, names) = match &gpu.facts {
         Some(f) if !f.mig_profiles.is_empty() => {
-            (f.mig_profiles.clone(), told(&f.mig_slices, &holders), BTreeMap::new())
+            (f.mig_profiles.clone(), list_slices(&f.mig_slices, &holders), BTreeMap::new())
         }
         _ => pretended(gpu, &holders, wanted),
     };
@@ -131,7 +131,7 @@ fn holds(h: &Holder, slice: &MigSlice) -> bool {
 }
 
 /// Slices as the driver tells them, with who runs in each.
-fn told(slices: &[MigSlice], holders: &[Holder]) -> Vec<Present> {
+fn list_slices(slices: &[MigSlice], holders: &[Holder]) -> Vec<Present> {
     let one = |s: &MigSlice| {
         let user = holders.iter().find(|h| holds(h, s)).map(|h| h.key);
         Present { slice: s.clone(), user }

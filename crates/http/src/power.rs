@@ -6,7 +6,7 @@ use super::extract::Query;
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{Kind, PowerBy, PowerInventory, PowerPlace, PowerQuery};
+use muster_api::{DomainPower, Kind, PowerBy, PowerInventory, PowerQuery};
 use muster_model::node::{Node, Stage};
 use muster_model::policy::Power;
 use muster_model::tenant::Role;
@@ -23,7 +23,7 @@ pub(crate) async fn power(
 ) -> Reply {
     caller.over_site(Role::Operator)?;
     let (seq, items) = app.brain().read(|s| {
-        let mut places: BTreeMap<String, PowerPlace> = BTreeMap::new();
+        let mut places: BTreeMap<String, DomainPower> = BTreeMap::new();
         for node in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
             let name = place(node, q.by);
             let budget = budget(&s.policy.power, &name, q.by);
@@ -55,8 +55,8 @@ fn budget(policy: &Power, name: &str, by: PowerBy) -> Option<u64> {
     }
 }
 
-fn empty(name: String, budget_watts: Option<u64>) -> PowerPlace {
-    PowerPlace {
+fn empty(name: String, budget_watts: Option<u64>) -> DomainPower {
+    DomainPower {
         name,
         nodes: 0,
         gpus: 0,
@@ -68,7 +68,7 @@ fn empty(name: String, budget_watts: Option<u64>) -> PowerPlace {
     }
 }
 
-fn add(at: &mut PowerPlace, node: &Node, measured: Option<(u32, f64)>, policy: &Power) {
+fn add(at: &mut DomainPower, node: &Node, measured: Option<(u32, f64)>, policy: &Power) {
     let gpus = u32::try_from(node.inventory.gpus.len()).unwrap_or(u32::MAX);
     let rated = |sku: &str| policy.gpu_watts.get(sku).copied().unwrap_or_else(|| rated_watts(sku));
     at.nodes += 1;

@@ -11,7 +11,7 @@ use muster_api::{
     DefragReport, DisplacedJob, Kind, Move, MoveProposal, NodeOutOfService, Reservation,
     ReservationList, SetReservation, SetReservationQuery,
 };
-use muster_engine::{Booked, State as Site};
+use muster_engine::{BookedReservation, State as Site};
 use muster_model::names::{Label, NameError};
 use muster_model::reservation as m;
 use muster_model::tenant::Role;
@@ -26,12 +26,12 @@ fn label(text: &str) -> Reply<Label> {
 }
 
 /// Whose reservations somebody may know of: their own project's, and maintenance.
-fn sees(caller: &Caller, b: &Booked) -> bool {
+fn sees(caller: &Caller, b: &BookedReservation) -> bool {
     let r = &b.reservation;
     r.is_maintenance() || r.projects.iter().any(|p| caller.sees(p))
 }
 
-fn view(app: &App, site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reservation {
+fn view(app: &App, site: &Site, caller: &Caller, b: &BookedReservation, now: Time) -> Reservation {
     let nodes = site.reserved_nodes(b).iter().map(ToString::to_string).collect();
     let version = caller.version(app, b.version.0);
     let mut shown = Reservation::of(&b.reservation, version, nodes, now);
@@ -168,7 +168,7 @@ fn planned(
             None => s.plan_reservation(&reservation, now)?,
         };
         let version = present.map_or(Seq(0), |b| b.version);
-        let booked = Booked { reservation, nodes, version };
+        let booked = BookedReservation { reservation, nodes, version };
         Ok((s.seq, view(app, s, caller, &booked, now)))
     })
 }

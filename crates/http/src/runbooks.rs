@@ -317,7 +317,7 @@ pub(crate) async fn run(
     request_body = AnswerRunbook,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
     responses((status = 200, description = "The run as it is now.", body = RunbookRun))))]
-pub(crate) async fn say(
+pub(crate) async fn answer_step(
     State(app): State<App>,
     SiteUserWriter(writer): SiteUserWriter,
     Segment(text): Segment,
@@ -342,7 +342,7 @@ pub(crate) async fn say(
         .and_then(|r| muster_server::runbooks::outside(&r))
         .and_then(|(look, vars)| figure(app.agents(), &look, &vars));
     let command = Command::AnswerRunbook { run, step, answer, note, seen };
-    told(&app, &writer, &raw, run, command).await
+    submit_command(&app, &writer, &raw, run, command).await
 }
 
 /// Stop a run.
@@ -358,10 +358,16 @@ pub(crate) async fn stop(
 ) -> Reply {
     let run = id(&text)?;
     let reason = super::health::reason(value.reason, false)?;
-    told(&app, &writer, &raw, run, Command::StopRunbook { run, reason }).await
+    submit_command(&app, &writer, &raw, run, Command::StopRunbook { run, reason }).await
 }
 
-async fn told(app: &App, writer: &Writer, raw: &[u8], run: u64, command: Command) -> Reply {
+async fn submit_command(
+    app: &App,
+    writer: &Writer,
+    raw: &[u8],
+    run: u64,
+    command: Command,
+) -> Reply {
     let seq = writer.call(app, raw, command).await?.seq;
     let (_, found) = show_run(app, run)?;
     Ok(answer(app, &writer.caller, StatusCode::OK, seq, None, &found))

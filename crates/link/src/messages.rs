@@ -3,7 +3,7 @@
 
 use muster_model::clock::ClockStep;
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::{AttemptKey, Epoch, Seq, SiteId};
 use muster_model::inject::Inject;
 use muster_model::job::ArrayTask;
@@ -82,7 +82,7 @@ pub enum FromAgent {
     /// no heartbeat after it was answered.
     Faults {
         /// What was seen.
-        faults: Vec<SeenFault>,
+        faults: Vec<ObservedFault>,
     },
     /// How far a test of the node is. Never logged.
     Qualifying {

@@ -41,15 +41,15 @@ const REBOOT: Duration = Duration::from_secs(60);
 const WORDS: usize = 400;
 
 /// Resets and restarts.
-pub(crate) struct Hand {
+pub(crate) struct ActExecutor {
     allowed: Allowed,
     watch: Arc<Watch>,
     pids: PidMap,
 }
 
-impl Hand {
-    pub(crate) fn new(allowed: Allowed, watch: Arc<Watch>, pids: PidMap) -> Hand {
-        Hand { allowed, watch, pids }
+impl ActExecutor {
+    pub(crate) fn new(allowed: Allowed, watch: Arc<Watch>, pids: PidMap) -> ActExecutor {
+        ActExecutor { allowed, watch, pids }
     }
 
     /// Who uses a GPU, in words.
@@ -64,7 +64,7 @@ impl Hand {
     }
 }
 
-impl Actor for Hand {
+impl Actor for ActExecutor {
     fn can(&self) -> BTreeSet<String> {
         let all = [("reset", self.allowed.reset), ("reboot", self.allowed.reboot)];
         all.into_iter().filter(|(_, may)| *may).map(|(what, _)| what.to_owned()).collect()
@@ -133,14 +133,14 @@ mod tests {
     use muster_monitor::kmsg::KernelLog;
     use muster_monitor::{Config, Monitor};
 
-    fn hand(allowed: Allowed) -> Hand {
+    fn hand(allowed: Allowed) -> ActExecutor {
         let catalogue = Arc::new(muster_health::faults::Catalogue::builtin().clone());
         let mut config = Config::reading(catalogue, muster_health::faults::Context::default());
         config.kernel_log = KernelLog::Off;
         let none = DeviceError::NoDriver("none here".into());
         let monitor = Monitor::start_without(config, &none).unwrap();
         let watch = Arc::new(Watch::new(monitor, Arc::default()));
-        Hand::new(allowed, watch, PidMap::default())
+        ActExecutor::new(allowed, watch, PidMap::default())
     }
 
     fn shell(script: &str) -> Vec<String> {

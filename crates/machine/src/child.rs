@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 /// First argument with which an executable is to call [`main`].
 pub const ARG: &str = "__gpu";
 
-fn say(answer: &Answer) {
+fn write_answer(answer: &Answer) {
     let Ok(mut line) = serde_json::to_vec(answer) else { return };
     line.push(b'\n');
     // Nobody listens any more: the parent is gone, and so is the reason to go on.
@@ -35,7 +35,7 @@ pub fn main() -> ! {
         Some(Order::Fault { gpu, xid }) => fault(gpu, xid),
     };
     if let Err(why) = &done {
-        say(&Answer::Failed(why.clone()));
+        write_answer(&Answer::Failed(why.clone()));
     }
     std::process::exit(i32::from(done.is_err()))
 }
@@ -53,12 +53,12 @@ fn run_test(test: &TestOrder) -> Result<(), String> {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         if (last.0, last.1.as_str()) != (p.done, p.doing.as_str()) {
             *last = (p.done, p.doing.clone());
-            say(&Answer::Progress { done: p.done, of: p.of, doing: p.doing });
+            write_answer(&Answer::Progress { done: p.done, of: p.of, doing: p.doing });
         }
     };
     // Whoever wants it to stop ends this process.
     let report = qualify::run(bench.as_ref(), &options, &tell, &AtomicBool::new(false));
-    say(&Answer::Report(Box::new(report)));
+    write_answer(&Answer::Report(Box::new(report)));
     Ok(())
 }
 
@@ -80,7 +80,7 @@ fn scrub(gpus: &[u32]) -> Result<(), String> {
         let cuda = Cuda::open(*gpu as usize).map_err(|e| e.to_string())?;
         bytes += cuda.scrub().map_err(|e| format!("GPU {gpu}: {e}"))?;
     }
-    say(&Answer::Scrubbed(bytes));
+    write_answer(&Answer::Scrubbed(bytes));
     Ok(())
 }
 

@@ -84,7 +84,7 @@ impl Spawned {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(TestError::Start)?;
-        let ended = hear(&mut child, order, most, stop, tell);
+        let ended = read_answers(&mut child, order, most, stop, tell);
         if ended.is_err() {
             let _ = child.kill();
         }
@@ -124,7 +124,7 @@ impl Spawned {
 }
 
 /// Hears the child to its end; true when it said what it should.
-fn hear(
+fn read_answers(
     child: &mut Child,
     order: &Order,
     most: Duration,

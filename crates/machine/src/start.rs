@@ -1,6 +1,6 @@
 //! Everything that makes this machine a node, put together.
 
-use crate::act::{Allowed, Hand};
+use crate::act::{ActExecutor, Allowed};
 use crate::clean::{self, Scrub};
 use crate::mig;
 use crate::order::TestOrder;
@@ -114,7 +114,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
         }
     };
     let watch = Arc::new(Watch::new(monitor, bell));
-    let hand = Hand::new(more.allowed, watch.clone(), pids.clone());
+    let hand = ActExecutor::new(more.allowed, watch.clone(), pids.clone());
     let pool = o.pool.clone();
     let exporter = o.exporter.and_then(|(addr, page)| {
         // Another exporter may have the port; work must not wait for that to be sorted out.

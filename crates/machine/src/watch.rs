@@ -2,7 +2,7 @@
 
 use muster_agent::hooks::{FaultSource, TelemetrySource};
 use muster_health::faults::Catalogue;
-use muster_model::fault::{FaultClass, SeenFault};
+use muster_model::fault::{FaultClass, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_monitor::Monitor;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,9 +22,9 @@ pub struct Watch {
 #[derive(Default)]
 struct BufferedFaults {
     /// Not told to the agent yet.
-    untold: Vec<SeenFault>,
+    untold: Vec<ObservedFault>,
     /// The newest ones that name a process, so that its end can be explained.
-    recent: VecDeque<SeenFault>,
+    recent: VecDeque<ObservedFault>,
 }
 
 impl Watch {
@@ -63,16 +63,17 @@ impl Watch {
 }
 
 fn weightiest<'a>(
-    recent: &'a VecDeque<SeenFault>,
+    recent: &'a VecDeque<ObservedFault>,
     key: AttemptKey,
     pids: &[i32],
-) -> Option<&'a SeenFault> {
-    let mine = |f: &&SeenFault| f.attempt == Some(key) || f.pid.is_some_and(|p| pids.contains(&p));
+) -> Option<&'a ObservedFault> {
+    let mine =
+        |f: &&ObservedFault| f.attempt == Some(key) || f.pid.is_some_and(|p| pids.contains(&p));
     // A breadcrumb of the teardown explains nothing when there is anything else.
     recent.iter().filter(mine).max_by_key(|f| (f.class != FaultClass::Notice, f.action))
 }
 
-fn describe(f: &SeenFault) -> String {
+fn describe(f: &ObservedFault) -> String {
     let name = match f.code.strip_prefix("xid-") {
         Some(n) => format!("XID {n}"),
         None => f.code.clone(),
@@ -86,7 +87,7 @@ fn describe(f: &SeenFault) -> String {
 }
 
 impl FaultSource for Watch {
-    fn take(&self) -> Vec<SeenFault> {
+    fn take(&self) -> Vec<ObservedFault> {
         std::mem::take(&mut self.collect().untold)
     }
 
@@ -116,8 +117,8 @@ mod tests {
     use muster_model::ids::JobId;
     use muster_model::units::Time;
 
-    fn fault(code: &str, pid: i32, class: FaultClass, action: FaultAction) -> SeenFault {
-        SeenFault {
+    fn fault(code: &str, pid: i32, class: FaultClass, action: FaultAction) -> ObservedFault {
+        ObservedFault {
             code: code.into(),
             at: Time(1),
             count: 1,

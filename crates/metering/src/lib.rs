@@ -34,5 +34,5 @@ pub use parts::{Part, Parts};
 pub use progress::{JobProgress, Pace};
 pub use stage::Stage;
 pub use supply::Counts;
-pub use track::{Band, Bins, Crowd, Means, Track};
+pub use track::{Band, BandBuilder, Bins, Means, Track};
 pub use usage::{GpuRow, GpuUsage, Usage};

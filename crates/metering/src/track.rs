@@ -99,15 +99,15 @@ pub struct Band {
 
 /// Gathers lines for a [`Band`].
 #[derive(Debug, Clone)]
-pub struct Crowd(Vec<Vec<f32>>);
+pub struct BandBuilder(Vec<Vec<f32>>);
 
-impl Default for Crowd {
-    fn default() -> Crowd {
-        Crowd(vec![Vec::new(); BINS])
+impl Default for BandBuilder {
+    fn default() -> BandBuilder {
+        BandBuilder(vec![Vec::new(); BINS])
     }
 }
 
-impl Crowd {
+impl BandBuilder {
     /// One more line.
     pub fn add(&mut self, line: &[Option<f32>]) {
         for (all, v) in self.0.iter_mut().zip(line) {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_crowd_is_told_by_its_least_middle_and_most() {
-        let mut c = Crowd::default();
+        let mut c = BandBuilder::default();
         for v in [5.0f32, 1.0, 9.0, 3.0, 7.0] {
             let mut line = vec![None; BINS];
             line[0] = Some(v);

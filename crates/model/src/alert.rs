@@ -154,7 +154,7 @@ pub enum AlertState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum News {
+pub enum AlertChange {
     /// It is so.
     Firing,
     /// It became more urgent.

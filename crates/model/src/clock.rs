@@ -37,7 +37,7 @@ pub struct StepWatch {
 
 impl StepWatch {
     /// Looks at both clocks; says when there is a step to be told of.
-    pub fn look(&mut self, since_boot: Span, wall: Time) -> Option<ClockStep> {
+    pub fn observe_clocks(&mut self, since_boot: Span, wall: Time) -> Option<ClockStep> {
         let offset = wall.0.saturating_sub_unsigned(since_boot.0);
         let known = *self.offset.get_or_insert(offset);
         let by_ms = offset.saturating_sub(known);
@@ -63,8 +63,9 @@ mod tests {
     fn steps_are_told_once_and_at_most_once_a_minute_with_what_they_add_up_to() {
         let mut watch = StepWatch::default();
         let (start, day) = (Time(1_700_000_000_000), 24 * 3_600_000);
-        let mut look =
-            |s: u64, by_ms: i64| watch.look(Span::secs(s), Time((start + Span::secs(s)).0 + by_ms));
+        let mut look = |s: u64, by_ms: i64| {
+            watch.observe_clocks(Span::secs(s), Time((start + Span::secs(s)).0 + by_ms))
+        };
         assert_eq!(look(10, 0), None);
         assert_eq!(look(11, 1_500), None, "a time service corrects as much");
         assert_eq!(look(12, 3_000), None, "from where it was last");
@@ -83,8 +84,8 @@ mod tests {
     fn no_pair_of_clocks_is_too_far_apart() {
         let mut watch = StepWatch::default();
         for wall in [0, i64::MAX, i64::MIN, 0] {
-            watch.look(Span(u64::MAX), Time(wall));
-            watch.look(Span(0), Time(wall));
+            watch.observe_clocks(Span(u64::MAX), Time(wall));
+            watch.observe_clocks(Span(0), Time(wall));
         }
     }
 }

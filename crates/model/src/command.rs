@@ -3,8 +3,8 @@
 pub use crate::actor::{Actor, user_of};
 use crate::breaker::BreakerState;
 use crate::entity::Entity;
-use crate::fault::SeenFault;
-use crate::finding::SeenFinding;
+use crate::fault::ObservedFault;
+use crate::finding::ObservedFinding;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::job::SlotEnd;
 use crate::names::{Label, NodeName, ProjectName};
@@ -310,7 +310,7 @@ pub enum Command {
         /// The node the agent runs on.
         node: NodeName,
         /// What it saw.
-        faults: Vec<SeenFault>,
+        faults: Vec<ObservedFault>,
     },
     /// Test a node before it takes more work.
     Qualify {
@@ -336,7 +336,7 @@ pub enum Command {
     /// Detectors concluded something from what nodes and jobs tell.
     FindingsSeen {
         /// The findings, new ones and changed ones.
-        findings: Vec<SeenFinding>,
+        findings: Vec<ObservedFinding>,
     },
     /// A finding is of no account any more.
     CloseFinding {
@@ -542,7 +542,7 @@ pub enum Command {
     /// What the server or a service counted about itself.
     TellCounts {
         /// Good and all, by indicator and scope.
-        counts: Vec<crate::slo::Counted>,
+        counts: Vec<crate::slo::IndicatorCount>,
     },
     /// Something is wrong that nothing in the log shows.
     TellCondition {
@@ -568,7 +568,7 @@ pub enum Command {
         /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.
-        alerts: Vec<(String, crate::alert::News)>,
+        alerts: Vec<(String, crate::alert::AlertChange)>,
     },
     /// A receiver could not be told.
     ReceiverFailed {

@@ -414,7 +414,7 @@ pub enum Event {
         /// The node that reported it.
         node: NodeName,
         /// What it told.
-        fault: Box<crate::fault::SeenFault>,
+        fault: Box<crate::fault::ObservedFault>,
     },
     /// A node is to be tested before it takes more work.
     QualificationAsked {
@@ -462,7 +462,7 @@ pub enum Event {
         /// The finding's number.
         id: u64,
         /// What is known now.
-        seen: Box<crate::finding::SeenFinding>,
+        seen: Box<crate::finding::ObservedFinding>,
         /// It follows from what the log holds.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
@@ -724,7 +724,7 @@ pub enum Event {
     /// What was counted outside of the log.
     CountsReported {
         /// Good and all, by indicator and scope.
-        counts: Vec<Counted>,
+        counts: Vec<IndicatorCount>,
     },
     /// Something is wrong that nothing in the log shows.
     ConditionReported {
@@ -773,7 +773,7 @@ pub enum Event {
         /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.
-        alerts: Vec<(String, News)>,
+        alerts: Vec<(String, AlertChange)>,
     },
     /// A receiver could not be told.
     ReceiverFailed {

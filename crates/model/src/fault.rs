@@ -116,7 +116,7 @@ pub enum FaultSource {
 /// A fault as the node tells it: one for many repeated lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SeenFault {
+pub struct ObservedFault {
     /// `xid-79`, `sxid-12028`, `oom`, `aer-fatal`: stable, what rules and users name.
     pub code: String,
     /// First seen, by the node's clock.
@@ -150,10 +150,10 @@ const CODE_MAX: usize = 64;
 /// Characters of its text that are kept.
 const TEXT_MAX: usize = 500;
 
-impl SeenFault {
+impl ObservedFault {
     /// The fault with what is too long cut short, so that no node can fill the log.
     #[must_use]
-    pub fn bounded(mut self) -> SeenFault {
+    pub fn bounded(mut self) -> ObservedFault {
         crate::qualification::cut(&mut self.code, CODE_MAX);
         crate::qualification::cut(&mut self.text, TEXT_MAX);
         self

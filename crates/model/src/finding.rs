@@ -37,7 +37,7 @@ impl Severity {
 /// What a detector concluded. Bounded: what it saw in telemetry stays outside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SeenFinding {
+pub struct ObservedFinding {
     /// The failure mode, a stable code like `gpu-off-bus`; the map of failure modes explains it.
     pub kind: String,
     /// What it is about.
@@ -73,11 +73,11 @@ const LINE_MAX: usize = 240;
 /// Characters of a kind.
 const KIND_MAX: usize = 64;
 
-impl SeenFinding {
+impl ObservedFinding {
     /// A finding of this moment, seen once.
     #[must_use]
-    pub fn new(kind: &str, entity: Entity, severity: Severity, at: Time) -> SeenFinding {
-        SeenFinding {
+    pub fn new(kind: &str, entity: Entity, severity: Severity, at: Time) -> ObservedFinding {
+        ObservedFinding {
             kind: kind.to_owned(),
             entity,
             severity,
@@ -94,21 +94,21 @@ impl SeenFinding {
 
     /// With one more line of evidence.
     #[must_use]
-    pub fn because(mut self, line: impl Into<String>) -> SeenFinding {
+    pub fn because(mut self, line: impl Into<String>) -> ObservedFinding {
         self.evidence.push(line.into());
         self
     }
 
     /// So sure, in thousandths.
     #[must_use]
-    pub fn with_confidence(mut self, permille: u16) -> SeenFinding {
+    pub fn with_confidence(mut self, permille: u16) -> ObservedFinding {
         self.confidence = permille.min(1000);
         self
     }
 
     /// With what is too long cut short, so that nobody can fill the log.
     #[must_use]
-    pub fn bounded(mut self) -> SeenFinding {
+    pub fn bounded(mut self) -> ObservedFinding {
         cut(&mut self.kind, KIND_MAX);
         self.evidence.truncate(EVIDENCE_MAX);
         self.evidence.iter_mut().for_each(|l| cut(l, LINE_MAX));
@@ -125,7 +125,7 @@ pub struct Finding {
     pub id: u64,
     /// What was concluded.
     #[serde(flatten)]
-    pub seen: SeenFinding,
+    pub seen: ObservedFinding,
     /// When it was written down.
     pub opened_at: Time,
     /// It follows from what the log holds; otherwise a detector told it, and tells when it is over.

@@ -53,7 +53,7 @@ impl Hold {
     /// The hold that a record tells of. Older records and snapshots have the name alone: this is
     /// the one place that reads what it says.
     #[must_use]
-    pub fn told(name: &str, by: Option<&HeldBy>) -> Hold {
+    pub fn from_record(name: &str, by: Option<&HeldBy>) -> Hold {
         let by = by.cloned().unwrap_or_else(|| {
             match name.strip_prefix("breaker ").map(str::parse::<Entity>) {
                 Some(Ok(entity)) => HeldBy::Breaker { entity },
@@ -84,7 +84,7 @@ impl From<StoredHold> for Hold {
     fn from(w: StoredHold) -> Hold {
         match w {
             StoredHold::Whole { name, by } => Hold { name, by },
-            StoredHold::Name(name) => Hold::told(&name, None),
+            StoredHold::Name(name) => Hold::from_record(&name, None),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Reservation {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The nodes it covers.
-    pub over: Over,
+    pub over: ReservationTarget,
     /// When it (first) begins.
     pub start: Time,
     /// How long it lasts.
@@ -43,7 +43,7 @@ pub struct Reservation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
+pub enum ReservationTarget {
     /// These nodes, by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     Nodes(Vec<NodeName>),
@@ -115,23 +115,24 @@ impl Reservation {
             return Err(problem("projects", message, "name fewer projects"));
         }
         match &self.over {
-            Over::Nodes(n) if n.len() > MAX_NODES as usize => Err(problem(
+            ReservationTarget::Nodes(n) if n.len() > MAX_NODES as usize => Err(problem(
                 "over.nodes",
                 format!("{} nodes are more than {MAX_NODES}", n.len()),
                 "use `over: {domain: …}`",
             )),
-            Over::Gpus { sku: Some(text), .. } | Over::Domain { path: text, .. }
+            ReservationTarget::Gpus { sku: Some(text), .. }
+            | ReservationTarget::Domain { path: text, .. }
                 if text.len() > MAX_TEXT =>
             {
                 Err(problem("over", format!("a text has more than {MAX_TEXT} bytes"), "shorten it"))
             }
-            Over::Nodes(n) if n.is_empty() => {
+            ReservationTarget::Nodes(n) if n.is_empty() => {
                 Err(problem("over.nodes", "no node is named", "name the nodes"))
             }
-            Over::Gpus { count: 0, .. } => {
+            ReservationTarget::Gpus { count: 0, .. } => {
                 Err(problem("over.gpus.count", "it is zero", "ask for at least one GPU"))
             }
-            Over::Domain { level: Level::Node, .. } => Err(problem(
+            ReservationTarget::Domain { level: Level::Node, .. } => Err(problem(
                 "over.domain.level",
                 "a node is not a domain",
                 "use `over: {nodes: […]}`",

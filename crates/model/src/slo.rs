@@ -281,7 +281,7 @@ pub fn all_work_counts(verdict: Option<Verdict>, service: bool) -> bool {
 /// What was counted outside of the log: by the server about itself, by services about theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Counted {
+pub struct IndicatorCount {
     /// Of which indicator, with the limit it was judged by.
     pub sli: Sli,
     /// What it was counted for: the whole site, a project or a pool.

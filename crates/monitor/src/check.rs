@@ -12,7 +12,7 @@ use crate::host::HostSample;
 use crate::kmsg::PastLogSummary;
 use muster_gpu::device::{BusNow, DeviceError, Recovery};
 use muster_gpu::sample::{Field, Sample};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::node::Gpu;
 use muster_model::units::Time;
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub struct NodeObservation {
     /// How the kernel's log was read.
     pub past: PastLogSummary,
     /// Faults in it.
-    pub faults: Vec<SeenFault>,
+    pub faults: Vec<ObservedFault>,
 }
 
 /// One device as it was seen.

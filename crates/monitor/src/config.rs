@@ -1,7 +1,7 @@
 //! How the monitor works.
 
 use crate::clock::{self, Steady, Wall};
-use crate::faults::{Bell, Verdicts};
+use crate::faults::{FaultSignal, Verdicts};
 use crate::kmsg::{FaultParser, KernelLog, OwnerOf};
 use muster_health::faults::{Catalogue, Context, Reader};
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct Config {
     /// Whose process it is.
     pub owner_of: OwnerOf,
     /// Rung when there is a fault to take.
-    pub bell: Bell,
+    pub bell: FaultSignal,
     /// The wall's clock.
     pub wall: Wall,
     /// The clock by which calls hang and samples grow old.

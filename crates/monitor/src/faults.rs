@@ -2,7 +2,7 @@
 //! bell, so that nobody has to look for them.
 
 use muster_health::faults::Catalogue;
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::units::Time;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ const MOST: usize = 1024;
 pub const LONGEST_TEXT: usize = 500;
 
 /// Rung when there is something to take. Called from the thread that saw it: it must not block.
-pub type Bell = Arc<dyn Fn() + Send + Sync>;
+pub type FaultSignal = Arc<dyn Fn() + Send + Sync>;
 
 /// What a site says of a fault by its code; none for what the catalogue says.
 pub type Verdicts = Arc<dyn Fn(&str) -> Option<(FaultClass, FaultAction)> + Send + Sync>;
@@ -22,13 +22,13 @@ pub type Verdicts = Arc<dyn Fn(&str) -> Option<(FaultClass, FaultAction)> + Send
 #[derive(Clone)]
 pub struct Outbox {
     inner: Arc<Mutex<Inner>>,
-    bell: Bell,
+    bell: FaultSignal,
     verdicts: Option<Verdicts>,
 }
 
 #[derive(Default)]
 struct Inner {
-    queue: VecDeque<SeenFault>,
+    queue: VecDeque<ObservedFault>,
     told: u64,
     dropped: u64,
 }
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Outbox {
 impl Outbox {
     /// An empty one that rings this bell.
     #[must_use]
-    pub fn new(bell: Bell) -> Outbox {
+    pub fn new(bell: FaultSignal) -> Outbox {
         Outbox { inner: Arc::default(), bell, verdicts: None }
     }
 
@@ -59,7 +59,7 @@ impl Outbox {
     }
 
     /// Adds faults and rings.
-    pub fn put(&self, faults: impl IntoIterator<Item = SeenFault>) {
+    pub fn put(&self, faults: impl IntoIterator<Item = ObservedFault>) {
         let mut any = false;
         {
             let mut inner = self.lock();
@@ -92,7 +92,7 @@ impl Outbox {
 
     /// Everything that waits, oldest first.
     #[must_use]
-    pub fn take(&self) -> Vec<SeenFault> {
+    pub fn take(&self) -> Vec<ObservedFault> {
         self.lock().queue.drain(..).collect()
     }
 
@@ -104,7 +104,7 @@ impl Outbox {
     }
 }
 
-fn same(a: &SeenFault, b: &SeenFault) -> bool {
+fn same(a: &ObservedFault, b: &ObservedFault) -> bool {
     a.code == b.code
         && a.gpu == b.gpu
         && a.pid == b.pid
@@ -126,9 +126,14 @@ fn cut(text: &mut String) {
 
 /// A fault that the agent saw by its own looking.
 #[must_use]
-pub fn agent_fault(code: &str, at: Time, gpu: Option<u32>, text: impl Into<String>) -> SeenFault {
+pub fn agent_fault(
+    code: &str,
+    at: Time,
+    gpu: Option<u32>,
+    text: impl Into<String>,
+) -> ObservedFault {
     let (class, action) = verdict(code);
-    SeenFault {
+    ObservedFault {
         code: code.into(),
         at,
         count: 1,

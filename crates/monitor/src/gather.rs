@@ -8,7 +8,7 @@ use crate::snapshot::pci_key;
 use muster_gpu::device::{Device, DeviceError, Driver};
 use muster_gpu::sample::Sample;
 use muster_health::faults::{Catalogue, Context, Reader};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ impl Gather {
 
     /// Looks. `open` finds the driver, on a thread of its own: even that may hang.
     #[must_use]
-    pub fn look<F>(&self, now: Time, open: F) -> NodeObservation
+    pub fn observe_node<F>(&self, now: Time, open: F) -> NodeObservation
     where
         F: FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + 'static,
     {
@@ -75,14 +75,14 @@ impl Gather {
         };
         let mut host = self.host.then(|| HostReader::new(&self.root));
         if let Some(host) = &mut host {
-            look.before = host.look(now);
+            look.before = host.sample_host(now);
         }
         let began = Instant::now();
         self.devices(&mut look, open);
         let Some(host) = &mut host else { return look };
         // Two looks at the host need time between them, GPUs or not.
         std::thread::sleep(self.during.saturating_sub(began.elapsed()));
-        look.host = host.look(now);
+        look.host = host.sample_host(now);
         (look.past, look.faults) = self.log(now, &look);
         look
     }
@@ -164,7 +164,7 @@ impl Gather {
         }
     }
 
-    fn log(&self, now: Time, look: &NodeObservation) -> (PastLogSummary, Vec<SeenFault>) {
+    fn log(&self, now: Time, look: &NodeObservation) -> (PastLogSummary, Vec<ObservedFault>) {
         let sku = look.gpus.iter().find_map(|g| Some(g.gpu.as_ref()?.sku.clone()));
         let driver_major = look
             .versions
@@ -197,7 +197,7 @@ impl Gather {
         };
         let faults = heard
             .into_iter()
-            .map(|h| SeenFault {
+            .map(|h| ObservedFault {
                 gpu: h.pci.as_deref().and_then(gpu),
                 code: h.code,
                 at: h.at,
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::check::{Verdict, judge};
     use crate::fake::{Fake, FakeDeviceMode};
-    use crate::pretend::Pretend;
+    use crate::simulated_load::SimulatedLoad;
     use muster_gpu::simulated::{SimFault, Throttle};
 
     fn quick() -> Gather {
@@ -278,12 +278,12 @@ mod tests {
         judge(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
     }
 
-    fn pretended(n: u32, spoil: impl FnOnce(&Pretend)) -> NodeObservation {
-        let world =
-            Pretend::start(&format!("h100-sxm:{n}").parse().expect("a kind")).expect("started");
+    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedLoad)) -> NodeObservation {
+        let world = SimulatedLoad::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
+            .expect("started");
         spoil(&world);
         let driver = world.driver();
-        quick().look(Time(0), move || Ok(driver))
+        quick().observe_node(Time(0), move || Ok(driver))
     }
 
     #[test]
@@ -316,7 +316,8 @@ mod tests {
         let fake = Fake::new(3);
         fake.set(1, FakeDeviceMode::Hang);
         let driver = fake.clone();
-        let look = impatient().look(Time(0), move || Ok(Box::new(driver) as Box<dyn Driver>));
+        let look =
+            impatient().observe_node(Time(0), move || Ok(Box::new(driver) as Box<dyn Driver>));
         assert_eq!(codes(&look), vec![("nvml-hang".to_string(), Some(1))]);
         fake.set(1, FakeDeviceMode::Well);
     }
@@ -325,13 +326,13 @@ mod tests {
     fn a_driver_that_hangs_or_is_not_there_is_said() {
         let (go, wait) = channel::<()>();
         let hasty = Gather { patience: Duration::from_millis(100), ..quick() };
-        let look = hasty.look(Time(0), move || {
+        let look = hasty.observe_node(Time(0), move || {
             let _ = wait.recv();
             Err(DeviceError::NotAllowed)
         });
         assert_eq!(codes(&look), vec![("driver-error".to_string(), None)]);
         drop(go);
-        let look = quick().look(Time(0), || Err(DeviceError::NoDriver("none".into())));
+        let look = quick().observe_node(Time(0), || Err(DeviceError::NoDriver("none".into())));
         assert_eq!(codes(&look), vec![]);
     }
 
@@ -360,7 +361,7 @@ mod tests {
             g.since = since;
             let fake = Fake::new(2);
             // The fake's devices sit at 10 and 11; those of the log are elsewhere or theirs.
-            g.look(Time(1_000_000_000_000), move || Ok(Box::new(fake) as Box<dyn Driver>))
+            g.observe_node(Time(1_000_000_000_000), move || Ok(Box::new(fake) as Box<dyn Driver>))
         };
         let all = look(None);
         assert_eq!(all.past.lines, 502);

@@ -14,10 +14,10 @@ pub mod host;
 pub mod kmsg;
 mod monitor;
 mod parts;
-pub mod pretend;
 pub mod probe;
 pub mod ring;
 mod sampler;
+pub mod simulated_load;
 pub mod snapshot;
 
 #[cfg(test)]

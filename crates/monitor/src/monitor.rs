@@ -11,7 +11,7 @@ use crate::ring::Row;
 use crate::sampler::{Pace, Sampler, Shared};
 use crate::snapshot::Snapshot;
 use muster_gpu::device::{DeviceError, Driver, DriverEvent};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::node::Gpu;
 use muster_supervise::SupervisedThread;
 use serde::Serialize;
@@ -164,7 +164,7 @@ impl Monitor {
             threads: Mutex::default(),
         };
         monitor.watch_host(config.root, config.dirs, config.host_every)?;
-        monitor.hear(config.kernel_log, driver, why.is_none())?;
+        monitor.start_readers(config.kernel_log, driver, why.is_none())?;
         Ok(monitor)
     }
 
@@ -194,9 +194,9 @@ impl Monitor {
             let mut reader = HostReader::new(root.clone());
             let mut watch = HostWatch::new(dirs.clone());
             while !stop.load(Ordering::Relaxed) {
-                let host = reader.look((shared.wall)());
+                let host = reader.sample_host((shared.wall)());
                 let log = board.hub.log_now().from.is_some();
-                board.outbox.put(watch.look(&host, log));
+                board.outbox.put(watch.find_faults(&host, log));
                 lock(&board.linked).extend(linked(&host));
                 *lock(&board.host) = Some(Arc::new(host));
                 let until = Instant::now() + every;
@@ -211,7 +211,7 @@ impl Monitor {
         })
     }
 
-    fn hear(
+    fn start_readers(
         &self,
         log: KernelLog,
         driver: Arc<dyn Driver>,
@@ -230,7 +230,7 @@ impl Monitor {
                 while !stop.load(Ordering::Relaxed) {
                     match driver.wait_event(EVENT_WAIT) {
                         Ok(Some(DriverEvent { gpu, xid })) => board.hub.driver_event(gpu, xid),
-                        Ok(None) => board.hub.tell(),
+                        Ok(None) => board.hub.publish_faults(),
                         Err(e) => {
                             tracing::debug!(error = %e, "the driver reports nothing by itself");
                             return;
@@ -250,7 +250,7 @@ impl Monitor {
 
     /// Faults that were not taken yet, oldest first.
     #[must_use]
-    pub fn take_faults(&self) -> Vec<SeenFault> {
+    pub fn take_faults(&self) -> Vec<ObservedFault> {
         self.board.outbox.take()
     }
 

@@ -6,7 +6,7 @@ use crate::kmsg::Devices;
 use crate::sampler::Shared;
 use crate::snapshot::pci_key;
 use muster_gpu::device::{Device, DeviceError, Driver, DriverEvent};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -85,8 +85,8 @@ pub(crate) fn ports(h: &HostSample, used: &BTreeSet<String>) -> BTreeMap<String,
 }
 
 /// A driver that does not answer is a fault only where there is something for it to drive.
-pub(crate) fn driver_fault(why: &DeviceError, root: &Path, at: Time) -> Option<SeenFault> {
-    let on_bus = || HostReader::new(root).look(at).nvidia.len();
+pub(crate) fn driver_fault(why: &DeviceError, root: &Path, at: Time) -> Option<ObservedFault> {
+    let on_bus = || HostReader::new(root).sample_host(at).nvidia.len();
     match why {
         DeviceError::Mismatch(_) => Some(agent_fault("driver-mismatch", at, None, why.to_string())),
         DeviceError::NoDriver(_) => {

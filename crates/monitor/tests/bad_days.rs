@@ -4,12 +4,12 @@
 use muster_gpu::sample::Field;
 use muster_gpu::simulated::SimFault;
 use muster_health::faults::{Catalogue, Context};
-use muster_model::fault::{FaultClass, SeenFault};
+use muster_model::fault::{FaultClass, ObservedFault};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::units::Time;
 use muster_monitor::exporter::{Page, PageConfig};
 use muster_monitor::kmsg::KernelLog;
-use muster_monitor::pretend::Pretend;
+use muster_monitor::simulated_load::SimulatedLoad;
 use muster_monitor::{Config, Monitor, clock};
 use muster_testkit::until;
 use std::io::Write;
@@ -33,17 +33,17 @@ fn config() -> Config {
     c
 }
 
-fn pretend(n: u32) -> Pretend {
+fn pretend(n: u32) -> SimulatedLoad {
     let spec = format!("h100-sxm:{n}").parse().expect("a kind");
-    Pretend::start(&spec).expect("started")
+    SimulatedLoad::start(&spec).expect("started")
 }
 
 /// Collects faults until one with this code is there.
-fn fault(m: &Monitor, code: &str) -> SeenFault {
+fn fault(m: &Monitor, code: &str) -> ObservedFault {
     let mut all = Vec::new();
     until(code, || {
         all.extend(m.take_faults());
-        all.iter().any(|f: &SeenFault| f.code == code)
+        all.iter().any(|f: &ObservedFault| f.code == code)
     });
     all.into_iter().find(|f| f.code == code).expect("it came")
 }
@@ -139,7 +139,7 @@ fn an_xid_of_log_and_driver_is_one_fault_of_a_gpu_and_a_rank() {
     until("xid-79", || {
         wall.fetch_add(100, Ordering::Relaxed);
         told.extend(m.take_faults());
-        told.iter().any(|f: &SeenFault| f.code == "xid-79")
+        told.iter().any(|f: &ObservedFault| f.code == "xid-79")
     });
     let f = told.into_iter().find(|f| f.code == "xid-79").expect("it came");
     assert_eq!(f.gpu, Some(0));

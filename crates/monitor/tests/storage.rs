@@ -78,8 +78,8 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
     // A process that writes there is stuck too, by a clock that shows half a minute more.
     let mut reader = HostReader::new("/");
     until("a stuck process", || {
-        let _ = reader.look(Time(0));
-        reader.look(Time(40_000)).stuck.is_some_and(|n| n >= 1)
+        let _ = reader.sample_host(Time(0));
+        reader.sample_host(Time(40_000)).stuck.is_some_and(|n| n >= 1)
     });
     assert!(ice.set(false));
     assert!(writer.wait().is_ok_and(|s| s.success()));

@@ -13,7 +13,7 @@ const SCANNED: usize = 50_000;
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct SearchRequest<'a> {
     /// The words.
     pub query: &'a Query,
     /// Only in this job's output.
@@ -47,7 +47,7 @@ pub struct FoundLine {
 
 /// Some of the lines that have the words, the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct SearchResults {
     /// The lines.
     pub lines: Vec<FoundLine>,
     /// What is before this one was not looked at; none when everything was.
@@ -58,10 +58,14 @@ pub struct Found {
 ///
 /// # Errors
 /// When the file cannot be used.
-pub fn find(dir: &Path, project: &str, wanted: &Wanted<'_>) -> Result<Found, IndexError> {
+pub fn find(
+    dir: &Path,
+    project: &str,
+    wanted: &SearchRequest<'_>,
+) -> Result<SearchResults, IndexError> {
     let path = path_of(dir, project);
     if !path.exists() {
-        return Ok(Found::default());
+        return Ok(SearchResults::default());
     }
     search(&path, wanted, SCANNED).map_err(|source| IndexError::Database { path, source })
 }
@@ -104,12 +108,12 @@ fn is_made(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(format == FORMAT)
 }
 
-fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Found> {
+fn search(path: &Path, wanted: &SearchRequest<'_>, most: usize) -> rusqlite::Result<SearchResults> {
     let conn = open_reader(path)?;
     // One state of the file for the whole search: parts come and go.
     let view = conn.unchecked_transaction()?;
     if !is_made(&view)? {
-        return Ok(Found::default());
+        return Ok(SearchResults::default());
     }
     let parts: Vec<(i64, i64)> = view
         .prepare("SELECT id, first FROM part ORDER BY id DESC")?
@@ -118,7 +122,7 @@ fn search(path: &Path, wanted: &Wanted<'_>, most: usize) -> rusqlite::Result<Fou
     let oldest = parts.last().map_or(0, |(_, first)| *first);
     let expression = wanted.query.expression(wanted.job);
     let below = wanted.below.map_or(i64::MAX, to_sql);
-    let mut found = Found::default();
+    let mut found = SearchResults::default();
     let mut scanned = 0;
     for (part, first) in parts.into_iter().filter(|(_, first)| *first < below) {
         let mut matches = view.prepare(&format!(
@@ -192,7 +196,8 @@ mod tests {
         let until = Some(Instant::now());
         let (mut below, mut pages, mut seen) = (None, 0, Vec::new());
         loop {
-            let wanted = Wanted { query: &query, job: None, since: None, below, limit: 100, until };
+            let wanted =
+                SearchRequest { query: &query, job: None, since: None, below, limit: 100, until };
             let found = search(&path_of(d.path(), "alpha"), &wanted, SCANNED).unwrap();
             seen.extend(found.lines.iter().map(|l| l.stream.attempt.job));
             pages += 1;
@@ -218,8 +223,14 @@ mod tests {
         let mut below = None;
         let mut seen = Vec::new();
         loop {
-            let wanted =
-                Wanted { query: &query, job: None, since: None, below, limit: 100, until: None };
+            let wanted = SearchRequest {
+                query: &query,
+                job: None,
+                since: None,
+                below,
+                limit: 100,
+                until: None,
+            };
             let found = search(&path_of(d.path(), "alpha"), &wanted, 3).unwrap();
             seen.extend(found.lines.iter().map(|l| l.stream.attempt.job));
             below = found.floor;

@@ -151,7 +151,7 @@ impl Value {
 
     /// As an agent's figure is told: a number, rounded, or a word.
     #[must_use]
-    pub fn told(text: &str) -> Value {
+    pub fn parse_reported(text: &str) -> Value {
         let text = text.trim();
         if text.is_empty() {
             return Value::Unknown("no data".into());

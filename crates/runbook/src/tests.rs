@@ -166,7 +166,7 @@ fn a_bound_holds_what_it_says_and_never_what_is_unknown() {
         Bound::AtLeast(3).holds(&Value::Number(3)) && !Bound::AtMost(2).holds(&Value::Number(3))
     );
     assert!(!Bound::AtLeast(0).holds(&Value::Word("many".into())));
-    assert_eq!(Value::told("83.7"), Value::Number(83));
+    assert_eq!(Value::parse_reported("83.7"), Value::Number(83));
     assert_eq!(Observable::parse("telemetry.temp"), Some(Observable::Telemetry("temp".into())));
     assert_eq!(Observable::parse("telemetry.a b"), None);
     assert_eq!(fill("$node costs 5$ $cow", &vars(&[("node", "n1")])), "n1 costs 5$ ");

@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, Running};
 use crate::fleet::CapacityReservation;
 use crate::plan::Cycle;
 use crate::queue::QueuePosition;
-use crate::quota::{Kind, Ledger, Short};
+use crate::quota::{Kind, Ledger, QuotaShortage};
 use crate::windows::Asker;
 use crate::work::Work;
 use muster_model::ids::JobId;
@@ -187,7 +187,7 @@ impl Cluster {
         w: &Work,
         sku: &str,
         claims: Option<&Claims>,
-    ) -> Result<(), Short> {
+    ) -> Result<(), QuotaShortage> {
         let Some(own) = claims.filter(|c| c.holds(w.job)) else {
             return self.quota_left_like(w, sku, claims);
         };
@@ -196,14 +196,23 @@ impl Cluster {
         self.quota_left_like(w, sku, Some(&others))
     }
 
-    fn quota_left_like(&self, w: &Work, sku: &str, claims: Option<&Claims>) -> Result<(), Short> {
+    fn quota_left_like(
+        &self,
+        w: &Work,
+        sku: &str,
+        claims: Option<&Claims>,
+    ) -> Result<(), QuotaShortage> {
         let milli = w.demand.milli(sku);
         self.ledger.check(&w.project, sku, w.tier, milli)?;
         claims.map_or(Ok(()), |c| c.then.check(&w.project, sku, w.tier, milli))
     }
 
     /// SKUs of which enough is left, as a mask.
-    pub(crate) fn skus_by(&self, w: &Work, left: impl Fn(&str) -> Result<(), Short>) -> u64 {
+    pub(crate) fn skus_by(
+        &self,
+        w: &Work,
+        left: impl Fn(&str) -> Result<(), QuotaShortage>,
+    ) -> u64 {
         if self.ledger.is_empty() {
             return u64::MAX;
         }

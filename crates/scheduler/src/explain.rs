@@ -39,7 +39,7 @@ pub struct Constraint {
 
 /// A job that goes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ahead {
+pub struct JobAhead {
     /// The job that goes first.
     pub job: JobId,
     /// Why it is first.
@@ -71,7 +71,7 @@ pub struct Explanation {
     /// Each constraint in the order it was looked at.
     pub constraints: Vec<Constraint>,
     /// The first few jobs ahead.
-    pub ahead: Vec<Ahead>,
+    pub ahead: Vec<JobAhead>,
     /// How many jobs are ahead in all.
     pub ahead_count: u32,
     /// When it may start.

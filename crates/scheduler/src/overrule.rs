@@ -6,7 +6,7 @@ use crate::node::Entry;
 use crate::place::{Query, place, place_on};
 use crate::plan::Cycle;
 use crate::queue::QueuePosition;
-use crate::timeline::{Later, earliest};
+use crate::timeline::{FutureStart, earliest};
 use crate::work::Work;
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -64,7 +64,7 @@ impl Cycle<'_> {
         w: &Work,
         q: &Query<'_>,
         slack: bool,
-    ) -> (Option<Later>, bool) {
+    ) -> (Option<FutureStart>, bool) {
         let f = &self.c.fleet;
         let aggressive = slack && self.policy.backfill.mode == BackfillMode::Aggressive;
         let find = |q: &Query<'_>| {
@@ -78,7 +78,7 @@ impl Cycle<'_> {
         }
         let mut alone = q.clone();
         alone.who.above = above;
-        let earlier = |l: &Later| beside.as_ref().is_none_or(|b| l.at < b.at);
+        let earlier = |l: &FutureStart| beside.as_ref().is_none_or(|b| l.at < b.at);
         match find(&alone).filter(earlier) {
             Some(l) => (Some(l), true),
             None => (beside, false),

@@ -51,7 +51,7 @@ struct Node {
 
 /// A quota that leaves too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Short {
+pub struct QuotaShortage {
     /// The name of the quota that leaves too little.
     pub quota: Label,
     /// The SKU and tier it is short of.
@@ -234,13 +234,13 @@ impl Ledger {
         sku: &str,
         tier: Tier,
         milli: u64,
-    ) -> Result<(), Short> {
+    ) -> Result<(), QuotaShortage> {
         let Some(&leaf) = self.leaf.get(project) else { return Ok(()) };
         for k in self.kinds(sku, tier) {
             let left = self.available(leaf, k);
             if left < milli {
                 let n = &self.nodes[leaf];
-                return Err(Short {
+                return Err(QuotaShortage {
                     quota: n.name.clone(),
                     kind: self.kinds[k].clone(),
                     left,

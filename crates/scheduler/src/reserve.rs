@@ -8,7 +8,7 @@ use crate::place::{Query, place};
 use crate::plan::{Cycle, Resize, StartReservation, Victim};
 use crate::preempt::{PreemptionPlan, make_room, next_preemptible_at};
 use crate::queue::QueuePosition;
-use crate::timeline::Later;
+use crate::timeline::FutureStart;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -78,7 +78,7 @@ impl Cycle<'_> {
     fn set_reserved_start(
         &mut self,
         w: &Work,
-        later: Later,
+        later: FutureStart,
         moved: Option<String>,
         overrules: bool,
     ) {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A start in time to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Later {
+pub(crate) struct FutureStart {
     pub(crate) at: Time,
     /// Nodes in the order of the gang's groups.
     pub(crate) nodes: Vec<u32>,
@@ -46,7 +46,7 @@ struct Walk<'a, 'q> {
 
 /// The earliest moment from `from` on at which the gang fits for as long as it lasts, without
 /// taking anything that is kept for others.
-pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later> {
+pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<FutureStart> {
     let length = q.end.0.saturating_sub(q.now.0);
     let mut w = Walk {
         fleet,
@@ -63,7 +63,7 @@ pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later
     let mut t = from;
     loop {
         if let Some(nodes) = w.settled(t) {
-            return Some(Later { at: t, nodes });
+            return Some(FutureStart { at: t, nodes });
         }
         if w.looks > MOST_LOOKS {
             return None;
@@ -114,11 +114,11 @@ impl Walk<'_, '_> {
             && !*seen
         {
             *seen = true;
-            self.look(ix, t);
+            self.look_at_node(ix, t);
         }
     }
 
-    fn look(&mut self, ix: u32, t: Time) {
+    fn look_at_node(&mut self, ix: u32, t: Time) {
         self.looks += 1;
         let e = self.fleet.entry(ix);
         for (gi, a) in self.q.asks.iter().enumerate() {

@@ -145,12 +145,12 @@ impl Connection {
     /// From now on it does nothing.
     fn rests(&self, a: &mut Activity) {
         (a.since, a.began) = (Instant::now(), None);
-        self.tell(Some(a.since));
+        self.report_idle(Some(a.since));
     }
 
     /// Tells the table since when it does nothing. The activity is locked meanwhile, so that the
     /// table hears of things in the order in which they happen.
-    fn tell(&self, idle: Option<Instant>) {
+    fn report_idle(&self, idle: Option<Instant>) {
         if let Some(table) = self.table.upgrade() {
             table.seats().mark(self.id, idle);
         }
@@ -165,7 +165,7 @@ impl Connection {
     pub(crate) fn request(self: &Arc<Self>, http2: bool) -> RequestGuard {
         let mut a = self.activity();
         if a.requests == 0 {
-            self.tell(None);
+            self.report_idle(None);
         }
         a.requests += 1;
         a.last += 1;

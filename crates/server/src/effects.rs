@@ -32,8 +32,12 @@ impl Log for Brain {
         self.is_certain_leader().then(|| self.epoch())
     }
 
-    async fn tell(&self, command: Command, wanted: impl Fn() -> bool + Send + Sync) -> bool {
-        Brain::tell(self, command, || self.is_leading() && wanted()).await
+    async fn record_command(
+        &self,
+        command: Command,
+        wanted: impl Fn() -> bool + Send + Sync,
+    ) -> bool {
+        Brain::record_command(self, command, || self.is_leading() && wanted()).await
     }
 
     async fn secret(&self, project: &ProjectName, name: &str) -> Result<Option<String>, String> {

@@ -5,8 +5,8 @@ use crate::causes::{self, takes_out};
 use crate::chance::{Chance, exp, millis};
 use crate::fleet::Fleet;
 use crate::scenario::{Cause, Delay, Incident, Mode, Response, Scenario, Scope};
+use crate::simulation::{Ev, Simulation};
 use crate::traces::titan;
-use crate::twin::{Ev, Twin};
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -156,7 +156,7 @@ fn most_incidents(s: &Scenario) -> f64 {
     factors.fold(1.0, f64::max)
 }
 
-impl Twin<'_> {
+impl Simulation<'_> {
     pub(crate) fn start_faults(&mut self) {
         let all = self.s.failures.incidents.iter().enumerate();
         self.faults.hit = all.map(|(i, x)| self.places(i, x).into_iter().collect()).collect();
@@ -389,7 +389,7 @@ impl Twin<'_> {
         }
         let reason = why.to_string();
         let node = self.name(ix).clone();
-        self.tell(Command::Drain { node, reason: reason.clone(), stop: swap });
+        self.submit_command(Command::Drain { node, reason: reason.clone(), stop: swap });
         if !swap {
             for key in here {
                 self.fail_slot(key, ix, SlotEnd::fault(reason.clone()));
@@ -416,7 +416,7 @@ impl Twin<'_> {
         self.faults.signed.remove(&ix);
         self.set_out(ix, false);
         let node = self.name(ix).clone();
-        self.tell(Command::Undrain { node });
+        self.submit_command(Command::Undrain { node });
         self.next_failure(ix);
     }
 
@@ -455,7 +455,7 @@ impl Twin<'_> {
             if let Some(g) = self.gangs.by_key.get_mut(&key) {
                 g.then_drain = Some((ix, why));
             }
-            self.tell(Command::AskCheckpoint { job: key.job });
+            self.submit_command(Command::AskCheckpoint { job: key.job });
         } else {
             self.drain_unhealthy(ix, &why, true);
         }

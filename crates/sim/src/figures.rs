@@ -2,7 +2,7 @@
 
 use crate::books::Page;
 use crate::outcome::{History, Outcome, Prediction, SizeClass, SpareFigures, Spread, Waterfall};
-use crate::twin::{Twin, seconds};
+use crate::simulation::{Simulation, seconds};
 use muster_health::{Expect, ettr};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ fn thinned(sorted: &[f64]) -> Vec<f64> {
     out
 }
 
-impl Twin<'_> {
+impl Simulation<'_> {
     /// Everything there is to tell.
     pub(crate) fn figures(&mut self) -> (Outcome, History) {
         let s = self.s;

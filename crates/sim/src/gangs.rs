@@ -2,7 +2,7 @@
 
 use crate::books::InterruptionCause;
 use crate::faults::FaultEvent;
-use crate::twin::{ByKey, Ev, Twin};
+use crate::simulation::{ByKey, Ev, Simulation};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd, StopReason, Verdict};
@@ -74,7 +74,7 @@ impl Gangs {
     }
 }
 
-impl Twin<'_> {
+impl Simulation<'_> {
     /// The engine has placed a gang.
     pub(crate) fn placed(&mut self, key: AttemptKey, placement: &Arc<Placement>) {
         let slots = &placement.slots;
@@ -142,10 +142,15 @@ impl Twin<'_> {
         let events = node.advance_briefly(now);
         node.resume(key, &work, placement.slots[0].gpus.0, resume, now);
         node.set_rate(key, rate);
-        self.heard(lead, events);
+        self.apply_events(lead, events);
         for s in &placement.slots {
             let node = s.node.clone();
-            self.tell(Command::SlotReport { node, key, observed: Observed::Running, ago: None });
+            self.submit_command(Command::SlotReport {
+                node,
+                key,
+                observed: Observed::Running,
+                ago: None,
+            });
         }
         self.look_at(lead);
         if let Some(why) = unhealthy {
@@ -209,7 +214,7 @@ impl Twin<'_> {
         }
         self.wakes[ix as usize] = Time(i64::MAX);
         let events = self.advance(ix);
-        self.heard(ix, events);
+        self.apply_events(ix, events);
         self.look_at(ix);
     }
 
@@ -222,7 +227,7 @@ impl Twin<'_> {
         }
     }
 
-    fn heard(&mut self, ix: u32, events: Vec<SimEvent>) {
+    fn apply_events(&mut self, ix: u32, events: Vec<SimEvent>) {
         for e in events {
             match e.what {
                 WorkEvent::Checkpoint { .. } => {
@@ -265,7 +270,7 @@ impl Twin<'_> {
         let dir = job.and_then(|j| j.spec.checkpoint.as_ref()).map(|c| c.dir.clone());
         let told = self.story.as_ref().and(dir);
         let path = told.map(|dir| format!("{dir}/step-{}", saved.0 / step));
-        self.tell(Command::CheckpointDone {
+        self.submit_command(Command::CheckpointDone {
             key,
             step: Some(saved.0 / step),
             path,
@@ -297,7 +302,12 @@ impl Twin<'_> {
                 SlotEnd::Failed { exit }
             };
             let observed = Observed::Ended(end);
-            self.tell(Command::SlotReport { node: s.node.clone(), key, observed, ago: None });
+            self.submit_command(Command::SlotReport {
+                node: s.node.clone(),
+                key,
+                observed,
+                ago: None,
+            });
         }
     }
 
@@ -320,7 +330,7 @@ impl Twin<'_> {
         let (lead, placement, up) = (g.nodes[0], g.placement.clone(), g.up);
         if up.is_some() {
             let events = self.advance(lead);
-            self.heard(lead, events);
+            self.apply_events(lead, events);
             let account = self.nodes[lead as usize].account(key);
             self.nodes[lead as usize].stop(key, self.now);
             if let Some(g) = self.gangs.by_key.get_mut(&key) {
@@ -337,7 +347,12 @@ impl Twin<'_> {
         }
         for s in &placement.slots {
             let observed = Observed::Ended(SlotEnd::Stopped);
-            self.tell(Command::SlotReport { node: s.node.clone(), key, observed, ago: None });
+            self.submit_command(Command::SlotReport {
+                node: s.node.clone(),
+                key,
+                observed,
+                ago: None,
+            });
         }
     }
 
@@ -348,10 +363,10 @@ impl Twin<'_> {
         let lead = g.nodes[0];
         let event = self.nodes[lead as usize].ask_checkpoint(key, self.now);
         if let Some(e) = event {
-            self.heard(lead, vec![e]);
+            self.apply_events(lead, vec![e]);
         }
         let late = self.advance(lead);
-        self.heard(lead, late);
+        self.apply_events(lead, late);
         // It is told when it is written, however rarely others are.
         let next = self.nodes[lead as usize].next_wake();
         if let Some(t) = next.filter(|t| *t < self.wakes[lead as usize]) {
@@ -403,7 +418,7 @@ impl Twin<'_> {
         let Some(g) = self.gangs.by_key.get(&key).filter(|g| !g.leaving) else { return };
         let lead = g.nodes[0];
         let events = self.advance(lead);
-        self.heard(lead, events);
+        self.apply_events(lead, events);
         let slowed = self.nodes[lead as usize].account(key).map(|a| a.slowed).unwrap_or_default();
         self.nodes[lead as usize].set_rate(key, 0);
         if let Some(g) = self.gangs.by_key.get_mut(&key)
@@ -424,7 +439,7 @@ impl Twin<'_> {
         g.rate = permille;
         let lead = g.nodes[0];
         let events = self.advance(lead);
-        self.heard(lead, events);
+        self.apply_events(lead, events);
         self.nodes[lead as usize].set_rate(key, permille);
         self.look_at(lead);
     }
@@ -433,7 +448,7 @@ impl Twin<'_> {
     pub(crate) fn fail_slot(&mut self, key: AttemptKey, node: u32, end: SlotEnd) {
         let name = self.name(node).clone();
         let observed = Observed::Ended(end);
-        self.tell(Command::SlotReport { node: name, key, observed, ago: None });
+        self.submit_command(Command::SlotReport { node: name, key, observed, ago: None });
     }
 
     /// The ranks of a job fail for reasons of its own, some time.

@@ -20,12 +20,12 @@ pub mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
+mod simulation;
 pub mod site;
 pub mod traces;
-mod twin;
 
 pub use error::SimError;
 pub use figures::{share, spread};
 pub use fleet::{mean_repair, spares_wanted};
 pub use run::{Options, run};
-pub use twin::{Hosted, START};
+pub use simulation::{Hosted, START};

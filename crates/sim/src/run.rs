@@ -6,8 +6,8 @@ use crate::faults::Faults;
 use crate::fleet::{self, Fleet};
 use crate::outcome::{History, Outcome};
 use crate::scenario::Scenario;
+use crate::simulation::{Setting, Simulation};
 use crate::traces;
-use crate::twin::{Setting, Twin};
 use muster_model::event::Record;
 use std::path::Path;
 
@@ -77,8 +77,14 @@ fn lived(
         }
     };
     let (mut outcome, history) = {
-        let mut twin =
-            Twin::new(s, fleet, sources, faults, Setting::usual(options.until_done), &mut keep)?;
+        let mut twin = Simulation::new(
+            s,
+            fleet,
+            sources,
+            faults,
+            Setting::usual(options.until_done),
+            &mut keep,
+        )?;
         twin.live();
         twin.figures()
     };

@@ -230,13 +230,13 @@ impl ReplayArgs {
         found.assumptions = assumptions;
         found.outcome.wall_s = started.elapsed().as_secs_f64();
         found.outcome.peak_rss_bytes = peak_rss();
-        self.tell(&found);
+        self.print_notes(&found);
         self.page(&found, &history)?;
         ctx.show(&found, log_text)?;
         Ok(0)
     }
 
-    fn tell(&self, found: &LogReplay) {
+    fn print_notes(&self, found: &LogReplay) {
         for a in found.assumptions.iter() {
             output::note(&format!("assumed: {a}"));
         }

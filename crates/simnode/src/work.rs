@@ -305,7 +305,7 @@ impl Work {
                     // At less than full speed the moment comes a little late.
                     let beats = self.beat().map_or(0, |b| self.done / b);
                     if beats > std::mem::replace(&mut self.beats, beats) {
-                        tell(at, self.told());
+                        tell(at, self.make_step_event());
                     }
                     if self.save_at.is_some_and(|s| self.done >= s) {
                         self.begin_save(at, &mut tell);
@@ -317,7 +317,7 @@ impl Work {
         self.pass(to);
     }
 
-    fn told(&self) -> WorkEvent {
+    fn make_step_event(&self) -> WorkEvent {
         let sound = self.spec.step.unwrap_or_default();
         let step = self.step().unwrap_or(0);
         let needs = self.step_needs().unwrap_or(SOUND);

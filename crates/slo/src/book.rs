@@ -14,7 +14,7 @@ use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
 use muster_model::slo::{
-    Attribution, Cause, Counted, Objective, Sli, all_work_counts, final_before,
+    Attribution, Cause, IndicatorCount, Objective, Sli, all_work_counts, final_before,
 };
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ impl Book {
 
     /// Told from outside of the log, by the server or a service, at a moment. Only what an objective
     /// asks for is kept.
-    pub fn counted(&mut self, told: Time, c: &Counted) {
+    pub fn counted(&mut self, told: Time, c: &IndicatorCount) {
         let series = Series { sli: c.sli, scope: c.scope.clone() };
         if self.watch.contains(&series) {
             // A clock that was ahead does not make what was counted later than what tells of it.

@@ -551,7 +551,7 @@ fn work_of_days_that_are_final_is_not_taken_back() {
 #[test]
 fn what_is_told_from_outside_counts_where_it_was_asked_for() {
     let (mut b, s) = book(&[(r#"{"api_latency":{"under":"1s"}}"#, "{}")]);
-    let told = |text: &str| serde_json::from_str::<Counted>(text).unwrap();
+    let told = |text: &str| serde_json::from_str::<IndicatorCount>(text).unwrap();
     b.counted(
         at(0),
         &told(r#"{"sli":{"api_latency":{"under":"1s"}},"good":99,"total":100,"cause":"slow"}"#),

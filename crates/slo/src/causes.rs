@@ -102,7 +102,7 @@ fn own_group(f: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::finding::{SeenFinding, Severity};
+    use muster_model::finding::{ObservedFinding, Severity};
     use muster_model::ids::{AttemptKey, JobId};
     use muster_model::units::Time;
     use serde_json::json;
@@ -110,7 +110,7 @@ mod tests {
     fn finding(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
         Finding {
             id,
-            seen: SeenFinding::new(kind, on.parse().unwrap(), severity, Time(0)),
+            seen: ObservedFinding::new(kind, on.parse().unwrap(), severity, Time(0)),
             opened_at: Time(0),
             inferred: false,
             incident: None,

@@ -353,7 +353,7 @@ mod tests {
     use crate::decide::{HOLD, Site, decide};
     use crate::ledger::{Count, Ledger, Series};
     use muster_model::alert::Routing;
-    use muster_model::finding::{Closed, SeenFinding};
+    use muster_model::finding::{Closed, ObservedFinding};
     use muster_model::ids::{AttemptKey, JobId};
     use std::collections::BTreeMap;
 
@@ -363,7 +363,7 @@ mod tests {
     fn found(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
         Finding {
             id,
-            seen: SeenFinding::new(kind, on.parse().unwrap(), severity, T0),
+            seen: ObservedFinding::new(kind, on.parse().unwrap(), severity, T0),
             opened_at: T0,
             inferred: false,
             incident: None,

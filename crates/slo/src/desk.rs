@@ -6,7 +6,7 @@
 //! dies between telling and remembering.
 
 use crate::decide::{HOLD, escalation};
-pub use muster_model::alert::News;
+pub use muster_model::alert::AlertChange;
 use muster_model::alert::{
     Alert, AlertState, Channel, GroupBy, MatcherInput, Receiver, Route, Routing, Urgency,
 };
@@ -51,11 +51,11 @@ pub struct Line {
 
 /// A message that is to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct Notification {
     /// The receiver it goes to.
     pub to: Label,
     /// Ids of alerts and what there is to tell, in order.
-    pub alerts: Vec<(String, News)>,
+    pub alerts: Vec<(String, AlertChange)>,
 }
 
 /// What waits for a receiver.
@@ -73,7 +73,7 @@ pub struct Backlog {
 
 /// What was told to whom.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Desk {
+pub struct NotificationDesk {
     /// By receiver, by the id of the alert.
     told: BTreeMap<Label, BTreeMap<String, LastNotification>>,
     lines: BTreeMap<Label, Line>,
@@ -130,7 +130,7 @@ fn owed(
     to: &Address<'_>,
     told: Option<&LastNotification>,
     joined: Option<Time>,
-) -> Option<(Time, News)> {
+) -> Option<(Time, AlertChange)> {
     let Some(told) = told else {
         // Quiet all the time, or quiet when it ended.
         let loud = a.loud_since?;
@@ -139,7 +139,7 @@ fn owed(
         return match (to.after, a.resolved_at) {
             (None, None) => {
                 let due = loud + to.route.wait;
-                (!noise(due)).then_some((due, News::Firing))
+                (!noise(due)).then_some((due, AlertChange::Firing))
             }
             (None, Some(end)) if joined.is_some_and(|t| end <= t) => None,
             // It was explained by another, which is told.
@@ -147,13 +147,13 @@ fn owed(
             // It lasted long enough to be told, and nobody could be.
             (None, Some(end)) => {
                 let due = loud + to.route.wait;
-                (due <= end && !noise(due)).then_some((due, News::Firing))
+                (due <= end && !noise(due)).then_some((due, AlertChange::Firing))
             }
             (Some(later), None) if a.state == AlertState::Firing => {
                 let due = loud + later.after;
                 // Somebody passed it on before its time.
                 let due = if a.level >= later.level { due.min(a.changed_at) } else { due };
-                Some((due, News::Firing))
+                Some((due, AlertChange::Firing))
             }
             (Some(_), _) => None,
         };
@@ -165,16 +165,16 @@ fn owed(
         // What comes back within a while goes on: its end is not told before. What another alert
         // explains is over at once.
         let sure = a.gone_since.filter(|_| a.merged_into.is_none()).map_or(end, |t| t + HOLD);
-        return to.receiver.resolved.then_some((end.max(sure), News::Over));
+        return to.receiver.resolved.then_some((end.max(sure), AlertChange::Over));
     }
     let lives = matches!(to.receiver.by, Channel::Alertmanager { .. });
     a.loud_since?;
     if a.urgency > told.urgency {
-        return Some((a.changed_at, News::Worse));
+        return Some((a.changed_at, AlertChange::Worse));
     }
     match a.state {
-        _ if lives => Some((told.at + to.route.repeat.min(KEEP_ALIVE), News::Still)),
-        AlertState::Firing => Some((told.at + to.route.repeat, News::Still)),
+        _ if lives => Some((told.at + to.route.repeat.min(KEEP_ALIVE), AlertChange::Still)),
+        AlertState::Firing => Some((told.at + to.route.repeat, AlertChange::Still)),
         _ => None,
     }
 }
@@ -192,14 +192,14 @@ fn together(a: &Alert, by: &Route) -> Vec<String> {
     by.group_by.iter().map(of).collect()
 }
 
-impl Desk {
-    fn told(&self, receiver: &Label, id: &str) -> Option<&LastNotification> {
+impl NotificationDesk {
+    fn last_notification(&self, receiver: &Label, id: &str) -> Option<&LastNotification> {
         self.told.get(receiver)?.get(id)
     }
 
-    fn owed(&self, a: &Alert, to: &Address<'_>) -> Option<(Time, News)> {
+    fn owed(&self, a: &Alert, to: &Address<'_>) -> Option<(Time, AlertChange)> {
         let name = &to.receiver.name;
-        owed(a, to, self.told(name, &a.id), self.joined.get(name).copied())
+        owed(a, to, self.last_notification(name, &a.id), self.joined.get(name).copied())
     }
 
     /// Another routing counts from now on: receivers that the one before did not name are new.
@@ -210,7 +210,7 @@ impl Desk {
     }
 
     /// Since when receivers are named, as another desk knows it.
-    pub fn copy_receivers_from(&mut self, of: &Desk) {
+    pub fn copy_receivers_from(&mut self, of: &NotificationDesk) {
         self.joined.clone_from(&of.joined);
     }
 
@@ -231,8 +231,8 @@ impl Desk {
         now: Time,
         alerts: &BTreeMap<String, Alert>,
         routing: &Routing,
-    ) -> Vec<Letter> {
-        type Alerts = Vec<(String, News)>;
+    ) -> Vec<Notification> {
+        type Alerts = Vec<(String, AlertChange)>;
         let mut bundles: BTreeMap<(Label, Vec<String>), (Time, Alerts)> = BTreeMap::new();
         for a in alerts.values() {
             for to in addresses(a, routing) {
@@ -253,7 +253,7 @@ impl Desk {
         order.sort();
         let letters = order.into_iter().flat_map(|(to, _, alerts)| {
             let parts: Vec<Vec<_>> = alerts.chunks(LETTER_MAX).map(<[_]>::to_vec).collect();
-            parts.into_iter().map(move |alerts| Letter { to: to.clone(), alerts })
+            parts.into_iter().map(move |alerts| Notification { to: to.clone(), alerts })
         });
         letters.collect()
     }
@@ -273,11 +273,11 @@ impl Desk {
     }
 
     /// A letter arrived.
-    pub fn sent(&mut self, now: Time, letter: &Letter, alerts: &BTreeMap<String, Alert>) {
+    pub fn sent(&mut self, now: Time, letter: &Notification, alerts: &BTreeMap<String, Alert>) {
         let told = self.told.entry(letter.to.clone()).or_default();
         for (id, news) in &letter.alerts {
             let Some(a) = alerts.get(id) else { continue };
-            let over = *news == News::Over;
+            let over = *news == AlertChange::Over;
             told.insert(id.clone(), LastNotification { at: now, urgency: a.urgency, over });
         }
         self.lines.remove(&letter.to);

@@ -63,11 +63,11 @@ fn map(alerts: &[Alert]) -> BTreeMap<String, Alert> {
     alerts.iter().map(|a| (a.id.clone(), a.clone())).collect()
 }
 
-fn names(letters: &[Letter]) -> Vec<(String, Vec<(String, News)>)> {
+fn names(letters: &[Notification]) -> Vec<(String, Vec<(String, AlertChange)>)> {
     letters.iter().map(|l| (l.to.to_string(), l.alerts.clone())).collect()
 }
 
-fn one(to: &str, id: &str, news: News) -> (String, Vec<(String, News)>) {
+fn one(to: &str, id: &str, news: AlertChange) -> (String, Vec<(String, AlertChange)>) {
     (to.to_owned(), vec![(id.to_owned(), news)])
 }
 
@@ -75,29 +75,29 @@ fn one(to: &str, id: &str, news: News) -> (String, Vec<(String, News)>) {
 fn first_news_repeats_and_the_end() {
     let r = routing(r#"{"to":["pager","mute"],"wait":"30s","repeat":"4h"}"#);
     let mut alerts = map(&[alert("a", Urgency::Page, T0)]);
-    let mut desk = Desk::default();
+    let mut desk = NotificationDesk::default();
     assert_eq!(desk.due(at(29), &alerts, &r), vec![]);
     assert_eq!(desk.next_due(&alerts, &r), Some(at(30)));
     let letters = desk.due(at(30), &alerts, &r);
     assert_eq!(
         names(&letters),
-        vec![one("mute", "a", News::Firing), one("pager", "a", News::Firing)]
+        vec![one("mute", "a", AlertChange::Firing), one("pager", "a", AlertChange::Firing)]
     );
     letters.iter().for_each(|l| desk.sent(at(30), l, &alerts));
     assert_eq!(desk.due(at(31), &alerts, &r), vec![]);
     assert_eq!(desk.next_due(&alerts, &r), Some(at(30 + 4 * 3600)));
     let again = desk.due(at(30 + 4 * 3600), &alerts, &r);
     assert_eq!(again.len(), 2);
-    assert!(again.iter().all(|l| l.alerts[0].1 == News::Still));
+    assert!(again.iter().all(|l| l.alerts[0].1 == AlertChange::Still));
     resolve(alerts.get_mut("a").unwrap(), at(100));
     let end = desk.due(at(100), &alerts, &r);
-    assert_eq!(names(&end), vec![one("pager", "a", News::Over)]);
+    assert_eq!(names(&end), vec![one("pager", "a", AlertChange::Over)]);
     assert!(!desk.is_settled(&alerts["a"], &r));
     desk.sent(at(101), &end[0], &alerts);
     assert!(desk.is_settled(&alerts["a"], &r));
     assert_eq!((desk.due(at(9_999_999), &alerts, &r), desk.next_due(&alerts, &r)), (vec![], None));
     desk.tidy(&BTreeMap::new(), &r);
-    assert_eq!(desk, Desk::default());
+    assert_eq!(desk, NotificationDesk::default());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_alert_that_somebody_escalates_is_owed_to_the_next_step_at_once() {
     let r = routing(
         r#"{"to":["pager"],"escalate":[{"after":"15m","to":["boss"]},{"after":"1h","to":["mute"]}]}"#,
     );
-    let desk = Desk::default();
+    let desk = NotificationDesk::default();
     let mut a = alert("a", Urgency::Page, T0);
     let to = |a: &Alert| -> BTreeSet<String> {
         let letters = desk.due(at(60), &map(std::slice::from_ref(a)), &r);
@@ -123,7 +123,7 @@ fn an_alert_that_somebody_escalates_is_owed_to_the_next_step_at_once() {
 #[test]
 fn what_was_never_announced_is_never_over() {
     let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
-    let desk = Desk::default();
+    let desk = NotificationDesk::default();
     let mut short = alert("a", Urgency::Page, T0);
     resolve(&mut short, at(20));
     let mut merged = alert("b", Urgency::Page, T0);
@@ -147,21 +147,21 @@ fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
     let mut later = alert("c", Urgency::Page, at(300));
     resolve(&mut later, at(400));
     let alerts = map(&[old.clone(), open, later]);
-    let mut desk = Desk::default();
+    let mut desk = NotificationDesk::default();
     desk.rerouted(at(200), &Routing::default(), &r);
     desk.tidy(&alerts, &r);
     // What goes on is news to it, and what ends while it is away.
-    let all = vec![("b".to_owned(), News::Firing), ("c".to_owned(), News::Firing)];
+    let all = vec![("b".to_owned(), AlertChange::Firing), ("c".to_owned(), AlertChange::Firing)];
     let told = names(&desk.due(at(500), &alerts, &r));
     assert_eq!(told.into_iter().flat_map(|(_, a)| a).collect::<Vec<_>>(), all);
     assert!(desk.is_settled(&old, &r));
     // The same for the desk of the server that sends, which remembers for itself.
-    let mut copy = Desk::default();
+    let mut copy = NotificationDesk::default();
     assert!(!copy.is_settled(&old, &r));
     copy.copy_receivers_from(&desk);
     assert!(copy.is_settled(&old, &r));
     // One that was named before is owed it all the same: it was away.
-    let mut kept = Desk::default();
+    let mut kept = NotificationDesk::default();
     kept.rerouted(at(200), &r, &r);
     assert!(!kept.is_settled(&old, &r));
 }
@@ -170,8 +170,8 @@ fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
 fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
     let r = routing(r#"{"to":["pager","am"],"wait":"0s","repeat":"1h"}"#);
     let mut alerts = map(&[alert("a", Urgency::Ticket, T0)]);
-    let mut desk = Desk::default();
-    let send = |desk: &mut Desk, t: Time, alerts: &BTreeMap<String, Alert>| {
+    let mut desk = NotificationDesk::default();
+    let send = |desk: &mut NotificationDesk, t: Time, alerts: &BTreeMap<String, Alert>| {
         let letters = desk.due(t, alerts, &r);
         letters.iter().for_each(|l| desk.sent(t, l, alerts));
         names(&letters)
@@ -181,12 +181,12 @@ fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
     (a.urgency, a.changed_at) = (Urgency::Page, at(10));
     assert_eq!(
         send(&mut desk, at(10), &alerts),
-        vec![one("am", "a", News::Worse), one("pager", "a", News::Worse)]
+        vec![one("am", "a", AlertChange::Worse), one("pager", "a", AlertChange::Worse)]
     );
     alerts.get_mut("a").unwrap().state = AlertState::Acknowledged;
     // An Alertmanager would take it for over.
-    assert_eq!(send(&mut desk, at(70), &alerts), vec![one("am", "a", News::Still)]);
-    assert_eq!(send(&mut desk, at(100_000), &alerts), vec![one("am", "a", News::Still)]);
+    assert_eq!(send(&mut desk, at(70), &alerts), vec![one("am", "a", AlertChange::Still)]);
+    assert_eq!(send(&mut desk, at(100_000), &alerts), vec![one("am", "a", AlertChange::Still)]);
     // A silence takes away every reminder.
     alerts.get_mut("a").unwrap().loud_since = None;
     assert_eq!(send(&mut desk, at(200_000), &alerts), vec![]);
@@ -196,13 +196,13 @@ fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
 fn others_are_told_when_nobody_answers() {
     let r = routing(r#"{"to":["pager"],"wait":"0s","escalate":[{"after":"15m","to":["boss"]}]}"#);
     let mut alerts = map(&[alert("a", Urgency::Page, T0)]);
-    let mut desk = Desk::default();
+    let mut desk = NotificationDesk::default();
     for l in desk.due(at(0), &alerts, &r) {
         desk.sent(at(0), &l, &alerts);
     }
     assert_eq!(desk.due(at(899), &alerts, &r), vec![]);
     let late = desk.due(at(900), &alerts, &r);
-    assert_eq!(names(&late), vec![one("boss", "a", News::Firing)]);
+    assert_eq!(names(&late), vec![one("boss", "a", AlertChange::Firing)]);
     alerts.get_mut("a").unwrap().state = AlertState::Acknowledged;
     assert_eq!(desk.due(at(900), &alerts, &r), vec![]);
     alerts.get_mut("a").unwrap().state = AlertState::Firing;
@@ -219,7 +219,7 @@ fn messages_are_bundled_as_the_route_says() {
             alert(&format!("{n:03}"), if n % 5 == 0 { Urgency::Page } else { Urgency::Ticket }, T0)
         })
         .collect();
-    let letters = Desk::default().due(at(0), &map(&all), &r);
+    let letters = NotificationDesk::default().due(at(0), &map(&all), &r);
     let sizes: Vec<usize> = letters.iter().map(|l| l.alerts.len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 250);
     assert_eq!(sizes.len(), 3, "50 pages, 200 tickets in parts of 100: {sizes:?}");
@@ -228,13 +228,13 @@ fn messages_are_bundled_as_the_route_says() {
 #[test]
 fn a_receiver_that_is_away_for_weeks_is_told_everything() {
     let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
-    let mut desk = Desk::default();
+    let mut desk = NotificationDesk::default();
     let mut alerts = BTreeMap::new();
     let (pager, mut tries): (Label, u64) = ("pager".parse().unwrap(), 0);
     let mut now = T0;
     let back = T0 + Span::hours(21 * 24);
     // An alert every three hours, over after ten minutes.
-    let mut heard: Vec<(String, News)> = Vec::new();
+    let mut heard: Vec<(String, AlertChange)> = Vec::new();
     for hour in (0..(22 * 24)).step_by(3) {
         let begins = T0 + Span::hours(hour);
         let mut a = alert(&format!("{hour:04}"), Urgency::Page, begins);
@@ -263,10 +263,10 @@ fn a_receiver_that_is_away_for_weeks_is_told_everything() {
     // Not more often than every five minutes once it was away for long.
     assert!(tries < 21 * 24 * 12 + 20, "{tries}");
     assert!(tries > 21 * 24 * 11, "{tries}");
-    let of = |n: News| {
+    let of = |n: AlertChange| {
         heard.iter().filter(|(_, m)| *m == n).map(|(id, _)| id.clone()).collect::<Vec<_>>()
     };
-    let (first, over) = (of(News::Firing), of(News::Over));
+    let (first, over) = (of(AlertChange::Firing), of(AlertChange::Over));
     // The last one was raised after the clock stood still.
     assert_eq!(first.len(), 22 * 8 - 1);
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), first.len(), "each once");
@@ -278,13 +278,13 @@ fn a_receiver_that_is_away_for_weeks_is_told_everything() {
 fn a_snapshot_is_read_back() {
     let r = routing(r#"{"to":["pager","am"],"wait":"0s"}"#);
     let alerts = map(&[alert("a", Urgency::Page, T0)]);
-    let mut desk = Desk::default();
+    let mut desk = NotificationDesk::default();
     for l in desk.due(at(1), &alerts, &r).iter().take(1) {
         desk.sent(at(1), l, &alerts);
     }
     desk.failed(at(2), &"pager".parse().unwrap(), "no");
     let text = serde_json::to_string(&desk).unwrap();
-    assert_eq!(serde_json::from_str::<Desk>(&text).unwrap(), desk);
+    assert_eq!(serde_json::from_str::<NotificationDesk>(&text).unwrap(), desk);
 }
 
 proptest! {
@@ -299,9 +299,9 @@ proptest! {
     ) {
         let r = routing(&format!(r#"{{"to":["pager","am","mute"],"wait":"{wait}s","repeat":"10m"}}"#));
         let who = ["pager", "am", "mute"];
-        let mut desk = Desk::default();
+        let mut desk = NotificationDesk::default();
         let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
-        let mut told: BTreeMap<(String, String), Vec<News>> = BTreeMap::new();
+        let mut told: BTreeMap<(String, String), Vec<AlertChange>> = BTreeMap::new();
         for now in (0..16_000u64).step_by(10) {
             for (n, (begin, length)) in lives.iter().enumerate() {
                 let (id, begin) = (format!("{n:02}"), begin / 10 * 10);
@@ -342,13 +342,13 @@ proptest! {
                 let got = told.get(&(w.to_owned(), format!("{n:02}")));
                 prop_assert_eq!(got.is_some(), lasted);
                 if let Some(got) = got {
-                    prop_assert_eq!(got[0], News::Firing);
-                    let ends = got.iter().filter(|n| **n == News::Over).count();
+                    prop_assert_eq!(got[0], AlertChange::Firing);
+                    let ends = got.iter().filter(|n| **n == AlertChange::Over).count();
                     prop_assert_eq!(ends, usize::from(w != "mute"));
-                    let firsts = got.iter().filter(|n| **n == News::Firing).count();
+                    let firsts = got.iter().filter(|n| **n == AlertChange::Firing).count();
                     prop_assert_eq!(firsts, 1);
                     let last = *got.last().unwrap();
-                    prop_assert!(w == "mute" || last == News::Over);
+                    prop_assert!(w == "mute" || last == AlertChange::Over);
                 }
             }
         }

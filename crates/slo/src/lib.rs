@@ -30,7 +30,7 @@ pub mod words;
 pub use book::{Book, Facts};
 pub use budget::{Status, status};
 pub use decide::{Change, decide};
-pub use desk::{Desk, Letter};
+pub use desk::{Notification, NotificationDesk};
 pub use group::ParentsOf;
 pub use ledger::{Count, Ledger, Series, TimeRange};
 pub use ratio::Ratio;

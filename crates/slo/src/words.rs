@@ -1,7 +1,7 @@
 //! What a receiver gets: the same news in the form that each kind of receiver reads. Sending it,
 //! and signing it, is done elsewhere.
 
-use crate::desk::News;
+use crate::desk::AlertChange;
 use muster_model::alert::Alert;
 use muster_model::calendar::rfc3339;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct MessageContext<'a> {
 }
 
 /// An alert and what there is to tell of it.
-pub type Item<'a> = (&'a Alert, News);
+pub type Item<'a> = (&'a Alert, AlertChange);
 
 impl MessageContext<'_> {
     /// A whole address from a path of the console; the path alone where that is not known.
@@ -68,7 +68,7 @@ pub fn alertmanager(items: &[Item<'_>], context: &MessageContext<'_>) -> Vec<Ale
             ("runbook", context.address(&a.runbook)),
             ("evidence", context.address(&a.link)),
         ]);
-        let over = *news == News::Over;
+        let over = *news == AlertChange::Over;
         AlertmanagerAlert {
             labels,
             annotations: annotations.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
@@ -99,7 +99,7 @@ pub struct Hook<'a> {
 #[derive(Debug, Clone, Serialize)]
 pub struct HookItem<'a> {
     /// What there is to tell.
-    pub news: News,
+    pub news: AlertChange,
     /// The evidence, as a whole address.
     pub evidence: String,
     /// The runbook, as a whole address.
@@ -186,13 +186,13 @@ fn project(a: &Alert) -> String {
 }
 
 /// `[page]`, `[page, still]`, `[over]`.
-fn head(a: &Alert, news: News) -> String {
+fn head(a: &Alert, news: AlertChange) -> String {
     let urgency = a.urgency.word();
     match news {
-        News::Firing => format!("[{urgency}]"),
-        News::Worse => format!("[{urgency}, worse]"),
-        News::Still => format!("[{urgency}, still]"),
-        News::Over => "[over]".to_owned(),
+        AlertChange::Firing => format!("[{urgency}]"),
+        AlertChange::Worse => format!("[{urgency}, worse]"),
+        AlertChange::Still => format!("[{urgency}, still]"),
+        AlertChange::Over => "[over]".to_owned(),
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
     fn an_alertmanager_gets_labels_that_stay() {
         let a = alert();
         let told = |news| serde_json::to_value(alertmanager(&[(&a, news)], &CONTEXT)).unwrap();
-        let first = told(News::Firing);
+        let first = told(AlertChange::Firing);
         assert_eq!(first[0]["labels"]["alertname"], "leaf-loss");
         assert_eq!(first[0]["labels"]["severity"], "page");
         assert_eq!(first[0]["startsAt"], "2026-02-14T12:00:00.000Z");
@@ -267,11 +267,11 @@ mod tests {
         assert_eq!(first[0]["generatorURL"], "https://muster.example.org/incidents/9");
         let runbook = "https://muster.example.org/runbooks/leaf-loss";
         assert_eq!(first[0]["annotations"]["runbook"], runbook);
-        let over = told(News::Over);
+        let over = told(AlertChange::Over);
         assert_eq!(over[0]["labels"], first[0]["labels"]);
         assert_eq!(over[0]["endsAt"], "2026-02-14T12:01:00.000Z");
         let lost = MessageContext { base: "", ..CONTEXT };
-        let told = serde_json::to_value(alertmanager(&[(&a, News::Firing)], &lost)).unwrap();
+        let told = serde_json::to_value(alertmanager(&[(&a, AlertChange::Firing)], &lost)).unwrap();
         assert_eq!(told[0]["generatorURL"], serde_json::Value::Null);
         assert_eq!(told[0]["annotations"]["evidence"], "/incidents/9");
     }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_hook_gets_the_whole_alert() {
         let a = alert();
-        let told = serde_json::to_value(webhook(&[(&a, News::Firing)], &CONTEXT)).unwrap();
+        let told = serde_json::to_value(webhook(&[(&a, AlertChange::Firing)], &CONTEXT)).unwrap();
         assert_eq!((&told["version"], &told["alerts"][0]["news"]), (&1.into(), &"firing".into()));
         assert_eq!(told["alerts"][0]["cause"], "leaf:eu/l2");
         assert_eq!(
@@ -291,14 +291,14 @@ mod tests {
     #[test]
     fn a_chat_and_a_mail_cannot_be_tricked() {
         let a = alert();
-        let chat = slack(&[(&a, News::Still)], &CONTEXT).text;
+        let chat = slack(&[(&a, AlertChange::Still)], &CONTEXT).text;
         assert!(chat.starts_with("lab\n*[page, still]* leaf &lt;l2&gt; is lost"), "{chat}");
         assert!(chat.contains("node:n0, node:n1") && chat.contains("and 2 more"), "{chat}");
         assert!(
             chat.ends_with("<https://muster.example.org/runbooks/leaf-loss|runbook>"),
             "{chat}"
         );
-        let (subject, text) = mail(&[(&a, News::Firing), (&a, News::Over)], &CONTEXT);
+        let (subject, text) = mail(&[(&a, AlertChange::Firing), (&a, AlertChange::Over)], &CONTEXT);
         assert_eq!(subject, "[lab] [page] leaf <l2> is lost Bcc: x@y and 1 more");
         assert!(text.contains("[over] leaf <l2> is lost Bcc: x@y\r\n"), "{text}");
         assert!(

@@ -3,13 +3,13 @@
 
 use muster_model::alert::{Alert, Condition, Routing, Urgency};
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, Incident, SeenFinding, Severity};
+use muster_model::finding::{Finding, Incident, ObservedFinding, Severity};
 use muster_model::topology::Level;
 use muster_model::{Span, Time};
 use muster_slo::conditions::{self, SiteConditions};
 use muster_slo::decide::{HOLD, Site};
-use muster_slo::desk::News;
-use muster_slo::{Change, Desk, Letter, decide};
+use muster_slo::desk::AlertChange;
+use muster_slo::{Change, Notification, NotificationDesk, decide};
 use std::collections::BTreeMap;
 
 const T0: Time = Time(1_800_000_000_000);
@@ -26,7 +26,7 @@ fn lost(n: u64, incident: Option<u64>) -> Condition {
     let entity = format!("node:n{n}").parse().unwrap();
     let f = Finding {
         id: n,
-        seen: SeenFinding::new("node-lost", entity, Severity::Critical, T0),
+        seen: ObservedFinding::new("node-lost", entity, Severity::Critical, T0),
         opened_at: T0,
         inferred: true,
         incident,
@@ -58,7 +58,7 @@ fn leaf() -> Condition {
 #[derive(Default, Clone)]
 struct Server {
     alerts: BTreeMap<String, Alert>,
-    desk: Desk,
+    desk: NotificationDesk,
 }
 
 impl Server {
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// Sends all that is due, or fails at it.
-    fn send(&mut self, now: Time, routing: &Routing, away: bool) -> Vec<Letter> {
+    fn send(&mut self, now: Time, routing: &Routing, away: bool) -> Vec<Notification> {
         let mut out = Vec::new();
         loop {
             let due = self.desk.due(now, &self.alerts, routing);
@@ -98,7 +98,7 @@ impl Server {
 
 /// The whole timeline second by second: the nodes go one after another, the incident is understood
 /// after 20 s, all is well after an hour.
-fn timeline(away: impl Fn(u64) -> bool, killed: impl Fn(u64) -> bool) -> Vec<(News, Alert)> {
+fn timeline(away: impl Fn(u64) -> bool, killed: impl Fn(u64) -> bool) -> Vec<(AlertChange, Alert)> {
     let text = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}}],
         "routes":[{"match":{"urgency":"page"},"to":["oncall"]}]}"#;
     let routing: Routing = serde_json::from_str(text).unwrap();
@@ -129,9 +129,9 @@ fn timeline(away: impl Fn(u64) -> bool, killed: impl Fn(u64) -> bool) -> Vec<(Ne
     heard
 }
 
-fn check(heard: &[(News, Alert)]) {
-    let news: Vec<News> = heard.iter().map(|(n, _)| *n).collect();
-    assert_eq!(news, [News::Firing, News::Over], "one page, and its end");
+fn check(heard: &[(AlertChange, Alert)]) {
+    let news: Vec<AlertChange> = heard.iter().map(|(n, _)| *n).collect();
+    assert_eq!(news, [AlertChange::Firing, AlertChange::Over], "one page, and its end");
     let a = &heard[0].1;
     assert_eq!((a.urgency, a.members.len(), a.count), (Urgency::Page, 64, 65));
     assert_eq!(a.summary, "64 nodes of leaf eu/l2 are lost");
@@ -167,7 +167,7 @@ fn a_leaf_that_is_understood_too_late_is_explained_afterwards() {
     let later = T0 + Span::secs(20);
     server.tick(later, &all, &routing);
     let letters = server.send(later, &routing, false);
-    let of = |n: News| letters.iter().filter(|l| l.alerts[0].1 == n).count();
-    assert_eq!((of(News::Firing), of(News::Over)), (1, 64));
+    let of = |n: AlertChange| letters.iter().filter(|l| l.alerts[0].1 == n).count();
+    assert_eq!((of(AlertChange::Firing), of(AlertChange::Over)), (1, 64));
     assert_eq!(server.alerts.values().filter(|a| a.is_open()).count(), 1);
 }

@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeOwned, Deserializer, Expected, Unexpected, Visi
 
 /// Reads what YAML wrote.
 pub(crate) fn read<T: DeserializeOwned>(root: &Node, origin: &str) -> Result<T, FileError> {
-    T::deserialize(De::of(root, false)).map_err(|e| e.told(root, origin))
+    T::deserialize(De::of(root, false)).map_err(|e| e.into_file_error(root, origin))
 }
 
 /// Reads what JSON wrote: its errors stand behind what was read.
@@ -27,7 +27,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     strict(root).map_err(|e| {
         let key = matches!(e.0.kind, Kind::UnknownField(..));
         let begin = e.0.place.unwrap_or_default();
-        let told = e.told(root, origin);
+        let told = e.into_file_error(root, origin);
         let end = if key { begin } else { json::end_of(text, begin) };
         told.at(end.line, end.column)
     })

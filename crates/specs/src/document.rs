@@ -31,7 +31,7 @@ use muster_model::policy::{
     Preemption, QualificationPolicy, Reliability, SitePolicy,
 };
 use muster_model::quota::{Quota, Quotas};
-use muster_model::reservation::{Over, Overrun, Reservation};
+use muster_model::reservation::{Overrun, Reservation, ReservationTarget};
 use muster_model::spec::SpecProblem;
 use muster_model::{Span, Time};
 use serde::Deserialize;
@@ -194,7 +194,7 @@ struct WrittenReservation {
     projects: Vec<ProjectName>,
     #[serde(default)]
     reason: String,
-    over: Over,
+    over: ReservationTarget,
     start: String,
     length: Span,
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! Policies, quotas and reservations in files, good and bad.
 
 use muster_model::Span;
-use muster_model::reservation::{Over, Overrun};
+use muster_model::reservation::{Overrun, ReservationTarget};
 use muster_specs::{FileError, document};
 
 fn told<T: std::fmt::Debug>(read: Result<T, FileError>) -> String {
@@ -112,7 +112,10 @@ fn reservations_are_read_one_or_many() {
     assert_eq!((r.start.as_str(), r.start_at), ("2026-02-01T20:00:00Z", (5, 1)));
     assert_eq!(r.reservation.length, Span::hours(10));
     assert_eq!(r.reservation.overrun, Overrun::Finish);
-    assert_eq!(r.reservation.over, Over::Gpus { count: 64, sku: Some("h100-sxm".into()) });
+    assert_eq!(
+        r.reservation.over,
+        ReservationTarget::Gpus { count: 64, sku: Some("h100-sxm".into()) }
+    );
     let list = "items:
   - {name: a, over: {nodes: [n1]}, start: now, length: 1h, id: a, kind: Reservation, state: active,
      version: 7, maintenance: true, window: {start: x, end: y}, nodes: [n1],

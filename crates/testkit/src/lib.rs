@@ -156,13 +156,13 @@ pub fn data(there: bool, what: impl fmt::Display) -> bool {
 fn skipped(kind: Kind, why: String) -> bool {
     let skip = Skip { kind, test: test_name(Location::caller()), why };
     let file = std::env::var_os(SKIPS).filter(|f| !f.is_empty()).map(PathBuf::from);
-    tell(&skip, required(), file.as_deref());
+    report_skip(&skip, required(), file.as_deref());
     false
 }
 
 /// A missing component is a failure where all of them are required; everything else is written
 /// down.
-fn tell(skip: &Skip, required: bool, file: Option<&Path>) {
+fn report_skip(skip: &Skip, required: bool, file: Option<&Path>) {
     assert!(
         !(required && skip.kind == Kind::Component),
         "{}: {} (CI or MUSTER_TEST_REQUIRE_ALL is set, so it may not be skipped)",

@@ -26,7 +26,7 @@ fn a_missing_component_fails_only_where_all_are_required() {
     let scratch = Scratch::new("required");
     let file = Some(scratch.0.as_path());
     let fails = |kind, required| {
-        std::panic::catch_unwind(|| tell(&skip(kind), required, file))
+        std::panic::catch_unwind(|| report_skip(&skip(kind), required, file))
             .err()
             .map(|e| e.downcast_ref::<String>().expect("words").clone())
     };
@@ -44,7 +44,9 @@ fn a_missing_component_fails_only_where_all_are_required() {
 #[test]
 fn a_skip_that_cannot_be_written_down_is_a_failure() {
     let nowhere = Some(Path::new("/nonexistent/skips"));
-    assert!(std::panic::catch_unwind(|| tell(&skip(Kind::Machine), false, nowhere)).is_err());
+    assert!(
+        std::panic::catch_unwind(|| report_skip(&skip(Kind::Machine), false, nowhere)).is_err()
+    );
 }
 
 #[test]

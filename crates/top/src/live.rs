@@ -41,7 +41,7 @@ pub(super) fn client(ctx: &Ctx, watched: bool) -> Result<Client, Fail> {
 }
 
 /// What went wrong, with its innermost cause.
-fn said(e: ClientError) -> String {
+fn describe_error(e: ClientError) -> String {
     Fail::from(e).message
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn follow(client: Client, tx: Sender<Msg>) {
         let why = match stream(&client, &tx, &mut pause).await {
             Ok(()) => "the server ended the stream".to_owned(),
             // The innermost cause says most, and there is little room.
-            Err(e) => said(e).rsplit(": ").next().unwrap_or_default().to_owned(),
+            Err(e) => describe_error(e).rsplit(": ").next().unwrap_or_default().to_owned(),
         };
         if tx.send(Msg::Link(Link::Away { since: now(), why })).await.is_err() {
             return;
@@ -109,7 +109,7 @@ pub(super) async fn read(client: Client, want: ReadRequest, tx: Sender<Msg>) {
             let _ = tx.send(Msg::Done(want, took)).await;
         }
         Err(e) => {
-            let _ = tx.send(Msg::Failed(want, said(e))).await;
+            let _ = tx.send(Msg::Failed(want, describe_error(e))).await;
         }
     }
 }

@@ -196,7 +196,7 @@ impl Model {
             Msg::Tick(now) => self.now = self.now.max(now),
             Msg::Size(w, h) => self.size = (w, h),
             Msg::Key(key) => super::keys::press(self, key),
-            Msg::Link(link) => self.heard(link),
+            Msg::Link(link) => self.set_link(link),
             Msg::Me(me) => self.me = Some(me),
             Msg::Layout(layout) => self.fleet.place(layout),
             Msg::Frame(frame) => self.frame(frame),
@@ -231,7 +231,7 @@ impl Model {
         }
     }
 
-    fn heard(&mut self, link: Link) {
+    fn set_link(&mut self, link: Link) {
         let away = |l: &Link| matches!(l, Link::Away { .. });
         // It is away since it was first missed.
         if away(&self.link) && away(&link) {

@@ -2062,15 +2062,6 @@ export interface components {
             /** @description The version of Muster that it runs. */
             version: string;
         };
-        /** @description A job that goes first. */
-        Ahead: {
-            /** @description The job's id: `42`, or `42_3`. */
-            id: string;
-            /** @description Its name; null when the caller may not see it. */
-            name?: string | null;
-            /** @description Why it goes first. */
-            why: string;
-        };
         /** @description Something that people are notified of: one cause, however many things suffer from it. */
         Alert: {
             /** @description What that is part of, nearest first. */
@@ -2344,7 +2335,7 @@ export interface components {
             state: string;
             stopped_at?: components["schemas"]["Timestamp"] | null;
             /** @description Nodes it took out of service within the last hour, oldest first. */
-            taken: components["schemas"]["TakenNode"][];
+            taken: components["schemas"]["NodeTakenOut"][];
             /**
              * Format: int32
              * @description So many it may take out of service within an hour.
@@ -2857,6 +2848,46 @@ export interface components {
             /** @description Whose it is. */
             project: string;
         };
+        /** @description The power of one place. */
+        DomainPower: {
+            /**
+             * Format: int64
+             * @description What it may draw, where the policy says.
+             */
+            budget_watts?: number | null;
+            /**
+             * Format: int64
+             * @description What those draw together, in watts; none when none is measured.
+             */
+            gpu_watts?: number | null;
+            /**
+             * Format: int64
+             * @description What all its GPUs draw at full load, in watts.
+             */
+            gpu_watts_rated: number;
+            /**
+             * Format: int32
+             * @description GPUs in it.
+             */
+            gpus: number;
+            /**
+             * Format: int32
+             * @description GPUs whose draw is measured now.
+             */
+            gpus_measured: number;
+            /**
+             * Format: int64
+             * @description What its nodes draw besides their GPUs, in watts; planned, not measured.
+             */
+            host_watts_planned: number;
+            /** @description Its name; a rack with its spine and leaf. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Nodes in it.
+             */
+            nodes: number;
+        };
         /** @description `POST /v1/nodes/{name}/drain`. */
         DrainRequest: {
             /**
@@ -3082,7 +3113,7 @@ export interface components {
         /** @description Why a job waits, and what would make it start sooner. Also the answer to a dry run. */
         Explanation: {
             /** @description Jobs that go first (the first few). */
-            ahead: components["schemas"]["Ahead"][];
+            ahead: components["schemas"]["JobAhead"][];
             /**
              * Format: int64
              * @description How many go first in all.
@@ -3123,10 +3154,15 @@ export interface components {
             /** @description Its name, unique in the site. */
             name: string;
             /** @description Its status. */
-            standing: components["schemas"]["FabricStanding"];
+            standing: components["schemas"]["FabricNodeHealth"];
             /** @description Why, in words. */
             why?: string[];
         };
+        /**
+         * @description The status of a node after a test.
+         * @enum {string}
+         */
+        FabricNodeHealth: "good" | "slow" | "undecided" | "skipped";
         /** @description The test of one pair. */
         FabricPair: {
             /** @description One node. */
@@ -3264,11 +3300,6 @@ export interface components {
              */
             streams: number | null;
         };
-        /**
-         * @description The status of a node after a test.
-         * @enum {string}
-         */
-        FabricStanding: "good" | "slow" | "undecided" | "skipped";
         /**
          * @description How far a test is.
          * @enum {string}
@@ -4652,6 +4683,15 @@ export interface components {
             /** @description Why it waits, in a few words; only while it is queued. */
             waiting?: string | null;
         };
+        /** @description A job that goes first. */
+        JobAhead: {
+            /** @description The job's id: `42`, or `42_3`. */
+            id: string;
+            /** @description Its name; null when the caller may not see it. */
+            name?: string | null;
+            /** @description Why it goes first. */
+            why: string;
+        };
         /** @description Several jobs that were submitted as one. */
         JobArray: {
             /**
@@ -5607,6 +5647,13 @@ export interface components {
          * @enum {string}
          */
         NodeRole: "normal" | "spare" | "lemon" | "suspect";
+        /** @description A node that automation took out of service. */
+        NodeTakenOut: {
+            /** @description When it was taken out of service. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The node's name. */
+            node: string;
+        };
         /**
          * @description Metrics of the last minutes of a node, oldest first. They are stored in memory only: a server
          *     that was just started knows little.
@@ -5801,30 +5848,6 @@ export interface components {
             indexing: boolean;
             /** @description The lines of this page. It may have fewer than asked for, or none, and a cursor nevertheless. */
             items: components["schemas"]["OutputHit"][];
-        };
-        /** @description Which nodes a reservation covers. */
-        Over: {
-            /** @description These nodes, by name. */
-            nodes: string[];
-        } | {
-            /** @description Whole nodes with at least so many GPUs in all, chosen when it is made. */
-            gpus: {
-                /**
-                 * Format: int32
-                 * @description The least number of GPUs of all its nodes together.
-                 */
-                count: number;
-                /** @description Of which SKU. */
-                sku?: string | null;
-            };
-        } | {
-            /** @description Every node of a domain, also those that join later. */
-            domain: {
-                /** @description The level the domain is of: leaf, rack and so on. */
-                level: components["schemas"]["Level"];
-                /** @description Its path from the region down, as in `muster topology`, or its last name alone. */
-                path: string;
-            };
         };
         /**
          * @description When a start would pass a power budget.
@@ -6071,49 +6094,9 @@ export interface components {
             /** @description What it is added up by. */
             by: components["schemas"]["PowerBy"];
             /** @description Places by name. */
-            items: components["schemas"]["PowerPlace"][];
+            items: components["schemas"]["DomainPower"][];
             /** @description Always `PowerInventory`. */
             kind: components["schemas"]["Kind"];
-        };
-        /** @description The power of one place. */
-        PowerPlace: {
-            /**
-             * Format: int64
-             * @description What it may draw, where the policy says.
-             */
-            budget_watts?: number | null;
-            /**
-             * Format: int64
-             * @description What those draw together, in watts; none when none is measured.
-             */
-            gpu_watts?: number | null;
-            /**
-             * Format: int64
-             * @description What all its GPUs draw at full load, in watts.
-             */
-            gpu_watts_rated: number;
-            /**
-             * Format: int32
-             * @description GPUs in it.
-             */
-            gpus: number;
-            /**
-             * Format: int32
-             * @description GPUs whose draw is measured now.
-             */
-            gpus_measured: number;
-            /**
-             * Format: int64
-             * @description What its nodes draw besides their GPUs, in watts; planned, not measured.
-             */
-            host_watts_planned: number;
-            /** @description Its name; a rack with its spine and leaf. */
-            name: string;
-            /**
-             * Format: int32
-             * @description Nodes in it.
-             */
-            nodes: number;
         };
         /**
          * @description A share in parts per million. Written `99.9%`.
@@ -6616,7 +6599,7 @@ export interface components {
              */
             step_index: number;
             /** @description Its steps, oldest first. */
-            taken?: components["schemas"]["TakenStep"][];
+            taken?: components["schemas"]["RemediationStepEntry"][];
             until?: components["schemas"]["Timestamp"] | null;
             /** @description Why it is in this state. */
             why: string;
@@ -6683,6 +6666,13 @@ export interface components {
          * @enum {string}
          */
         RemediationStep: "proposed" | "moving" | "approval" | "acting" | "repairing" | "testing" | "probation" | "ended";
+        /** @description A step of a remediation. */
+        RemediationStepEntry: {
+            /** @description When the step began. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The step it came to. */
+            step: components["schemas"]["RemediationStep"];
+        };
         /** @description What is done about findings, and how far automation may go. */
         Remediations: {
             /**
@@ -6780,7 +6770,7 @@ export interface components {
             /** @description Nodes of it that take no work now. */
             not_serving?: components["schemas"]["NodeOutOfService"][];
             /** @description What was asked for. */
-            over: components["schemas"]["Over"];
+            over: components["schemas"]["ReservationTarget"];
             /** @description What happens to work of others that still runs when it begins. */
             overrun: components["schemas"]["Overrun"];
             /** @description Whose work may run in it; empty for maintenance: nobody's. */
@@ -6806,6 +6796,30 @@ export interface components {
             cursor?: string | null;
             /** @description The reservations, those that begin later included. */
             items: components["schemas"]["Reservation"][];
+        };
+        /** @description Which nodes a reservation covers. */
+        ReservationTarget: {
+            /** @description These nodes, by name. */
+            nodes: string[];
+        } | {
+            /** @description Whole nodes with at least so many GPUs in all, chosen when it is made. */
+            gpus: {
+                /**
+                 * Format: int32
+                 * @description The least number of GPUs of all its nodes together.
+                 */
+                count: number;
+                /** @description Of which SKU. */
+                sku?: string | null;
+            };
+        } | {
+            /** @description Every node of a domain, also those that join later. */
+            domain: {
+                /** @description The level the domain is of: leaf, rack and so on. */
+                level: components["schemas"]["Level"];
+                /** @description Its path from the region down, as in `muster topology`, or its last name alone. */
+                path: string;
+            };
         };
         /** @description The reserved start of a waiting job. */
         ReservedStart: {
@@ -7237,7 +7251,7 @@ export interface components {
             /** @description Its name; the one in the path when it is given. */
             name?: string | null;
             /** @description The nodes it covers. */
-            over: components["schemas"]["Over"];
+            over: components["schemas"]["ReservationTarget"];
             /** @description What happens to work of others that still runs when it begins. */
             overrun?: components["schemas"]["Overrun"];
             /** @description Whose work may run in it; none for maintenance: nobody's. */
@@ -7976,20 +7990,6 @@ export interface components {
         };
         /** @description What a submission made. */
         Submitted: components["schemas"]["JobArray"] | components["schemas"]["Job"];
-        /** @description A node that automation took out of service. */
-        TakenNode: {
-            /** @description When it was taken out of service. */
-            at: components["schemas"]["Timestamp"];
-            /** @description The node's name. */
-            node: string;
-        };
-        /** @description A step of a remediation. */
-        TakenStep: {
-            /** @description When the step began. */
-            at: components["schemas"]["Timestamp"];
-            /** @description The step it came to. */
-            step: components["schemas"]["RemediationStep"];
-        };
         /** @description The least, the median and the most, by stretch. */
         TelemetryBand: {
             /** @description The greatest value of each stretch. */

@@ -109,7 +109,7 @@ export function bodyOf(
   if (form.name.trim() === '') return missing('name', 'Give it a name.');
   if (!form.maintenance && form.projects.length === 0)
     return missing('projects', 'Choose whose work may run in it, or make it a maintenance window.');
-  let over: Schemas['Over'];
+  let over: Schemas['ReservationTarget'];
   if (form.over === 'gpus') {
     const count = Number(form.gpus);
     if (!Number.isInteger(count) || count < 1) return no('over', 'Write how many GPUs, at least 1.');

@@ -18,7 +18,7 @@ use gang::{Gang, later};
 use muster_link::messages::FromAgent;
 use muster_link::token::JoinToken;
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use node::{GPUS, Load, Node};
@@ -41,7 +41,7 @@ pub(crate) struct World {
     pub(crate) gangs: BTreeMap<AttemptKey, Gang>,
     pub(crate) names: BTreeMap<String, usize>,
     /// Lines that the kernels will write.
-    lines: Vec<(Time, usize, SeenFault)>,
+    lines: Vec<(Time, usize, ObservedFault)>,
     /// Members of attempts that will die: when, node, attempt, signal, code.
     deaths: Vec<(Time, usize, AttemptKey, RankDeath)>,
     /// When whatever runs on a node dies.
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// A kernel will write this line.
-    pub(crate) fn line(&mut self, at: Time, node: usize, fault: SeenFault) {
+    pub(crate) fn line(&mut self, at: Time, node: usize, fault: ObservedFault) {
         self.lines.push((at, node, fault));
     }
 
@@ -237,7 +237,7 @@ impl World {
         let all = std::mem::take(&mut self.lines);
         let (due, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|l| l.0 <= now);
         self.lines = rest;
-        let mut by_node: BTreeMap<usize, Vec<SeenFault>> = BTreeMap::new();
+        let mut by_node: BTreeMap<usize, Vec<ObservedFault>> = BTreeMap::new();
         for (at, node, mut fault) in due {
             fault.at = at;
             by_node.entry(node).or_default().push(fault);

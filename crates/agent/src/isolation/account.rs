@@ -28,7 +28,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Who it is, for a message.
-    pub(crate) fn says(&self) -> String {
+    pub(crate) fn describe_account(&self) -> String {
         format!("user {} ({})", self.uid, self.name)
     }
 

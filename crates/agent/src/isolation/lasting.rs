@@ -43,7 +43,7 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
         Some(who) => format!(
             "checkpoint directory `{dir}` cannot be made or written by {}: {e}; make it on the \
              node and `chown {}:{} {dir}`, or choose another",
-            who.says(),
+            who.describe_account(),
             who.uid,
             who.gid
         ),

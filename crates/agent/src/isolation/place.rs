@@ -84,8 +84,9 @@ impl MountPoints {
         if self.in_copy(at)? {
             return create(at, directory);
         }
-        let may_not =
-            who.map_or_else(String::new, |w| format!(", and {} may not make it", w.says()));
+        let may_not = who.map_or_else(String::new, |w| {
+            format!(", and {} may not make it", w.describe_account())
+        });
         Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(

@@ -134,7 +134,7 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node that {} can enter: create it, let \
              that user in, or bind it with `volumes`",
-            who.says()
+            who.describe_account()
         ))),
         _ => Ok(()),
     }
@@ -219,7 +219,9 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
                 "volume `{}` does not exist on this node: create it, or fix `from`",
                 v.from
             )),
-            io::ErrorKind::PermissionDenied => bad(&format!("{} may not go there", who.says())),
+            io::ErrorKind::PermissionDenied => {
+                bad(&format!("{} may not go there", who.describe_account()))
+            }
             _ => bad(&e),
         })?;
         if let Some(why) = not_a_volume(&real) {

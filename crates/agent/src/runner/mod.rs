@@ -18,7 +18,7 @@ use crate::env::{self, Env};
 use crate::lease::{BootTime, LeaseOrder, Renewals};
 use crate::run_dir::{RankStopCause, RunDir, TRASH};
 use crate::trash;
-use crate::watch::{Bell, Watcher};
+use crate::watch::{RunnerWakeup, Watcher};
 use muster_link::messages::{LogChunk, LogMark, ProgressReport, RunDetail, Stream};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -141,10 +141,10 @@ const LEFTOVERS: usize = 64;
 
 /// What the slots of a runner share.
 #[derive(Debug, Default)]
-struct Desk {
+struct RunnerShared {
     hands: RunnerTools,
     pids: PidMap,
-    bell: Bell,
+    bell: RunnerWakeup,
 }
 
 /// A start that waits for room on this machine.
@@ -163,7 +163,7 @@ pub struct Runner {
     /// In the order of their attempts, which is about the order they came in.
     waiting: BTreeMap<AttemptKey, Waiting>,
     watcher: Watcher,
-    desk: Desk,
+    desk: RunnerShared,
     leftovers: Vec<(AttemptKey, String)>,
     /// Attempts of which nothing is known but whether their processes could be ended.
     unproven: BTreeMap<AttemptKey, UnprovenEnd>,
@@ -187,7 +187,7 @@ impl Runner {
             slots: BTreeMap::new(),
             waiting: BTreeMap::new(),
             watcher: Watcher::default(),
-            desk: Desk::default(),
+            desk: RunnerShared::default(),
             leftovers: Vec::new(),
             unproven: BTreeMap::new(),
             renewals: Renewals::open(&config.state),
@@ -480,7 +480,7 @@ impl Runner {
         }
         let mut changed = Vec::new();
         for (key, left) in self.unproven.iter_mut().filter(|(_, left)| all && !left.settled()) {
-            changed.extend(left.look(connected).map(|end| (*key, Observed::Ended(end))));
+            changed.extend(left.check_processes(connected).map(|end| (*key, Observed::Ended(end))));
         }
         let mut again = false;
         for (key, slot) in &mut self.slots {

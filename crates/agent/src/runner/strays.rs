@@ -102,7 +102,7 @@ pub(super) fn stop(
     all.extend(strays.into_iter().map(|(key, stray)| (key, stray.left())));
     // Some may have gone since the last look.
     for left in all.values_mut() {
-        left.look(false);
+        left.check_processes(false);
     }
     Ok(all.into_iter().collect())
 }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     /// What the kernel would tell of a supervisor: its log, a directory that it has open, its mounts.
-    fn told(at: &Path, log: &Path, open: &Path, mounts: &str) -> Option<File> {
+    fn fake_supervisor(at: &Path, log: &Path, open: &Path, mounts: &str) -> Option<File> {
         let _ = fs::remove_dir_all(at);
         fs::create_dir_all(at.join("fd")).unwrap();
         fs::create_dir_all(at.join("ns")).unwrap();
@@ -326,7 +326,7 @@ mod tests {
         let mounts = Some("mnt:[1]".into());
         let mut ours = SupervisorMarks { runs: at("state/runs"), device, log, mounts };
         let attempt = |ours: &SupervisorMarks, log: &Path, mounts: &str| {
-            let log = told(&process, log, &open, mounts);
+            let log = fake_supervisor(&process, log, &open, mounts);
             ours.attempt(&process, log).map(|k| k.to_string())
         };
         let ok = Some("7.1".to_string());

@@ -16,13 +16,13 @@ pub(super) struct UnprovenEnd {
 
 impl UnprovenEnd {
     pub(super) fn new(processes: Vec<ProcessId>, group: Option<Group>) -> UnprovenEnd {
-        let end = SlotEnd::unproven(&says(&processes));
+        let end = SlotEnd::unproven(&describe_processes(&processes));
         UnprovenEnd { processes, group, end, told: false }
     }
 
     /// What is left, in words.
     pub(super) fn describe_leftovers(&self) -> String {
-        says(&self.processes)
+        describe_processes(&self.processes)
     }
 
     /// How the attempt stands.
@@ -41,7 +41,7 @@ impl UnprovenEnd {
     }
 
     /// Looks whether its processes are gone, and says so once while `connected`.
-    pub(super) fn look(&mut self, connected: bool) -> Option<SlotEnd> {
+    pub(super) fn check_processes(&mut self, connected: bool) -> Option<SlotEnd> {
         if !self.gone() && !self.alive() {
             self.group.iter().for_each(Group::remove);
             self.end = SlotEnd::agent_anew();
@@ -58,7 +58,7 @@ impl UnprovenEnd {
     }
 }
 
-fn says(processes: &[ProcessId]) -> String {
+fn describe_processes(processes: &[ProcessId]) -> String {
     let pids: Vec<String> = processes.iter().map(|p| p.pid.to_string()).collect();
     format!("processes that cannot be killed: {}", pids.join(", "))
 }

@@ -9,7 +9,7 @@ mod wire;
 
 use crate::body::Body;
 use crate::clock::wall;
-use crate::devices::Away;
+use crate::devices::SimulatedAbsence;
 use crate::error::AgentError;
 use crate::identity::{SiteState, Store, Stored};
 use dial::DialError;
@@ -131,7 +131,7 @@ impl Session {
 
     /// How long to wait before the next try: longer each time, and different for each node, so
     /// that a large fleet does not come back all at once.
-    fn pause(&self, tries: u32, away: Option<Away>) -> Duration {
+    fn pause(&self, tries: u32, away: Option<SimulatedAbsence>) -> Duration {
         if let Some(away) = away {
             return away.until.saturating_duration_since(Instant::now());
         }
@@ -163,12 +163,12 @@ impl Session {
                 () = news.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
                 () = tokio::time::sleep_until(next.into()) => {}
             }
-            self.look(false);
+            self.collect_messages(false);
         }
     }
 
     /// One look at everything; what there is to tell.
-    fn look(&mut self, connected: bool) -> Vec<muster_link::messages::FromAgent> {
+    fn collect_messages(&mut self, connected: bool) -> Vec<muster_link::messages::FromAgent> {
         let now = Instant::now();
         self.looked = now;
         self.body.unheard(self.heard, now);

@@ -4,7 +4,7 @@ use super::dial::{Stream, chain};
 use super::wire::Wire;
 use super::{BREATH, Session, fnv};
 use crate::clock::wall;
-use crate::devices::Away;
+use crate::devices::SimulatedAbsence;
 use crate::error::AgentError;
 use crate::lease::BootTime;
 use crate::runner::GRACE;
@@ -28,7 +28,7 @@ pub(super) enum End {
     },
     /// The node has more to say of itself than fits into this conversation.
     Anew,
-    Away(Away),
+    Away(SimulatedAbsence),
     Fatal(AgentError),
 }
 
@@ -79,9 +79,9 @@ impl Session {
         let mut reader = FrameReader::new(reader, MAX_FROM_SERVER);
         let (wire, mut sending) = Wire::new(writer);
         self.body.rewind();
-        self.look(false);
+        self.collect_messages(false);
         self.contact.greeted();
-        wire.say(self.hello());
+        wire.send_message(self.hello());
         let opened = Instant::now();
         let mut last = opened;
         let mut beats: Option<ConnectionTimers> = None;
@@ -89,7 +89,7 @@ impl Session {
             let full = match &beats {
                 Some(_) => self.pump(&wire),
                 None => {
-                    self.look(false);
+                    self.collect_messages(false);
                     false
                 }
             };
@@ -158,7 +158,7 @@ impl Session {
     /// Hands over what is new, output before reports; says whether output waits for room.
     fn pump(&mut self, wire: &Wire) -> bool {
         // Ends are seen first, then their last output is shipped, then they are told.
-        let early = self.look(false);
+        let early = self.collect_messages(false);
         let room = wire.room();
         let mut left = room;
         while left > 0 {
@@ -171,9 +171,9 @@ impl Session {
                 wire.log(chunk);
             }
         }
-        let late = self.look(true);
+        let late = self.collect_messages(true);
         for message in early.into_iter().chain(late) {
-            wire.say(message);
+            wire.send_message(message);
         }
         left == 0
     }
@@ -183,11 +183,11 @@ impl Session {
         if now >= b.next_heartbeat {
             b.next_heartbeat = now + self.beat_every(b.heartbeat).to_std();
             self.contact.asked();
-            wire.say(FromAgent::Heartbeat { at: wall() });
+            wire.send_message(FromAgent::Heartbeat { at: wall() });
             self.body.beat();
-            if let Some(step) = self.clock.look(Span(BootTime::now().0), wall()) {
+            if let Some(step) = self.clock.observe_clocks(Span(BootTime::now().0), wall()) {
                 tracing::warn!(node = %self.config.node, by_ms = step.by_ms, "the machine's clock was set");
-                wire.say(FromAgent::ClockStepped { step });
+                wire.send_message(FromAgent::ClockStepped { step });
             }
             let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
             if !waiting && self.must_renew() {
@@ -196,7 +196,7 @@ impl Session {
                 match muster_link::pki::request_with(&self.config.node, &key) {
                     Ok(csr) => {
                         self.renewing = Some((key, now));
-                        wire.say(FromAgent::Renew { csr });
+                        wire.send_message(FromAgent::Renew { csr });
                     }
                     Err(e) => tracing::warn!(error = %chain(&e), "cannot ask for a certificate"),
                 }
@@ -206,7 +206,7 @@ impl Session {
             b.next_telemetry = now + b.telemetry.to_std();
             let columns = !std::mem::replace(&mut b.columns_sent, true);
             match self.body.telemetry(now, columns) {
-                Some(t) => wire.say(FromAgent::Telemetry(Box::new(t))),
+                Some(t) => wire.send_message(FromAgent::Telemetry(Box::new(t))),
                 // Nothing was said, so the names of the columns are still to be told.
                 None => b.columns_sent = !columns,
             }
@@ -294,7 +294,7 @@ impl Session {
                     Ok(m) => (true, m),
                     Err(m) => (false, m),
                 };
-                wire.say(FromAgent::Injected { ok, message });
+                wire.send_message(FromAgent::Injected { ok, message });
                 if let Some(away) = away {
                     return Err(End::Away(away));
                 }
@@ -345,7 +345,7 @@ impl Session {
 
     fn start(&mut self, key: AttemptKey, detail: &RunDetail, wire: &Wire, now: Instant) {
         if let Some(end) = self.body.start(key, detail, now) {
-            wire.say(FromAgent::Report { key, observed: Observed::Ended(end), ago: None });
+            wire.send_message(FromAgent::Report { key, observed: Observed::Ended(end), ago: None });
         }
     }
 
@@ -364,7 +364,7 @@ impl Session {
         }
         for (key, seen) in observed.iter().filter(|(key, _)| fresh && !named.contains(*key)) {
             if let Observed::Ended(_) = seen {
-                wire.say(FromAgent::Report {
+                wire.send_message(FromAgent::Report {
                     key: *key,
                     observed: seen.clone(),
                     ago: self.body.ended_ago(*key),
@@ -373,7 +373,7 @@ impl Session {
         }
         for RunOrder { key, action, detail } in runs {
             let ago = self.body.ended_ago(key);
-            let say = |observed| wire.say(FromAgent::Report { key, observed, ago });
+            let say = |observed| wire.send_message(FromAgent::Report { key, observed, ago });
             match (observed.get(&key), action, detail) {
                 (Some(ended @ Observed::Ended(_)), _, _) => say(ended.clone()),
                 (Some(Observed::Running), Action::Stop { grace }, _) => {

@@ -42,7 +42,7 @@ impl Wire {
         (Wire { queue, flow }, task)
     }
 
-    pub(super) fn say(&self, message: FromAgent) {
+    pub(super) fn send_message(&self, message: FromAgent) {
         // The task ends only with the connection, which is noticed elsewhere.
         let _ = self.queue.send(Out::Message(Box::new(message)));
     }

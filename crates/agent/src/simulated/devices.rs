@@ -1,13 +1,13 @@
 //! The simulated node as the devices of a body.
 
-use super::{Pretended, SIM_CAN, Simulated, Test};
+use super::{SIM_CAN, Simulated, SimulatedAttempt, Test};
 use crate::cgroup::Cgroups;
 use crate::clock::wall;
-use crate::devices::{ActResult, Away, Devices, Injected, Start, no_act_of_agents};
+use crate::devices::{ActResult, Devices, Injected, SimulatedAbsence, Start, no_act_of_agents};
 use crate::runner::RunnerTools;
 use muster_link::messages::{FromAgent, RunDetail, Telemetry};
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
@@ -59,11 +59,16 @@ impl Devices for Simulated {
         self.test.take_if(|t| t.id == id);
     }
 
-    fn take_faults(&mut self) -> Vec<SeenFault> {
+    fn take_faults(&mut self) -> Vec<ObservedFault> {
         self.log.take()
     }
 
-    fn act(&mut self, id: u64, act: &Act, now: Instant) -> Result<Option<Away>, String> {
+    fn act(
+        &mut self,
+        id: u64,
+        act: &Act,
+        now: Instant,
+    ) -> Result<Option<SimulatedAbsence>, String> {
         match act {
             Act::ResetGpu { gpu, .. } => {
                 self.resets.push((id, *gpu, self.clock.at(now) + RESET_TAKES));
@@ -122,7 +127,7 @@ impl Devices for Simulated {
         self.node.resume(key, &simulate, detail.slot.gpus.0, saved, self.clock.at(now));
         self.gangs_seen = None;
         let shares = u32::try_from(detail.nodes.len()).unwrap_or(u32::MAX);
-        let mut share = Pretended::new(detail.slot.first_rank, detail.slot.gpus.0, shares);
+        let mut share = SimulatedAttempt::new(detail.slot.first_rank, detail.slot.gpus.0, shares);
         share.checkpoints = detail.checkpoint.as_ref().map(|c| c.dir.clone());
         share.on_partition = detail.on_partition;
         self.work.insert(key, share);
@@ -136,7 +141,7 @@ impl Devices for Simulated {
                 self.take(event);
             }
         }
-        self.hear(at);
+        self.read_kernel_log(at);
         self.meet(at);
         self.test_turn(at, now, connected, out);
         if !connected {
@@ -185,9 +190,9 @@ impl Devices for Simulated {
         }
     }
 
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<SimulatedAbsence> {
         let left = self.away_until.map(|t| t.since(wall())).filter(|left| left.0 > 0)?;
-        Some(Away { until: Instant::now().checked_add(left.to_std())? })
+        Some(SimulatedAbsence { until: Instant::now().checked_add(left.to_std())? })
     }
 
     fn ranks_ended(&mut self, key: AttemptKey, now: Instant) {
@@ -237,7 +242,7 @@ impl Devices for Simulated {
             {
                 self.node.stop(*key, at);
                 w.end = Some(SlotEnd::no_server(most));
-                self.gangs.tell(*key, w.rank, None);
+                self.gangs.set_share_needs(*key, w.rank, None);
             }
         }
     }

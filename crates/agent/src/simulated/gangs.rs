@@ -23,7 +23,7 @@ impl Gangs {
     }
 
     /// A share needs so much now; a sound one, or one that is over, is forgotten.
-    pub(crate) fn tell(&self, key: AttemptKey, rank: u32, needs: Option<u32>) {
+    pub(crate) fn set_share_needs(&self, key: AttemptKey, rank: u32, needs: Option<u32>) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match needs.filter(|n| *n != SOUND) {
             Some(n) => shares.entry(key).or_default().insert(rank, n) != Some(n),
@@ -54,15 +54,15 @@ mod tests {
     fn the_slowest_share_counts_until_it_is_sound_again() {
         let gangs = Gangs::default();
         let key = AttemptKey { job: JobId(1), attempt: 1 };
-        gangs.tell(key, 0, Some(SOUND));
+        gangs.set_share_needs(key, 0, Some(SOUND));
         assert_eq!((gangs.version(), gangs.slowest(key)), (0, SOUND));
-        gangs.tell(key, 8, Some(1500));
-        gangs.tell(key, 16, Some(u32::MAX));
+        gangs.set_share_needs(key, 8, Some(1500));
+        gangs.set_share_needs(key, 16, Some(u32::MAX));
         assert_eq!((gangs.version(), gangs.slowest(key)), (2, u32::MAX));
-        gangs.tell(key, 16, None);
-        gangs.tell(key, 16, None);
+        gangs.set_share_needs(key, 16, None);
+        gangs.set_share_needs(key, 16, None);
         assert_eq!((gangs.version(), gangs.slowest(key)), (3, 1500));
-        gangs.tell(key, 8, Some(SOUND));
+        gangs.set_share_needs(key, 8, Some(SOUND));
         assert_eq!(gangs.slowest(key), SOUND);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::log::{Log, xid_line};
 use super::{Simulated, wall};
-use crate::devices::{Away, Injected};
+use crate::devices::{Injected, SimulatedAbsence};
 use muster_model::inject::Inject;
 use muster_model::units::{Span, Time};
 use muster_simnode::Effect;
@@ -42,11 +42,11 @@ impl Simulated {
                 Effect::Down { until } => {
                     self.switched_off();
                     done.crashed = true;
-                    done.away = Some(Away { until: self.clock.real(until) });
+                    done.away = Some(SimulatedAbsence { until: self.clock.real(until) });
                     done.outcome = Ok("the node is down".into());
                 }
                 Effect::Silent { until } => {
-                    done.away = Some(Away { until: self.clock.real(until) });
+                    done.away = Some(SimulatedAbsence { until: self.clock.real(until) });
                     done.outcome = Ok("the node is cut off".into());
                 }
                 Effect::Event(event) => self.take(event),
@@ -64,7 +64,7 @@ impl Simulated {
                 Effect::Impossible(why) => done.outcome = Err(why),
             }
         }
-        self.hear(at);
+        self.read_kernel_log(at);
         if let Some(away) = &done.away {
             let left = away.until.saturating_duration_since(Instant::now());
             let left = Span(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
@@ -84,7 +84,7 @@ impl Simulated {
     /// Everything that ran is gone, and so is what nobody has written down.
     fn switched_off(&mut self) {
         for (key, w) in std::mem::take(&mut self.work) {
-            self.gangs.tell(key, w.rank, None);
+            self.gangs.set_share_needs(key, w.rank, None);
         }
         self.loads.clear();
         self.test = None;

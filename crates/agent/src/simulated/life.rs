@@ -1,7 +1,7 @@
 //! What a simulated node suffers from, kept for the next process that hosts it: hardware does not
 //! get well when somebody restarts a server, and the log goes on with what it knew of the node.
 
-use super::{Pretended, Simulated};
+use super::{Simulated, SimulatedAttempt};
 use crate::clock::wall;
 use crate::run_dir::RunDir;
 use muster_model::names::NodeName;
@@ -82,7 +82,7 @@ impl Simulated {
         self.away_until = past.away;
         self.gangs_seen = None;
         for w in &past.work {
-            let mut share = Pretended::new(w.rank, w.gpus, w.shares);
+            let mut share = SimulatedAttempt::new(w.rank, w.gpus, w.shares);
             share.checkpoints.clone_from(&w.checkpoints);
             share.on_partition = w.on_partition;
             self.work.insert(w.key, share);

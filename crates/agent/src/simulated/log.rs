@@ -3,7 +3,7 @@
 
 use crate::clock::wall;
 use muster_health::faults::{Catalogue, Code, Context, FaultReport, Reader};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::units::Time;
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ const DRIVER: u32 = 580;
 pub(crate) struct Log {
     /// Made with the first line: most nodes never have one.
     reader: Option<Box<Reader>>,
-    faults: Vec<SeenFault>,
+    faults: Vec<ObservedFault>,
 }
 
 /// An XID as the driver writes it.
@@ -31,7 +31,7 @@ pub(crate) fn xid_line(pci: &str, code: u32) -> Result<String, String> {
 }
 
 /// What a fault says to whoever asks why a rank died.
-pub(crate) fn fault_summary(f: &SeenFault) -> String {
+pub(crate) fn fault_summary(f: &ObservedFault) -> String {
     let name = match f.code.strip_prefix("xid-") {
         Some(n) => format!("XID {n}"),
         None => f.code.clone(),
@@ -58,18 +58,18 @@ impl Log {
     }
 
     /// What the reader has to tell now.
-    pub(crate) fn heard(&mut self, at: Time) -> Vec<FaultReport> {
+    pub(crate) fn take_reports(&mut self, at: Time) -> Vec<FaultReport> {
         self.reader.as_mut().map_or_else(Vec::new, |r| r.take(at))
     }
 
     /// Keeps a fault until it is told. It is told by the wall's clock, as all faults are.
-    pub(crate) fn keep(&mut self, fault: SeenFault) {
+    pub(crate) fn keep(&mut self, fault: ObservedFault) {
         if self.faults.len() < FAULTS_MAX {
-            self.faults.push(SeenFault { at: wall(), ..fault });
+            self.faults.push(ObservedFault { at: wall(), ..fault });
         }
     }
 
-    pub(crate) fn take(&mut self) -> Vec<SeenFault> {
+    pub(crate) fn take(&mut self) -> Vec<ObservedFault> {
         std::mem::take(&mut self.faults)
     }
 
@@ -94,7 +94,7 @@ mod tests {
         log.line(Time(1000), &line, "h100-sxm", "");
         let edac = "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0";
         log.line(Time(1001), edac, "h100-sxm", "");
-        let seen = log.heard(Time(1002));
+        let seen = log.take_reports(Time(1002));
         let codes: Vec<String> = seen.iter().map(|s| s.code.to_string()).collect();
         assert!(codes.contains(&"xid-79".to_owned()) && codes.len() == 2, "{seen:?}");
         assert_eq!(seen[0].pci.map(|p| p.bus), Some(0x28));

@@ -60,7 +60,7 @@ impl SimClock {
 
 /// An attempt that pretends.
 #[derive(Debug)]
-struct Pretended {
+struct SimulatedAttempt {
     rank: u32,
     gpus: u64,
     /// It speaks for the gang where all would say the same.
@@ -84,10 +84,10 @@ struct Pretended {
     done: Option<ProgressReport>,
 }
 
-impl Pretended {
+impl SimulatedAttempt {
     /// A share that has just begun, of a gang on so many nodes.
-    fn new(rank: u32, gpus: u64, shares: u32) -> Pretended {
-        Pretended {
+    fn new(rank: u32, gpus: u64, shares: u32) -> SimulatedAttempt {
+        SimulatedAttempt {
             rank,
             gpus,
             speaks: rank == 0,
@@ -110,7 +110,7 @@ impl Pretended {
 pub(crate) struct Simulated {
     node: SimNode,
     clock: SimClock,
-    work: BTreeMap<AttemptKey, Pretended>,
+    work: BTreeMap<AttemptKey, SimulatedAttempt>,
     loads: BTreeMap<AttemptKey, u64>,
     test: Option<Test>,
     /// Tests begun so far: no two measure quite the same.
@@ -218,7 +218,7 @@ impl Simulated {
             SlotEnd::Failed { exit: Exit { rank: work.rank, code, signal, note } }
         };
         match event.what {
-            WorkEvent::Step { step, stages, .. } => work.step = Some(told(step, &stages)),
+            WorkEvent::Step { step, stages, .. } => work.step = Some(report_step(step, &stages)),
             WorkEvent::Checkpoint { step } => {
                 let path = work.checkpoints.as_ref().map(|dir| match step {
                     Some(step) => format!("{dir}/step-{step}"),
@@ -240,16 +240,16 @@ impl Simulated {
             WorkEvent::Killed => work.end = Some(exit(None, Some(9))),
         }
         if work.end.is_some() {
-            self.gangs.tell(event.key, work.rank, None);
+            self.gangs.set_share_needs(event.key, work.rank, None);
         }
     }
 
     /// Takes over what the kernel's log tells, with whose it is.
-    fn hear(&mut self, at: Time) {
+    fn read_kernel_log(&mut self, at: Time) {
         if self.log.due().is_none_or(|due| due > at) {
             return;
         }
-        for seen in self.log.heard(at) {
+        for seen in self.log.take_reports(at) {
             let gpu = seen.pci.and_then(|p| self.node.gpu_on_bus(u32::from(p.bus)));
             let hit = gpu.and_then(|g| self.holder(g));
             let fault = seen.into_fault(gpu, hit.map(|h| h.0), hit.and_then(|h| h.1));
@@ -279,7 +279,7 @@ impl Simulated {
         }
         for (key, w) in &self.work {
             let needs = self.node.share_needs(*key).filter(|_| w.end.is_none());
-            self.gangs.tell(*key, w.rank, needs);
+            self.gangs.set_share_needs(*key, w.rank, needs);
         }
         self.gangs_seen = Some(self.gangs.version());
         for (key, w) in self.work.iter_mut().filter(|(_, w)| w.end.is_none()) {
@@ -298,7 +298,7 @@ impl Simulated {
 }
 
 /// A step as a rank tells it.
-fn told(step: u64, stages: &Stages) -> ProgressReport {
+fn report_step(step: u64, stages: &Stages) -> ProgressReport {
     #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
     let secs = |us: u64| us as f64 / 1e6;
     let named = [

@@ -7,7 +7,7 @@ use muster_agent::hooks::{Actor, FaultSource, Hooks, Progress, Qualifier, Teleme
 use muster_agent::inventory::GpuSource;
 use muster_agent::{AgentError, NodeConfig, run_node_with};
 use muster_link::messages::{FromAgent, FromServer};
-use muster_model::fault::{FaultAction, FaultClass, FaultSource as Source, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource as Source, ObservedFault};
 use muster_model::node::Gpu;
 use muster_model::qualification::{Level, Outcome, Qualification};
 use muster_model::remediation::Act;
@@ -53,7 +53,7 @@ impl GpuSource for OneGpu {
 #[derive(Default)]
 struct Machine {
     finish: AtomicBool,
-    faults: Mutex<Vec<SeenFault>>,
+    faults: Mutex<Vec<ObservedFault>>,
     wake: Arc<Notify>,
     resets: AtomicU32,
     reboots: AtomicU32,
@@ -92,7 +92,7 @@ impl Qualifier for Machine {
 }
 
 impl FaultSource for Machine {
-    fn take(&self) -> Vec<SeenFault> {
+    fn take(&self) -> Vec<ObservedFault> {
         std::mem::take(&mut self.faults.lock().unwrap())
     }
 
@@ -196,8 +196,8 @@ pub(crate) fn a_real_node_is_tested_and_says_so_until_it_is_heard() {
     });
 }
 
-fn fault(code: &str) -> SeenFault {
-    SeenFault {
+fn fault(code: &str) -> ObservedFault {
+    ObservedFault {
         code: code.into(),
         at: Time(1),
         count: 1,

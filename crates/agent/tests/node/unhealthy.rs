@@ -6,7 +6,7 @@ use crate::support::key;
 use muster_agent::testing::detail;
 use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport, RunDetail};
 use muster_model::command::Observed;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject as Fault;
 use muster_model::job::SlotEnd;
@@ -47,7 +47,7 @@ async fn inject(conn: &mut Conn, fault: Fault) {
     assert!(ok.0, "{}", ok.1);
 }
 
-async fn faults(conn: &mut Conn) -> Vec<SeenFault> {
+async fn faults(conn: &mut Conn) -> Vec<ObservedFault> {
     conn.until(|m| match m {
         FromAgent::Faults { faults } => Some(faults.clone()),
         _ => None,

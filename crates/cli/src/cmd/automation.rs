@@ -109,7 +109,7 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use muster_api::TakenNode;
+    use muster_api::NodeTakenOut;
     use muster_model::remediation::Remediations;
 
     pub(crate) fn automation() -> Automation {
@@ -124,7 +124,7 @@ pub(crate) mod tests {
             nodes: 16,
             out: 1,
             out_at_most: 3,
-            taken: vec![TakenNode { at: Time(60_000).into(), node: "hgx-03".into() }],
+            taken: vec![NodeTakenOut { at: Time(60_000).into(), node: "hgx-03".into() }],
             taken_at_most: 2,
         }
     }

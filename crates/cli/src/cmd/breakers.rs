@@ -88,12 +88,12 @@ impl Breakers {
             }
         };
         let after = client.force_breaker(&body).await?;
-        ctx.show(&after, said)?;
+        ctx.show(&after, describe_breaker)?;
         Ok(0)
     }
 }
 
-fn said(b: &Breaker) -> String {
+fn describe_breaker(b: &Breaker) -> String {
     let held = match &b.pinned {
         Some(_) => "is forced",
         None => "follows its own rules and is",
@@ -144,7 +144,7 @@ pub(crate) mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("in 3m") && text.contains("forced: user:ops"), "{text}");
         assert_eq!(
-            said(&breaker()),
+            describe_breaker(&breaker()),
             "breaker leaf:eu/c1/s1/l2 follows its own rules and is open\n"
         );
     }

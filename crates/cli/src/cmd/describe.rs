@@ -57,7 +57,7 @@ impl Describe {
                     return Ok(0);
                 }
                 let beside = if ctx.is_table() {
-                    beside(&client, &job).await
+                    read_context(&client, &job).await
                 } else {
                     JobContext::default()
                 };
@@ -88,7 +88,7 @@ struct JobContext {
     report: Option<JobReport>,
 }
 
-async fn beside(client: &Client, job: &Job) -> JobContext {
+async fn read_context(client: &Client, job: &Job) -> JobContext {
     let query = FaultsQuery { job: Some(job.number), ..FaultsQuery::default() };
     let faults = client.faults(&query).await.map(|l| l.items).unwrap_or_default();
     let query = FindingsQuery { job: Some(job.number), ..FindingsQuery::default() };

@@ -160,7 +160,7 @@ fn starts(e: &Estimate, now: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::{Ahead, Constraint, Kind, Timestamp};
+    use muster_api::{Constraint, JobAhead, Kind, Timestamp};
 
     #[test]
     fn what_a_job_wrote_does_not_reach_the_terminal_as_it_is() {
@@ -172,7 +172,7 @@ mod tests {
             possible: true,
             summary: evil(),
             constraints: Vec::new(),
-            ahead: vec![Ahead { id: "41".into(), name: None, why: evil() }],
+            ahead: vec![JobAhead { id: "41".into(), name: None, why: evil() }],
             ahead_count: 1,
             estimated_start: Some(Estimate {
                 earliest: None,
@@ -211,7 +211,11 @@ mod tests {
                     binding: true,
                 },
             ],
-            ahead: vec![Ahead { id: "41".into(), name: Some("big".into()), why: "older".into() }],
+            ahead: vec![JobAhead {
+                id: "41".into(),
+                name: Some("big".into()),
+                why: "older".into(),
+            }],
             ahead_count: 3,
             estimated_start: Some(Estimate {
                 earliest: None,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use muster_api::{
-    FabricPair, FabricRequest, FabricStanding, FabricState, FabricTest, FabricTestList,
+    FabricNodeHealth, FabricPair, FabricRequest, FabricState, FabricTest, FabricTestList,
     FabricVerdict,
 };
 use muster_specs::hostlist;
@@ -147,7 +147,7 @@ impl Test {
 
 fn shown(ctx: &Ctx, test: &FabricTest) -> Result<u8, Fail> {
     ctx.show(test, render)?;
-    let bad = test.nodes.iter().any(|n| n.standing == FabricStanding::Slow);
+    let bad = test.nodes.iter().any(|n| n.standing == FabricNodeHealth::Slow);
     Ok(if bad || test.state == FabricState::Failed { FAILED } else { 0 })
 }
 
@@ -226,16 +226,16 @@ fn render(t: &FabricTest) -> String {
     }
     for n in &t.nodes {
         match n.standing {
-            FabricStanding::Good => {}
-            FabricStanding::Slow => {
+            FabricNodeHealth::Good => {}
+            FabricNodeHealth::Slow => {
                 let sure = n.confidence.map_or(0, |c| c / 10);
                 out += &format!("{} is slow ({sure} % sure)\n", n.name);
                 n.why.iter().for_each(|w| out += &format!("  {w}\n"));
             }
-            FabricStanding::Undecided => {
+            FabricNodeHealth::Undecided => {
                 out += &format!("{} is undecided: {}\n", n.name, n.why.join("; "));
             }
-            FabricStanding::Skipped => {
+            FabricNodeHealth::Skipped => {
                 out += &format!("{} was not tested: {}\n", n.name, n.why.join("; "));
             }
         }
@@ -253,13 +253,13 @@ fn render(t: &FabricTest) -> String {
             hostlist::compress(group[half..].iter().map(String::as_str)),
         );
     }
-    let count = |s: FabricStanding| t.nodes.iter().filter(|n| n.standing == s).count();
+    let count = |s: FabricNodeHealth| t.nodes.iter().filter(|n| n.standing == s).count();
     out += &format!(
         "test {}: {} good, {} slow, {} undecided; {} in {}\n",
         t.id,
-        count(FabricStanding::Good),
-        count(FabricStanding::Slow),
-        count(FabricStanding::Undecided),
+        count(FabricNodeHealth::Good),
+        count(FabricNodeHealth::Slow),
+        count(FabricNodeHealth::Undecided),
         output::plural(t.pairs.len(), "pair"),
         output::plural(t.rounds as usize, "round"),
     );
@@ -326,9 +326,9 @@ mod tests {
                 pair("n3", "n4", 30.0, FabricVerdict::Slow),
             ],
             nodes: vec![
-                node("n1", FabricStanding::Good),
-                node("n3", FabricStanding::Slow),
-                node("n9", FabricStanding::Skipped),
+                node("n1", FabricNodeHealth::Good),
+                node("n3", FabricNodeHealth::Slow),
+                node("n9", FabricNodeHealth::Skipped),
             ],
             paths: vec![["n1".into(), "n4".into()]],
             group: true,

@@ -173,7 +173,7 @@ impl NodeCmd {
             match act(&client, name, &verb).await {
                 Ok(node) => {
                     if ctx.is_table() {
-                        output::print(&said(&node))?;
+                        output::print(&describe_node(&node))?;
                     }
                     after.push(node);
                 }
@@ -186,7 +186,7 @@ impl NodeCmd {
 }
 
 /// How a node stands now.
-fn said(node: &Node) -> String {
+fn describe_node(node: &Node) -> String {
     let role = super::nodes::role(node);
     let role = if role.is_empty() { role } else { format!(", {role}") };
     let why = node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready);
@@ -271,13 +271,13 @@ mod tests {
     #[test]
     fn a_node_is_told_with_its_role() {
         let mut node = super::super::nodes::tests::node("n1");
-        assert_eq!(said(&node), "node n1 is ready\n");
+        assert_eq!(describe_node(&node), "node n1 is ready\n");
         node.role = NodeRole::Spare;
-        assert_eq!(said(&node), "node n1 is ready, spare\n");
+        assert_eq!(describe_node(&node), "node n1 is ready, spare\n");
         (node.role, node.stage) = (NodeRole::Normal, Stage::Quarantined);
         (node.state, node.stage_why) = ("quarantined".into(), Some("gpu-off-bus".into()));
-        assert_eq!(said(&node), "node n1 is quarantined (gpu-off-bus)\n");
+        assert_eq!(describe_node(&node), "node n1 is quarantined (gpu-off-bus)\n");
         node.gpus_excluded = vec![3, 5];
-        assert_eq!(said(&node), "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n");
+        assert_eq!(describe_node(&node), "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n");
     }
 }

@@ -58,11 +58,11 @@ impl PolicyCmd {
                 if dry_run {
                     let version = before.version;
                     let would = Policy { kind: Kind::Policy, version, policy: wanted };
-                    ctx.show(&would, |_| said("would change", &changes))?;
+                    ctx.show(&would, |_| describe_changes("would change", &changes))?;
                     return Ok(0);
                 }
                 let after = client.set_policy(&wanted, Some(before.version)).await?;
-                ctx.show(&after, |_| said("changed", &changes))?;
+                ctx.show(&after, |_| describe_changes("changed", &changes))?;
             }
         }
         Ok(0)
@@ -120,7 +120,7 @@ fn changes(before: &SitePolicy, after: &SitePolicy) -> Vec<(String, String, Stri
         .collect()
 }
 
-fn said(how: &str, changes: &[(String, String, String)]) -> String {
+fn describe_changes(how: &str, changes: &[(String, String, String)]) -> String {
     if changes.is_empty() {
         return "the policy is the same: nothing changes\n".into();
     }
@@ -168,12 +168,12 @@ mod tests {
         after.power.feeds.insert("A".into(), 120_000);
         after.limits.gpus_per_user = Some(64);
         assert_eq!(
-            said("would change", &changes(&before, &after)),
+            describe_changes("would change", &changes(&before, &after)),
             "would change defrag.enabled: false -> true\n\
              would change limits.gpus_per_user: - -> 64\n\
              would change power.feeds.A: - -> 120000\n"
         );
-        assert!(said("changed", &changes(&after, &after)).contains("nothing changes"));
+        assert!(describe_changes("changed", &changes(&after, &after)).contains("nothing changes"));
         let text = table(&after).render_for(None, false);
         let line = |field: &str| text.lines().find(|l| l.starts_with(field)).unwrap_or_default();
         let words = |field: &str| line(field).split_whitespace().collect::<Vec<_>>().join(" ");

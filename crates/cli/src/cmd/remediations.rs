@@ -113,7 +113,7 @@ impl RemediationsCmd {
             match client.decide_remediation(id, word, &reason).await {
                 Ok(after) => {
                     if ctx.is_table() {
-                        output::print(&said(&after))?;
+                        output::print(&describe_remediation(&after))?;
                     }
                     done.push(after);
                 }
@@ -173,7 +173,7 @@ impl RemediationsCmd {
     }
 }
 
-fn said(r: &Remediation) -> String {
+fn describe_remediation(r: &Remediation) -> String {
     let on = place(r);
     format!("remediation {} ({} on {on}): {}; {}\n", r.id, r.action.word(), r.state, r.why)
 }

@@ -6,7 +6,7 @@ use muster_api::{Reservation, ReservationList, SetReservation, Timestamp};
 use muster_client::Client;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::reservation as m;
-use muster_model::reservation::{Over, Overrun};
+use muster_model::reservation::{Overrun, ReservationTarget};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
@@ -171,15 +171,15 @@ async fn set(client: &Client, r: &m::Reservation, dry_run: bool) -> Result<Reser
 fn show(ctx: &Ctx, made: Vec<Reservation>, dry_run: bool) -> Result<(), Fail> {
     let now = now();
     match &made[..] {
-        [one] => ctx.show(one, |r| said(r, now, dry_run)),
+        [one] => ctx.show(one, |r| describe_reservation(r, now, dry_run)),
         _ => ctx.show(&ReservationList { items: made, cursor: None }, |l| {
-            l.items.iter().map(|r| said(r, now, dry_run)).collect()
+            l.items.iter().map(|r| describe_reservation(r, now, dry_run)).collect()
         }),
     }
 }
 
 /// What was reserved, whose work that stops and what of it takes no work.
-fn said(r: &Reservation, now: Time, dry_run: bool) -> String {
+fn describe_reservation(r: &Reservation, now: Time, dry_run: bool) -> String {
     let when = r.window.map_or("it is over".into(), |w| {
         format!("it is {}, from {} for {}", r.state, time::full(now, w.start), r.length)
     });
@@ -230,8 +230,8 @@ impl Create {
                 .collect::<Result<_, _>>()?,
         };
         let over = match (&self.nodes, self.gpus, &self.domain) {
-            (Some(list), _, _) => Over::Nodes(nodes(list)?),
-            (None, Some(count), _) => Over::Gpus { count, sku: self.sku },
+            (Some(list), _, _) => ReservationTarget::Nodes(nodes(list)?),
+            (None, Some(count), _) => ReservationTarget::Gpus { count, sku: self.sku },
             (None, None, domain) => self::domain(domain.as_deref().unwrap_or_default())?,
         };
         let r = m::Reservation {
@@ -260,12 +260,12 @@ fn nodes(list: &str) -> Result<Vec<NodeName>, Fail> {
 }
 
 /// `leaf:l1`.
-fn domain(text: &str) -> Result<Over, Fail> {
+fn domain(text: &str) -> Result<ReservationTarget, Fail> {
     let (level, path) = text.split_once(':').ok_or_else(|| {
         Fail::usage(format!("--domain: `{text}` has no `:`")).hint("write it like leaf:l1")
     })?;
     let level: Level = level.parse().map_err(|e| Fail::usage(format!("--domain: {e}")))?;
-    Ok(Over::Domain { level, path: path.into() })
+    Ok(ReservationTarget::Domain { level, path: path.into() })
 }
 
 /// `now`, `+2h`, or a time.
@@ -358,7 +358,7 @@ mod tests {
             "--lend",
         ])
         .unwrap();
-        assert_eq!(r.over, Over::Gpus { count: 64, sku: Some("h100-sxm".into()) });
+        assert_eq!(r.over, ReservationTarget::Gpus { count: 64, sku: Some("h100-sxm".into()) });
         assert_eq!((r.projects.len(), r.start), (2, Time(1_000_000) + Span::hours(2)));
         assert_eq!((r.overrun, r.lend, r.every), (Overrun::Finish, true, Some(Span::hours(24))));
         let r = create(&[
@@ -376,9 +376,9 @@ mod tests {
         .unwrap();
         assert!(r.is_maintenance());
         assert_eq!((r.start, r.reason.as_str()), (Time(1_000_000), "fans"));
-        assert_eq!(r.over, Over::Domain { level: Level::Rack, path: "r1".into() });
+        assert_eq!(r.over, ReservationTarget::Domain { level: Level::Rack, path: "r1".into() });
         let r = create(&["d", "--nodes", "n[1-3],x", "--length", "1h", "--maintenance"]).unwrap();
-        assert!(matches!(r.over, Over::Nodes(n) if n.len() == 4));
+        assert!(matches!(r.over, ReservationTarget::Nodes(n) if n.len() == 4));
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
         let (job, job_name, project) = ("17".into(), "train".into(), "vision".into());
         shown.stops = vec![DisplacedJob { job, job_name, project }];
         shown.not_serving = vec![NodeOutOfService { node: "n2".into(), why: "drained".into() }];
-        let text = said(&shown, now - Span::mins(1), true);
+        let text = describe_reservation(&shown, now - Span::mins(1), true);
         assert_eq!(
             text,
             "reservation night would cover 2 nodes; it is scheduled, from 1970-01-01T00:16:40Z (in 1m) for 1h\n  \
@@ -416,7 +416,7 @@ mod tests {
              node n2 gets no work now: drained\n"
         );
         shown.maintenance = true;
-        let text = said(&shown, now, false);
+        let text = describe_reservation(&shown, now, false);
         assert!(text.contains("job 17 (train) of project vision will be stopped now\n"), "{text}");
         assert!(!text.contains("takes no work"), "{text}");
     }

@@ -97,7 +97,7 @@ impl StoreCmd {
                     let mut out = std::io::stdout().lock();
                     let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
                     out.flush().map_err(|e| Fail::failed(format!("cannot write: {e}")))?;
-                    output::note(&said("exported", &report));
+                    output::note(&describe_copy("exported", &report));
                     return Ok(0);
                 }
                 // An export holds the jobs' environments: for its owner's eyes only.
@@ -209,7 +209,7 @@ fn failed(e: StoreError) -> Fail {
     Fail::failed(message)
 }
 
-fn said(done: &str, r: &CopyReport) -> String {
+fn describe_copy(done: &str, r: &CopyReport) -> String {
     let archived = if r.archived { "; older entries are in archived segments" } else { "" };
     format!(
         "{done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
@@ -227,7 +227,7 @@ fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
         "secrets": r.secrets,
         "archived": r.archived,
     });
-    ctx.show(&shown, |_| format!("{}\n", said(done, r)))?;
+    ctx.show(&shown, |_| format!("{}\n", describe_copy(done, r)))?;
     Ok(0)
 }
 

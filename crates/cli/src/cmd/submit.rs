@@ -49,11 +49,11 @@ impl Submit {
         }
         let submitted = client.submit(&spec).await?;
         if !wait {
-            ctx.show(&submitted, |s| said(s, &spec, output::is_terminal()))?;
+            ctx.show(&submitted, |s| describe_submission(s, &spec, output::is_terminal()))?;
             warn(&client, &spec, submitted.id()).await;
             return Ok(0);
         }
-        output::note(said(&submitted, &spec, true).trim_end());
+        output::note(describe_submission(&submitted, &spec, true).trim_end());
         warn(&client, &spec, submitted.id()).await;
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
@@ -62,7 +62,7 @@ impl Submit {
             super::wait::print_job_end(&ended);
         }
         if ctx.is_table() {
-            output::print(&said(&submitted, &spec, false))?;
+            output::print(&describe_submission(&submitted, &spec, false))?;
         } else {
             let ended = pick::job(&client, submitted.id()).await?;
             ctx.show(&ended, |_| String::new())?;
@@ -108,7 +108,7 @@ pub(crate) async fn dry_run(
 
 /// Just the id for programs; for people a sentence, and what they would otherwise find out when a
 /// node is lost.
-fn said(submitted: &Submitted, spec: &JobSpec, terminal: bool) -> String {
+fn describe_submission(submitted: &Submitted, spec: &JobSpec, terminal: bool) -> String {
     let (mut text, loss) = match submitted {
         s if !terminal => return format!("{}\n", s.id()),
         Submitted::Job(j) => {
@@ -175,10 +175,10 @@ mod tests {
                     heartbeat at the earliest; submit with `--on-partition` below 2m to shorten \
                     that\n";
         let want = format!("Submitted job 42 (train)\n{loss}");
-        assert_eq!(said(&submitted, &spec, true), want);
-        assert_eq!(said(&submitted, &spec, false), "42\n", "programs read the id");
+        assert_eq!(describe_submission(&submitted, &spec, true), want);
+        assert_eq!(describe_submission(&submitted, &spec, false), "42\n", "programs read the id");
         let plain = Submitted::Job(Box::new(muster_api::samples::running(43)));
-        let text = said(&plain, &JobSpec::default(), true);
+        let text = describe_submission(&plain, &JobSpec::default(), true);
         assert_eq!(text, "Submitted job 43 (train)\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::stage::enter;
 use crate::state::index::Index;
-use crate::state::{ApplyError, Booked, State};
+use crate::state::{ApplyError, BookedReservation, State};
 use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
@@ -10,7 +10,7 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::reservation::Over;
+use muster_model::reservation::ReservationTarget;
 use muster_model::slo::NodeServiceFacts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -207,7 +207,8 @@ impl State {
 
     /// A reservation over a domain covers the nodes that stand there now.
     pub(super) fn follow_domains(&mut self) {
-        let over_domain = |b: &Booked| matches!(b.reservation.over, Over::Domain { .. });
+        let over_domain =
+            |b: &BookedReservation| matches!(b.reservation.over, ReservationTarget::Domain { .. });
         if self.reservations.values().any(over_domain) {
             self.with_index(Index::reservations_changed);
         }

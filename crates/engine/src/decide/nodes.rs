@@ -280,12 +280,12 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     }
     let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
     let gone = match n.boot == *boot {
-        true => Gone {
+        true => LostAttempts {
             end: SlotEnd::agent_anew(),
             away: away.map(|t| e.state.now.since(t)),
             silent_for: *silent_for,
         },
-        false => Gone { end: SlotEnd::ranks_gone(), away: None, silent_for: *silent_for },
+        false => LostAttempts { end: SlotEnd::ranks_gone(), away: None, silent_for: *silent_for },
     };
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
@@ -349,7 +349,7 @@ fn is_recorded(end: &SlotEnd) -> bool {
 }
 
 /// How attempts ended of which their node knows nothing, and since when that may be.
-struct Gone {
+struct LostAttempts {
     end: SlotEnd,
     /// How long no server heard the node, where it comes back to one that started anew.
     away: Option<Span>,
@@ -363,7 +363,7 @@ fn reconcile_attempt(
     key: AttemptKey,
     seen: Option<&Observed>,
     ago: Option<Span>,
-    gone: &Gone,
+    gone: &LostAttempts,
 ) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {

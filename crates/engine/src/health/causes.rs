@@ -328,7 +328,7 @@ impl Engine {
         }
         let at = self.state.now;
         let severity = muster_model::finding::Severity::Critical;
-        let seen = muster_model::finding::SeenFinding::new(
+        let seen = muster_model::finding::ObservedFinding::new(
             FailureMode::NODE_KILLER.code(),
             Entity::Job(id),
             severity,

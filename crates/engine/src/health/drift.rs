@@ -4,7 +4,7 @@ use crate::Engine;
 use muster_health::drift::{Setup, drift};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
@@ -39,7 +39,7 @@ impl Engine {
         for (node, found) in all {
             let (entity, now) = (Entity::Node(node), self.state.now);
             let mut seen =
-                SeenFinding::new(KIND, entity, Severity::Warning, now).with_confidence(700);
+                ObservedFinding::new(KIND, entity, Severity::Warning, now).with_confidence(700);
             for d in found {
                 seen = seen.because(format!("{MARK}{}", d.words()));
             }

@@ -25,14 +25,14 @@ impl Engine {
         self.detect_drift();
         for _ in 0..STEPS {
             self.advance_remediations();
-            if !self.look() {
+            if !self.do_due_work() {
                 return;
             }
         }
     }
 
     /// Looks at what time or news made due. Says whether there was something.
-    fn look(&mut self) -> bool {
+    fn do_due_work(&mut self) -> bool {
         let now = self.state.now;
         let mut any = false;
         if std::mem::take(&mut self.work.all) {

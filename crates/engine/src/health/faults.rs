@@ -4,14 +4,14 @@ use crate::Engine;
 use crate::lookup::find;
 use muster_model::command::{Answer, Refusal};
 use muster_model::event::Event;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::names::NodeName;
 
 /// Faults are written down as the site's catalogue judges them; what follows is judged at once.
 pub(crate) fn faults(
     e: &mut Engine,
     node: &NodeName,
-    faults: &[SeenFault],
+    faults: &[ObservedFault],
 ) -> Result<Answer, Refusal> {
     find(e, node)?;
     for fault in faults {

@@ -7,8 +7,8 @@ use muster_health::modes;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::fault::{FaultClass, SeenFault};
-use muster_model::finding::{EVIDENCE_MAX, Finding, SeenFinding, Severity};
+use muster_model::fault::{FaultClass, ObservedFault};
+use muster_model::finding::{EVIDENCE_MAX, Finding, ObservedFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
@@ -33,7 +33,7 @@ pub(super) const CLOCK: Span = Span::mins(5);
 
 impl Engine {
     /// A node told of a fault that was just written down.
-    pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &SeenFault) {
+    pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &ObservedFault) {
         let now = self.state.now;
         // What is told late of the time before it was repaired was dealt with then.
         let repaired = |n: &std::sync::Arc<muster_model::node::Node>| {
@@ -61,7 +61,11 @@ impl Engine {
 
     /// What a node told, as this site judges it: the operator's verdicts count whatever the
     /// agent was started with.
-    pub(crate) fn apply_site_verdicts(&self, node: &NodeName, fault: SeenFault) -> SeenFault {
+    pub(crate) fn apply_site_verdicts(
+        &self,
+        node: &NodeName,
+        fault: ObservedFault,
+    ) -> ObservedFault {
         match (&self.policy.faults, self.state.nodes.get(node)) {
             (Some(c), Some(n)) => c.rejudge(fault, n.sku(), &n.inventory.pool),
             _ => fault,
@@ -69,7 +73,7 @@ impl Engine {
     }
 
     /// A conclusion: a detector's, or one that follows from what the log holds.
-    pub(crate) fn found(&mut self, seen: SeenFinding, decided: bool) {
+    pub(crate) fn found(&mut self, seen: ObservedFinding, decided: bool) {
         let seen = seen.bounded();
         if seen.entity.node().is_some_and(|n| !self.state.nodes.contains_key(n)) {
             return;
@@ -88,7 +92,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn open_finding(&mut self, seen: SeenFinding, decided: bool) {
+    pub(super) fn open_finding(&mut self, seen: ObservedFinding, decided: bool) {
         let crowded = |n: &NodeName| self.state.health.open_on(n).count() >= OPEN_PER_NODE;
         if self.state.health.open_count() >= OPEN_MAX || seen.entity.node().is_some_and(crowded) {
             return;
@@ -112,7 +116,12 @@ impl Engine {
 
     /// A finding that is open was seen again. What changes something is written down at once; what
     /// only repeats is added up, and written down when its time has come or something rests on it.
-    pub(super) fn update_open_finding(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
+    pub(super) fn update_open_finding(
+        &mut self,
+        f: &Finding,
+        seen: ObservedFinding,
+        decided: bool,
+    ) {
         let was = &f.seen;
         let mut known = self.work.repeats.get(&f.id).map_or(was, |r| &r.seen).clone();
         // What was said about one tenant's program is not for the next one to read.
@@ -148,7 +157,7 @@ impl Engine {
     }
 
     /// Writes down what is known of a finding now.
-    fn write_seen(&mut self, id: u64, seen: SeenFinding, decided: bool) {
+    fn write_seen(&mut self, id: u64, seen: ObservedFinding, decided: bool) {
         self.work.repeats.remove(&id);
         self.work.repeats_at.set(&id, None);
         let project = self.project_of(seen.attempt);
@@ -234,7 +243,7 @@ impl Engine {
 
     /// A node is heard no more.
     pub(crate) fn node_lost_found(&mut self, node: &NodeName, last_seen: Time) {
-        let seen = SeenFinding::new(
+        let seen = ObservedFinding::new(
             FailureMode::NODE_LOST.code(),
             Entity::Node(node.clone()),
             Severity::Critical,
@@ -264,7 +273,7 @@ impl Engine {
                 && self.state.health.open_of(&entity, FailureMode::GPU_OFF_BUS.code()).is_none()
             {
                 let line = format!("GPU {} ({}) is not there any more", g.index, g.uuid);
-                let seen = SeenFinding::new(
+                let seen = ObservedFinding::new(
                     FailureMode::GPU_MISSING.code(),
                     entity,
                     Severity::Critical,
@@ -277,7 +286,7 @@ impl Engine {
             let entity = Entity::Port(node.clone(), p.name.clone());
             if !now.nics.iter().any(|n| n.name == p.name) {
                 let line = format!("{} is not there any more", p.name);
-                let seen = SeenFinding::new(
+                let seen = ObservedFinding::new(
                     FailureMode::NIC_MISSING.code(),
                     entity,
                     Severity::Critical,
@@ -293,7 +302,7 @@ impl Engine {
         let kind =
             if wrong { FailureMode::WRONG_RESULTS } else { FailureMode::FAILED_QUALIFICATION };
         let entity = Entity::Node(node.clone());
-        let seen = SeenFinding::new(kind.code(), entity, Severity::Critical, self.state.now);
+        let seen = ObservedFinding::new(kind.code(), entity, Severity::Critical, self.state.now);
         self.found(seen.because(why), true);
     }
 
@@ -373,7 +382,7 @@ fn every(now: Time, f: &Finding) -> Span {
 }
 
 /// One finding out of what was known and what is seen now.
-fn merge(was: SeenFinding, new: SeenFinding, decided: bool) -> SeenFinding {
+fn merge(was: ObservedFinding, new: ObservedFinding, decided: bool) -> ObservedFinding {
     let mut out = was;
     // A detector tells how often it saw it in all since it began; faults come one by one.
     let in_all = !decided && new.first_seen <= out.first_seen;
@@ -401,7 +410,7 @@ fn merge(was: SeenFinding, new: SeenFinding, decided: bool) -> SeenFinding {
 }
 
 /// Does a finding speak of hardware?
-pub(crate) fn of_hardware(seen: &SeenFinding) -> bool {
+pub(crate) fn of_hardware(seen: &ObservedFinding) -> bool {
     modes::mode(&seen.kind)
         .is_some_and(|m| !matches!(m.class, FaultClass::Application | FaultClass::Notice))
 }

@@ -8,7 +8,7 @@ use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, PastAttempt, Verdict};
@@ -128,7 +128,7 @@ impl Engine {
         }
         let reason = format!("{row} attempts of job {} crashed in a row; the last: {why}", job.id);
         let entity = Entity::Job(job.id);
-        let seen = SeenFinding::new(
+        let seen = ObservedFinding::new(
             FailureMode::CRASH_LOOP.code(),
             entity,
             Severity::Warning,

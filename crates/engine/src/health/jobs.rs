@@ -11,7 +11,7 @@ use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::fault::FaultClass;
-use muster_model::finding::{Finding, SeenFinding};
+use muster_model::finding::{Finding, ObservedFinding};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{
     Attempt, CAUSE_WINDOW, Exit, Job, PastAttempt, SlotEnd, StopReason, Verdict,
@@ -92,7 +92,7 @@ impl Engine {
             _ => false,
         };
         let named = |f: &Finding| why.and_then(finding_behind) == Some(f.id);
-        let can = |f: &Finding, seen: &SeenFinding| {
+        let can = |f: &Finding, seen: &ObservedFinding| {
             let its_own = named(f) || seen.attempt == Some(key) || !beside(f);
             (!not_run || of_storage(seen)) && its_own
         };
@@ -100,7 +100,7 @@ impl Engine {
         let book = &self.state.health;
         let closed = book.index.closed_findings.range((ended.at - BEFORE, 0)..);
         let closed = closed.filter_map(|(_, id)| book.findings.get(id));
-        let known: Vec<(&Finding, Cow<'_, SeenFinding>)> = book
+        let known: Vec<(&Finding, Cow<'_, ObservedFinding>)> = book
             .open()
             .chain(closed)
             .map(|f| &**f)
@@ -134,21 +134,21 @@ impl Engine {
     }
 
     /// What is known of a finding around an end, with repeats that are not written down yet.
-    fn seen_by<'a>(&'a self, f: &'a Finding, ended: &EndedAttempt<'_>) -> Cow<'a, SeenFinding> {
+    fn seen_by<'a>(&'a self, f: &'a Finding, ended: &EndedAttempt<'_>) -> Cow<'a, ObservedFinding> {
         let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
         if self.may_be_as_old(f, seen, ended) {
-            return Cow::Owned(SeenFinding { first_seen: ended.at, ..seen.clone() });
+            return Cow::Owned(ObservedFinding { first_seen: ended.at, ..seen.clone() });
         }
         let stands = f.closed.is_none() && !f.inferred && seen.last_seen + STANDS >= ended.at;
         if !stands || seen.last_seen >= ended.at {
             return Cow::Borrowed(seen);
         }
-        Cow::Owned(SeenFinding { last_seen: ended.at, ..seen.clone() })
+        Cow::Owned(ObservedFinding { last_seen: ended.at, ..seen.clone() })
     }
 
     /// May what a node told have begun before an end, although it is dated later? Only where the
     /// node told of that end as late, and where nobody knows when it began.
-    fn may_be_as_old(&self, f: &Finding, seen: &SeenFinding, ended: &EndedAttempt<'_>) -> bool {
+    fn may_be_as_old(&self, f: &Finding, seen: &ObservedFinding, ended: &EndedAttempt<'_>) -> bool {
         if ended.by_clock || !f.inferred || seen.first_seen <= ended.at {
             return false;
         }
@@ -186,7 +186,7 @@ impl Engine {
     /// ending is settled; of one that has ended only the verdict changes: nothing starts it again
     /// but somebody's word. What is seen again comes often: then only attempts count that are
     /// remembered as having failed, and not all that ended lately.
-    pub(super) fn attribute_late(&mut self, seen: &SeenFinding, again: bool) {
+    pub(super) fn attribute_late(&mut self, seen: &ObservedFinding, again: bool) {
         if !names_cause(seen) {
             return;
         }
@@ -307,7 +307,7 @@ fn finding_behind(why: &StopReason) -> Option<u64> {
 }
 
 /// Is it about disks or file systems?
-fn of_storage(seen: &SeenFinding) -> bool {
+fn of_storage(seen: &ObservedFinding) -> bool {
     matches!(seen.entity, Entity::Storage(_))
         || modes::mode(&seen.kind).is_some_and(|m| m.class == FaultClass::Storage)
 }

@@ -6,7 +6,7 @@ use muster_health::lemon::{Fleet, Lemon, Record, SEEN_MIN, lemon};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::units::{Span, Time};
@@ -41,7 +41,7 @@ impl Engine {
                 continue;
             }
             if let Some(l) = lemon(record, &fleet, now) {
-                found.push(told(node, &l, record, now));
+                found.push(make_finding(node, &l, record, now));
             } else if record.seen_milli(now) < u64::from(SEEN_MIN) * 1000 {
                 over.extend(
                     book.open_of(&Entity::Node(node.clone()), FailureMode::LEMON.code())
@@ -92,10 +92,10 @@ impl Engine {
     }
 }
 
-fn told(node: &NodeName, l: &Lemon, record: &Record, now: Time) -> SeenFinding {
+fn make_finding(node: &NodeName, l: &Lemon, record: &Record, now: Time) -> ObservedFinding {
     let entity = Entity::Node(node.clone());
     let jobs: Vec<String> = record.jobs(now).take(JOBS).map(|j| j.to_string()).collect();
-    let seen = SeenFinding::new(FailureMode::LEMON.code(), entity, Severity::Warning, now)
+    let seen = ObservedFinding::new(FailureMode::LEMON.code(), entity, Severity::Warning, now)
         .with_confidence(l.confidence)
         .because(l.reason.clone())
         .because(format!("the last jobs it failed: {}", jobs.join(", ")));

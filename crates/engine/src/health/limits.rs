@@ -133,7 +133,7 @@ impl Engine {
         self.emit(None, Event::AutomationStopped { reason: reason.clone(), by_operator: false });
         self.page("automation stopped itself", &reason);
         self.resume_in_storm(&nodes);
-        let seen = muster_model::finding::SeenFinding::new(
+        let seen = muster_model::finding::ObservedFinding::new(
             FailureMode::DETECTOR_STORM.code(),
             Entity::Site,
             muster_model::finding::Severity::Critical,

@@ -15,7 +15,7 @@ use muster_model::FailureMode;
 use muster_model::command::{Actor, Command, Request};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
@@ -186,8 +186,8 @@ impl RemediationRehearsal {
         }
         let Some(command) = self.input(&r.event) else { return };
         self.pass(r.at);
-        self.say(command);
-        self.look();
+        self.apply_command(command);
+        self.do_due_work();
     }
 
     /// Time passes up to the end, and this is what came of it.
@@ -206,7 +206,7 @@ impl RemediationRehearsal {
     /// An input of the log as the command that it came from. Jobs, and what operators did to
     /// remediations that there are not here, are none.
     fn input(&self, event: &Event) -> Option<Command> {
-        let seen = |s: &SeenFinding| Command::FindingsSeen { findings: vec![s.clone()] };
+        let seen = |s: &ObservedFinding| Command::FindingsSeen { findings: vec![s.clone()] };
         match event {
             Event::FaultSeen { node, fault } => {
                 let faults = vec![(**fault).clone()];
@@ -266,7 +266,7 @@ impl RemediationRehearsal {
 
     /// A request. What is refused (a node that is not there any more, an act that is over) would
     /// have been refused in earnest.
-    fn say(&mut self, command: Command) {
+    fn apply_command(&mut self, command: Command) {
         let (actor, at) = (Actor::system(), self.now);
         let request = Request { actor, at, key: None, if_version: None, command };
         let _refused = self.engine.handle(&request).is_err();
@@ -286,12 +286,12 @@ impl RemediationRehearsal {
                 let answer = entry.remove();
                 self.answer(answer);
             }
-            self.look();
+            self.do_due_work();
         }
         self.now = self.now.max(to);
     }
 
-    fn look(&mut self) {
+    fn do_due_work(&mut self) {
         for _ in 0..TICKS {
             if !self.engine.tick(self.now) {
                 break;
@@ -329,7 +329,7 @@ impl RemediationRehearsal {
             Answer::Repair(node) => Command::Repaired { node, note: "rehearsed".into() },
             Answer::Resume => Command::ResumeAutomation,
         };
-        self.say(command);
+        self.apply_command(command);
     }
 
     /// What the engine decided: it is counted, and answered where it asks the world.

@@ -1,7 +1,7 @@
 //! Remediations: chosen for findings, and carried through their steps. Everything that is decided is a
 //! record first, so that a server that starts anew goes on where the last one stopped.
 
-use super::witness::Proof;
+use super::witness::FindingEvidence;
 use crate::Engine;
 use crate::qualify::{self, CAN};
 use muster_lifecycle::remediation::{Next, View, next};
@@ -109,7 +109,7 @@ impl Engine {
             && self.state.policy.remediations.mode(action.min(Action::Drain)) == Mode::DetectOnly
     }
 
-    pub(super) fn choice(&self, f: &Finding, n: &Node, proof: Proof) -> steps::Choice {
+    pub(super) fn choice(&self, f: &Finding, n: &Node, proof: FindingEvidence) -> steps::Choice {
         let most = proof.most();
         let asked = ActionableFinding {
             kind: &f.seen.kind,

@@ -4,7 +4,7 @@
 use crate::Engine;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
@@ -37,7 +37,7 @@ const SHOWN: [FailureMode; 14] = [
 
 /// What a finding rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum FindingEvidence {
     /// What the node or a job of another project shows, too; or no job's word is in it.
     Corroborated,
     /// The word of a job that holds all GPUs of the node and is alone there.
@@ -52,27 +52,27 @@ pub(super) enum Proof {
     Refuted(JobId),
 }
 
-impl Proof {
+impl FindingEvidence {
     /// The heaviest that may be done on it, and why no more; none: anything.
     pub(super) fn most(self) -> Option<(Action, String)> {
         let only = |j: JobId| format!("only the step times of job {j} show it");
         match self {
-            Proof::Corroborated => None,
-            Proof::OwnNode(j) => {
+            FindingEvidence::Corroborated => None,
+            FindingEvidence::OwnNode(j) => {
                 Some((Action::Drain, format!("{}: the node is tested, nothing more", only(j))))
             }
-            Proof::Shared(j) => Some((
+            FindingEvidence::Shared(j) => Some((
                 Action::RestartJob,
                 format!("{}, and it does not have the node to itself", only(j)),
             )),
-            Proof::NoGpus(j) => {
+            FindingEvidence::NoGpus(j) => {
                 Some((Action::RestartJob, format!("{}, and it has no GPU of the node", only(j))))
             }
-            Proof::Second(j) => Some((
+            FindingEvidence::Second(j) => Some((
                 Action::RestartJob,
                 format!("{}, and another node that its project called slow is out", only(j)),
             )),
-            Proof::Refuted(j) => Some((
+            FindingEvidence::Refuted(j) => Some((
                 Action::RestartJob,
                 format!(
                     "attributed to job {j}: within the last day a node passed its test that its \
@@ -84,7 +84,7 @@ impl Proof {
 }
 
 /// The attempt on whose word alone a finding is, and the node it speaks of.
-pub(super) fn reporting_attempt(seen: &SeenFinding) -> Option<(AttemptKey, &NodeName)> {
+pub(super) fn reporting_attempt(seen: &ObservedFinding) -> Option<(AttemptKey, &NodeName)> {
     if seen.kind != FailureMode::STRAGGLER {
         return None;
     }
@@ -102,26 +102,28 @@ fn holds_gpus(job: &Job, key: AttemptKey, node: &NodeName) -> bool {
 
 impl Engine {
     /// What a finding rests on.
-    pub(super) fn proof(&self, f: &Finding) -> Proof {
-        let Some((key, node)) = reporting_attempt(&f.seen) else { return Proof::Corroborated };
+    pub(super) fn proof(&self, f: &Finding) -> FindingEvidence {
+        let Some((key, node)) = reporting_attempt(&f.seen) else {
+            return FindingEvidence::Corroborated;
+        };
         let job = key.job;
         let (Some(gang), Some(n)) = (self.state.jobs.get(&job), self.state.nodes.get(node)) else {
-            return Proof::Shared(job);
+            return FindingEvidence::Shared(job);
         };
         if !holds_gpus(gang, key, node) {
-            Proof::NoGpus(job)
+            FindingEvidence::NoGpus(job)
         } else if self.node_shows(&f.seen, node) {
-            Proof::Corroborated
+            FindingEvidence::Corroborated
         } else if self.is_refuted(key) {
-            Proof::Refuted(job)
+            FindingEvidence::Refuted(job)
         } else if self.others_see(key, node) {
-            Proof::Corroborated
+            FindingEvidence::Corroborated
         } else if !self.is_alone(gang, key, n) {
-            Proof::Shared(job)
+            FindingEvidence::Shared(job)
         } else if self.is_second(key, node) {
-            Proof::Second(job)
+            FindingEvidence::Second(job)
         } else {
-            Proof::OwnNode(job)
+            FindingEvidence::OwnNode(job)
         }
     }
 
@@ -138,7 +140,7 @@ impl Engine {
     }
 
     /// Does the node's own telemetry show something that explains it?
-    fn node_shows(&self, seen: &SeenFinding, node: &NodeName) -> bool {
+    fn node_shows(&self, seen: &ObservedFinding, node: &NodeName) -> bool {
         self.state.health.open_on(node).any(|o| {
             let same = match (seen.entity.gpu(), o.seen.entity.gpu()) {
                 (Some(a), Some(b)) => a == b,
@@ -218,18 +220,27 @@ impl Engine {
     }
 
     /// A straggler that is open is seen by a job of another project, too.
-    pub(super) fn is_confirmed_by_another_project(&self, f: &Finding, seen: &SeenFinding) -> bool {
+    pub(super) fn is_confirmed_by_another_project(
+        &self,
+        f: &Finding,
+        seen: &ObservedFinding,
+    ) -> bool {
         let both = reporting_attempt(&f.seen).zip(reporting_attempt(seen));
         both.is_some_and(|((a, _), (b, _))| self.differ(a, b))
     }
 
     /// A second project's word makes a straggler proven: it is a finding of its own, so that the
     /// log keeps who said what. Where it adds nothing, the finding stays with the first.
-    pub(super) fn confirm_straggler(&mut self, f: &Finding, mut seen: SeenFinding, decided: bool) {
+    pub(super) fn confirm_straggler(
+        &mut self,
+        f: &Finding,
+        mut seen: ObservedFinding,
+        decided: bool,
+    ) {
         let counts =
-            |s: &SeenFinding| reporting_attempt(s).is_some_and(|(k, n)| self.is_witness(k, n));
+            |s: &ObservedFinding| reporting_attempt(s).is_some_and(|(k, n)| self.is_witness(k, n));
         let (first, second) = (counts(&f.seen), counts(&seen));
-        if first && second && self.proof(f) != Proof::Corroborated {
+        if first && second && self.proof(f) != FindingEvidence::Corroborated {
             self.close_finding(f.id, "a job of another project sees it, too", true);
             self.open_finding(seen, decided);
             return;
@@ -256,21 +267,21 @@ impl Engine {
     }
 
     /// What a job says of nodes was refuted: that is a finding about the job.
-    pub(super) fn attribute_to_job(&mut self, f: &Finding, proof: Proof) {
-        let (Proof::Refuted(job), Some((_, why))) = (proof, proof.most()) else { return };
+    pub(super) fn attribute_to_job(&mut self, f: &Finding, proof: FindingEvidence) {
+        let (FindingEvidence::Refuted(job), Some((_, why))) = (proof, proof.most()) else { return };
         let (kind, entity) = (FailureMode::JOB_SLOW.code(), Entity::Job(job));
         if self.state.health.open_of(&entity, kind).is_some() {
             return;
         }
         let line = format!("it says that {} is slow; {why}", f.seen.entity);
-        let mut seen = SeenFinding::new(kind, entity, Severity::Warning, self.state.now);
+        let mut seen = ObservedFinding::new(kind, entity, Severity::Warning, self.state.now);
         (seen.attempt, seen.rank) = (f.seen.attempt, f.seen.rank);
         self.found(seen.because(line), true);
     }
 
     /// A straggler is over: so is what was concluded about its job, and about jobs that have
     /// ended.
-    pub(super) fn close_straggler(&mut self, seen: &SeenFinding) {
+    pub(super) fn close_straggler(&mut self, seen: &ObservedFinding) {
         let Some((key, _)) = reporting_attempt(seen) else { return };
         let runs = |j: &JobId| self.state.jobs.get(j).is_some_and(|j| j.attempt.is_some());
         let over = |f: &&Arc<Finding>| match &f.seen.entity {

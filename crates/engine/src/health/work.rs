@@ -4,7 +4,7 @@ use super::timers::Timers;
 use crate::state::{HealthBook, State};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
@@ -74,7 +74,7 @@ pub(crate) struct LateEndReport {
 /// An open finding as it is known now, while the log knows less of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Repeat {
-    pub(crate) seen: SeenFinding,
+    pub(crate) seen: ObservedFinding,
     /// It follows from what the log holds.
     pub(crate) decided: bool,
     /// When it is written down.

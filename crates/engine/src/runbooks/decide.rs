@@ -35,7 +35,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 return Err(conflict(&message).field("step").hint("read it again and decide anew"));
             }
             too_long("note", note, WORDS_MAX)?;
-            e.say(&req.actor, &run, answer, note, seen.as_deref())?;
+            e.answer_step(&req.actor, &run, answer, note, seen.as_deref())?;
             e.advance_runbook_runs();
         }
         Command::RunbookSaw { run, step, seen } => e.saw(*run, *step, seen),

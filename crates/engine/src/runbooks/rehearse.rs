@@ -64,8 +64,10 @@ pub fn rehearse(
         let (outcome, saw, would) = match &step.what {
             StepKind::Check(t) | StepKind::Wait(t, _) => {
                 let value = match t.look.outside() {
-                    true => outside(&t.look)
-                        .map_or_else(|| Value::Unknown("no data".into()), |v| Value::told(&v)),
+                    true => outside(&t.look).map_or_else(
+                        || Value::Unknown("no data".into()),
+                        |v| Value::parse_reported(&v),
+                    ),
                     false => observe(&e.state, t, vars),
                 };
                 let holds = t.bound.holds(&value);

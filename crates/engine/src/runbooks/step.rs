@@ -157,7 +157,7 @@ impl Engine {
         }
         let Some(book) = self.book_of(&run) else { return };
         let Some(step) = book.step(no) else { return };
-        let value = Value::told(seen);
+        let value = Value::parse_reported(seen);
         match &step.what {
             StepKind::Check(t) if t.look.outside() => {
                 let taken = StepRecord { decided: true, ..StepRecord::of("system", t, &value) };
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     /// A person's word at the step that a run stands at.
-    pub(super) fn say(
+    pub(super) fn answer_step(
         &mut self,
         who: &Actor,
         run: &Run,
@@ -207,7 +207,7 @@ impl Engine {
             }
             (StepKind::Check(t) | StepKind::Wait(t, _), StepAnswer::Go) => {
                 let value = match (t.look.outside(), seen) {
-                    (true, Some(text)) => Value::told(text),
+                    (true, Some(text)) => Value::parse_reported(text),
                     (true, None) => Value::Unknown("the node's agent reported nothing".into()),
                     (false, _) => observe(&self.state, t, &run.vars),
                 };

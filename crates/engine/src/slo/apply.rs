@@ -1,9 +1,9 @@
 //! Folds records about objectives and alerts in, and shows every record to the book that counts.
 
-use crate::state::{Outside, State};
+use crate::state::{ExternalCondition, State};
 use muster_model::alert::{AlertState, Escalated};
 use muster_model::event::{Event, Record};
-use muster_slo::Letter;
+use muster_slo::Notification;
 
 impl State {
     /// Counts what a record tells, before it is applied.
@@ -46,7 +46,7 @@ impl State {
                 counts.iter().for_each(|c| slo.book.counted(r.at, c));
             }
             Event::ConditionReported { condition, until } => {
-                let told = Outside { condition: (**condition).clone(), until: *until };
+                let told = ExternalCondition { condition: (**condition).clone(), until: *until };
                 slo.outside.insert(condition.key.clone(), told);
             }
             Event::ConditionOver { key } => {
@@ -76,7 +76,7 @@ impl State {
                 }
             }
             Event::AlertsNotified { receiver, alerts } => {
-                let letter = Letter { to: receiver.clone(), alerts: alerts.clone() };
+                let letter = Notification { to: receiver.clone(), alerts: alerts.clone() };
                 slo.desk.sent(r.at, &letter, &slo.alerts);
             }
             Event::ReceiverFailed { receiver, error } => {

@@ -6,7 +6,7 @@ use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::CertificateEnd;
 use muster_model::event::Event;
 use muster_model::names::Label;
-use muster_model::slo::{Counted, Objective, Objectives};
+use muster_model::slo::{IndicatorCount, Objective, Objectives};
 use muster_slo::decide::next_level;
 use muster_slo::{Series, defaults};
 use std::sync::Arc;
@@ -40,11 +40,11 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::EscalateAlert { id, reason } => escalate(e, id, reason),
         Command::TellCounts { counts } => {
             let watched = e.state.slo.book.watched();
-            let asked = |c: &&Counted| {
+            let asked = |c: &&IndicatorCount| {
                 let series = Series { sli: c.sli, scope: c.scope.clone() };
                 c.total > 0 && watched.contains(&series)
             };
-            let counts: Vec<Counted> = counts.iter().filter(asked).cloned().collect();
+            let counts: Vec<IndicatorCount> = counts.iter().filter(asked).cloned().collect();
             if !counts.is_empty() {
                 e.emit(None, Event::CountsReported { counts });
             }

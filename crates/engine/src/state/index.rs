@@ -29,7 +29,7 @@ pub(crate) struct Index {
     /// Jobs on a node, with the places of their slots there that are not over.
     pub(crate) on_node: BTreeMap<NodeName, BTreeMap<JobId, Vec<usize>>>,
     /// How many slots of each attempt are still to come up, and how many are up.
-    pub(crate) left: BTreeMap<JobId, Left>,
+    pub(crate) left: BTreeMap<JobId, AllocatedSlots>,
     /// Ports taken on a host, by job.
     pub(crate) ports: BTreeMap<String, BTreeMap<u16, JobId>>,
     /// Times at which something must be looked at.
@@ -71,12 +71,12 @@ pub(crate) struct Index {
 
 /// Slots of an attempt that hold something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct AllocatedSlots {
     pub(crate) pending: usize,
     pub(crate) running: usize,
 }
 
-impl Left {
+impl AllocatedSlots {
     /// Does any slot hold what it was given?
     pub(crate) fn any(self) -> bool {
         self.pending + self.running > 0
@@ -450,7 +450,7 @@ impl Index {
             if let Some(r) = running(state, job) {
                 self.cluster.run(r, |i| live(&a.slots[i]));
             }
-            let mut left = Left::default();
+            let mut left = AllocatedSlots::default();
             for (i, (slot, st)) in a.placement.slots.iter().zip(&a.slots).enumerate() {
                 if let Some(n) = left.count(st) {
                     *n += 1;

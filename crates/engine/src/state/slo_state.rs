@@ -10,14 +10,14 @@ use muster_model::node::Node;
 use muster_model::slo::{Objective, Objectives};
 use muster_model::units::Time;
 use muster_slo::budget::{Counts, Status};
-use muster_slo::{Book, Desk, Facts, Ledger, defaults};
+use muster_slo::{Book, Facts, Ledger, NotificationDesk, defaults};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Something that is wrong and that nothing in the log shows, as it was told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outside {
+pub struct ExternalCondition {
     /// The condition as it was reported.
     pub condition: Condition,
     /// Taken for over after this.
@@ -43,9 +43,9 @@ pub struct SloState {
     /// Alerts by id: all that are open, and those that were lately.
     pub alerts: BTreeMap<String, Alert>,
     /// What was told to whom.
-    pub desk: Desk,
+    pub desk: NotificationDesk,
     /// What was told from outside, by key.
-    pub outside: BTreeMap<String, Outside>,
+    pub outside: BTreeMap<String, ExternalCondition>,
     /// When certificates end.
     pub certificates: BTreeMap<Entity, Time>,
     /// What was counted.
@@ -64,7 +64,7 @@ impl Default for SloState {
             routing_at: Seq(0),
             silences: BTreeMap::new(),
             alerts: BTreeMap::new(),
-            desk: Desk::default(),
+            desk: NotificationDesk::default(),
             outside: BTreeMap::new(),
             certificates: BTreeMap::new(),
             book: Book::default(),

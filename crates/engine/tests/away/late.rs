@@ -4,7 +4,7 @@ use super::{ended, restart, same_when_read_again};
 use crate::common::{World, connected, crash, fault, gang, inventory, limited, number};
 use crate::health::tell;
 use muster_model::command::{Command, Observed};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::JobId;
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
@@ -43,8 +43,8 @@ fn back_without(w: &mut World, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
 }
 
 /// A GPU fell off the bus so long ago.
-fn off_bus(w: &World, gpu: u32, ago: Span) -> SeenFault {
-    SeenFault { at: w.now - ago, ..fault("xid-79", gpu) }
+fn off_bus(w: &World, gpu: u32, ago: Span) -> ObservedFault {
+    ObservedFault { at: w.now - ago, ..fault("xid-79", gpu) }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, Request};
 use muster_model::event::{Event, Record};
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, Job, SlotEnd};
 use muster_model::names::NodeName;
@@ -339,8 +339,8 @@ pub(crate) fn said_ahead(mut command: Command, is: bool) -> Command {
 }
 
 /// A fault of a GPU.
-pub(crate) fn fault(code: &str, gpu: u32) -> SeenFault {
-    SeenFault {
+pub(crate) fn fault(code: &str, gpu: u32) -> ObservedFault {
+    ObservedFault {
         code: code.into(),
         at: Time(5),
         count: 1,

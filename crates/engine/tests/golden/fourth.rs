@@ -4,8 +4,8 @@ use crate::common::{World, connected, crash, fault, gang, inventory, node, repor
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
-use muster_model::fault::SeenFault;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::fault::ObservedFault;
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::PastAttempt;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
@@ -30,7 +30,7 @@ fn pass_test(w: &mut World, n: &NodeName) {
 }
 
 fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
-    let f = SeenFinding::new(kind, entity, severity, w.now).because("seen by a test");
+    let f = ObservedFinding::new(kind, entity, severity, w.now).because("seen by a test");
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn live() -> World {
     let job = w.run(gang(2, 8));
     let n = w.nodes_of(job)[0].clone();
     w.pass(Span::mins(10));
-    let off_bus = SeenFault { at: w.now, ..fault("xid-79", 3) };
+    let off_bus = ObservedFault { at: w.now, ..fault("xid-79", 3) };
     w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![off_bus] });
     w.stopped(job);
     w.start(job);
@@ -57,7 +57,7 @@ pub(crate) fn live() -> World {
     join(&mut w, i, "boot-2");
     pass_test(&mut w, &n);
     // A hang, a warning that becomes worse and is closed by hand, a GPU that is isolated.
-    let mut hang = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    let mut hang = ObservedFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
     (hang.attempt, hang.rank) = (Some(w.key(job)), Some(1));
     w.ok(Command::FindingsSeen { findings: vec![hang] });
     w.stopped(job);

@@ -7,7 +7,7 @@ use muster_model::clock::ClockStep;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::preflight::PreflightReport;
-use muster_model::slo::{Counted, Objectives, Scope, Sli};
+use muster_model::slo::{IndicatorCount, Objectives, Scope, Sli};
 use muster_model::units::Span;
 use muster_slo::conditions;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) fn live() -> World {
     w.engine =
         Engine::new(w.engine.state().clone(), Policy { objectives: true, ..Policy::default() });
     w.pass(Span::secs(1));
-    let counted = Counted {
+    let counted = IndicatorCount {
         sli: Sli::ApiAvailability,
         scope: Scope::default(),
         good: 9,

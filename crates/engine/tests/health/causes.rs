@@ -183,7 +183,7 @@ fn findings_beyond_those_that_are_listed_count_once() {
     for kind in kinds {
         for (i, gpu) in (0..8).flat_map(|i| (0..8).map(move |gpu| (i, gpu))) {
             let entity = Entity::Gpu(node(i), gpu);
-            findings.push(SeenFinding::new(kind, entity, Severity::Degraded, at));
+            findings.push(ObservedFinding::new(kind, entity, Severity::Degraded, at));
         }
     }
     w.ok(Command::FindingsSeen { findings });
@@ -219,7 +219,8 @@ fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that
         all.any(|i| matches!(i.cause, Entity::Version(..)))
     };
     assert!(of_version(&w));
-    let mut over = SeenFinding::new("thermal", Entity::Node(node(0)), Severity::Degraded, w.now);
+    let mut over =
+        ObservedFinding::new("thermal", Entity::Node(node(0)), Severity::Degraded, w.now);
     over.over = true;
     w.ok(Command::FindingsSeen { findings: vec![over] });
     w.pass(Span::mins(1));

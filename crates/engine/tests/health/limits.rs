@@ -232,7 +232,7 @@ fn a_warning_that_is_held_stops_no_allocation_until_it_is_critical() {
     // A second finding is covered by the remediation that waits, and yet it counts.
     see(&mut w, "straggler", Entity::Node(node(8)), Severity::Critical);
     assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemediationStep::Proposed));
-    let mut f = SeenFinding::new("straggler", Entity::Node(node(8)), Severity::Critical, w.now);
+    let mut f = ObservedFinding::new("straggler", Entity::Node(node(8)), Severity::Critical, w.now);
     f.over = true;
     w.ok(Command::FindingsSeen { findings: vec![f] });
     assert_eq!(of(&w, &node(8)).stage, Stage::Ready);
@@ -376,12 +376,13 @@ fn does(w: &mut World, op: &Op) {
     match op {
         Op::Find { node: i, gpu, kind, severity, sure } => {
             let e = Entity::Gpu(node(*i), *gpu);
-            let f = SeenFinding::new(KINDS[*kind], e, sev[*severity], w.now).with_confidence(*sure);
+            let f =
+                ObservedFinding::new(KINDS[*kind], e, sev[*severity], w.now).with_confidence(*sure);
             w.ok(Command::FindingsSeen { findings: vec![f] });
         }
         Op::Over { node: i, gpu, kind } => {
             let e = Entity::Gpu(node(*i), *gpu);
-            let mut f = SeenFinding::new(KINDS[*kind], e, Severity::Info, w.now);
+            let mut f = ObservedFinding::new(KINDS[*kind], e, Severity::Info, w.now);
             f.over = true;
             w.ok(Command::FindingsSeen { findings: vec![f] });
         }
@@ -419,13 +420,13 @@ fn does(w: &mut World, op: &Op) {
 /// Does something critical ask for a node, while what is to be done waits?
 fn unhealthy(w: &World, n: &Node) -> bool {
     let book = &w.engine.state().health;
-    let elsewhere = |f: &SeenFinding, incident: Option<u64>| {
+    let elsewhere = |f: &ObservedFinding, incident: Option<u64>| {
         let i = incident.and_then(|i| book.incidents.get(&i)).filter(|i| i.closed.is_none());
         f.kind == "made-up"
             || f.kind == "node-killer"
             || i.is_some_and(|i| i.cause.node().is_none())
     };
-    let grave = |f: &SeenFinding| f.severity == Severity::Critical && f.confidence >= 600;
+    let grave = |f: &ObservedFinding| f.severity == Severity::Critical && f.confidence >= 600;
     book.waits_on(&n.name)
         && book.open_on(&n.name).any(|f| grave(&f.seen) && !elsewhere(&f.seen, f.incident))
 }

@@ -100,7 +100,7 @@ fn a_hang_began_with_the_last_step() {
     w.pass(Span::secs(60));
     let step = w.now;
     w.pass(Span::secs(300));
-    let mut f = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    let mut f = ObservedFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
     (f.first_seen, f.attempt, f.rank) = (step, Some(w.key(job)), Some(1));
     w.ok(Command::FindingsSeen { findings: vec![f] });
     assert!(matches!(stops_for(&w, job), StopReason::Hung { .. }));
@@ -115,7 +115,7 @@ fn a_finding_from_metrics_began_with_its_first_bad_value() {
     let first = w.now;
     w.pass(Span::secs(20));
     let gpu = Entity::Gpu(w.nodes_of(job)[0].clone(), 3);
-    let mut f = SeenFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
+    let mut f = ObservedFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
     f.first_seen = first;
     w.ok(Command::FindingsSeen { findings: vec![f] });
     assert!(matches!(stops_for(&w, job), StopReason::Unhealthy { .. }));

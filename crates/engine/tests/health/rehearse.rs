@@ -39,7 +39,7 @@ fn rehearsed_by(
 }
 
 fn over(w: &mut World, kind: &str, entity: Entity) {
-    let mut f = SeenFinding::new(kind, entity, Severity::Critical, w.now);
+    let mut f = ObservedFinding::new(kind, entity, Severity::Critical, w.now);
     f.over = true;
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }

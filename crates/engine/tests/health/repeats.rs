@@ -110,7 +110,7 @@ fn what_a_detector_reports_again_is_no_more_than_it_says() {
     let since = w.now;
     // A detector tells how often it saw it in all, every ten minutes.
     for i in 0..6u64 {
-        let mut f = SeenFinding::new(
+        let mut f = ObservedFinding::new(
             "link-down",
             Entity::Port(n.clone(), "mlx5_0".into()),
             Severity::Critical,

@@ -190,7 +190,7 @@ fn a_hang_restarts_the_job_and_leaves_the_node() {
     let mut w = able(4);
     let job = w.run(gang(2, 8));
     let key = w.key(job);
-    let mut f = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    let mut f = ObservedFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
     (f.attempt, f.rank) = (Some(key), Some(1));
     w.ok(Command::FindingsSeen { findings: vec![f] });
     assert!(matches!(

@@ -10,8 +10,8 @@ fn of_project(name: &str, spec: JobSpec) -> JobSpec {
     JobSpec { project: Some(name.parse().unwrap()), ..spec }
 }
 
-fn slow(w: &World, job: JobId, entity: Entity) -> SeenFinding {
-    let f = SeenFinding::new("straggler", entity, Severity::Degraded, w.now);
+fn slow(w: &World, job: JobId, entity: Entity) -> ObservedFinding {
+    let f = ObservedFinding::new("straggler", entity, Severity::Degraded, w.now);
     let mut f = f.because("rank 0: 8.50 times the others, its own work is slower than it was");
     (f.attempt, f.rank) = (Some(w.key(job)), Some(0));
     f
@@ -148,7 +148,7 @@ fn a_gang_that_has_the_node_to_itself_is_believed_once() {
     w.sleep(Span::mins(40));
     assert_eq!(of(&w, &other).stage, Stage::Ready, "watching leads to nothing heavier");
 
-    let over = SeenFinding { over: true, ..slow(&w, job, Entity::Node(other.clone())) };
+    let over = ObservedFinding { over: true, ..slow(&w, job, Entity::Node(other.clone())) };
     w.ok(Command::FindingsSeen { findings: vec![over] });
     assert_eq!(w.engine.state().health.open_count(), 0, "with it the job's is over");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use muster_engine::State;
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::ids::{Epoch, Seq};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -52,7 +52,7 @@ fn unhealthy() -> State {
     }))
     .unwrap();
     s.nodes.insert(n1(), Arc::new(node));
-    let seen = SeenFinding::new(
+    let seen = ObservedFinding::new(
         "row-remap-failure",
         Entity::Gpu(n1(), 2),
         Severity::Critical,

@@ -5,7 +5,7 @@ use crate::effect::Log;
 use crate::webhook::{self, PATIENCE, signature};
 use muster_model::alert::{Alert, Channel, Receiver};
 use muster_model::names::{Label, ProjectName};
-use muster_slo::Letter;
+use muster_slo::Notification;
 use muster_slo::words::{self, Item, MessageContext};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl<L: Log> Sender<L> {
     pub async fn send(
         &self,
         to: &Receiver,
-        letter: &Letter,
+        letter: &Notification,
         alerts: &BTreeMap<String, Alert>,
     ) -> Result<(), String> {
         let site = self.log.read(|s| s.site.clone()).unwrap_or_default().to_string();

@@ -10,12 +10,12 @@ mod tests;
 pub use channels::Sender;
 
 use crate::effect::{self, Effect, Log, Outcome};
-use muster_model::alert::{Alert, Channel, News, Receiver};
+use muster_model::alert::{Alert, AlertChange, Channel, Receiver};
 use muster_model::command::Command;
 use muster_model::names::Label;
 use muster_model::units::Time;
 use muster_slo::desk::Backlog;
-use muster_slo::{Desk, Letter};
+use muster_slo::{Notification, NotificationDesk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,10 +33,10 @@ const RECORDED: [u32; 2] = [1, 10];
 
 /// What was told to whom, as far as this server knows.
 #[derive(Debug, Clone, Default)]
-pub struct Post(Arc<Mutex<Desk>>);
+pub struct AlertDelivery(Arc<Mutex<NotificationDesk>>);
 
-impl Post {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
+impl AlertDelivery {
+    fn desk(&self) -> MutexGuard<'_, NotificationDesk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,35 +47,40 @@ impl Post {
 }
 
 /// A letter with everything that is needed to send it.
-struct Parcel {
-    letter: Letter,
+struct ReadyNotification {
+    letter: Notification,
     receiver: Receiver,
     alerts: BTreeMap<String, Alert>,
 }
 
 /// What is owed to receivers.
-struct Letters<L> {
+struct AlertEffect<L> {
     log: L,
-    post: Post,
+    post: AlertDelivery,
     sender: Arc<Sender<L>>,
 }
 
 /// Tells what is owed until `stop`.
-pub async fn run<L: Log>(log: L, post: Post, sender: Arc<Sender<L>>, stop: CancellationToken) {
+pub async fn run<L: Log>(
+    log: L,
+    post: AlertDelivery,
+    sender: Arc<Sender<L>>,
+    stop: CancellationToken,
+) {
     *post.desk() = log.read(|s| s.slo.desk.clone());
-    let letters = Letters { log: log.clone(), post, sender };
+    let letters = AlertEffect { log: log.clone(), post, sender };
     effect::run(Arc::new(letters), log, stop.cancelled_owned()).await;
 }
 
-impl<L: Log> Effect for Letters<L> {
+impl<L: Log> Effect for AlertEffect<L> {
     type Key = Label;
-    type Task = Parcel;
-    type End = (Parcel, Result<(), String>);
+    type Task = ReadyNotification;
+    type End = (ReadyNotification, Result<(), String>);
 
     const PAUSE: Duration = PAUSE;
 
     /// Letters that are due, one for each receiver, and when to look again.
-    fn intended(&self) -> (Vec<(Label, Parcel)>, Option<Duration>) {
+    fn intended(&self) -> (Vec<(Label, ReadyNotification)>, Option<Duration>) {
         let now = self.log.now();
         self.log.read(|s| {
             let (alerts, routing) = (&s.slo.alerts, &s.slo.routing);
@@ -89,10 +94,11 @@ impl<L: Log> Effect for Letters<L> {
                 if !taken.insert(letter.to.clone()) {
                     continue;
                 }
-                let of = |(id, _): &(String, News)| Some((id.clone(), alerts.get(id)?.clone()));
+                let of =
+                    |(id, _): &(String, AlertChange)| Some((id.clone(), alerts.get(id)?.clone()));
                 let alerts = letter.alerts.iter().filter_map(of).collect();
                 let to = letter.to.clone();
-                out.push((to, Parcel { letter, receiver: receiver.clone(), alerts }));
+                out.push((to, ReadyNotification { letter, receiver: receiver.clone(), alerts }));
             }
             let next = desk.next_due(alerts, routing).filter(|t| *t > now);
             let wait = next.map_or(LONGEST, |t| t.since(now).to_std().min(LONGEST));
@@ -100,7 +106,7 @@ impl<L: Log> Effect for Letters<L> {
         })
     }
 
-    async fn execute(&self, _: &Label, parcel: Parcel) -> Outcome<Self::End> {
+    async fn execute(&self, _: &Label, parcel: ReadyNotification) -> Outcome<Self::End> {
         let result = self.sender.send(&parcel.receiver, &parcel.letter, &parcel.alerts).await;
         Outcome::Over((parcel, result))
     }
@@ -115,7 +121,7 @@ impl<L: Log> Effect for Letters<L> {
                 tracing::info!(receiver = %to, alerts = parcel.letter.alerts.len(), "a notification was sent");
                 // An Alertmanager is reminded each minute; that is no news to anybody.
                 let alive = matches!(parcel.receiver.by, Channel::Alertmanager { .. });
-                let news = |(_, n): &(String, News)| !(alive && *n == News::Still);
+                let news = |(_, n): &(String, AlertChange)| !(alive && *n == AlertChange::Still);
                 let alerts: Vec<_> = parcel.letter.alerts.into_iter().filter(news).collect();
                 (!alerts.is_empty()).then_some(Command::AlertsNotified { receiver: to, alerts })
             }

@@ -69,7 +69,7 @@ pub(super) async fn send(
     let mut offers = line.hello().await?;
     let mut secure = implicit;
     if !secure && offers.iter().any(|o| o == "STARTTLS") {
-        line.say("STARTTLS", "STARTTLS", 220).await?;
+        line.send_line("STARTTLS", "STARTTLS", 220).await?;
         line = Line { io: BufReader::new(encrypted(line.io.into_inner(), host).await?) };
         offers = line.hello().await?;
         secure = true;
@@ -79,18 +79,18 @@ pub(super) async fn send(
             return Err(MailError::Clear);
         }
         let plain = STANDARD.encode(format!("\0{user}\0{password}"));
-        line.say("AUTH PLAIN", &format!("AUTH PLAIN {plain}"), 235).await?;
+        line.send_line("AUTH PLAIN", &format!("AUTH PLAIN {plain}"), 235).await?;
     }
     let eight_bit = offers.iter().any(|o| o == "8BITMIME");
     let body = if eight_bit { " BODY=8BITMIME" } else { "" };
-    line.say("MAIL FROM", &format!("MAIL FROM:<{}>{body}", address(mail.from)), 250).await?;
+    line.send_line("MAIL FROM", &format!("MAIL FROM:<{}>{body}", address(mail.from)), 250).await?;
     for to in mail.to {
-        line.say("RCPT TO", &format!("RCPT TO:<{}>", address(to)), 250).await?;
+        line.send_line("RCPT TO", &format!("RCPT TO:<{}>", address(to)), 250).await?;
     }
-    line.say("DATA", "DATA", 354).await?;
-    line.say("the message", &message(mail), 250).await?;
+    line.send_line("DATA", "DATA", 354).await?;
+    line.send_line("the message", &message(mail), 250).await?;
     // It is taken; whether the goodbye is answered does not matter.
-    let _ = line.say("QUIT", "QUIT", 221).await;
+    let _ = line.send_line("QUIT", "QUIT", 221).await;
     Ok(())
 }
 
@@ -230,7 +230,7 @@ impl Line {
         Err(MailError::Refused { to, answer: format!("{got} {text}") })
     }
 
-    async fn say(
+    async fn send_line(
         &mut self,
         to: &'static str,
         text: &str,
@@ -243,7 +243,7 @@ impl Line {
 
     /// Says hello; what the server offers.
     async fn hello(&mut self) -> Result<Vec<String>, MailError> {
-        let lines = self.say("EHLO", "EHLO muster", 250).await?;
+        let lines = self.send_line("EHLO", "EHLO muster", 250).await?;
         Ok(lines.iter().map(|l| l.trim().to_ascii_uppercase()).collect())
     }
 }

@@ -42,7 +42,7 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Tells the log something, again and again while it cannot be written, this server leads and it
     /// is `wanted`. True when the log has it, false when it was refused or need not have it.
-    fn tell(
+    fn record_command(
         &self,
         command: Command,
         wanted: impl Fn() -> bool + Send + Sync,
@@ -195,6 +195,6 @@ async fn try_one<L: Log, E: Effect>(
     };
     let Some(command) = effect.report(&key, end) else { return Outcome::Over(()) };
     // What was done is told until the log has it; it is not done again for that.
-    let told = log.tell(command, || effect.is_wanted(&key)).await;
+    let told = log.record_command(command, || effect.is_wanted(&key)).await;
     if told { Outcome::Over(()) } else { Outcome::Later }
 }

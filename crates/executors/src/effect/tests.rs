@@ -59,7 +59,11 @@ impl Log for List {
         None
     }
 
-    async fn tell(&self, command: Command, wanted: impl Fn() -> bool + Send + Sync) -> bool {
+    async fn record_command(
+        &self,
+        command: Command,
+        wanted: impl Fn() -> bool + Send + Sync,
+    ) -> bool {
         if !wanted() || one_less(&self.refusals) {
             return false;
         }

@@ -2,7 +2,7 @@
 //! bits every time.
 
 use super::memory::Findings;
-use super::{Bad, Buffer, Cuda, CudaError, launch, median};
+use super::{Buffer, Cuda, CudaError, MemoryMismatch, launch, median};
 use cudarc::cublaslt::{result as lt, sys};
 use cudarc::driver::PushKernelArg;
 use std::ffi::c_void;
@@ -244,7 +244,7 @@ impl<'a> Gemm<'a> {
     ///
     /// # Errors
     /// When the device refuses.
-    pub fn repeat(&mut self) -> Result<(u64, Vec<Bad>), CudaError> {
+    pub fn repeat(&mut self) -> Result<(u64, Vec<MemoryMismatch>), CudaError> {
         if self.reference.is_none() {
             self.queue()?;
             self.on.wait()?;

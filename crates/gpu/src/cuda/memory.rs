@@ -40,7 +40,7 @@ impl Pattern {
 
 /// A word that did not hold what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bad {
+pub struct MemoryMismatch {
     /// Its address on the device.
     pub at: u64,
     /// What was written.
@@ -59,7 +59,7 @@ pub struct Tested {
     /// Words that were wrong.
     pub errors: u64,
     /// The first of them.
-    pub first: Vec<Bad>,
+    pub first: Vec<MemoryMismatch>,
 }
 
 /// Words of the kernel's `Found`.
@@ -78,11 +78,11 @@ impl Findings {
         &self.0.ptr
     }
 
-    pub(super) fn read(&self, on: &Cuda) -> Result<(u64, Vec<Bad>), CudaError> {
+    pub(super) fn read(&self, on: &Cuda) -> Result<(u64, Vec<MemoryMismatch>), CudaError> {
         let words: Vec<u64> = self.0.read(on, FOUND)?;
         let errors = words[0];
         let first = words[1..].chunks(3).take(usize::try_from(errors).unwrap_or(8).min(8));
-        Ok((errors, first.map(|c| Bad { at: c[0], want: c[1], got: c[2] }).collect()))
+        Ok((errors, first.map(|c| MemoryMismatch { at: c[0], want: c[1], got: c[2] }).collect()))
     }
 }
 

@@ -11,7 +11,7 @@ pub use agree::{Agreement, EVERY_SM};
 pub use collective::all_reduce;
 pub use copy::Bus;
 pub use gemm::{Gemm, Kind};
-pub use memory::{Bad, Pattern, Tested};
+pub use memory::{MemoryMismatch, Pattern, Tested};
 
 use cudarc::driver::result;
 use cudarc::driver::{

@@ -75,7 +75,7 @@ impl Device for NvmlDevice {
     fn sample(&self, sample: &mut Sample) -> Result<(), DeviceError> {
         sample.clear();
         let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
-        let looked = sampler.look(&self.api, self.handle, sample);
+        let looked = sampler.fill_sample(&self.api, self.handle, sample);
         if looked.is_err() {
             // Half a look would read like a whole one.
             sample.clear();

@@ -100,7 +100,7 @@ impl Sampler {
     }
 
     /// Fills in a cleared sample.
-    pub(super) fn look(
+    pub(super) fn fill_sample(
         &mut self,
         api: &Arc<Api>,
         h: Handle,

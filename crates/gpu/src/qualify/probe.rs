@@ -1,7 +1,7 @@
 //! What a qualification has done on a GPU. A real one is put to work by CUDA; a simulated one
 //! answers from its physics.
 
-use crate::cuda::{self, Agreement, Bad, Cuda, CudaError, Gemm, Kind, Pattern, Tested};
+use crate::cuda::{self, Agreement, Cuda, CudaError, Gemm, Kind, MemoryMismatch, Pattern, Tested};
 use std::time::{Duration, Instant};
 
 pub use crate::cuda::Bus;
@@ -59,7 +59,7 @@ pub trait Probe {
         &mut self,
         time: Duration,
         go: ContinueCheck<'_>,
-    ) -> Result<(u64, u64, Vec<Bad>), CudaError>;
+    ) -> Result<(u64, u64, Vec<MemoryMismatch>), CudaError>;
 }
 
 /// Side of the matrices: large enough that the rate is the device's and not the launch's.
@@ -179,7 +179,7 @@ impl Probe for CudaProbe {
         &mut self,
         time: Duration,
         go: ContinueCheck<'_>,
-    ) -> Result<(u64, u64, Vec<Bad>), CudaError> {
+    ) -> Result<(u64, u64, Vec<MemoryMismatch>), CudaError> {
         let mut gemm = Gemm::new(&self.0, Kind::Bf16, SIDE)?;
         let until = Instant::now() + time;
         let (mut times, mut errors, mut first) = (0, 0, Vec::new());

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::expect::Expectations;
 use super::probe::{Bus, ContinueCheck, Probe};
-use crate::cuda::{Agreement, Bad, CudaError, Kind, Tested};
+use crate::cuda::{Agreement, CudaError, Kind, MemoryMismatch, Tested};
 use crate::device::{Device, DeviceError, Driver, DriverEvent};
 use crate::simulated::{Phase, SimDriver, Workload};
 use muster_model::units::Span;
@@ -169,13 +169,13 @@ impl Probe for SimProbe {
         &mut self,
         time: Duration,
         go: ContinueCheck<'_>,
-    ) -> Result<(u64, u64, Vec<Bad>), CudaError> {
+    ) -> Result<(u64, u64, Vec<MemoryMismatch>), CudaError> {
         let mut times = 0;
         self.pass(time, &mut || {
             times += 400;
             go()
         });
-        let bad = Bad { at: 0x1000, want: 1, got: 3 };
+        let bad = MemoryMismatch { at: 0x1000, want: 1, got: 3 };
         Ok(if self.wrong() { (times, 1, vec![bad]) } else { (times, 0, Vec::new()) })
     }
 }

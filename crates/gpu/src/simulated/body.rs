@@ -286,7 +286,7 @@ impl SimulatedGpu {
     }
 
     /// The driver told these.
-    pub(super) fn told(&mut self, xids: &[u32]) {
+    pub(super) fn note_xids(&mut self, xids: &[u32]) {
         if let Some(last) = xids.last() {
             self.last_xid = *last;
         }

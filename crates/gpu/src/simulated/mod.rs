@@ -132,7 +132,7 @@ impl SimDriver {
         for _ in 0..steps {
             for life in gpus.iter_mut().filter(|l| !l.has(SimFault::Lost)) {
                 let xids = life.step();
-                tell(life, &xids, events);
+                report_xids(life, &xids, events);
             }
         }
         drop(state);
@@ -161,7 +161,7 @@ impl SimDriver {
         let State { gpus, events, .. } = &mut *state;
         if let Some(life) = gpus.iter_mut().find(|l| l.index == gpu) {
             let xids = life.inject(fault);
-            tell(life, &xids, events);
+            report_xids(life, &xids, events);
         }
         drop(state);
         self.world.bell.notify_all();
@@ -210,8 +210,8 @@ impl SimDriver {
     }
 }
 
-fn tell(life: &mut SimulatedGpu, xids: &[u32], events: &mut VecDeque<DriverEvent>) {
-    life.told(xids);
+fn report_xids(life: &mut SimulatedGpu, xids: &[u32], events: &mut VecDeque<DriverEvent>) {
+    life.note_xids(xids);
     events.extend(xids.iter().map(|xid| DriverEvent { gpu: Some(life.index), xid: *xid }));
 }
 

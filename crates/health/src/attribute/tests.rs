@@ -15,20 +15,20 @@ fn gpu(n: &str, i: u32) -> Entity {
 }
 
 /// A finding so many seconds after the end (before it, when negative).
-fn at(kind: &str, entity: Entity, secs: i64) -> SeenFinding {
+fn at(kind: &str, entity: Entity, secs: i64) -> ObservedFinding {
     let severity = mode(kind).unwrap().severity;
-    SeenFinding::new(kind, entity, severity, Time(END.0 + secs * 1000))
+    ObservedFinding::new(kind, entity, severity, Time(END.0 + secs * 1000))
 }
 
-fn of(mut f: SeenFinding, attempt: u32) -> SeenFinding {
+fn of(mut f: ObservedFinding, attempt: u32) -> ObservedFinding {
     f.attempt = Some(AttemptKey { attempt, ..KEY });
     f
 }
 
 /// What it is, the first guess, what is known, the verdict and the findings it rests on.
-type Row = (&'static str, Verdict, Vec<SeenFinding>, Verdict, Vec<u64>);
+type Row = (&'static str, Verdict, Vec<ObservedFinding>, Verdict, Vec<u64>);
 
-fn judge(guess: Verdict, found: &[SeenFinding]) -> Attribution {
+fn judge(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
     let nodes = [name("n1"), name("n2")];
     judge_end(EndedAttempt { nodes: &nodes, ..end(guess) }, found)
 }
@@ -38,14 +38,14 @@ fn end(verdict: Verdict) -> EndedAttempt<'static> {
     EndedAttempt { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
 }
 
-fn judge_end(ended: EndedAttempt<'_>, found: &[SeenFinding]) -> Attribution {
+fn judge_end(ended: EndedAttempt<'_>, found: &[ObservedFinding]) -> Attribution {
     let known: Vec<NumberedFinding<'_>> =
         found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
     attribute(&ended, KEY, &known)
 }
 
 /// As it is written down on a site that calls a node lost after half a minute.
-fn known(id: u64, seen: &SeenFinding) -> NumberedFinding<'_> {
+fn known(id: u64, seen: &ObservedFinding) -> NumberedFinding<'_> {
     NumberedFinding { id, seen, opened_at: seen.first_seen + Span::secs(30) }
 }
 
@@ -258,7 +258,7 @@ proptest! {
     fn order_of_findings_does_not_matter(
         picks in prop::collection::vec((0usize..crate::modes::MODES.len(), -700i64..400, 0u32..2), 0..12),
     ) {
-        let found: Vec<SeenFinding> = picks
+        let found: Vec<ObservedFinding> = picks
             .iter()
             .map(|(m, t, n)| at(crate::modes::MODES[*m].code, gpu(["n1", "n9"][*n as usize], 0), *t))
             .collect();

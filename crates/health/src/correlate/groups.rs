@@ -1,8 +1,8 @@
 //! Groups of nodes that explain hardware findings.
 
 use super::{
-    Common, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, ids_of, kinds_of, nodes_of, tail,
-    told, within, worst,
+    Common, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, describe_hits, ids_of, kinds_of,
+    nodes_of, tail, within, worst,
 };
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -205,7 +205,7 @@ pub(super) fn explain(hits: &[LocatedFinding<'_>], size: &dyn Fn(&Entity) -> u32
             g.retain(|s| !gone.contains(&s.hit.id));
         }
         groups.retain(|_, g| nodes_of(g).len() >= NODES_MIN);
-        out.push(tell(&best));
+        out.push(describe_group(&best));
     }
     out
 }
@@ -291,7 +291,7 @@ fn killed(group: &[LocatedFinding<'_>]) -> bool {
     dead.map(|s| s.no).collect::<BTreeSet<_>>().len() >= NODES_MIN
 }
 
-fn tell(fit: &GroupFit<'_>) -> Common {
+fn describe_group(fit: &GroupFit<'_>) -> Common {
     use FaultClass::{Host, Network, Power, Thermal};
     let group = &fit.group;
     let most = kinds_of(group).first().map_or(FailureMode::NODE_LOST.code(), |k| k.0);
@@ -316,7 +316,7 @@ fn tell(fit: &GroupFit<'_>) -> Common {
             fit.cause,
             fit.size,
             within(group),
-            told(group),
+            describe_hits(group),
             fit.all - fit.nodes
         ),
     }

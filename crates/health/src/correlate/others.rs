@@ -1,8 +1,8 @@
 //! What hardware is not the cause of: file systems, and what jobs spray over their nodes.
 
 use super::{
-    Common, CorrelationInput, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, ids_of, nodes_of,
-    told, within,
+    Common, CorrelationInput, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, describe_hits,
+    ids_of, nodes_of, within,
 };
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -116,7 +116,7 @@ pub(super) fn attribute_application_errors(
             c.findings.dedup();
             continue;
         }
-        let sprayed = format!("{} {}", told(&group), within(&group));
+        let sprayed = format!("{} {}", describe_hits(&group), within(&group));
         let one = nodes_of(&roots).len() == 1;
         let root = roots.iter().max_by_key(|r| (r.hit.severity, std::cmp::Reverse(r.hit.at)));
         if let Some(root) = root.copied().filter(|_| one) {

@@ -7,8 +7,8 @@ use crate::faults::{Catalogue, Code, Entry, FaultAttribution};
 use crate::modes::mode;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::fault::{FaultAction, FaultClass, SeenFault};
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::remediation::Action;
 
@@ -24,7 +24,7 @@ const TRACE: Code = Code::Xid(45);
 /// A false alarm costs what the mode's `false_alarm` says; faults of the application's class
 /// never cost a node anything.
 #[must_use]
-pub fn judge(node: &NodeName, fault: &SeenFault, before: u64) -> Option<SeenFinding> {
+pub fn judge(node: &NodeName, fault: &ObservedFault, before: u64) -> Option<ObservedFinding> {
     judge_by(Catalogue::builtin(), ("", ""), node, fault, before)
 }
 
@@ -34,9 +34,9 @@ pub fn judge_by(
     catalogue: &Catalogue,
     (sku, pool): (&str, &str),
     node: &NodeName,
-    fault: &SeenFault,
+    fault: &ObservedFault,
     before: u64,
-) -> Option<SeenFinding> {
+) -> Option<ObservedFinding> {
     if fault.action == FaultAction::None || fault.class == FaultClass::Notice {
         return None;
     }
@@ -49,7 +49,7 @@ pub fn judge_by(
         Some(gpu) => Entity::Gpu(node.clone(), gpu),
         None => Entity::Node(node.clone()),
     };
-    let mut finding = SeenFinding::new(kind, entity, severity, fault.at)
+    let mut finding = ObservedFinding::new(kind, entity, severity, fault.at)
         .with_confidence(confidence(code, entry, fault, before))
         .because(format!("{}: {}", fault.code, fault.text));
     if let Some(entry) = entry {
@@ -67,12 +67,12 @@ pub fn judge_by(
 
 /// Is it the program's doing? The reader leaves the class as it is when repeats on one place of
 /// one GPU speak for the hardware, and raises the action alone.
-fn of_application(code: Option<Code>, fault: &SeenFault) -> bool {
+fn of_application(code: Option<Code>, fault: &ObservedFault) -> bool {
     code == Some(TRACE)
         || (fault.class == FaultClass::Application && fault.action <= FaultAction::RestartJob)
 }
 
-fn kind(code: Option<Code>, fault: &SeenFault) -> FailureMode {
+fn kind(code: Option<Code>, fault: &ObservedFault) -> FailureMode {
     if of_application(code, fault) {
         let oom = fault.code == "oom";
         return if oom { FailureMode::OOM } else { FailureMode::APP_FAULT };
@@ -90,7 +90,7 @@ fn kind(code: Option<Code>, fault: &SeenFault) -> FailureMode {
     }
 }
 
-fn xid(n: u32, fault: &SeenFault) -> FailureMode {
+fn xid(n: u32, fault: &ObservedFault) -> FailureMode {
     match n {
         79 => FailureMode::GPU_OFF_BUS,
         119 | 120 => FailureMode::DRIVER_HANG,
@@ -106,7 +106,7 @@ fn xid(n: u32, fault: &SeenFault) -> FailureMode {
     }
 }
 
-fn other(name: &str, fault: &SeenFault) -> FailureMode {
+fn other(name: &str, fault: &ObservedFault) -> FailureMode {
     match name {
         "gpu-lost" => FailureMode::GPU_OFF_BUS,
         "nvrm-no-gpu" => FailureMode::GPU_MISSING,
@@ -130,7 +130,7 @@ fn other(name: &str, fault: &SeenFault) -> FailureMode {
     }
 }
 
-fn by_class(fault: &SeenFault) -> FailureMode {
+fn by_class(fault: &ObservedFault) -> FailureMode {
     match fault.class {
         FaultClass::Link => FailureMode::NVLINK_ERRORS,
         FaultClass::Thermal => FailureMode::THERMAL,
@@ -159,7 +159,7 @@ fn severity(
     kind: &str,
     code: Option<Code>,
     asked: Option<FaultAction>,
-    fault: &SeenFault,
+    fault: &ObservedFault,
 ) -> Severity {
     if of_application(code, fault) {
         return Severity::Info;
@@ -192,7 +192,12 @@ fn severity(
 }
 
 /// In thousandths: how sure it is that the mode is the right one.
-fn confidence(code: Option<Code>, entry: Option<&Entry>, fault: &SeenFault, before: u64) -> u16 {
+fn confidence(
+    code: Option<Code>,
+    entry: Option<&Entry>,
+    fault: &ObservedFault,
+    before: u64,
+) -> u16 {
     if code == Some(VERDICT) {
         return 1000;
     }

@@ -3,7 +3,7 @@
 use super::book::Baseline;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::units::Time;
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ impl PairVerdict {
 /// A node to which slow pairs were traced. `tests` are all of the hunt; those with the node that
 /// failed are the evidence.
 #[must_use]
-pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> SeenFinding {
+pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> ObservedFinding {
     let failed: Vec<&PairVerdict> = tests.iter().filter(|t| t.slow && t.has(node)).collect();
     // Several partners are better than one, and a path's own past is better than its peers'.
     let mut sure: u16 = if failed.len() > 1 { 950 } else { 800 };
@@ -68,7 +68,8 @@ pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> Seen
     if !failed.iter().any(by_past) {
         sure -= 100;
     }
-    let mut finding = SeenFinding::new(KIND, entity, Severity::Degraded, at).with_confidence(sure);
+    let mut finding =
+        ObservedFinding::new(KIND, entity, Severity::Degraded, at).with_confidence(sure);
     fn partner<'a>(t: &'a PairVerdict, node: &str) -> &'a str {
         if t.a == node { &t.b } else { &t.a }
     }
@@ -94,8 +95,8 @@ pub fn recovered_finding(
     entity: Entity,
     tests: &[PairVerdict],
     at: Time,
-) -> SeenFinding {
-    let mut finding = SeenFinding::new(KIND, entity, Severity::Info, at);
+) -> ObservedFinding {
+    let mut finding = ObservedFinding::new(KIND, entity, Severity::Info, at);
     finding.over = true;
     let passed = tests.iter().filter(|t| !t.slow && t.has(node));
     passed.fold(finding, |f, t| f.because(t.line())).bounded()

@@ -1,7 +1,7 @@
 //! Every known fault: what it is, whose fault, what to do, and where others disagree.
 
 use super::code::Code;
-use muster_model::fault::{FaultAction, FaultClass, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
 use muster_model::units::Span;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as WordError, StrDeserializer};
@@ -160,7 +160,7 @@ impl Catalogue {
     /// where that gave the usual verdict and this one's is another, this one counts. What the
     /// node concluded beyond that (from repeats, or from the driver's own verdict) stays.
     #[must_use]
-    pub fn rejudge(&self, mut fault: SeenFault, sku: &str, pool: &str) -> SeenFault {
+    pub fn rejudge(&self, mut fault: ObservedFault, sku: &str, pool: &str) -> ObservedFault {
         let Some(code) = self.code(&fault.code) else { return fault };
         let usual = Catalogue::builtin().judge(code, sku, pool);
         let rule = self.judge(code, sku, pool);

@@ -3,7 +3,7 @@
 use crate::detect::{DetectorVerdict, FindingReason};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::units::{Span, Time};
 
@@ -13,7 +13,7 @@ const NEWS_MAX: usize = 65_536;
 /// A finding that is true.
 #[derive(Debug)]
 pub(super) struct ActiveFinding {
-    pub(super) seen: SeenFinding,
+    pub(super) seen: ObservedFinding,
     kind: FailureMode,
     /// Since when it is not seen any more.
     good_since: Option<Time>,
@@ -28,14 +28,14 @@ const AGAIN: Span = Span::mins(10);
 
 /// What is to be told.
 #[derive(Debug, Default)]
-pub(super) struct PendingFindings(Vec<SeenFinding>);
+pub(super) struct PendingFindings(Vec<ObservedFinding>);
 
 impl PendingFindings {
-    pub(super) fn take(&mut self) -> Vec<SeenFinding> {
+    pub(super) fn take(&mut self) -> Vec<ObservedFinding> {
         std::mem::take(&mut self.0)
     }
 
-    fn push(&mut self, seen: &SeenFinding) {
+    fn push(&mut self, seen: &ObservedFinding) {
         self.0.push(seen.clone().bounded());
     }
 
@@ -128,7 +128,7 @@ impl Findings {
         if news.full() {
             return;
         }
-        let mut seen = SeenFinding::new(kind.code(), entity, because.severity, at)
+        let mut seen = ObservedFinding::new(kind.code(), entity, because.severity, at)
             .with_confidence(because.confidence)
             .because(because.why);
         seen.first_seen = because.since.unwrap_or(at).min(at);
@@ -164,7 +164,11 @@ impl Findings {
     }
 
     /// All of these are over at once, where `which` says so.
-    pub(super) fn end(&mut self, news: &mut PendingFindings, which: impl Fn(&SeenFinding) -> bool) {
+    pub(super) fn end(
+        &mut self,
+        news: &mut PendingFindings,
+        which: impl Fn(&ObservedFinding) -> bool,
+    ) {
         for mut s in std::mem::take(&mut self.0) {
             if which(&s.seen) {
                 s.seen.over = true;

@@ -49,7 +49,7 @@ const NOT_BY_DESIGN: f64 = 1.5;
 
 impl Attempt {
     /// Judges an attempt that runs.
-    pub(super) fn look(&mut self, now: Time, view: &mut View<'_>) {
+    pub(super) fn evaluate_attempt(&mut self, now: Time, view: &mut View<'_>) {
         self.update_clock(now, view);
         view.fresh = self.clock.map(|c| c - STALE);
         if let Some((paces, at)) = self.window(ms(view.config.step_window)) {

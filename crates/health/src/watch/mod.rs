@@ -28,7 +28,7 @@ use job::Attempt;
 use layout::Layouts;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
@@ -182,11 +182,11 @@ impl Watch {
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.
-    pub fn heard(&mut self, node: &NodeName, at: Time) {
+    pub fn note_heartbeat(&mut self, node: &NodeName, at: Time) {
         let Some(i) = self.node(node) else { return };
         let nodes = self.names.len() as u64;
         let Some(node) = self.nodes.get_mut(i).and_then(Option::as_mut) else { return };
-        node.heard(&self.config, at, self.rows, nodes, &mut self.news);
+        node.check_silence(&self.config, at, self.rows, nodes, &mut self.news);
     }
 
     /// A step of a rank.
@@ -250,7 +250,11 @@ impl Watch {
 
     /// What is new: findings that became true, that became worse, and that are over. `running`
     /// are all attempts that run; an unchanged one should be the same `Arc` as before.
-    pub fn look(&mut self, now: Time, running: &[Arc<Running>]) -> Vec<SeenFinding> {
+    pub fn collect_findings(
+        &mut self,
+        now: Time,
+        running: &[Arc<Running>],
+    ) -> Vec<ObservedFinding> {
         for attempt in self.attempts.values_mut() {
             attempt.missed = attempt.missed.saturating_add(1);
         }
@@ -271,7 +275,7 @@ impl Watch {
                 news: &mut self.news,
                 fresh: None,
             };
-            attempt.look(now, &mut view);
+            attempt.evaluate_attempt(now, &mut view);
         }
         let news = &mut self.news;
         let mut ranks = 0;

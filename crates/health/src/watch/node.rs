@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// The agent is heard: is it silent otherwise? `rows` of all nodes came so far.
-    pub(super) fn heard(
+    pub(super) fn check_silence(
         &mut self,
         c: &WatchConfig,
         at: Time,

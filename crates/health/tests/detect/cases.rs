@@ -3,7 +3,7 @@
 use super::fleet::{FaultEffect, FaultInjection, Fleet, Job};
 use muster_health::watch::{Signals, Watch, WatchConfig};
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
 use muster_model::units::Time;
@@ -15,13 +15,13 @@ fn fleet(job: Job, seed: u64) -> Fleet {
     Fleet::new(Watch::new(WatchConfig::default()), 4, vec![job], seed)
 }
 
-fn one(what: FaultEffect) -> Vec<SeenFinding> {
+fn one(what: FaultEffect) -> Vec<ObservedFinding> {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
     f.troubles.push(FaultInjection { what, node: 1, gpu: 5, from: 12 * MIN });
     f.run(40 * MIN)
 }
 
-fn kinds(found: &[SeenFinding]) -> Vec<(String, String)> {
+fn kinds(found: &[ObservedFinding]) -> Vec<(String, String)> {
     let open = found.iter().filter(|f| !f.over);
     let mut out: Vec<_> = open.map(|f| (f.kind.clone(), f.entity.to_string())).collect();
     // What became worse is told again.
@@ -121,7 +121,7 @@ fn what_was_repaired_is_not_held_against_a_node() {
 #[test]
 fn what_was_found_before_a_node_went_back_into_service_is_called_over() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
-    let lost = |found: Vec<SeenFinding>| {
+    let lost = |found: Vec<ObservedFinding>| {
         let mut lost = found;
         lost.retain(|s| s.kind == "gpu-missing");
         lost
@@ -276,7 +276,7 @@ fn an_agent_that_is_heard_and_tells_no_rows_hangs() {
     let mut found = Vec::new();
     for _ in 0..36 {
         found.extend(f.tick());
-        f.watch.heard(&n3, Time(f.now));
+        f.watch.note_heartbeat(&n3, Time(f.now));
     }
     found.extend(f.tick());
     assert_eq!(kinds(&found), [("agent-hang".to_owned(), "node:n3".to_owned())]);
@@ -323,7 +323,7 @@ fn precursors_are_kept_and_weighed() {
             host_columns: &[],
             host: &[],
         });
-        found.extend(w.look(Time(i * 10_000), &[]));
+        found.extend(w.collect_findings(Time(i * 10_000), &[]));
     }
     // It stands for 40 minutes: one finding, that is told again now and then.
     let hazards: BTreeSet<_> = found
@@ -368,7 +368,7 @@ fn a_row_that_is_looked_at_again_and_again_is_one_row() {
             _ => {}
         }
         if secs % 5 == 0 {
-            found.extend(w.look(Time(MIN + secs * 1000), &runs));
+            found.extend(w.collect_findings(Time(MIN + secs * 1000), &runs));
         }
     }
     assert_eq!(kinds(&found), []);

@@ -1,7 +1,7 @@
 //! A small made-up fleet: rows and steps as agents would tell them, with faults and look-alikes.
 
 use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch};
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
@@ -237,7 +237,7 @@ impl Fleet {
     }
 
     /// One tick: rows, steps and a look.
-    pub(crate) fn tick(&mut self) -> Vec<SeenFinding> {
+    pub(crate) fn tick(&mut self) -> Vec<ObservedFinding> {
         self.now += self.row_ms;
         for node in 0..self.names.len() {
             self.row(node);
@@ -249,11 +249,11 @@ impl Fleet {
             return Vec::new();
         }
         let running = self.running.clone();
-        self.watch.look(Time(self.now), &running)
+        self.watch.collect_findings(Time(self.now), &running)
     }
 
     /// Goes on until then, and hands back what was found.
-    pub(crate) fn run(&mut self, until: i64) -> Vec<SeenFinding> {
+    pub(crate) fn run(&mut self, until: i64) -> Vec<ObservedFinding> {
         let mut out = Vec::new();
         while self.now < until {
             out.extend(self.tick());
@@ -284,7 +284,7 @@ impl Fleet {
             host_columns: &self.host_columns,
             host: &host,
         });
-        self.watch.heard(&self.names[node], Time(self.now));
+        self.watch.note_heartbeat(&self.names[node], Time(self.now));
     }
 
     fn gpu(

@@ -106,12 +106,12 @@ proptest! {
                     let seen = StepObservation { key: key(job), rank, at: Time(at), step, t: Some(t), stages: &stages };
                     w.step(&seen);
                 }
-                WatchInput::Heard(n, at) => w.heard(&name(n), Time(at)),
+                WatchInput::Heard(n, at) => w.note_heartbeat(&name(n), Time(at)),
                 WatchInput::Gone(n) => w.gone(&name(n)),
                 WatchInput::Output(j, at) => w.output(key(j), 0, Time(at)),
                 WatchInput::Saving(j, under_way) => w.checkpointing(key(j), under_way),
                 WatchInput::Look(at) => {
-                    for f in w.look(Time(at), &running) {
+                    for f in w.collect_findings(Time(at), &running) {
                         prop_assert!(muster_health::modes::mode(&f.kind).is_some(), "{}", f.kind);
                         prop_assert!(f.confidence <= 1000 && f.first_seen <= f.last_seen);
                     }

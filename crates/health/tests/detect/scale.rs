@@ -91,7 +91,7 @@ fn a_large_fleet_is_measured() {
         steps = (steps.0 + NODES as u64 * 8, steps.1 + start.elapsed().as_secs_f64());
         for second in 0..10i64 {
             let start = Instant::now();
-            found += w.look(Time(at.0 + second * 1000), &running).len();
+            found += w.collect_findings(Time(at.0 + second * 1000), &running).len();
             let took = start.elapsed().as_secs_f64();
             looks = (looks.0 + 1, looks.1 + took);
             most = most.max(took);

@@ -8,7 +8,7 @@ use crate::jobs::Nothing;
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{Automation, ReasonRequest, TakenNode};
+use muster_api::{Automation, NodeTakenOut, ReasonRequest};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::names::NodeName;
@@ -44,12 +44,13 @@ pub(crate) fn view(s: &Site, now: Time) -> Automation {
 }
 
 /// Nodes that were taken within the last hour, each once and with the last time.
-fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<TakenNode> {
+fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<NodeTakenOut> {
     let hour = all.filter(|(at, _)| now.since(*at) < Span::hours(1));
     let last: BTreeMap<&NodeName, Time> = hour.map(|(at, node)| (node, *at)).collect();
     let mut last: Vec<(Time, &NodeName)> = last.into_iter().map(|(node, at)| (at, node)).collect();
     last.sort();
-    let told = |(at, node): (Time, &NodeName)| TakenNode { at: at.into(), node: node.to_string() };
+    let told =
+        |(at, node): (Time, &NodeName)| NodeTakenOut { at: at.into(), node: node.to_string() };
     last.into_iter().map(told).collect()
 }
 
@@ -73,7 +74,7 @@ pub(crate) async fn stop(
     OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
 ) -> Reply {
     let command = Command::StopAutomation { reason: reason(value.reason, false)? };
-    told(&app, &writer, &raw, command).await
+    submit_command(&app, &writer, &raw, command).await
 }
 
 /// Resume automation.
@@ -84,10 +85,10 @@ pub(crate) async fn resume(
     OperatorWriter(writer): OperatorWriter,
     OptionalBody { raw, .. }: OptionalBody<Nothing>,
 ) -> Reply {
-    told(&app, &writer, &raw, Command::ResumeAutomation).await
+    submit_command(&app, &writer, &raw, Command::ResumeAutomation).await
 }
 
-async fn told(app: &App, writer: &Writer, raw: &[u8], command: Command) -> Reply {
+async fn submit_command(app: &App, writer: &Writer, raw: &[u8], command: Command) -> Reply {
     let seq = order(app, writer, raw, command).await?;
     let now = app.brain().now();
     let shown = app.brain().read(|s| view(s, now));

@@ -4,7 +4,7 @@ use super::timeline::{self, NodeSubjects};
 use muster_api::{IncidentEntry, IncidentImpact};
 use muster_engine::State as Site;
 use muster_model::Record;
-use muster_model::alert::{Alert, Escalated, News, Urgency};
+use muster_model::alert::{Alert, AlertChange, Escalated, Urgency};
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::JobId;
@@ -22,12 +22,12 @@ const NODES: usize = 64;
 /// What happened so shortly before the first finding belongs to it.
 const BEFORE: Span = Span::mins(10);
 
-fn said(news: News) -> &'static str {
+fn describe_change(news: AlertChange) -> &'static str {
     match news {
-        News::Firing => "of it",
-        News::Worse => "that it is worse",
-        News::Still => "that it still is so",
-        News::Over => "that it is over",
+        AlertChange::Firing => "of it",
+        AlertChange::Worse => "that it is worse",
+        AlertChange::Still => "that it still is so",
+        AlertChange::Over => "that it is over",
     }
 }
 
@@ -177,11 +177,16 @@ impl IncidentTimeline {
             }
             Event::AlertsNotified { receiver, alerts } => {
                 let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
-                let told: Vec<(News, bool)> =
+                let told: Vec<(AlertChange, bool)> =
                     mine.map(|(id, news)| (*news, self.pages.contains(id))).collect();
                 for (news, page) in told {
-                    self.called += u32::from(page && news != News::Over);
-                    self.add(r, "alert", None, format!("{receiver} was notified {}", said(news)));
+                    self.called += u32::from(page && news != AlertChange::Over);
+                    self.add(
+                        r,
+                        "alert",
+                        None,
+                        format!("{receiver} was notified {}", describe_change(news)),
+                    );
                 }
             }
             Event::ActEnded { id, ok, message, .. } if self.acts.contains(id) => {
@@ -446,7 +451,10 @@ mod tests {
                 None,
                 Event::AlertsNotified {
                     receiver: "oncall".parse().unwrap(),
-                    alerts: vec![("a1".into(), News::Firing), ("other".into(), News::Firing)],
+                    alerts: vec![
+                        ("a1".into(), AlertChange::Firing),
+                        ("other".into(), AlertChange::Firing),
+                    ],
                 },
             ),
             record(

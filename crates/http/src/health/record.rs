@@ -91,7 +91,7 @@ pub(crate) async fn note(
     JsonBody { value, raw }: JsonBody<NoteRequest>,
 ) -> Reply {
     let id = id(&text, "incident")?;
-    told(&app, &writer, &raw, id, Command::NoteIncident { id, text: value.text }).await
+    submit_command(&app, &writer, &raw, id, Command::NoteIncident { id, text: value.text }).await
 }
 
 /// Assign an incident, or end its assignment.
@@ -113,7 +113,7 @@ pub(crate) async fn own(
         (true, None) => None,
         (false, owner) => Some(owner.unwrap_or_else(|| writer.caller.actor.name.clone())),
     };
-    told(&app, &writer, &raw, id, Command::OwnIncident { id, owner }).await
+    submit_command(&app, &writer, &raw, id, Command::OwnIncident { id, owner }).await
 }
 
 /// Close an incident, and with it every finding of it that is open. What is still seen is found anew.
@@ -129,10 +129,16 @@ pub(crate) async fn close(
 ) -> Reply {
     let id = id(&text, "incident")?;
     let command = Command::CloseIncident { id, reason: reason(value.reason, true)? };
-    told(&app, &writer, &raw, id, command).await
+    submit_command(&app, &writer, &raw, id, command).await
 }
 
-async fn told(app: &App, writer: &Writer, raw: &[u8], id: u64, command: Command) -> Reply {
+async fn submit_command(
+    app: &App,
+    writer: &Writer,
+    raw: &[u8],
+    id: u64,
+    command: Command,
+) -> Reply {
     let seq = order(app, writer, raw, command).await?;
     let found = app.brain().read(|s| s.health.incidents.get(&id).map(|i| incidents::view(i)));
     let found = found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;

@@ -11,8 +11,8 @@ use muster_api::remediation::outcome_words;
 use muster_api::{TimelineEntry, TimelineKind, TimelineList, TimelineQuery};
 use muster_engine::State as Site;
 use muster_model::event::Event;
-use muster_model::fault::SeenFault;
-use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::fault::ObservedFault;
+use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::ids::JobId;
 use muster_model::job::SlotEnd;
 use muster_model::names::{NameError, NodeName};
@@ -105,14 +105,14 @@ impl NodeSubjects {
     }
 }
 
-fn of_fault(at: Time, f: &SeenFault) -> TimelineEntry {
+fn of_fault(at: Time, f: &ObservedFault) -> TimelineEntry {
     let hit = f.attempt.map(|a| format!(", affected {a}")).unwrap_or_default();
     let times = if f.count > 1 { format!(" {} times", f.count) } else { String::new() };
     let text = format!("{}{times}{hit}: {}", f.code, f.text);
     TimelineEntry { gpu: f.gpu, ..entry(at, TimelineKind::Fault, text) }
 }
 
-fn of_finding(at: Time, id: u64, f: &SeenFinding, over: Option<&str>) -> TimelineEntry {
+fn of_finding(at: Time, id: u64, f: &ObservedFinding, over: Option<&str>) -> TimelineEntry {
     let text = match over {
         Some(why) => format!("{} is over: {why}", f.kind),
         None => {

@@ -66,7 +66,7 @@ pub(crate) async fn search(
     };
     let wanted = wanted(q.q.as_deref().unwrap_or_default())?;
     let (asked, asking) = (app.clone(), caller.clone());
-    let look = move || look(&asked, &asking, &wanted, limit);
+    let look = move || search_all(&asked, &asking, &wanted, limit);
     let (seq, found) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
@@ -88,7 +88,12 @@ fn wanted(text: &str) -> Reply<SearchTerms> {
 }
 
 /// Looks everywhere. Takes a while on a large site: not on a thread that answers requests.
-fn look(app: &App, caller: &Caller, wanted: &SearchTerms, limit: usize) -> (Seq, SearchHitList) {
+fn search_all(
+    app: &App,
+    caller: &Caller,
+    wanted: &SearchTerms,
+    limit: usize,
+) -> (Seq, SearchHitList) {
     let seq = app.brain().read(|s| s.seq);
     let (mut kinds, whole_jobs) = search_jobs(app, caller, wanted, limit);
     let (fleet, whole_fleet) = search_fleet(app, caller, wanted, limit);

@@ -12,7 +12,7 @@ use muster_model::job::Job;
 use muster_model::names::ProjectName;
 use muster_model::units::Time;
 use muster_model::{AttemptKey, JobId, Seq};
-use muster_outsearch::{FoundLine, Query as Words, Wanted, shown_line};
+use muster_outsearch::{FoundLine, Query as Words, SearchRequest, shown_line};
 use muster_server::output_search::NoOutputSearch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -137,7 +137,7 @@ fn search_index(
     let mut below = request.below;
     let mut items = Vec::new();
     for _ in 0..ROUNDS {
-        let wanted = Wanted {
+        let wanted = SearchRequest {
             query: &request.words,
             job: request.job.map(|j| j.0),
             since: request.since.map(|t| t.0),

@@ -193,7 +193,7 @@ pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
 
 fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
     let now = app.brain().now();
-    let (standings, tail) = app.objective_statuses().look(app.brain());
+    let (standings, tail) = app.objective_statuses().read_with_ledger(app.brain());
     let one = standings
         .iter()
         .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))

@@ -4,7 +4,7 @@ use super::Field;
 use super::held::AllocationWindow;
 use muster_api::{GpuLine, RankLine, TelemetryBand, TelemetryField};
 use muster_metering::track::mean;
-use muster_metering::{Band, Bins, Crowd, Means, Track};
+use muster_metering::{Band, BandBuilder, Bins, Means, Track};
 use muster_model::names::NodeName;
 use muster_model::placement::{Placement, Slot};
 use muster_server::agents::{Agents, Window};
@@ -108,7 +108,7 @@ pub(super) fn of(
     let Some(p) = placement else { return out };
     out.gpus = p.slots.iter().map(|s| s.gpus.len()).sum();
     for (name, ..) in &asked.fields {
-        let mut crowd = Crowd::default();
+        let mut crowd = BandBuilder::default();
         for slot in &p.slots {
             let Some(w) = windows.get(&slot.node) else { continue };
             slot.gpus.iter().filter_map(|g| figure(w, name, g, bins)).for_each(|l| crowd.add(&l));
@@ -116,7 +116,7 @@ pub(super) fn of(
         out.bands.push(band(crowd.band()));
     }
     // Every rank with where it runs and how long its steps take.
-    let mut crowd = Crowd::default();
+    let mut crowd = BandBuilder::default();
     let mut ranks = Vec::new();
     for slot in &p.slots {
         for nth in 0..slot.ranks {
@@ -223,7 +223,7 @@ mod tests {
         (0..nodes).map(window).collect()
     }
 
-    fn told(p: &Placement, windows: &Windows, order: Order, from: u32, ranks: u32) -> Lines {
+    fn make_lines(p: &Placement, windows: &Windows, order: Order, from: u32, ranks: u32) -> Lines {
         let asked = asked(order, from, ranks);
         of(Some(p), windows, &Track::default(), &asked, Bins::until(NOW))
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn ranks_have_their_own_gpus_and_pages_follow_one_another() {
         let p = gang(4, 8, 8);
-        let l = told(&p, &rows(4, 8), Order::Rank, 0, 20);
+        let l = make_lines(&p, &rows(4, 8), Order::Rank, 0, 20);
         assert_eq!((l.ranks, l.gpus, l.lines.len(), l.next), (32, 32, 20, Some(20)));
         assert_eq!((l.lines[9].rank, l.lines[9].node.as_str()), (9, "n1"));
         assert_eq!(l.lines[9].gpus.len(), 1);
@@ -239,18 +239,18 @@ mod tests {
         assert_eq!((g.gpu, g.figures[0].last().unwrap()), (1, &Some(11.0)));
         assert!(g.figures[1].is_empty(), "nobody tells of power");
         assert_eq!(l.bands[0].high.last().unwrap(), &Some(17.0));
-        let l = told(&p, &rows(4, 8), Order::Rank, 20, 20);
+        let l = make_lines(&p, &rows(4, 8), Order::Rank, 20, 20);
         assert_eq!((l.lines.len(), l.next), (12, None));
-        let l = told(&p, &rows(4, 8), Order::Rank, 99, 20);
+        let l = make_lines(&p, &rows(4, 8), Order::Rank, 99, 20);
         assert_eq!((l.lines.len(), l.next), (0, None), "past the end is empty");
     }
 
     #[test]
     fn one_rank_on_a_node_has_all_its_gpus() {
-        let l = told(&gang(2, 1, 8), &rows(2, 8), Order::Rank, 0, 9);
+        let l = make_lines(&gang(2, 1, 8), &rows(2, 8), Order::Rank, 0, 9);
         assert_eq!(l.lines.iter().map(|l| l.gpus.len()).collect::<Vec<_>>(), [8, 8]);
         // Three ranks cannot share eight GPUs out: they are told with the first.
-        let l = told(&gang(1, 3, 8), &rows(1, 8), Order::Rank, 0, 9);
+        let l = make_lines(&gang(1, 3, 8), &rows(1, 8), Order::Rank, 0, 9);
         assert_eq!(l.lines.iter().map(|l| l.gpus.len()).collect::<Vec<_>>(), [8, 0, 0]);
     }
 
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn however_large_the_gang_is_the_answer_is_bounded() {
-        let l = told(&gang(400, 1, 8), &rows(400, 8), Order::Rank, 0, 256);
+        let l = make_lines(&gang(400, 1, 8), &rows(400, 8), Order::Rank, 0, 256);
         assert_eq!(l.lines.iter().map(|l| l.gpus.len()).sum::<usize>(), GPUS_MAX);
         assert_eq!(l.next, Some(64));
         let (one, bins) = (asked(Order::Rank, 0, 1), Bins::until(NOW));

@@ -4,7 +4,7 @@ use super::{Site, site};
 use muster_model::command::Command;
 use muster_model::event::{Event, Record};
 use muster_model::ids::Seq;
-use muster_model::slo::{Counted, Objectives, Scope, Sli};
+use muster_model::slo::{IndicatorCount, Objectives, Scope, Sli};
 use muster_model::units::{Span, Time};
 use muster_server::slo::ServedRequest;
 use muster_slo::{Series, TimeRange};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the log was told, record by record.
-async fn told(s: &Site) -> Vec<Vec<Counted>> {
+async fn told(s: &Site) -> Vec<Vec<IndicatorCount>> {
     let counts = |r: Arc<Record>| match &r.event {
         Event::CountsReported { counts } => Some(counts.clone()),
         _ => None,
@@ -20,7 +20,7 @@ async fn told(s: &Site) -> Vec<Vec<Counted>> {
     s.brain.records(Seq(0), 2048).await.unwrap().into_iter().filter_map(counts).collect()
 }
 
-fn sum<'a>(counts: impl IntoIterator<Item = &'a Counted>) -> (u64, u64) {
+fn sum<'a>(counts: impl IntoIterator<Item = &'a IndicatorCount>) -> (u64, u64) {
     counts.into_iter().fold((0, 0), |(good, total), c| (good + c.good, total + c.total))
 }
 
@@ -34,7 +34,7 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at
     let counter = s.app.counter();
     // A whole hour. The server looks every 20 seconds; it is asked something once a minute.
     let start = Time(s.brain.now().0.div_euclid(3_600_000) * 3_600_000) - Span::hours(2);
-    let look = |n: u64| counter.look(&s.brain, start + Span::secs(20 * n));
+    let look = |n: u64| counter.record_due_counts(&s.brain, start + Span::secs(20 * n));
     look(0).await;
     for n in 1..=177 {
         if n % 3 == 1 {

@@ -2,13 +2,13 @@
 
 use super::{node, site};
 use muster_model::command::Command;
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::units::Time;
 use serde_json::{Value, json};
 
-fn fault(code: &str, attempt: Option<AttemptKey>) -> SeenFault {
-    SeenFault {
+fn fault(code: &str, attempt: Option<AttemptKey>) -> ObservedFault {
+    ObservedFault {
         code: code.into(),
         at: Time(5),
         count: 2,

@@ -3,16 +3,16 @@
 use super::{PATIENCE, Site, site};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::units::Time;
 use serde_json::{Value, json};
 
-fn seen(kind: &str, entity: &str, severity: Severity) -> SeenFinding {
+fn seen(kind: &str, entity: &str, severity: Severity) -> ObservedFinding {
     let entity: Entity = entity.parse().unwrap();
-    SeenFinding::new(kind, entity, severity, Time(5)).because("it was told so")
+    ObservedFinding::new(kind, entity, severity, Time(5)).because("it was told so")
 }
 
 fn kinds(v: &Value) -> Vec<String> {
@@ -294,7 +294,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     );
     // The GPU falls off the bus after the end.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let fault = SeenFault {
+    let fault = ObservedFault {
         code: "xid-79".into(),
         at: Time(i64::try_from(now.as_millis()).unwrap()),
         count: 1,
@@ -325,7 +325,7 @@ async fn the_report_of_a_week_counts_the_findings_that_the_list_shows() {
     let told = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
     s.brain.system(Command::FindingsSeen { findings: told }).await.unwrap();
     // What follows from a fault that the node told is a finding like any other.
-    let fault = SeenFault {
+    let fault = ObservedFault {
         code: "xid-79".into(),
         at: s.brain.now(),
         count: 1,

@@ -14,7 +14,7 @@ use muster_link::token::{self, ApiToken};
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::event::Record;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::Seq;
 use muster_model::names::NodeName;
 use muster_model::tenant::{Role, TokenUse};
@@ -191,7 +191,7 @@ impl Site {
                 0 => Entity::Node(node.clone()),
                 n => Entity::Gpu(node.clone(), u32::try_from(pick(n as usize)).expect("a GPU")),
             };
-            let seen = SeenFinding::new(mode.code, entity, mode.severity, self.brain.now());
+            let seen = ObservedFinding::new(mode.code, entity, mode.severity, self.brain.now());
             // What the engine takes for senseless is not part of the log.
             let _ = self.brain.system(Command::FindingsSeen { findings: vec![seen] }).await;
         }

@@ -2,7 +2,7 @@
 
 use super::{Findings, NodeObservation, Verdict};
 use muster_health::faults::{Catalogue, action_words};
-use muster_model::fault::{FaultAction, FaultClass, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
 
 pub(super) fn faults(look: &NodeObservation, found: &mut Findings) {
     if let (Some(why), None, false) = (&look.past.why_not, &look.past.from, look.gpus_only) {
@@ -15,7 +15,7 @@ pub(super) fn faults(look: &NodeObservation, found: &mut Findings) {
         );
     }
     // One line for each code and device, however often it was seen.
-    let mut told: Vec<(&SeenFault, u64)> = Vec::new();
+    let mut told: Vec<(&ObservedFault, u64)> = Vec::new();
     for f in &look.faults {
         match told.iter_mut().find(|(t, _)| t.code == f.code && t.gpu == f.gpu) {
             Some((worst, n)) => {
@@ -45,7 +45,7 @@ pub(super) fn faults(look: &NodeObservation, found: &mut Findings) {
 }
 
 /// A fault of the past is a reason to look, and some are reasons to stop.
-fn verdict(f: &SeenFault) -> Verdict {
+fn verdict(f: &ObservedFault) -> Verdict {
     if matches!(f.class, FaultClass::Application | FaultClass::Notice) {
         return Verdict::Healthy;
     }

@@ -59,7 +59,7 @@ fn snapshot() -> Snapshot {
         driver: "nvml",
         versions: Arc::new(BTreeMap::from([("driver".to_string(), "580.1".to_string())])),
         gpus: vec![gpu(0), gpu(1)],
-        host: Some(Arc::new(crate::host::HostReader::new("/").look(Time(0)))),
+        host: Some(Arc::new(crate::host::HostReader::new("/").sample_host(Time(0)))),
         log: LogNow { codes: BTreeMap::from([("xid-31".into(), 2)]), ..LogNow::default() },
         ..Snapshot::default()
     }

@@ -79,7 +79,7 @@ impl HostReader {
 
     /// One look. Takes a millisecond or two, most of it for the list of processes.
     #[must_use]
-    pub fn look(&mut self, at: Time) -> HostSample {
+    pub fn sample_host(&mut self, at: Time) -> HostSample {
         let root = self.root.as_path();
         let cpu = basics::cpu(root);
         let busy = match (&self.last_cpu, &cpu) {
@@ -88,7 +88,7 @@ impl HostReader {
         };
         self.last_cpu.clone_from(&cpu);
         let found = tasks::tasks(root);
-        let stuck = found.as_ref().map(|(_, blocked)| self.blocked.look(at, blocked));
+        let stuck = found.as_ref().map(|(_, blocked)| self.blocked.count_blocked(at, blocked));
         HostSample {
             at,
             cpu,

@@ -40,7 +40,7 @@ pub(super) struct Blocked(BTreeMap<Block, Time>);
 
 impl Blocked {
     /// How many have been blocked for too long.
-    pub(super) fn look(&mut self, at: Time, blocked: &[Block]) -> u32 {
+    pub(super) fn count_blocked(&mut self, at: Time, blocked: &[Block]) -> u32 {
         let before = std::mem::take(&mut self.0);
         // A clock that went back begins anew.
         let since = |b: &Block| before.get(b).copied().unwrap_or(at).min(at);
@@ -118,13 +118,17 @@ mod tests {
     fn a_process_is_stuck_only_when_it_gets_nowhere() {
         let t = |s| Time(1000) + Span::secs(s);
         let mut b = Blocked::default();
-        assert_eq!(b.look(t(0), &[(1, 5, 9), (2, 5, 9)]), 0);
-        assert_eq!(b.look(t(20), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 0);
+        assert_eq!(b.count_blocked(t(0), &[(1, 5, 9), (2, 5, 9)]), 0);
+        assert_eq!(b.count_blocked(t(20), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 0);
         // The second one worked meanwhile, the third is too new.
-        assert_eq!(b.look(t(31), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 1);
-        assert_eq!(b.look(t(60), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 3);
-        assert_eq!(b.look(t(70), &[(1, 7, 9)]), 0, "another process under the same number");
-        assert_eq!(b.look(t(1), &[(1, 7, 9)]), 0);
+        assert_eq!(b.count_blocked(t(31), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 1);
+        assert_eq!(b.count_blocked(t(60), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 3);
+        assert_eq!(
+            b.count_blocked(t(70), &[(1, 7, 9)]),
+            0,
+            "another process under the same number"
+        );
+        assert_eq!(b.count_blocked(t(1), &[(1, 7, 9)]), 0);
         let stat = b"12 (a b) D 1 12 12 0 -1 4194560 8 0 0 0 3 4 0 0 20 0 1 0 77 9";
         assert_eq!(times(stat), Some((1, 77, 7)));
         assert_eq!(times(b"12 (a b) D 2"), Some((2, 0, 0)));

@@ -67,7 +67,7 @@ fn fixture() -> tempfile::TempDir {
 fn everything_is_read() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
-    let h = reader.look(Time(5));
+    let h = reader.sample_host(Time(5));
     let cpu = h.cpu.expect("there");
     assert_eq!((cpu.count, cpu.seconds[0]), (2, ("user", 10.0)));
     assert_eq!(h.busy, None);
@@ -100,17 +100,17 @@ fn everything_is_read() {
     assert!(h.mounts[2].space.is_none(), "a file system over the network is not asked");
 
     write(dir.path(), "proc/stat", "cpu  1100 0 500 8300 500 0 0 0 0 0\ncpu0 1\n");
-    assert_eq!(reader.look(Time(6)).busy, Some(25.0));
-    assert_eq!(reader.look(Time(40_000)).stuck, Some(1));
+    assert_eq!(reader.sample_host(Time(6)).busy, Some(25.0));
+    assert_eq!(reader.sample_host(Time(40_000)).stuck, Some(1));
     // Counters that fall (a clone of a machine, a bug of the kernel) are no rate.
     write(dir.path(), "proc/stat", "cpu  5 0 5 5 5 0 0 0 0 0\ncpu0 1\n");
-    assert_eq!(reader.look(Time(7)).busy, None);
+    assert_eq!(reader.sample_host(Time(7)).busy, None);
 }
 
 #[test]
 fn what_cannot_be_read_is_absent_and_nothing_breaks() {
     let dir = tempfile::tempdir().expect("a directory");
-    let h = HostReader::new(dir.path()).look(Time(1));
+    let h = HostReader::new(dir.path()).sample_host(Time(1));
     assert_eq!(h, HostSample { at: Time(1), ..HostSample::default() });
 
     let dir = fixture();
@@ -136,7 +136,7 @@ fn what_cannot_be_read_is_absent_and_nothing_breaks() {
     for pid in ["12", "13", "14"] {
         fs::remove_file(r.join("proc").join(pid).join("stat")).expect("removed");
     }
-    let h = HostReader::new(r).look(Time(2));
+    let h = HostReader::new(r).sample_host(Time(2));
     assert_eq!((h.cpu, h.load, h.memory, h.oom_kills), (None, None, None, None));
     assert!(h.pressure.is_empty() && h.disks.is_empty() && h.mounts.is_empty());
     assert_eq!((h.nics[0].speed_mbps, h.nics[0].carrier_changes), (None, None));
@@ -151,14 +151,14 @@ fn directories_in_place_of_files_are_absent_too() {
     for file in ["proc/stat", "proc/meminfo", "sys/class/net/eth0/speed", "proc/5/stat"] {
         fs::create_dir_all(dir.path().join(file)).expect("made");
     }
-    let h = HostReader::new(dir.path()).look(Time(0));
+    let h = HostReader::new(dir.path()).sample_host(Time(0));
     assert_eq!((h.cpu, h.memory, h.tasks), (None, None, None));
     assert_eq!(h.nics[0].speed_mbps, None);
 }
 
 #[test]
 fn this_machine_can_be_looked_at() {
-    let h = HostReader::new("/").look(Time(0));
+    let h = HostReader::new("/").sample_host(Time(0));
     assert!(h.cpu.is_some() && h.memory.is_some());
     assert!(h.tasks.is_some_and(|t| t.all > 0));
 }
@@ -168,12 +168,12 @@ fn a_mount_that_turns_read_only_is_told_once() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut watch = HostWatch::new(Vec::new());
-    assert!(watch.look(&reader.look(Time(0)), false).is_empty());
+    assert!(watch.find_faults(&reader.sample_host(Time(0)), false).is_empty());
     write(dir.path(), "proc/mounts", "/dev/nvme0n1p1 / ext4 ro,relatime 0 0\n");
-    let faults = watch.look(&reader.look(Time(1)), false);
+    let faults = watch.find_faults(&reader.sample_host(Time(1)), false);
     assert_eq!(faults.len(), 1);
     assert_eq!(faults[0].code, "ro-remount");
-    assert!(watch.look(&reader.look(Time(2)), false).is_empty());
+    assert!(watch.find_faults(&reader.sample_host(Time(2)), false).is_empty());
 }
 
 #[test]
@@ -181,16 +181,16 @@ fn a_port_that_goes_down_and_processes_that_were_killed_are_told_once() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut watch = HostWatch::new(Vec::new());
-    assert!(watch.look(&reader.look(Time(0)), false).is_empty());
+    assert!(watch.find_faults(&reader.sample_host(Time(0)), false).is_empty());
     write(dir.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     write(dir.path(), "proc/vmstat", "oom_kill 5\n");
-    let faults = watch.look(&reader.look(Time(1)), false);
+    let faults = watch.find_faults(&reader.sample_host(Time(1)), false);
     let told: Vec<_> = faults.iter().map(|f| (f.code.as_str(), f.count)).collect();
     assert_eq!(told, vec![("ib-down", 1), ("oom", 2)]);
-    assert!(watch.look(&reader.look(Time(2)), false).is_empty());
+    assert!(watch.find_faults(&reader.sample_host(Time(2)), false).is_empty());
     // Where the kernel's log is read, it tells of killed processes better than a count.
     write(dir.path(), "proc/vmstat", "oom_kill 6\n");
-    assert!(watch.look(&reader.look(Time(3)), true).is_empty());
+    assert!(watch.find_faults(&reader.sample_host(Time(3)), true).is_empty());
 }
 
 #[test]
@@ -198,10 +198,10 @@ fn ports_that_were_ever_linked_tell_their_counters() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut used: std::collections::BTreeSet<String> =
-        crate::parts::linked(&reader.look(Time(0))).collect();
+        crate::parts::linked(&reader.sample_host(Time(0))).collect();
     write(dir.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     write(dir.path(), "sys/class/net/eth0/operstate", "down\n");
-    let h = reader.look(Time(1));
+    let h = reader.sample_host(Time(1));
     used.extend(crate::parts::linked(&h));
     let f = crate::parts::ports(&h, &used);
     assert_eq!((f["port.mlx5_0.up"], f["port.mlx5_0.downed"]), (0.0, 2.0));

@@ -2,7 +2,7 @@
 
 use super::{HostSample, space_of};
 use crate::faults::agent_fault;
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ impl HostWatch {
     }
 
     /// What is wrong now and was not before. With `log`, what the kernel's log tells is left to it.
-    pub(crate) fn look(&mut self, host: &HostSample, log: bool) -> Vec<SeenFault> {
+    pub(crate) fn find_faults(&mut self, host: &HostSample, log: bool) -> Vec<ObservedFault> {
         let mut faults = Vec::new();
         self.full_disks(host, &mut faults);
         self.remounts(host, log, &mut faults);
@@ -40,7 +40,7 @@ impl HostWatch {
         faults
     }
 
-    fn full_disks(&mut self, host: &HostSample, faults: &mut Vec<SeenFault>) {
+    fn full_disks(&mut self, host: &HostSample, faults: &mut Vec<ObservedFault>) {
         for dir in &self.dirs {
             let Some(space) = space_of(dir) else { continue };
             if space.is_full() {
@@ -62,7 +62,7 @@ impl HostWatch {
         }
     }
 
-    fn remounts(&mut self, host: &HostSample, log: bool, faults: &mut Vec<SeenFault>) {
+    fn remounts(&mut self, host: &HostSample, log: bool, faults: &mut Vec<ObservedFault>) {
         for m in host.mounts.iter().filter(|m| !m.meant) {
             if !m.readonly {
                 self.writable.insert(m.point.clone());
@@ -73,7 +73,7 @@ impl HostWatch {
         }
     }
 
-    fn ports(&mut self, host: &HostSample, faults: &mut Vec<SeenFault>) {
+    fn ports(&mut self, host: &HostSample, faults: &mut Vec<ObservedFault>) {
         for p in &host.ib {
             let key = (p.device.clone(), p.port);
             match p.state.as_deref() {

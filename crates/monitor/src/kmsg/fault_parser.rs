@@ -4,7 +4,7 @@ use crate::clock::{Steady, Wall};
 use crate::faults::Outbox;
 use crate::snapshot::{LogNow, pci_key};
 use muster_health::faults::{FaultReport, Reader};
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ impl Hub {
         (self.wall)()
     }
 
-    pub(crate) fn put(&self, fault: SeenFault) {
+    pub(crate) fn put(&self, fault: ObservedFault) {
         self.outbox.put([fault]);
     }
 
@@ -161,11 +161,11 @@ impl Hub {
         let pci = gpu.and_then(|g| self.devices.get()?.pci_of(g));
         let now = self.now();
         self.ears().driver_event(now, pci.as_deref(), xid);
-        self.tell();
+        self.publish_faults();
     }
 
     /// Puts what was understood so far into the outbox.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn publish_faults(&self) {
         let now = self.now();
         let (heard, due) = {
             let mut ears = self.ears();
@@ -188,7 +188,7 @@ impl Hub {
             .max(Duration::from_millis(1))
     }
 
-    fn attributed(&self, h: ParsedFault) -> SeenFault {
+    fn attributed(&self, h: ParsedFault) -> ObservedFault {
         let devices = self.devices.get();
         let gpu = h.pci.as_deref().and_then(pci_key).and_then(|key| devices?.at(key));
         if let (Some(gpu), Some(devices)) = (gpu, devices)
@@ -197,7 +197,7 @@ impl Hub {
             devices.xid(gpu, xid, h.count);
         }
         let owner = h.pid.and_then(|pid| (self.owner_of)(pid));
-        SeenFault {
+        ObservedFault {
             code: h.code,
             at: h.at,
             count: h.count,

@@ -57,7 +57,7 @@ pub(crate) fn read(log: &KernelLog, hub: &Hub, stop: &AtomicBool) {
         let until = Instant::now() + REOPEN;
         while Instant::now() < until && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(NAP);
-            hub.tell();
+            hub.publish_faults();
         }
     }
 }
@@ -97,8 +97,8 @@ pub(crate) fn follow(source: &mut dyn LogSource, hub: &Hub, stop: &AtomicBool) {
                 }
             }
         }
-        missed.tell(hub);
-        hub.tell();
+        missed.report_missed(hub);
+        hub.publish_faults();
         if end {
             return;
         }
@@ -129,7 +129,7 @@ impl Missed {
         self.overruns += 1;
     }
 
-    fn tell(&mut self, hub: &Hub) {
+    fn report_missed(&mut self, hub: &Hub) {
         if self.waiting == 0 && self.overruns == 0
             || self.told.is_some_and(|t| t.elapsed() < OVERRUN_EVERY)
         {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::lines::cut_lines;
 use crate::query::Query;
-use crate::{FoundLine, Wanted, find, newest};
+use crate::{FoundLine, SearchRequest, find, newest};
 
 /// No job.
 const NONE: [u64; 0] = [];
@@ -21,8 +21,14 @@ pub(crate) fn add(index: &mut OutputIndex, project: &str, key: StreamKey, text: 
 
 fn look(dir: &Path, project: &str, text: &str) -> Vec<FoundLine> {
     let query = Query::parse(text).unwrap();
-    let wanted =
-        Wanted { query: &query, job: None, since: None, below: None, limit: 100, until: None };
+    let wanted = SearchRequest {
+        query: &query,
+        job: None,
+        since: None,
+        below: None,
+        limit: 100,
+        until: None,
+    };
     find(dir, project, &wanted).unwrap().lines
 }
 
@@ -43,8 +49,14 @@ fn a_line_is_found_by_its_words_the_newest_first() {
     let hit = look(d.path(), "alpha", "timeout")[0];
     assert_eq!((hit.offset, hit.len, hit.number), (9, 35, Some(2)));
     let query = Query::parse("nccl").unwrap();
-    let one =
-        Wanted { query: &query, job: Some(1), since: None, below: None, limit: 100, until: None };
+    let one = SearchRequest {
+        query: &query,
+        job: Some(1),
+        since: None,
+        below: None,
+        limit: 100,
+        until: None,
+    };
     let found = find(d.path(), "alpha", &one).unwrap();
     assert_eq!((found.lines.len(), found.floor), (1, None));
 }
@@ -59,7 +71,8 @@ fn pages_leave_nothing_out() {
     let query = Query::parse("line").unwrap();
     let (mut below, mut seen) = (None, Vec::new());
     loop {
-        let wanted = Wanted { query: &query, job: None, since: None, below, limit: 3, until: None };
+        let wanted =
+            SearchRequest { query: &query, job: None, since: None, below, limit: 3, until: None };
         let found = find(d.path(), "alpha", &wanted).unwrap();
         seen.extend(found.lines.iter().map(|l| l.stream.attempt.job));
         below = found.floor;
@@ -120,8 +133,14 @@ fn a_known_time_is_compared_and_an_unknown_one_stays() {
     let lines = [line("x old", Some(10)), line("x new", Some(20)), line("x whenever", None)];
     index.add("alpha", &stream(1), Position::default(), &lines, 0).unwrap();
     let query = Query::parse("x").unwrap();
-    let wanted =
-        Wanted { query: &query, job: None, since: Some(20), below: None, limit: 9, until: None };
+    let wanted = SearchRequest {
+        query: &query,
+        job: None,
+        since: Some(20),
+        below: None,
+        limit: 9,
+        until: None,
+    };
     let at: Vec<_> = find(d.path(), "alpha", &wanted).unwrap().lines.iter().map(|l| l.at).collect();
     assert_eq!(at, [None, Some(20)]);
 }

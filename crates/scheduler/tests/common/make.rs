@@ -4,7 +4,7 @@ use muster_model::ids::JobId;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
-use muster_model::reservation::{Over, Overrun, Reservation};
+use muster_model::reservation::{Overrun, Reservation, ReservationTarget};
 use muster_model::spec::{GpuPart, Group, Priority, Spread, Tier};
 use muster_model::topology::{Level, Location};
 use muster_model::units::{Bytes, Span, Time};
@@ -233,7 +233,7 @@ pub fn closed(
             name: label.parse().unwrap(),
             projects: projects.iter().map(|p| project(p)).collect(),
             reason: String::new(),
-            over: Over::Nodes(nodes.clone()),
+            over: ReservationTarget::Nodes(nodes.clone()),
             start,
             length: Span::mins(mins),
             every: None,

@@ -94,7 +94,7 @@ async fn greet(
         (Some(peer), Some(Frame::Message(FromAgent::Hello(hello)))) => {
             match hello::enter(&inner, &peer, &hello, addr).await? {
                 Ok(entered) => {
-                    inner.newcomers.heard(&hello.node, addr.ip());
+                    inner.newcomers.note_contact(&hello.node, addr.ip());
                     // A task of its own: this one has the size of a handshake.
                     tokio::spawn(session::run(inner, conn, entered));
                     Ok(())

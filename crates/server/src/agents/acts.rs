@@ -110,7 +110,7 @@ struct PendingActs {
     over: Vec<(u64, (bool, String))>,
 }
 
-fn look(s: &State) -> PendingActs {
+fn collect_pending(s: &State) -> PendingActs {
     let mut out = PendingActs::default();
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
@@ -139,7 +139,7 @@ impl Effect for EndedActs {
     type End = (bool, String);
 
     fn intended(&self) -> (Vec<(u64, (bool, String))>, Option<Duration>) {
-        let PendingActs { tell, over } = self.0.brain.read(look);
+        let PendingActs { tell, over } = self.0.brain.read(collect_pending);
         // What is not over is desired state: its node is sent it until it is.
         for node in self.0.acts.replace(tell) {
             if let Some(session) = self.0.seat(&node).and_then(|s| s.session()) {

@@ -84,7 +84,7 @@ impl Agents {
         let session = self.inner.seat(node).and_then(|s| s.session());
         let session = session.ok_or("its agent is not connected")?;
         let answer = of(&self.inner.fabric).expect(node, id);
-        session.say(question);
+        session.send_message(question);
         let answer = tokio::time::timeout(wait, answer).await;
         of(&self.inner.fabric).give_up(id);
         match answer {

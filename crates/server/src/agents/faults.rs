@@ -1,7 +1,7 @@
 //! Between what a node tells of faults and the log: a fault is written down at once when it is new,
 //! its repeats are folded into one, and no node can fill the log.
 
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ type Key = (String, Option<u32>, Option<AttemptKey>);
 struct Kind {
     /// When it was last written down; none: never.
     told: Option<Time>,
-    folded: Option<SeenFault>,
+    folded: Option<ObservedFault>,
 }
 
 /// What a node told lately.
@@ -33,13 +33,13 @@ pub(super) struct Gate {
 /// What is to be written down now, and how many faults were not told one by one.
 #[derive(Debug, Default)]
 pub(super) struct AdmittedFaults {
-    pub(super) faults: Vec<SeenFault>,
+    pub(super) faults: Vec<ObservedFault>,
     pub(super) folded: u64,
 }
 
 impl Gate {
     /// Takes in what a node told, at `now` on a clock that never jumps.
-    pub(super) fn take(&mut self, faults: Vec<SeenFault>, now: Time) -> AdmittedFaults {
+    pub(super) fn take(&mut self, faults: Vec<ObservedFault>, now: Time) -> AdmittedFaults {
         let mut out = AdmittedFaults::default();
         for fault in faults {
             let fault = fault.bounded();
@@ -68,7 +68,7 @@ impl Gate {
     }
 
     /// What was folded and may be written down by now.
-    pub(super) fn due(&mut self, now: Time) -> Vec<SeenFault> {
+    pub(super) fn due(&mut self, now: Time) -> Vec<ObservedFault> {
         while self.recent.front().is_some_and(|t| now.since(*t) >= FOLD) {
             self.recent.pop_front();
         }
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use muster_model::fault::{FaultAction, FaultClass, FaultSource};
 
-    fn fault(code: &str, gpu: u32) -> SeenFault {
-        SeenFault {
+    fn fault(code: &str, gpu: u32) -> ObservedFault {
+        ObservedFault {
             code: code.into(),
             at: Time(1),
             count: 1,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a session begins with.
-pub(super) struct Entered {
+pub(super) struct SessionStart {
     pub(super) seat: Arc<NodeEntry>,
     pub(super) session: Arc<Session>,
     pub(super) welcome: FromServer,
@@ -99,7 +99,7 @@ pub(super) async fn enter(
     peer: &Peer,
     hello: &Hello,
     addr: SocketAddr,
-) -> Result<Result<Entered, FromServer>, LinkError> {
+) -> Result<Result<SessionStart, FromServer>, LinkError> {
     let now = inner.brain.now();
     let node = &hello.node;
     let verdict = inner.brain.read(|s| {
@@ -115,7 +115,8 @@ pub(super) async fn enter(
     let id = inner.next_session.fetch_add(1, Ordering::Relaxed);
     let session = Arc::new(Session::new(id, hello, &peer.enrolment, addr, now));
     let lost_after = inner.config.lost_after;
-    let fresh = |_: &Session| seat.heard().is_some_and(|h| inner.clock().since(h) < lost_after);
+    let fresh =
+        |_: &Session| seat.last_heartbeat().is_some_and(|h| inner.clock().since(h) < lost_after);
     if let Err(other) = seat.claim(&session, fresh) {
         let message = format!(
             "another agent with the identity of node {node} is connected from {}: stop one of the two; if it is gone, this one is let in after {lost_after}",
@@ -162,8 +163,8 @@ pub(super) async fn enter(
             "the agent runs in another data directory than before: ranks that were started from that one may still run"
         );
     }
-    let silent_for = seat.heard().map(|h| inner.clock().since(h));
-    seat.hear(inner.clock());
+    let silent_for = seat.last_heartbeat().map(|h| inner.clock().since(h));
+    seat.note_heartbeat(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
         machine: hello.machine.clone(),
@@ -196,7 +197,7 @@ pub(super) async fn enter(
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
         return Ok(Err(refused("stale_leader", message, true)));
     }
-    seat.hear(inner.clock());
+    seat.note_heartbeat(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
     let welcome = FromServer::Welcome {
         site,
@@ -215,5 +216,5 @@ pub(super) async fn enter(
     inner.brain.read(|s| ended.retain(|k| !s.is_lost_on(node, *k)));
     let known = hello.observed.iter().map(|(k, _)| *k).collect();
     let testing = hello.qualifying;
-    Ok(Ok(Entered { seat, session, welcome, protected, known, ended, testing }))
+    Ok(Ok(SessionStart { seat, session, welcome, protected, known, ended, testing }))
 }

@@ -205,7 +205,7 @@ pub fn serve(
     brain.read(|s| {
         for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
             if let Ok(address) = n.address.parse::<std::net::IpAddr>() {
-                newcomers.heard(&n.name, address);
+                newcomers.note_contact(&n.name, address);
             }
         }
     });
@@ -271,7 +271,7 @@ impl Agents {
     /// When a node was last heard by this server.
     #[must_use]
     pub fn last_heartbeat(&self, node: &NodeName) -> Option<Time> {
-        self.inner.seat(node)?.heard()
+        self.inner.seat(node)?.last_heartbeat()
     }
 
     /// The last minutes of a node in numbers.

@@ -36,7 +36,7 @@ impl Newcomers {
     }
 
     /// An enrolled node was heard from here.
-    pub(super) fn heard(&self, node: &NodeName, from: IpAddr) {
+    pub(super) fn note_contact(&self, node: &NodeName, from: IpAddr) {
         lock(&self.heard).note(node, caller(from));
     }
 
@@ -289,17 +289,17 @@ mod tests {
     fn strangers_take_no_place_of_a_known_address_and_who_has_a_certificate_stays() {
         let all = Newcomers::new(4, 2);
         let node: NodeName = "n1".parse().unwrap();
-        all.heard(&node, at("10.0.0.1"));
+        all.note_contact(&node, at("10.0.0.1"));
         let known = all.admit(at("10.0.0.1")).unwrap();
         let flood: Vec<NewcomerSlot> =
             (0..99).map(|i| all.admit(at(&format!("10.0.1.{i}"))).unwrap()).collect();
         assert!(!is_sent_away(&known));
         // It is heard from elsewhere now: the old address is a stranger's again.
-        all.heard(&node, at("10.0.0.9"));
+        all.note_contact(&node, at("10.0.0.9"));
         assert_eq!(lock(&all.heard).nodes_at.len(), 1);
         let gone: NodeName = "n2".parse().unwrap();
-        all.heard(&gone, at("10.0.0.9"));
-        all.heard(&gone, at("10.0.0.8"));
+        all.note_contact(&gone, at("10.0.0.9"));
+        all.note_contact(&gone, at("10.0.0.8"));
         all.forget(&gone);
         assert_eq!(lock(&all.heard).nodes_at.len(), 1, "a node that is gone leaves nothing");
         let _old = all.admit(at("10.0.0.1")).unwrap();

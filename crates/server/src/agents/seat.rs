@@ -72,11 +72,11 @@ pub(super) struct NodeEntry {
 }
 
 impl NodeEntry {
-    pub(super) fn heard(&self) -> Option<Time> {
+    pub(super) fn last_heartbeat(&self) -> Option<Time> {
         Some(Time(self.heard.load(Ordering::Relaxed))).filter(|t| t.0 != 0)
     }
 
-    pub(super) fn hear(&self, now: Time) {
+    pub(super) fn note_heartbeat(&self, now: Time) {
         self.heard.fetch_max(now.0, Ordering::Relaxed);
     }
 
@@ -208,7 +208,7 @@ impl Session {
         SessionInfo {
             node: self.node.clone(),
             since: self.since,
-            last_heartbeat: seat.heard().unwrap_or(self.since),
+            last_heartbeat: seat.last_heartbeat().unwrap_or(self.since),
             skew_ms: self.skew_ms.load(Ordering::Relaxed),
             version: self.version.clone(),
             addr: self.addr,
@@ -250,7 +250,7 @@ impl Session {
     }
 
     /// Tells the agent something that nobody keeps for it: when it goes away, that is lost.
-    pub(super) fn say(&self, message: FromServer) {
+    pub(super) fn send_message(&self, message: FromServer) {
         lock(&self.out).push(message);
         self.poke.notify_one();
     }

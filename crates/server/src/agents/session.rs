@@ -4,7 +4,7 @@
 use super::Inner;
 use super::acts;
 use super::conn::Conn;
-use super::hello::Entered;
+use super::hello::SessionStart;
 use super::idle;
 use super::orders::Orders;
 use super::seat::{NodeEntry, SKEW_MS, Session, TestProgress};
@@ -21,7 +21,7 @@ use muster_link::frame::Frame;
 use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, ProgressReport, Telemetry};
 use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
-use muster_model::fault::SeenFault;
+use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
@@ -108,8 +108,8 @@ impl Drop for Leave {
     }
 }
 
-pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
-    let Entered { seat, session, welcome, protected, known, ended, testing } = entered;
+pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart) {
+    let SessionStart { seat, session, welcome, protected, known, ended, testing } = entered;
     let leave = Leave(seat.clone(), session.clone());
     let mut live = Live {
         skew_told: session.skew_ms.load(Ordering::Relaxed).unsigned_abs() > SKEW_MS,
@@ -178,7 +178,7 @@ impl Live {
             Some(done) = self.work.next(), if !self.work.is_empty() => self.done(conn, done)?,
             frame = conn.r.next::<FromAgent>(), if self.work.len() < UNDER_WAY => {
                 let now = self.inner.brain.now();
-                self.seat.hear(self.inner.clock());
+                self.seat.note_heartbeat(self.inner.clock());
                 match frame? {
                     None => return Err(End::Closed),
                     Some(Frame::Log(chunk)) => self.log(chunk),
@@ -249,7 +249,10 @@ impl Live {
                 let due = self.seat.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
-                self.tell(HealthObservation::Heard { node: self.session.node.clone(), at });
+                self.report_observation(HealthObservation::Heard {
+                    node: self.session.node.clone(),
+                    at,
+                });
                 let uncertain = !self.inner.brain.is_certain_leader();
                 if uncertain && !self.unsure_told {
                     tracing::warn!(node = %self.session.node, "this server cannot be certain that it leads: leases of ranks are not renewed");
@@ -304,7 +307,7 @@ impl Live {
         Ok(())
     }
 
-    fn faults(&self, faults: Vec<SeenFault>) {
+    fn faults(&self, faults: Vec<ObservedFault>) {
         if faults.is_empty() {
             return;
         }
@@ -337,7 +340,7 @@ impl Live {
     }
 
     /// Tells the watch; a server that is behind the node draws no conclusions.
-    fn tell(&self, told: HealthObservation) {
+    fn report_observation(&self, told: HealthObservation) {
         if !self.protected {
             self.inner.health.feed().push(self.session.simulated, told);
         }
@@ -381,7 +384,7 @@ impl Live {
             let ahead = row.at.0.saturating_sub(now.0).clamp(-AHEAD_MS, AHEAD_MS);
             self.session.ahead_ms.store(ahead, Ordering::Relaxed);
         }
-        self.tell(HealthObservation::Row {
+        self.report_observation(HealthObservation::Row {
             node: self.session.node.clone(),
             at: self.time(now),
             columns,
@@ -516,7 +519,7 @@ impl Live {
         let last = self.outputs.get(&(key, rank));
         if last.is_none_or(|t| now.since(*t) >= SIGN_OF_LIFE) {
             self.outputs.insert((key, rank), now);
-            self.tell(HealthObservation::Output { key, rank, at: self.time(now) });
+            self.report_observation(HealthObservation::Output { key, rank, at: self.time(now) });
         }
         let keeper = self.inner.keeper.clone();
         self.appends += 1;
@@ -545,7 +548,7 @@ impl Live {
             ProgressReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
                 self.inner.metering.step(key, rank, now, step, t, &stages);
-                self.tell(HealthObservation::Step {
+                self.report_observation(HealthObservation::Step {
                     key,
                     rank,
                     at: self.time(now),
@@ -559,15 +562,22 @@ impl Live {
             ProgressReport::Checkpoint { state, step, path, bytes, blocked_s } => {
                 match &state[..] {
                     "done" => {
-                        self.tell(HealthObservation::Checkpointing { key, going: false });
+                        self.report_observation(HealthObservation::Checkpointing {
+                            key,
+                            going: false,
+                        });
                         self.inner.metering.checkpoint(key, now, blocked_s);
                         self.checkpoint(key, step, path, bytes, blocked_s);
                     }
                     "failed" => {
-                        self.tell(HealthObservation::Checkpointing { key, going: false });
+                        self.report_observation(HealthObservation::Checkpointing {
+                            key,
+                            going: false,
+                        });
                         tracing::warn!(attempt = %key, rank, step, "a checkpoint failed");
                     }
-                    "started" => self.tell(HealthObservation::Checkpointing { key, going: true }),
+                    "started" => self
+                        .report_observation(HealthObservation::Checkpointing { key, going: true }),
                     _ => {}
                 }
             }

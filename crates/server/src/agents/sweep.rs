@@ -88,7 +88,7 @@ fn silent(inner: &Inner, now: Time) -> Vec<(NodeName, Time)> {
         .into_iter()
         .filter_map(|node| {
             let seat = seats.get(&node);
-            let heard = seat.and_then(|s| s.heard()).map_or(since, |h| h.max(since));
+            let heard = seat.and_then(|s| s.last_heartbeat()).map_or(since, |h| h.max(since));
             if now.since(heard) < inner.config.lost_after {
                 return None;
             }
@@ -107,7 +107,7 @@ async fn lose(
 ) {
     // Looked at again: it may have spoken while others were being declared lost.
     let seat = inner.seat(&node);
-    if seat.as_ref().and_then(|s| s.heard()).is_some_and(|h| h > heard) {
+    if seat.as_ref().and_then(|s| s.last_heartbeat()).is_some_and(|h| h > heard) {
         return;
     }
     tracing::warn!(%node, silent_ms = clock().since(heard).0, "the node is lost");

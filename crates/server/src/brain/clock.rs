@@ -136,7 +136,7 @@ pub(crate) fn follow() {
 
 /// Looks whether the wall clock was set since the last look.
 pub(super) fn detect_clock_step(watch: &mut StepWatch) -> Option<ClockStep> {
-    watch.look(Span(boot_ms().unsigned_abs()), Time(wall_ms()))
+    watch.observe_clocks(Span(boot_ms().unsigned_abs()), Time(wall_ms()))
 }
 
 /// Since when the machine's clock is not the one this server goes by, and how far it is ahead

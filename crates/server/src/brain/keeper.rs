@@ -39,7 +39,7 @@ pub(crate) fn run(
         if clock_read.elapsed() >= Duration::from_secs(1) {
             clock_read = Instant::now();
             super::clock::follow();
-            steps.look(shared);
+            steps.check_clock(shared);
         }
         let due = checked.elapsed() >= CHECK_EVERY;
         if measured.elapsed() >= if full { CHECK_EVERY } else { SPACE_EVERY } {

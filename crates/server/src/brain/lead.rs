@@ -115,7 +115,7 @@ impl Brain {
 
     /// Tells the log something, again and again while it cannot be written and this is `wanted`.
     /// True when the log has it, false when nobody wants it any more or it was refused.
-    pub(crate) async fn tell(&self, command: Command, wanted: impl Fn() -> bool) -> bool {
+    pub(crate) async fn record_command(&self, command: Command, wanted: impl Fn() -> bool) -> bool {
         while wanted() {
             match self.system(command.clone()).await {
                 Ok(_) => return true,

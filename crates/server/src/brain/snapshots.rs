@@ -65,7 +65,7 @@ pub(crate) fn run(
         }
         if looked.is_none_or(|(at, seq)| at.elapsed() >= LOOK_EVERY && seq != durable) {
             let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-            look(shared, &state);
+            check_invariants(shared, &state);
             looked = Some((Instant::now(), state.seq));
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(
 }
 
 /// Is everything true of this copy that must be? Told as a metric, and in the server's own log.
-fn look(shared: &Shared, state: &State) {
+fn check_invariants(shared: &Shared, state: &State) {
     let found = violations(state);
     for (invariant, problems) in &found {
         if let Some(first) = problems.first() {
@@ -89,7 +89,7 @@ fn look(shared: &Shared, state: &State) {
 /// nodes are shared.
 fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
     let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-    look(shared, &state);
+    check_invariants(shared, &state);
     let body = pack(&state).map_err(|e| StoreError::other(e.to_string()))?;
     let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
     hit("brain.before_snapshot");

@@ -20,7 +20,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Once a second. A step is told again until it is durable.
-    pub(super) fn look(&mut self, shared: &Shared) {
+    pub(super) fn check_clock(&mut self, shared: &Shared) {
         if let Some(step) = clock::detect_clock_step(&mut self.watch)
             && self.waiting.len() < WAITING
         {
@@ -33,12 +33,12 @@ impl Steps {
             }
             Some(Ok(Err(_)) | Err(TryRecvError::Closed)) | None => {}
         }
-        self.asked = self.waiting.front().and_then(|step| tell(shared, step));
+        self.asked = self.waiting.front().and_then(|step| submit_step(shared, step));
     }
 }
 
 /// Asks the engine; none when it has too much to do.
-fn tell(
+fn submit_step(
     shared: &Shared,
     step: &ClockStep,
 ) -> Option<oneshot::Receiver<Result<Committed, BrainError>>> {

@@ -160,11 +160,11 @@ impl Inner {
             return Ok(());
         }
         hub.hinted = self.brain.durable();
-        self.look(hub).await.map(|_| ())
+        self.read_world(hub).await.map(|_| ())
     }
 
     /// Looks at everything once; says which GPUs changed.
-    async fn look(&self, hub: &mut Hub) -> Result<world::Change, NoPicture> {
+    async fn read_world(&self, hub: &mut Hub) -> Result<world::Change, NoPicture> {
         let before = hub.world.take();
         let (brain, agents) = (self.brain.clone(), self.agents.clone());
         let work = tokio::task::spawn_blocking(move || {
@@ -242,7 +242,7 @@ async fn run(inner: Arc<Inner>) {
             hub.running = false;
             return;
         }
-        let Ok(change) = inner.look(&mut hub).await else {
+        let Ok(change) = inner.read_world(&mut hub).await else {
             // Readers see their stream end, and come back.
             hub.rooms.clear();
             hub.running = false;

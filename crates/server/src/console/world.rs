@@ -54,12 +54,12 @@ pub(super) struct Cell {
 
 /// Names that cells have numbers for. They only grow while somebody watches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct CellNames {
     pub(super) tenants: Vec<ProjectName>,
     pub(super) versions: Vec<String>,
 }
 
-impl Words {
+impl CellNames {
     fn tenant(&mut self, name: &ProjectName) -> u16 {
         number(&mut self.tenants, name, |a, b| a == b, Clone::clone)
     }
@@ -87,7 +87,7 @@ pub(super) struct World {
     pub(super) tick: u64,
     pub(super) at: Time,
     pub(super) layout: Arc<Layout>,
-    pub(super) words: Words,
+    pub(super) words: CellNames,
     pub(super) cells: Vec<Cell>,
 }
 
@@ -162,7 +162,7 @@ fn fill(
     seen: &NodeSnapshot,
     count: usize,
     past: Option<&[Cell]>,
-    words: &mut Words,
+    words: &mut CellNames,
     places: &mut MetricColumns,
 ) {
     let node = &seen.node;
@@ -258,7 +258,7 @@ fn hold(
     job: &Job,
     layout: &Layout,
     index: &HashMap<&NodeName, usize>,
-    words: &mut Words,
+    words: &mut CellNames,
 ) {
     let Some(attempt) = &job.attempt else { return };
     let tenant = words.tenant(&job.project);

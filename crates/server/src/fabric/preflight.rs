@@ -4,7 +4,7 @@
 use super::choose::FabricTestRequest;
 use super::{Fabric, lock};
 use crate::supervise;
-use muster_api::{FabricStanding, FabricState, FabricTest};
+use muster_api::{FabricNodeHealth, FabricState, FabricTest};
 use muster_engine::State;
 use muster_executors::effect::{self, Effect, Outcome};
 use muster_health::fabric::preflight::pick;
@@ -64,7 +64,7 @@ impl Fabric {
             inner.brain.read(|s| nodes(s, key))?;
             match self.get(id) {
                 Some(t) if !matches!(t.state, FabricState::Done | FabricState::Failed) => {}
-                Some(t) => return Some(told(t)),
+                Some(t) => return Some(make_report(t)),
                 None => {
                     let reason = "the test was dropped for newer ones".into();
                     return Some(PreflightReport::NotMeasured { reason });
@@ -103,11 +103,11 @@ impl Effect for Preflights {
     }
 }
 
-fn told(t: FabricTest) -> PreflightReport {
+fn make_report(t: FabricTest) -> PreflightReport {
     if let Some(reason) = t.error {
         return PreflightReport::NotMeasured { reason };
     }
-    let slow = t.nodes.iter().filter(|n| n.standing == FabricStanding::Slow);
+    let slow = t.nodes.iter().filter(|n| n.standing == FabricNodeHealth::Slow);
     let nodes: Vec<NodeName> = slow.filter_map(|n| n.name.parse().ok()).collect();
     if nodes.is_empty() { PreflightReport::Passed } else { PreflightReport::Slow { nodes } }
 }

@@ -4,7 +4,7 @@ use super::choose::{self, Chosen, FabricTestRequest};
 use super::pair::{self, Lanes, Outcome};
 use super::{Inner, lock};
 use futures::future::join_all;
-use muster_api::{FabricNode, FabricPair, FabricStanding, FabricState, FabricVerdict};
+use muster_api::{FabricNode, FabricNodeHealth, FabricPair, FabricState, FabricVerdict};
 use muster_health::fabric::book::{Baseline, Path, Reading};
 use muster_health::fabric::isolate::{FabricNodeStatus, Isolate};
 use muster_health::fabric::pairs::Pair;
@@ -12,7 +12,7 @@ use muster_health::fabric::verdict::{self, PairVerdict};
 use muster_link::messages::FabricFigures;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ impl RunningFabricTest {
         let mut nodes: Vec<FabricNode> = Vec::new();
         let mut paths: Vec<[String; 2]> = Vec::new();
         let mut together: Vec<Vec<String>> = Vec::new();
-        let mut findings: Vec<SeenFinding> = Vec::new();
+        let mut findings: Vec<ObservedFinding> = Vec::new();
         for group in &chosen.groups {
             let found = match self.wish.group {
                 true => self.whole(group, seed).await,
@@ -399,12 +399,12 @@ impl RunningFabricTest {
         &self,
         node: &Node,
         standing: FabricNodeStatus,
-        findings: &mut Vec<SeenFinding>,
+        findings: &mut Vec<ObservedFinding>,
     ) -> FabricNode {
         let (name, at) = (node.name.as_str(), self.inner.brain.now());
         let mut shown = FabricNode {
             name: name.to_owned(),
-            standing: FabricStanding::Undecided,
+            standing: FabricNodeHealth::Undecided,
             why: Vec::new(),
             entity: None,
             confidence: None,
@@ -413,7 +413,7 @@ impl RunningFabricTest {
             FabricNodeStatus::Bad => {
                 lock(&self.inner.book).bad(name);
                 let f = verdict::slow(name, choose::entity(node), &self.judged, at);
-                shown.standing = FabricStanding::Slow;
+                shown.standing = FabricNodeHealth::Slow;
                 shown.why.clone_from(&f.evidence);
                 shown.entity = Some(f.entity.to_string());
                 shown.confidence = Some(f.confidence);
@@ -421,7 +421,7 @@ impl RunningFabricTest {
             }
             FabricNodeStatus::Good => {
                 lock(&self.inner.book).good(name, at);
-                shown.standing = FabricStanding::Good;
+                shown.standing = FabricNodeHealth::Good;
                 let open: Vec<Entity> = self.inner.brain.read(|s| {
                     let open = s.health.open_on(&node.name);
                     let mine = open.filter(|f| f.seen.kind == verdict::KIND);
@@ -446,7 +446,7 @@ impl RunningFabricTest {
 fn skipped(name: &NodeName, why: &str) -> FabricNode {
     FabricNode {
         name: name.to_string(),
-        standing: FabricStanding::Skipped,
+        standing: FabricNodeHealth::Skipped,
         why: vec![why.to_owned()],
         entity: None,
         confidence: None,

@@ -34,7 +34,7 @@ fn share(of: u64, part: u64, whole: u64) -> u64 {
 }
 
 impl Clock {
-    pub(super) fn hear(&mut self, at: Time, now: Instant) {
+    pub(super) fn note_time(&mut self, at: Time, now: Instant) {
         if self.began.is_none_or(|b| now.duration_since(b) >= LATELY) {
             self.began = Some(now);
             self.newest = [None, self.newest[0]];
@@ -70,7 +70,7 @@ impl Clock {
     }
 
     /// When it was `t` there, by the clock of this server, where it is `server` now.
-    pub(super) fn heard(&self, t: Time, server: Time, now: Instant) -> Time {
+    pub(super) fn to_server_time(&self, t: Time, server: Time, now: Instant) -> Time {
         let ago = |i: Instant| ms(now.duration_since(i));
         let after = self.past.partition_point(|(at, _)| *at < t);
         let before = after.checked_sub(1).and_then(|i| self.past.get(i));
@@ -107,15 +107,15 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let t = |s: u64| Time(1_000_000) + Span::secs(s);
         assert_eq!(c.now(t(0), at(0)), t(0));
-        c.hear(t(90_000), at(0));
+        c.note_time(t(90_000), at(0));
         assert_eq!(c.now(t(5), at(5)), t(90_005), "it goes on between two rows");
-        c.hear(t(6), at(6));
+        c.note_time(t(6), at(6));
         assert_eq!(c.now(t(6), at(6)), t(90_006), "one that is behind holds nobody back");
         for s in 30..95 {
-            c.hear(t(s), at(s));
+            c.note_time(t(s), at(s));
         }
         assert_eq!(c.now(t(95), at(95)), t(95));
-        c.hear(t(50), at(96));
+        c.note_time(t(50), at(96));
         assert_eq!(c.now(t(96), at(96)), t(96), "never behind the server");
     }
 
@@ -126,23 +126,23 @@ mod tests {
         let (there, here) = (Time(50_000_000), Time(1_000_000));
         // Two nodes tell, one a little behind the other, for longer than is remembered of `newest`.
         for ms in (0..=100_000).step_by(500) {
-            c.hear(there + Span(ms * 20), at(ms));
-            c.hear(there + Span(ms * 20) - Span(400), at(ms + 1));
+            c.note_time(there + Span(ms * 20), at(ms));
+            c.note_time(there + Span(ms * 20) - Span(400), at(ms + 1));
         }
         let (server, now) = (here + Span(100_200), at(100_200));
-        let heard = |ms: u64| c.heard(there + Span(ms), server, now);
+        let heard = |ms: u64| c.to_server_time(there + Span(ms), server, now);
         assert_eq!(heard(2_000_000), here + Span(100_000), "the newest row");
         assert_eq!(heard(2_000_000 - 60_000), here + Span(97_000));
         assert_eq!(heard(2_000_000 - 65_000), here + Span(96_750), "between two rows");
         assert_eq!(heard(2_001_000), server, "not told yet");
-        assert_eq!(c.heard(there - Span(20_000), server, now), here - Span(1_000));
+        assert_eq!(c.to_server_time(there - Span(20_000), server, now), here - Span(1_000));
     }
 
     #[test]
     fn without_a_word_there_is_one_clock() {
         let (c, now) = (Clock::default(), Instant::now());
-        assert_eq!(c.heard(Time(4_000), Time(9_000), now), Time(4_000));
-        assert_eq!(c.heard(Time(10_000), Time(9_000), now), Time(9_000));
+        assert_eq!(c.to_server_time(Time(4_000), Time(9_000), now), Time(4_000));
+        assert_eq!(c.to_server_time(Time(10_000), Time(9_000), now), Time(9_000));
     }
 
     #[test]
@@ -151,12 +151,12 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let t = |s: u64| Time(1_000_000) + Span::secs(s);
         for s in 0..40 {
-            c.hear(t(100_000 + 20 * s), at(s));
+            c.note_time(t(100_000 + 20 * s), at(s));
         }
         for s in 40..140 {
-            c.hear(t(20 * (s - 40)), at(s));
+            c.note_time(t(20 * (s - 40)), at(s));
         }
         let server = Time(7_000_000);
-        assert_eq!(c.heard(t(20 * 90), server, at(139)), server - Span::secs(9));
+        assert_eq!(c.to_server_time(t(20 * 90), server, at(139)), server - Span::secs(9));
     }
 }

@@ -3,7 +3,7 @@
 
 use muster_engine::State;
 use muster_model::FailureMode;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const KINDS: [FailureMode; 9] = [
 #[derive(Debug)]
 pub(super) struct Inherited {
     since: Instant,
-    open: Vec<SeenFinding>,
+    open: Vec<ObservedFinding>,
 }
 
 impl Inherited {
@@ -38,7 +38,7 @@ impl Inherited {
     }
 
     /// This watch saw it too: from here on it says when it is over.
-    pub(super) fn seen(&mut self, f: &SeenFinding) {
+    pub(super) fn seen(&mut self, f: &ObservedFinding) {
         self.open.retain(|o| o.kind != f.kind || o.entity != f.entity);
     }
 
@@ -48,11 +48,11 @@ impl Inherited {
         now: Instant,
         at: Time,
         heard: impl Fn(&NodeName) -> bool,
-    ) -> Vec<SeenFinding> {
+    ) -> Vec<ObservedFinding> {
         if self.open.is_empty() || now.duration_since(self.since) < PATIENCE {
             return Vec::new();
         }
-        let told = |f: &mut SeenFinding| f.entity.node().is_none_or(&heard);
+        let told = |f: &mut ObservedFinding| f.entity.node().is_none_or(&heard);
         let over = self.open.extract_if(.., told);
         over.map(|mut f| {
             f.over = true;
@@ -73,7 +73,7 @@ mod tests {
     fn what_is_not_seen_again_is_over_once_its_node_can_be_heard() {
         let f = |kind: &str, node: &str| {
             let entity = Entity::Node(node.parse().unwrap());
-            SeenFinding::new(kind, entity, Severity::Degraded, Time(1))
+            ObservedFinding::new(kind, entity, Severity::Degraded, Time(1))
         };
         let start = Instant::now();
         let open = vec![f("straggler", "a"), f("straggler", "b"), f("clocks-low", "c")];

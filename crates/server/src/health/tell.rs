@@ -3,7 +3,7 @@
 use super::Shared;
 use futures::stream::StreamExt;
 use muster_model::command::Command;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::AttemptKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,13 @@ use tokio::sync::mpsc;
 const UNDER_WAY: usize = 64;
 
 /// Tells findings in the order in which they were found: what begins comes before its end.
-pub(super) async fn findings(shared: Arc<Shared>, inbox: &mut mpsc::Receiver<Vec<SeenFinding>>) {
+pub(super) async fn findings(
+    shared: Arc<Shared>,
+    inbox: &mut mpsc::Receiver<Vec<ObservedFinding>>,
+) {
     while let Some(findings) = inbox.recv().await {
         let n = findings.len() as u64;
-        if tell(&shared, Command::FindingsSeen { findings }).await {
+        if record_command(&shared, Command::FindingsSeen { findings }).await {
             shared.figures.told.fetch_add(n, Ordering::Relaxed);
         }
     }
@@ -28,12 +31,12 @@ pub(super) async fn first_steps(shared: Arc<Shared>, inbox: &mut mpsc::Receiver<
         .for_each_concurrent(UNDER_WAY, |key| {
             let shared = &shared;
             async move {
-                tell(shared, Command::FirstStep { key }).await;
+                record_command(shared, Command::FirstStep { key }).await;
             }
         })
         .await;
 }
 
-async fn tell(shared: &Shared, command: Command) -> bool {
-    shared.brain.tell(command, || !shared.stop.is_cancelled()).await
+async fn record_command(shared: &Shared, command: Command) -> bool {
+    shared.brain.record_command(command, || !shared.stop.is_cancelled()).await
 }

@@ -8,7 +8,7 @@ use super::inherit::Inherited;
 use super::running::{Changes, View};
 use crate::brain::clock;
 use muster_health::watch::{Running, Signals, StepObservation, Watch, WatchConfig};
-use muster_model::finding::SeenFinding;
+use muster_model::finding::ObservedFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -59,9 +59,9 @@ pub(super) struct Watcher {
     early: HashSet<AttemptKey>,
     /// First steps on their way to the log.
     first: VecDeque<AttemptKey>,
-    pending: VecDeque<SeenFinding>,
+    pending: VecDeque<ObservedFinding>,
     inherited: Inherited,
-    findings: mpsc::Sender<Vec<SeenFinding>>,
+    findings: mpsc::Sender<Vec<ObservedFinding>>,
     steps: mpsc::Sender<AttemptKey>,
 }
 
@@ -69,7 +69,7 @@ impl Watcher {
     pub(super) fn new(
         shared: Arc<Shared>,
         config: WatchConfig,
-        findings: mpsc::Sender<Vec<SeenFinding>>,
+        findings: mpsc::Sender<Vec<ObservedFinding>>,
         steps: mpsc::Sender<AttemptKey>,
     ) -> Watcher {
         let inherited = shared.brain.read(|s| Inherited::of(s, Instant::now()));
@@ -111,7 +111,7 @@ impl Watcher {
             self.shared.figures.rows_busy.add(started.elapsed());
             if Instant::now() >= due {
                 let started = Instant::now();
-                self.guarded(|w| w.look(clock()));
+                self.guarded(|w| w.collect_findings(clock()));
                 self.flush();
                 self.shared.figures.look.observe(started.elapsed());
                 due = Instant::now() + every;
@@ -133,7 +133,7 @@ impl Watcher {
         let eye = &mut self.eyes[usize::from(news.simulated)];
         match news.told {
             HealthObservation::Row { node, at, columns, gpus, host_columns, host } => {
-                eye.clock.hear(at, Instant::now());
+                eye.clock.note_time(at, Instant::now());
                 eye.watch.signals(&Signals {
                     node: &node,
                     at,
@@ -148,7 +148,7 @@ impl Watcher {
                 self.stepped(key);
             }
             HealthObservation::Output { key, rank, at } => eye.watch.output(key, rank, at),
-            HealthObservation::Heard { node, at } => eye.watch.heard(&node, at),
+            HealthObservation::Heard { node, at } => eye.watch.note_heartbeat(&node, at),
             HealthObservation::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
         }
     }
@@ -205,7 +205,7 @@ impl Watcher {
         self.eyes[1].running = simulated;
     }
 
-    fn look(&mut self, server: Time) {
+    fn collect_findings(&mut self, server: Time) {
         self.follow();
         if std::mem::take(&mut self.stale) {
             self.show();
@@ -215,13 +215,13 @@ impl Watcher {
         self.early.retain(known);
         for eye in &mut self.eyes {
             let now = eye.clock.now(server, Instant::now());
-            let found = eye.watch.look(now, &eye.running);
+            let found = eye.watch.collect_findings(now, &eye.running);
             found.iter().for_each(|f| self.inherited.seen(f));
             // The log knows this server's clock only.
             let told = Instant::now();
             self.pending.extend(found.into_iter().map(|mut f| {
-                f.first_seen = eye.clock.heard(f.first_seen, server, told);
-                f.last_seen = eye.clock.heard(f.last_seen, server, told);
+                f.first_seen = eye.clock.to_server_time(f.first_seen, server, told);
+                f.last_seen = eye.clock.to_server_time(f.last_seen, server, told);
                 f.bounded()
             }));
         }

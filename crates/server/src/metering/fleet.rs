@@ -79,7 +79,7 @@ impl Projection for Reading {
     fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
         if now.since(self.looked_at) >= LOOK {
             self.looked_at = now;
-            if let Some(seen) = self.inner.lasts().look(now) {
+            if let Some(seen) = self.inner.lasts().sum_telemetry(now) {
                 self.fleet.saw(now, &seen);
             }
         }
@@ -200,7 +200,7 @@ impl LastReports {
     }
 
     /// One look at all that was told lately; none when nothing was.
-    fn look(&mut self, now: Time) -> Option<TelemetryTotals> {
+    fn sum_telemetry(&mut self, now: Time) -> Option<TelemetryTotals> {
         self.0.retain(|_, l| now.since(l.at) <= STALE);
         let t = self.telemetry_status(now);
         (t.seen.util_gpus + t.seen.power_gpus > 0).then_some(t.seen)
@@ -236,16 +236,16 @@ mod tests {
     fn what_gpus_tell_is_added_up_as_long_as_it_is_fresh() {
         let columns: Columns = ["power", "util"].map(String::from).to_vec().into();
         let mut all = LastReports::default();
-        assert!(all.look(Time(0)).is_none());
+        assert!(all.sum_telemetry(Time(0)).is_none());
         let (a, b): (NodeName, NodeName) = ("a".parse().unwrap(), "b".parse().unwrap());
         all.row(&a, Time(0), &columns, &[100.0, 50.0, f32::NAN, 150.0]);
         all.row(&b, Time(80_000), &columns, &[300.0, f32::NAN]);
-        let s = all.look(Time(85_000)).unwrap();
+        let s = all.sum_telemetry(Time(85_000)).unwrap();
         assert_eq!((s.looks, s.util_gpus, s.util), (1, 2, 1500), "no GPU is more than busy");
         assert_eq!((s.power_gpus, s.power), (2, 400_000));
         let t = all.telemetry_status(Time(100_000));
         assert_eq!((t.nodes, t.silent, t.oldest), (1, 1, Span::secs(20)));
-        assert_eq!(all.look(Time(10_000_000)), None);
+        assert_eq!(all.sum_telemetry(Time(10_000_000)), None);
         assert!(all.0.is_empty());
     }
 }

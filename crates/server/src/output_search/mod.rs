@@ -10,7 +10,9 @@ use crate::supervise::SupervisedThread;
 use indexer::Indexer;
 use muster_model::names::ProjectName;
 use muster_model::units::Bytes;
-use muster_outsearch::{Found, FoundLine, IndexError, IndexStats, Wanted, find, newest};
+use muster_outsearch::{
+    FoundLine, IndexError, IndexStats, SearchRequest, SearchResults, find, newest,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -238,7 +240,7 @@ impl OutputSearch {
     pub fn find(
         &self,
         projects: &[ProjectName],
-        wanted: &Wanted<'_>,
+        wanted: &SearchRequest<'_>,
     ) -> Result<ProjectLines, NoOutputSearch> {
         self.status()?;
         let Some(dir) = &self.inner.dir else {
@@ -274,7 +276,7 @@ impl OutputSearch {
 fn search_in_order<E>(
     mut projects: Vec<(u64, &ProjectName)>,
     is_over: impl Fn() -> bool,
-    search: impl Fn(&ProjectName) -> Result<Found, E>,
+    search: impl Fn(&ProjectName) -> Result<SearchResults, E>,
 ) -> Result<ProjectLines, E> {
     projects.sort_unstable_by_key(|(newest, _)| std::cmp::Reverse(*newest));
     let mut all = ProjectLines::default();
@@ -302,7 +304,7 @@ pub struct ProjectLines {
 }
 
 impl ProjectLines {
-    fn add(&mut self, project: &ProjectName, found: Found) {
+    fn add(&mut self, project: &ProjectName, found: SearchResults) {
         self.lines.extend(found.lines.into_iter().map(|l| (project.clone(), l)));
         // As far as all were looked at.
         self.floor = self.floor.max(found.floor);

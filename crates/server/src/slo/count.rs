@@ -6,7 +6,7 @@ use crate::agents::Agents;
 use crate::brain::Brain;
 use muster_model::command::Command;
 use muster_model::node::Stage;
-use muster_model::slo::{Cause, Counted, Scope, Sli};
+use muster_model::slo::{Cause, IndicatorCount, Scope, Sli};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,7 +105,7 @@ impl Counts {
     }
 
     /// All that the log was not told yet.
-    fn take(&mut self) -> Vec<Counted> {
+    fn take(&mut self) -> Vec<IndicatorCount> {
         self.told = Some(0);
         if self.is_failing() {
             self.failed = Some(0);
@@ -168,7 +168,7 @@ impl Counter {
     }
 
     /// A look at what was counted, at this moment; what the log is to be told now.
-    pub(super) fn due(&self, now: Time) -> Vec<Counted> {
+    pub(super) fn due(&self, now: Time) -> Vec<IndicatorCount> {
         let mut counts = self.counts();
         counts.looked(now);
         if counts.is_due() { counts.take() } else { Vec::new() }
@@ -176,9 +176,9 @@ impl Counter {
 
     /// Looks at what was counted, at this moment, and tells the log if it is time to. Then takes up
     /// what objectives ask for.
-    pub async fn look(&self, brain: &Brain, now: Time) {
+    pub async fn record_due_counts(&self, brain: &Brain, now: Time) {
         let due = self.due(now);
-        self.tell(brain, due).await;
+        self.record_counts(brain, due).await;
         self.follow(brain);
     }
 
@@ -189,11 +189,11 @@ impl Counter {
             counts.looked(brain.now());
             counts.take()
         };
-        self.tell(brain, rest).await;
+        self.record_counts(brain, rest).await;
     }
 
     /// Tells the log. What it does not take is told at the next look.
-    async fn tell(&self, brain: &Brain, counts: Vec<Counted>) {
+    async fn record_counts(&self, brain: &Brain, counts: Vec<IndicatorCount>) {
         if counts.is_empty() {
             return;
         }
@@ -203,7 +203,7 @@ impl Counter {
         }
     }
 
-    pub(super) fn put_back(&self, counts: &[Counted]) {
+    pub(super) fn put_back(&self, counts: &[IndicatorCount]) {
         let mut all = self.counts();
         for c in counts {
             let minute = c.at.map_or(0, minute_of);
@@ -213,14 +213,14 @@ impl Counter {
     }
 }
 
-fn counted(sli: Sli, good: u64, total: u64, at: Time) -> Counted {
+fn counted(sli: Sli, good: u64, total: u64, at: Time) -> IndicatorCount {
     let cause = match sli {
         Sli::ApiLatency { .. } | Sli::Admission { .. } | Sli::TelemetryFreshness { .. } => {
             Cause::Slow
         }
         _ => Cause::Platform,
     };
-    Counted { sli, scope: Scope::default(), good, total, cause: Some(cause), at: Some(at) }
+    IndicatorCount { sli, scope: Scope::default(), good, total, cause: Some(cause), at: Some(at) }
 }
 
 /// How many nodes' newest figures are fresh, for each limit that an objective has.
@@ -272,6 +272,6 @@ pub(super) async fn run(brain: Brain, agents: Agents, counter: Counter, stop: Ca
             let fresh = freshness(&brain, &agents, now);
             counter.counts().keep(minute_of(now), fresh);
         }
-        counter.look(&brain, now).await;
+        counter.record_due_counts(&brain, now).await;
     }
 }

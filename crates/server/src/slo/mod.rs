@@ -8,7 +8,7 @@ mod standings;
 pub mod tests;
 
 pub use count::{Counter, ServedRequest};
-pub use muster_executors::alerts::Post;
+pub use muster_executors::alerts::AlertDelivery;
 pub use standings::ObjectiveStatuses;
 
 use crate::agents::Agents;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub fn start(
     brain: &Brain,
     agents: &Agents,
-    post: &Post,
+    post: &AlertDelivery,
     counter: &Counter,
     base: String,
     stop: &CancellationToken,

@@ -28,11 +28,11 @@ pub struct ObjectiveStatuses(Arc<Mutex<Option<CachedStatuses>>>);
 impl ObjectiveStatuses {
     /// The status of every objective, a moment ago at the latest.
     pub fn get(&self, brain: &Brain) -> Arc<Vec<ObjectiveStatus>> {
-        self.look(brain).0
+        self.read_with_ledger(brain).0
     }
 
     /// The same, and what only counts at the moment: charts are drawn with it.
-    pub fn look(&self, brain: &Brain) -> (Arc<Vec<ObjectiveStatus>>, Arc<Ledger>) {
+    pub fn read_with_ledger(&self, brain: &Brain) -> (Arc<Vec<ObjectiveStatus>>, Arc<Ledger>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = brain.read(|s| s.slo.objectives_at);
         if let Some(k) = kept.as_ref().filter(|k| k.of == of && Instant::now() < k.until) {

@@ -6,7 +6,7 @@ use crate::brain::{Attach, Brain, BrainConfig};
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use muster_executors::alerts::{self, Post, Sender};
+use muster_executors::alerts::{self, AlertDelivery, Sender};
 use muster_model::alert::Routing;
 use muster_model::command::{Actor, Command, Request};
 use muster_model::names::NodeName;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Kit {
     brain: Brain,
-    post: Post,
+    post: AlertDelivery,
     stop: CancellationToken,
     dir: tempfile::TempDir,
 }
@@ -105,7 +105,7 @@ async fn kit(nodes: usize) -> Kit {
             told.unwrap();
         }
     }
-    let (post, stop) = (Post::default(), CancellationToken::new());
+    let (post, stop) = (AlertDelivery::default(), CancellationToken::new());
     let sender = Sender::new(brain.clone(), "http://muster.example.org/".into()).unwrap();
     tokio::spawn(alerts::run(brain.clone(), post.clone(), Arc::new(sender), stop.clone()));
     Kit { brain, post, stop, dir }

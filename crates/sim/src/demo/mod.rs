@@ -18,7 +18,7 @@ use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet;
 use crate::scenario::{self, Scenario};
-use crate::twin::{Hosted, Setting, Twin};
+use crate::simulation::{Hosted, Setting, Simulation};
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::names::NodeName;
@@ -107,7 +107,7 @@ pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<We
         story: Some(Box::new(DemoScript::new(seed))),
     };
     let (past, refused) = {
-        let mut twin = Twin::new(&s, &fleet, sources, faults, setting, &mut keep)?;
+        let mut twin = Simulation::new(&s, &fleet, sources, faults, setting, &mut keep)?;
         twin.begin_story();
         twin.live();
         (twin.past(), std::mem::take(&mut twin.refused))
@@ -148,7 +148,7 @@ pub(crate) fn complete_demo_spec(spec: &mut JobSpec) {
     }
 }
 
-impl Twin<'_> {
+impl Simulation<'_> {
     /// What each node has behind it: another process takes its life up from here.
     fn past(&self) -> BTreeMap<NodeName, NodeHistory> {
         let life = |n: &muster_simnode::SimNode| NodeHistory {

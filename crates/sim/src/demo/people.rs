@@ -1,7 +1,7 @@
 //! What people do: approve, repair, acknowledge, write down, follow a runbook.
 
 use super::story::DemoEvent;
-use crate::twin::Twin;
+use crate::simulation::Simulation;
 use muster_model::alert::{Alert, Matcher, Silence, Topic, Urgency};
 use muster_model::command::Command;
 use muster_model::entity::Entity;
@@ -38,7 +38,7 @@ fn fixed(name: &str) -> muster_model::names::Label {
     name.parse().unwrap_or_else(|_| unreachable!("{name} is a label"))
 }
 
-impl Twin<'_> {
+impl Simulation<'_> {
     /// A remediation waits for somebody.
     pub(super) fn remediation_stepped(&mut self, id: u64, step: RemediationStep) {
         let late = self.story.as_ref().is_some_and(|s| self.now >= s.finale);

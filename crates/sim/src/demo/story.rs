@@ -3,12 +3,12 @@
 use super::NEW_DRIVER;
 use crate::chance::Chance;
 use crate::scenario::Delay;
-use crate::twin::{Ev, Twin};
+use crate::simulation::{Ev, Simulation};
 use muster_health::faults::{Catalogue, Reader};
 use muster_model::FailureMode;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
@@ -33,7 +33,7 @@ pub(crate) enum DemoEvent {
     /// A job, or an array of them, is submitted.
     Submits(&'static str, Box<JobSpec>),
     /// What detectors conclude from telemetry.
-    Found(SeenFinding),
+    Found(ObservedFinding),
     /// A test of a node is over.
     Tested { node: u32, id: u64, level: Level, began: Time },
     /// A GPU was reset.
@@ -144,7 +144,7 @@ const LARGE: usize = 16;
 /// Racks that have the new driver by the end.
 const WAVES: usize = 2;
 
-impl Twin<'_> {
+impl Simulation<'_> {
     pub(super) fn plan(&mut self, at: Time, beat: DemoEvent) {
         let Some(story) = &mut self.story else { return };
         let i = story.beats.len();
@@ -189,11 +189,15 @@ impl Twin<'_> {
             let at = hours(33) + Span::secs(20 * i as u64);
             self.plan(at, DemoEvent::Fault(node, Fault::PowerBrake));
             let entity = Entity::Node(self.name(node).clone());
-            let seen =
-                SeenFinding::new(FailureMode::POWER_BRAKE.code(), entity, Severity::Degraded, at)
-                    .with_confidence(950)
-                    .because("all 8 GPUs report power brake; clocks at half of their peers'");
-            let over = SeenFinding { over: true, ..seen.clone() };
+            let seen = ObservedFinding::new(
+                FailureMode::POWER_BRAKE.code(),
+                entity,
+                Severity::Degraded,
+                at,
+            )
+            .with_confidence(950)
+            .because("all 8 GPUs report power brake; clocks at half of their peers'");
+            let over = ObservedFinding { over: true, ..seen.clone() };
             self.plan(at + Span::secs(40), DemoEvent::Found(seen));
             self.plan(at + Span::mins(26), DemoEvent::Fault(node, Fault::Repair));
             self.plan(at + Span::mins(28), DemoEvent::Found(over));
@@ -298,7 +302,7 @@ impl Twin<'_> {
             }
             Break::Hot => {
                 self.apply_node_fault(node, &Fault::Thermal { gpu });
-                let seen = SeenFinding::new(
+                let seen = ObservedFinding::new(
                     FailureMode::THERMAL.code(),
                     Entity::Gpu(name, gpu),
                     Severity::Degraded,
@@ -311,15 +315,19 @@ impl Twin<'_> {
             }
             Break::Flap => {
                 let port = Entity::Port(name, "mlx5_3".into());
-                let seen =
-                    SeenFinding::new(FailureMode::LINK_FLAP.code(), port, Severity::Degraded, now);
+                let seen = ObservedFinding::new(
+                    FailureMode::LINK_FLAP.code(),
+                    port,
+                    Severity::Degraded,
+                    now,
+                );
                 let seen = seen
                     .with_confidence(900)
                     .because("the link was lost 3 times within 41 minutes");
                 self.plan(now, DemoEvent::Found(seen));
             }
             Break::EccRate => {
-                let seen = SeenFinding::new(
+                let seen = ObservedFinding::new(
                     FailureMode::ECC_RATE.code(),
                     Entity::Gpu(name, gpu),
                     Severity::Warning,
@@ -329,7 +337,7 @@ impl Twin<'_> {
                     .with_confidence(800)
                     .because("14 single-bit errors an hour; peers have none");
                 self.plan(now, DemoEvent::Found(seen.clone()));
-                let over = SeenFinding { over: true, ..seen };
+                let over = ObservedFinding { over: true, ..seen };
                 self.plan(now + Span::hours(3), DemoEvent::Found(over));
             }
             Break::Job => self.apply_node_fault(node, &Fault::Xid { gpu, code: 31 }),

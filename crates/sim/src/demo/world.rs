@@ -3,15 +3,15 @@
 
 use super::people::{FLEET, HANDS};
 use super::story::DemoEvent;
-use crate::twin::Twin;
+use crate::simulation::Simulation;
 use muster_health::faults::{Catalogue, Code, Context, Reader};
 use muster_model::command::{Actor, Command, Observed};
 use muster_model::event::{Event, Record};
-use muster_model::fault::{FaultClass, SeenFault};
+use muster_model::fault::{FaultClass, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::remediation::Act;
-use muster_model::slo::{Cause, Counted, Scope, Sli};
+use muster_model::slo::{Cause, IndicatorCount, Scope, Sli};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_simnode::{BOOT_TAKES, Effect, Fault, RESET_TAKES};
@@ -24,7 +24,7 @@ const DIES_AFTER: Span = Span::secs(2);
 /// How often the site's own counts are told.
 const COUNTS_EVERY: Span = Span::mins(5);
 
-impl Twin<'_> {
+impl Simulation<'_> {
     /// A beat of the story.
     pub(crate) fn beat(&mut self, i: usize) {
         let Some(beat) = self.story.as_mut().and_then(|s| s.beats.get_mut(i)?.take()) else {
@@ -34,7 +34,7 @@ impl Twin<'_> {
             DemoEvent::Breaks(kind) => self.breaks(kind),
             DemoEvent::Fault(node, fault) => self.apply_node_fault(node, &fault),
             DemoEvent::Dies(key, node, note) => self.dies(key, node, note),
-            DemoEvent::Says(who, command) => self.says(who, command),
+            DemoEvent::Says(who, command) => self.submit_as(who, command),
             DemoEvent::Submits(who, spec) => {
                 let actor = Actor { name: format!("user:{who}"), role: Role::User, project: None };
                 if let Err(r) = self.ask(actor, Command::Submit { spec: Arc::new(*spec) }) {
@@ -43,7 +43,7 @@ impl Twin<'_> {
             }
             DemoEvent::Found(mut seen) => {
                 seen.last_seen = self.now;
-                self.tell(Command::FindingsSeen { findings: vec![seen] });
+                self.submit_command(Command::FindingsSeen { findings: vec![seen] });
             }
             DemoEvent::Tested { node, id, level, began } => {
                 let tests = self.story.as_mut().map_or(0, |s| {
@@ -52,7 +52,7 @@ impl Twin<'_> {
                 });
                 let report = Box::new(self.nodes[node as usize].test(level, tests, began));
                 let node = self.name(node).clone();
-                self.tell(Command::QualificationDone { node, id, report });
+                self.submit_command(Command::QualificationDone { node, id, report });
             }
             DemoEvent::Reset { id, node, gpu } => {
                 let done = self.nodes[node as usize].reset_gpu(gpu, self.now);
@@ -60,18 +60,20 @@ impl Twin<'_> {
                     Ok(()) => (true, format!("GPU {gpu} was reset")),
                     Err(why) => (false, why),
                 };
-                self.tell(Command::ActDone { id, ok, message });
+                self.submit_command(Command::ActDone { id, ok, message });
             }
             DemoEvent::Lost(node, last_seen) => {
                 let node = self.name(node).clone();
-                self.tell(Command::NodeLost { node, last_seen });
+                self.submit_command(Command::NodeLost { node, last_seen });
             }
             DemoEvent::Back(node) => self.says_hello(node),
-            DemoEvent::Done(id, message) => self.tell(Command::ActDone { id, ok: true, message }),
+            DemoEvent::Done(id, message) => {
+                self.submit_command(Command::ActDone { id, ok: true, message })
+            }
             DemoEvent::Repaired(node) => self.repaired(node),
             DemoEvent::FirstStep(key) => {
                 if self.gangs.by_key.get(&key).is_some_and(|g| !g.leaving) {
-                    self.tell(Command::FirstStep { key });
+                    self.submit_command(Command::FirstStep { key });
                 }
             }
             DemoEvent::Counts => self.counts(),
@@ -82,7 +84,7 @@ impl Twin<'_> {
         }
     }
 
-    pub(super) fn says(&mut self, who: &str, command: Command) {
+    pub(super) fn submit_as(&mut self, who: &str, command: Command) {
         let role = if who == super::people::ON_CALL { Role::Operator } else { Role::Admin };
         let actor = Actor { name: format!("user:{who}"), role, project: None };
         // A word that comes too late is refused, as it is in life.
@@ -94,7 +96,7 @@ impl Twin<'_> {
     }
 
     /// What the world does about a record, beyond what it does in every scenario.
-    pub(crate) fn hear(&mut self, r: &Record) {
+    pub(crate) fn apply_record(&mut self, r: &Record) {
         let now = self.now;
         let index = |t: &Self, name| t.fleet.by_name.get(name).copied();
         match &r.event {
@@ -199,7 +201,7 @@ impl Twin<'_> {
         }
         if !faults.is_empty() {
             let node = self.name(node).clone();
-            self.tell(Command::FaultsSeen { node, faults });
+            self.submit_command(Command::FaultsSeen { node, faults });
         }
     }
 
@@ -234,7 +236,7 @@ impl Twin<'_> {
         };
         let observed = seen.into_iter().filter(lives).map(|k| (k, Observed::Running)).collect();
         let hello = self.connected(node, observed);
-        self.tell(hello);
+        self.submit_command(hello);
     }
 
     fn repaired(&mut self, node: u32) {
@@ -246,7 +248,7 @@ impl Twin<'_> {
         self.says_hello(node);
         let note = "part replaced, cables reseated".to_owned();
         let node = self.name(node).clone();
-        self.says(HANDS, Command::Repaired { node, note });
+        self.submit_as(HANDS, Command::Repaired { node, note });
     }
 
     fn begin_wave(&mut self, wave: usize) {
@@ -256,7 +258,7 @@ impl Twin<'_> {
                 s.updating.insert(name.clone());
             }
             let reason = format!("driver {}, rack {} of 4", super::NEW_DRIVER, wave + 1);
-            self.says(FLEET, Command::Drain { node: name, reason, stop: true });
+            self.submit_as(FLEET, Command::Drain { node: name, reason, stop: true });
         }
     }
 
@@ -279,7 +281,7 @@ impl Twin<'_> {
         let bad = self.below(40) as u64;
         let nodes = self.engine.state().nodes.len() as u64 * 5;
         let stale = u64::from(self.below(6) == 0);
-        let one = |sli, total: u64, bad: u64, cause| Counted {
+        let one = |sli, total: u64, bad: u64, cause| IndicatorCount {
             sli,
             scope: Scope::default(),
             good: total.saturating_sub(bad),
@@ -293,7 +295,7 @@ impl Twin<'_> {
             one(Sli::Admission { under: Span::secs(1) }, rough(9.0), 0, Cause::Slow),
             one(Sli::TelemetryFreshness { under: Span::mins(1) }, nodes, stale, Cause::Slow),
         ];
-        self.tell(Command::TellCounts { counts });
+        self.submit_command(Command::TellCounts { counts });
         self.plan(self.now + COUNTS_EVERY, DemoEvent::Counts);
     }
 }
@@ -309,7 +311,7 @@ fn xid_line(pci: &str, code: u32) -> String {
 }
 
 /// What a fault says to whoever asks why a rank died.
-fn why(f: &SeenFault) -> String {
+fn why(f: &ObservedFault) -> String {
     let name = f.code.strip_prefix("xid-").map_or(f.code.clone(), |n| format!("XID {n}"));
     let gpu = f.gpu.map(|g| format!(" on GPU {g}")).unwrap_or_default();
     let catalogue = Catalogue::builtin();
@@ -319,7 +321,7 @@ fn why(f: &SeenFault) -> String {
 }
 
 /// Whether ranks on its GPU die of it.
-fn ends_work(f: &SeenFault) -> bool {
+fn ends_work(f: &ObservedFault) -> bool {
     matches!(
         f.code.as_str(),
         "xid-31" | "xid-43" | "xid-48" | "xid-74" | "xid-79" | "xid-94" | "xid-95" | "xid-119"

@@ -41,7 +41,7 @@ pub(super) fn put(out: &mut String, outcome: &Outcome, history: &History) {
         put!(
             drawing,
             r#"<path class="line {}" d="{}"><title>{}</title></path>"#,
-            look(i),
+            curve_style(i),
             curve(waits, x.end),
             words::escape(class)
         );
@@ -62,7 +62,7 @@ pub(super) fn put(out: &mut String, outcome: &Outcome, history: &History) {
     for (i, (class, _)) in curves.iter().enumerate() {
         let name = format!(
             r#"<svg class="sample" viewBox="0 0 24 4" aria-hidden="true"><path class="line {}" d="M0 2H24"/></svg>{}"#,
-            look(i),
+            curve_style(i),
             words::escape(class)
         );
         let mut cells = vec![name];
@@ -80,7 +80,7 @@ pub(super) fn put(out: &mut String, outcome: &Outcome, history: &History) {
 
 /// Colours go round by eight; dashes change with every four, so that no two curves look alike
 /// until there are two dozen.
-fn look(i: usize) -> String {
+fn curve_style(i: usize) -> String {
     format!("s{} d{}", i % COLOURS, i / 4 % 3)
 }
 

@@ -185,14 +185,14 @@ fn put_hover(out: &mut String, samples: &[&Sample], each: usize, x_end: f64) {
             place(from),
             place(to),
             place(from),
-            told(stretch)
+            describe_stretch(stretch)
         );
     }
     out.push_str("</svg>");
 }
 
 /// A stretch of time in words.
-fn told(stretch: &[&Sample]) -> String {
+fn describe_stretch(stretch: &[&Sample]) -> String {
     let range = |value: fn(&Sample) -> u64| {
         let least = stretch.iter().map(|s| value(s)).min().unwrap_or(0);
         let most = stretch.iter().map(|s| value(s)).max().unwrap_or(0);

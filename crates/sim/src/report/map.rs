@@ -130,7 +130,7 @@ fn put_block(out: &mut String, b: &Block<'_>, by_node: &BTreeMap<u32, Vec<&Fault
         let shade = faults.len().min(SHADES);
         let cell = format!("M{x} {y}h{s}v{s}h-{s}z", s = pitch - 1);
         if b.titles {
-            let told = told(faults);
+            let told = describe_faults(faults);
             put!(out, r#"<path class="c{shade}" d="{cell}"><title>{told}</title></path>"#);
         } else {
             shades[shade - 1].push_str(&cell);
@@ -144,7 +144,7 @@ fn put_block(out: &mut String, b: &Block<'_>, by_node: &BTreeMap<u32, Vec<&Fault
 }
 
 /// A node's faults in words: `node7: nic ×2, gpu`.
-fn told(faults: &[&FaultMark]) -> String {
+fn describe_faults(faults: &[&FaultMark]) -> String {
     let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in faults {
         *causes.entry(&fault.cause).or_default() += 1;

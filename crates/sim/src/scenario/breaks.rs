@@ -14,14 +14,14 @@ const HOPELESS: f64 = 1000.0 * 1440.0;
 fn mode(field: &str, m: Mode, found: &mut ScenarioProblems) {
     match m {
         Mode::FailSlow(f) if !(f > 0.0 && f < 1.0) => {
-            found.say(
+            found.add_problem(
                 field,
                 format!("{f} is no share of a speed"),
                 "use a number above 0 and below 1",
             );
         }
         Mode::Flap(span) if span.0 == 0 => {
-            found.say(field, "a flap of no length is none", "write how long, like \"5s\"");
+            found.add_problem(field, "a flap of no length is none", "write how long, like \"5s\"");
         }
         _ => {}
     }
@@ -36,7 +36,7 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProbl
         found.name(&at("name"), &c.name);
         if !names.insert(&c.name) {
             let message = format!("two causes are called `{}`", shown(&c.name));
-            found.say(&at("name"), message, "give each a name of its own");
+            found.add_problem(&at("name"), message, "give each a name of its own");
         }
         found.at_least(&at("per_1000_node_days"), c.per_1000_node_days, 0.0);
         mode(&at("mode"), c.mode, found);
@@ -60,18 +60,22 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProbl
     if let Some(n) = &f.infant {
         found.at_least("failures.infant.factor", n.factor, 1.0);
         if n.half_life.0 == 0 {
-            found.say("failures.infant.half_life", "it is zero", "write days, like \"30d\"");
+            found.add_problem(
+                "failures.infant.half_life",
+                "it is zero",
+                "write days, like \"30d\"",
+            );
         }
     }
     if let Some(j) = &f.jobs {
         found.at_least("failures.jobs.per_1000_node_days", j.per_1000_node_days, 0.0);
         if j.per_1000_node_days > HOPELESS {
             let message = "jobs would fail more often than once per node and minute";
-            found.say("failures.jobs.per_1000_node_days", message, "use a smaller rate");
+            found.add_problem("failures.jobs.per_1000_node_days", message, "use a smaller rate");
         }
         if j.up_to_nodes == Some(0) {
             let hint = "use 1 or more, or leave it out for no bound";
-            found.say("failures.jobs.up_to_nodes", "no gang has 0 nodes", hint);
+            found.add_problem("failures.jobs.up_to_nodes", "no gang has 0 nodes", hint);
         }
     }
     if let Some(file) = &f.titan {
@@ -85,7 +89,7 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProbl
 fn hopeless(f: &Failures, found: &mut ScenarioProblems) {
     let hint = "use fewer than 1 failure per node and minute (1440000 in a thousand node-days)";
     let mut say = |field: &str| {
-        found.say(field, "nodes would fail more often than once in a minute", hint);
+        found.add_problem(field, "nodes would fail more often than once in a minute", hint);
     };
     let first = f.causes.iter().position(|c| c.per_1000_node_days > HOPELESS);
     if let Some(i) = first {
@@ -117,11 +121,11 @@ fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
         if let Some(share) = n.share {
             found.share(&at("share"), share);
             if share == 0.0 {
-                found.say(&at("share"), "it hits nothing", "use more than 0");
+                found.add_problem(&at("share"), "it hits nothing", "use more than 0");
             }
             if !n.on.is_empty() {
                 let message = "`share` and `on` both say what fails";
-                found.say(&at("share"), message, "keep one of them");
+                found.add_problem(&at("share"), message, "keep one of them");
             }
         }
         if let Some(known) = (!n.on.is_empty()).then(|| ground.scope_names(n.scope)).flatten() {
@@ -138,9 +142,11 @@ fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
         match n.lasts {
             Some(_) if n.rate_factor.is_none() => {
                 let hint = "add `rate_factor`, or say with `repair` how long it is broken";
-                found.say(&at("lasts"), "nothing here lasts", hint);
+                found.add_problem(&at("lasts"), "nothing here lasts", hint);
             }
-            Some(Span(0)) => found.say(&at("lasts"), "it is zero", "write how long, like \"3d\""),
+            Some(Span(0)) => {
+                found.add_problem(&at("lasts"), "it is zero", "write how long, like \"3d\"")
+            }
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use super::found::{ScenarioProblems, place, project};
 use super::places::Ground;
 use super::{Scenario, Spares, breaks, work};
 use crate::outcome::{Outcome, Prediction, SpareFigures};
-use muster_model::reservation::Over;
+use muster_model::reservation::ReservationTarget;
 use muster_model::spec::{MAX_NODES, SpecProblem};
 use muster_model::units::Span;
 use muster_specs::error::{closest, did_you_mean, shown};
@@ -22,9 +22,9 @@ pub fn check(s: &Scenario) -> Vec<SpecProblem> {
     let ground = Ground::new(&s.fleet);
     found.name("name", &s.name);
     if s.length.0 == 0 {
-        found.say("length", "it is zero", "write how long it lasts, like \"7d\"");
+        found.add_problem("length", "it is zero", "write how long it lasts, like \"7d\"");
     } else if s.length > LONGEST {
-        found.say("length", "it is longer than ten years", "at most \"3653d\"");
+        found.add_problem("length", "it is longer than ten years", "at most \"3653d\"");
     }
     fleet(s, &ground, &mut found);
     found.also("policy.", s.policy.check());
@@ -45,7 +45,7 @@ fn sku(field: &str, given: &str, found: &mut ScenarioProblems) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => "h100-sxm is the usual one".into(),
     };
-    found.say(field, e.to_string(), hint);
+    found.add_problem(field, e.to_string(), hint);
 }
 
 fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
@@ -61,9 +61,9 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
         Nvl72 { .. } => {}
     }
     match ground.nodes() {
-        Some(0) => found.say(size, "the fleet is empty", "give it at least 1"),
+        Some(0) => found.add_problem(size, "the fleet is empty", "give it at least 1"),
         Some(n) if n > MAX_NODES => {
-            found.say(
+            found.add_problem(
                 size,
                 format!("{n} nodes are too many"),
                 format!("at most {MAX_NODES} nodes"),
@@ -72,12 +72,12 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
         _ => {}
     }
     if ground.node_gpus().is_some_and(|g| !(1..=16).contains(&g)) {
-        found.say("fleet.gpus_per_node", "no such node is built", "use 1 to 16, mostly 8");
+        found.add_problem("fleet.gpus_per_node", "no such node is built", "use 1 to 16, mostly 8");
     }
     match ground.spares() {
         Some(Spares::Count(n)) if *n > 0 && ground.nodes().is_some_and(|all| *n >= all) => {
             let message = format!("{n} spares leave no node to work");
-            found.say(
+            found.add_problem(
                 "fleet.spares",
                 message,
                 format!("fewer than {}", ground.nodes().unwrap_or(1)),
@@ -86,7 +86,7 @@ fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
         Some(Spares::Target { share }) => {
             found.share("fleet.spares.share", *share);
             if *share >= 1.0 {
-                found.say(
+                found.add_problem(
                     "fleet.spares.share",
                     "no number of spares guarantees that",
                     "use 0.99 or 0.999",
@@ -103,7 +103,7 @@ fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems)
         let at = |f: &str| format!("reservations[{i}].{f}");
         found.also(&at(""), r.check());
         if !names.insert(&r.name) {
-            found.say(
+            found.add_problem(
                 &at("name"),
                 format!("two reservations are called `{}`", r.name),
                 "rename one",
@@ -111,28 +111,32 @@ fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems)
         }
         match u64::try_from(r.start.0) {
             Ok(ms) => found.within(&at("start"), Span(ms), s.length),
-            Err(_) => found.say(&at("start"), "it is before the beginning", "write it like \"2d\""),
+            Err(_) => found.add_problem(
+                &at("start"),
+                "it is before the beginning",
+                "write it like \"2d\"",
+            ),
         }
         for (n, p) in r.projects.iter().enumerate() {
             project(s, &at(&format!("projects[{n}]")), p.as_str(), found);
         }
         match &r.over {
-            Over::Gpus { count, sku: kind } => {
+            ReservationTarget::Gpus { count, sku: kind } => {
                 if ground.gpus().is_some_and(|g| u64::from(*count) > g) {
                     let hint = format!("at most {}", ground.gpus().unwrap_or(0));
-                    found.say(&at("over.gpus.count"), "the fleet has fewer GPUs", hint);
+                    found.add_problem(&at("over.gpus.count"), "the fleet has fewer GPUs", hint);
                 }
                 if let Some(kind) = kind {
                     sku(&at("over.gpus.sku"), kind, found);
                 }
             }
-            Over::Nodes(nodes) => {
+            ReservationTarget::Nodes(nodes) => {
                 let Some(known) = ground.scope_names(super::Scope::Node) else { continue };
                 for (n, node) in nodes.iter().enumerate() {
                     place(&at(&format!("over.nodes[{n}]")), node.as_str(), &known, found);
                 }
             }
-            Over::Domain { level, path } => {
+            ReservationTarget::Domain { level, path } => {
                 if let Some(known) = ground.level_names(*level) {
                     place(&at("over.domain.path"), path, &known, found);
                 }
@@ -146,12 +150,16 @@ fn operations(s: &Scenario, found: &mut ScenarioProblems) {
     found.delay("operations.repair", &o.repair);
     if o.remove_lemons_after == Some(0) {
         let hint = "use 2 or more, or leave it out to keep them";
-        found.say("operations.remove_lemons_after", "that would remove every node", hint);
+        found.add_problem("operations.remove_lemons_after", "that would remove every node", hint);
     }
     for (field, v) in [("detect", o.detect), ("watchdog", o.watchdog), ("decide", o.decide)] {
         if v > DAY {
             let field = format!("operations.{field}");
-            found.say(&field, format!("{v} is longer than a day"), "write seconds, like \"20s\"");
+            found.add_problem(
+                &field,
+                format!("{v} is longer than a day"),
+                "write seconds, like \"20s\"",
+            );
         }
     }
 }
@@ -200,13 +208,13 @@ fn expectations(s: &Scenario, found: &mut ScenarioProblems) {
             let names: Vec<&str> =
                 known.iter().map(String::as_str).filter(|k| !k.contains('*')).collect();
             let hint = did_you_mean(name, &names);
-            found.say(&field, format!("there is no metric `{}`", shown(name)), hint);
+            found.add_problem(&field, format!("there is no metric `{}`", shown(name)), hint);
         }
         if least.is_nan() || most.is_nan() {
-            found.say(&field, "a range needs two numbers", "write `[least, most]`");
+            found.add_problem(&field, "a range needs two numbers", "write `[least, most]`");
         } else if least > most {
             let hint = format!("write `[{most}, {least}]`");
-            found.say(&field, format!("the range from {least} to {most} is empty"), hint);
+            found.add_problem(&field, format!("the range from {least} to {most} is empty"), hint);
         }
     }
 }

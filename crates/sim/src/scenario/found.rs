@@ -13,7 +13,12 @@ pub(super) struct ScenarioProblems {
 }
 
 impl ScenarioProblems {
-    pub(super) fn say(&mut self, field: &str, message: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn add_problem(
+        &mut self,
+        field: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.problems.push(problem(field, message, hint));
     }
 
@@ -25,7 +30,7 @@ impl ScenarioProblems {
 
     pub(super) fn name(&mut self, field: &str, name: &str) {
         if name.trim().is_empty() {
-            self.say(field, "the name is empty", "give it a name of its own");
+            self.add_problem(field, "the name is empty", "give it a name of its own");
         }
     }
 
@@ -37,14 +42,14 @@ impl ScenarioProblems {
             } else {
                 "a share lies between 0 and 1".into()
             };
-            self.say(field, format!("{v} is no share"), hint);
+            self.add_problem(field, format!("{v} is no share"), hint);
         }
     }
 
     /// A rate or a factor of at least `least`.
     pub(super) fn at_least(&mut self, field: &str, v: f64, least: f64) {
         if !v.is_finite() || v < least {
-            self.say(
+            self.add_problem(
                 field,
                 format!("{v} is too small or no number"),
                 format!("use {least} or more"),
@@ -56,10 +61,14 @@ impl ScenarioProblems {
         if let Some(p95) = d.p95.filter(|p| *p < d.median) {
             let message =
                 format!("the 95th percentile, {p95}, is less than the median, {}", d.median);
-            self.say(&format!("{field}.p95"), message, format!("at least \"{}\"", d.median));
+            self.add_problem(
+                &format!("{field}.p95"),
+                message,
+                format!("at least \"{}\"", d.median),
+            );
         } else if d.median.0 == 0 && d.p95.is_some_and(|p| p.0 > 0) {
             let message = "a median of zero goes with no other length";
-            self.say(&format!("{field}.median"), message, "write a median above \"0s\"");
+            self.add_problem(&format!("{field}.median"), message, "write a median above \"0s\"");
         }
     }
 
@@ -67,7 +76,7 @@ impl ScenarioProblems {
     pub(super) fn within(&mut self, field: &str, at: Span, length: Span) {
         if at >= length && at.0 > 0 {
             let message = format!("{at} is after the end of the scenario");
-            self.say(
+            self.add_problem(
                 field,
                 message,
                 format!("the scenario lasts {length}: choose a time before that"),
@@ -82,7 +91,7 @@ impl ScenarioProblems {
                 Some(near) => format!("did you mean \"{near}\"? there are {}", known.join(", ")),
                 None => format!("there are {}", known.join(", ")),
             };
-            self.say(field, format!("`{}` is not known", shown(given)), hint);
+            self.add_problem(field, format!("`{}` is not known", shown(given)), hint);
         }
     }
 }
@@ -104,13 +113,13 @@ pub(super) fn place(
         (None, Some(first), Some(last)) => format!("the names go from `{first}` to `{last}`"),
         _ => "the fleet has no such place at all".into(),
     };
-    found.say(field, format!("there is no `{}` in the fleet", shown(given)), hint);
+    found.add_problem(field, format!("there is no `{}` in the fleet", shown(given)), hint);
 }
 
 /// A project that must hang on the tree of quotas, when there is one.
 pub(super) fn project(s: &Scenario, field: &str, given: &str, found: &mut ScenarioProblems) {
     if let Err(e) = given.parse::<muster_model::ProjectName>() {
-        found.say(field, e.to_string(), "write it like `team-a`");
+        found.add_problem(field, e.to_string(), "write it like `team-a`");
         return;
     }
     let Some(quotas) = &s.quotas else { return };
@@ -126,6 +135,6 @@ pub(super) fn project(s: &Scenario, field: &str, given: &str, found: &mut Scenar
             true => "name it in `projects` of a node".into(),
             false => did_you_mean(given, &known),
         };
-        found.say(field, message, hint);
+        found.add_problem(field, message, hint);
     }
 }

@@ -70,7 +70,7 @@ fn quotas() -> q::Quotas {
     q::Quotas { tree: vec![node("a", Some("b"), "p")] }
 }
 
-fn reservation(over: r::Over) -> Reservation {
+fn reservation(over: r::ReservationTarget) -> Reservation {
     Reservation {
         name: "night".parse().unwrap(),
         projects: vec!["p".parse().unwrap()],
@@ -196,9 +196,12 @@ fn full() -> Vec<Scenario> {
         FleetSpec::Openb { file },
     ];
     let overs = [
-        r::Over::Nodes(vec!["n1".parse().unwrap()]),
-        r::Over::Gpus { count: 1, sku: Some("gb200".into()) },
-        r::Over::Domain { level: muster_model::topology::Level::Rack, path: "r".into() },
+        r::ReservationTarget::Nodes(vec!["n1".parse().unwrap()]),
+        r::ReservationTarget::Gpus { count: 1, sku: Some("gb200".into()) },
+        r::ReservationTarget::Domain {
+            level: muster_model::topology::Level::Rack,
+            path: "r".into(),
+        },
     ];
     let of = |fleet| Scenario {
         name: "full".into(),

@@ -28,7 +28,7 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProbl
             job_name(&at, name, found);
             if !names.insert(name) {
                 let message = format!("two workloads are called `{}`", shown(name));
-                found.say(&at.key("name"), message, "give each a name of its own");
+                found.add_problem(&at.key("name"), message, "give each a name of its own");
             }
         }
         if let Some(owner) = owner {
@@ -46,7 +46,7 @@ pub(super) fn check(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProbl
                 if ground.gpus().is_some_and(|g| served > g) {
                     let message = format!("the services need {served} GPUs, more than there are");
                     let hint = format!("at most {} in all", ground.gpus().unwrap_or(0));
-                    found.say(&at.key("replicas"), message, hint);
+                    found.add_problem(&at.key("replicas"), message, hint);
                 }
             }
             Workload::Trace(t) => trace(&at, t, found),
@@ -67,7 +67,7 @@ impl WorkloadFields {
 
 fn job_name(at: &WorkloadFields, name: &str, found: &mut ScenarioProblems) {
     if let Err(e) = name.parse::<Label>() {
-        found.say(&at.key("name"), e.to_string(), "give it a name like `pretrain-70b`");
+        found.add_problem(&at.key("name"), e.to_string(), "give it a name like `pretrain-70b`");
     }
 }
 
@@ -80,7 +80,7 @@ fn owned(s: &Scenario, at: &WorkloadFields, owner: &Owner, found: &mut ScenarioP
     if owner.tier == Tier::Reserved && owner.project.as_deref().filter(reserved).is_none() {
         let message = "work of tier `reserved` runs only inside a reservation of its project";
         let hint = "add one to `[[reservations]]`, or use tier \"on-demand\"";
-        found.say(&at.key("owner.tier"), message, hint);
+        found.add_problem(&at.key("owner.tier"), message, hint);
     }
     for (n, user) in owner.users.iter().enumerate() {
         found.name(&at.key(&format!("owner.users[{n}]")), user);
@@ -96,10 +96,18 @@ fn saved(at: &WorkloadFields, saving: &Saving, found: &mut ScenarioProblems) {
     match every {
         Err(_) => {
             let (message, hint) = super::units::span_problem(&saving.every).unwrap_or_default();
-            found.say(&field, message, format!("use \"auto\", \"never\" or a length: {hint}"));
+            found.add_problem(
+                &field,
+                message,
+                format!("use \"auto\", \"never\" or a length: {hint}"),
+            );
         }
         Ok(Span(0)) => {
-            found.say(&field, "it is zero", "use \"auto\", \"never\" or a length like \"30m\"");
+            found.add_problem(
+                &field,
+                "it is zero",
+                "use \"auto\", \"never\" or a length like \"30m\"",
+            );
         }
         Ok(every) if saving.cost >= every => {
             let message = format!(
@@ -107,7 +115,7 @@ fn saved(at: &WorkloadFields, saving: &Saving, found: &mut ScenarioProblems) {
                 saving.cost
             );
             let hint = format!("make it longer than \"{}\", or `cost` shorter", saving.cost);
-            found.say(&field, message, hint);
+            found.add_problem(&field, message, hint);
         }
         Ok(_) => {}
     }
@@ -117,9 +125,13 @@ fn saved(at: &WorkloadFields, saving: &Saving, found: &mut ScenarioProblems) {
 fn fits_a_node(field: &str, gpus: u32, ground: &Ground<'_>, found: &mut ScenarioProblems) {
     let most = ground.node_gpus().unwrap_or(16);
     if gpus == 0 {
-        found.say(field, "it is zero", format!("use 1 to {most}"));
+        found.add_problem(field, "it is zero", format!("use 1 to {most}"));
     } else if gpus > most {
-        found.say(field, format!("a node has {most} GPUs"), format!("write `{most}` or less"));
+        found.add_problem(
+            field,
+            format!("a node has {most} GPUs"),
+            format!("write `{most}` or less"),
+        );
     }
 }
 
@@ -132,20 +144,24 @@ fn train(
 ) {
     found.share(&at.key("data_loading"), t.data_loading);
     if t.count == 0 {
-        found.say(&at.key("count"), "it is zero", "use 1 or more, or remove the workload");
+        found.add_problem(&at.key("count"), "it is zero", "use 1 or more, or remove the workload");
     }
     fits_a_node(&at.key("gpus_per_node"), t.gpus_per_node, ground, found);
     let room = ground.room();
     if let Some(room) = room.filter(|r| t.nodes > *r) {
         let message = format!("{} nodes are more than the {room} that are no spares", t.nodes);
-        found.say(&at.key("nodes"), message, format!("at most {room}, or 0 for all of them"));
+        found.add_problem(
+            &at.key("nodes"),
+            message,
+            format!("at most {room}, or 0 for all of them"),
+        );
     }
     found.within(&at.key("at"), t.at, s.length);
     let last =
         t.at.0.saturating_add(t.apart.0.saturating_mul(u64::from(t.count.saturating_sub(1))));
     if t.at < s.length && last >= s.length.0 && t.apart.0 > 0 {
         let message = "the last of them comes after the end of the scenario";
-        found.say(&at.key("apart"), message, "use a smaller `count` or `apart`");
+        found.add_problem(&at.key("apart"), message, "use a smaller `count` or `apart`");
     }
     if let Some(word) = &t.topology {
         match word.parse::<Level>() {
@@ -157,13 +173,13 @@ fn train(
         let field = at.key("elastic");
         if least == 0 || least > most {
             let message = format!("{least} to {most} nodes is no range");
-            found.say(&field, message, "write the fewest and the most nodes: `[4, 16]`");
+            found.add_problem(&field, message, "write the fewest and the most nodes: `[4, 16]`");
         } else if t.nodes > 0 && !(least..=most).contains(&t.nodes) {
             let message = format!("{} nodes lie outside of {least} to {most}", t.nodes);
-            found.say(&field, message, "let the range include `nodes`");
+            found.add_problem(&field, message, "let the range include `nodes`");
         } else if let Some(room) = room.filter(|r| most > *r) {
             let message = format!("there are only {room} nodes that are no spares");
-            found.say(&field, message, format!("at most {room}"));
+            found.add_problem(&field, message, format!("at most {room}"));
         }
     }
 }
@@ -179,7 +195,7 @@ fn fits_a_domain(
     if let Some(largest) = ground.largest(level).filter(|l| nodes > *l) {
         let message = format!("no {level} of this fleet has {nodes} nodes");
         let hint = format!("the largest has {largest}: use fewer nodes or a wider level");
-        found.say(&at.key("topology"), message, hint);
+        found.add_problem(&at.key("topology"), message, hint);
     }
 }
 
@@ -195,7 +211,7 @@ fn stream(
     let hours = s.length.0 as f64 / 3_600_000.0;
     if t.per_hour * hours > MOST_JOBS {
         let message = format!("{:.0} jobs would come", t.per_hour * hours);
-        found.say(&at.key("per_hour"), message, format!("at most {MOST_JOBS:.0} in all"));
+        found.add_problem(&at.key("per_hour"), message, format!("at most {MOST_JOBS:.0} in all"));
     }
     found.share(&at.key("diurnal"), t.diurnal);
     found.share(&at.key("fails"), t.fails);
@@ -203,11 +219,15 @@ fn stream(
     found.at_least(&at.key("limit_factor"), t.limit_factor, 1.0);
     found.delay(&at.key("run"), &t.run);
     if t.run.median.0 == 0 {
-        found.say(&at.key("run.median"), "it is zero", "write how long, like \"20m\"");
+        found.add_problem(&at.key("run.median"), "it is zero", "write how long, like \"20m\"");
     }
     found.within(&at.key("from"), t.from, s.length);
     if t.until.is_some_and(|u| u <= t.from) {
-        found.say(&at.key("until"), "it is not after `from`", "no job would come: make it later");
+        found.add_problem(
+            &at.key("until"),
+            "it is not after `from`",
+            "no job would come: make it later",
+        );
     }
     match &t.sizes {
         Sizes::Mix(mix) => found.one_of(&at.key("sizes"), mix, &["philly", "acme"]),
@@ -223,22 +243,26 @@ fn weights(
 ) {
     if all.iter().all(|(_, weight)| *weight == 0) {
         let hint = "write GPUs and weights: `[[1, 70], [8, 30]]`";
-        return found.say(&at.key("sizes"), "no size has a weight", hint);
+        return found.add_problem(&at.key("sizes"), "no size has a weight", hint);
     }
     for (n, (gpus, _)) in all.iter().enumerate() {
         let field = at.key(&format!("sizes[{n}]"));
         if *gpus == 0 {
-            found.say(&field, "a job of 0 GPUs", "GPUs come first, then the weight");
+            found.add_problem(&field, "a job of 0 GPUs", "GPUs come first, then the weight");
         } else if ground.gpus().is_some_and(|g| u64::from(*gpus) > g) {
             let hint = format!("at most {}", ground.gpus().unwrap_or(0));
-            found.say(&field, format!("the fleet has fewer than {gpus} GPUs"), hint);
+            found.add_problem(&field, format!("the fleet has fewer than {gpus} GPUs"), hint);
         }
     }
 }
 
 fn serve(ground: &Ground<'_>, at: &WorkloadFields, t: &Serve, found: &mut ScenarioProblems) {
     if t.replicas == 0 {
-        found.say(&at.key("replicas"), "it is zero", "use 1 or more, or remove the workload");
+        found.add_problem(
+            &at.key("replicas"),
+            "it is zero",
+            "use 1 or more, or remove the workload",
+        );
     }
     fits_a_node(&at.key("gpus"), t.gpus, ground, found);
     found.share(&at.key("load"), t.load);
@@ -250,6 +274,6 @@ fn trace(at: &WorkloadFields, t: &TraceLoad, found: &mut ScenarioProblems) {
     found.one_of(&at.key("bad_rows"), &t.bad_rows, &["stop", "skip"]);
     found.name(&at.key("file"), &t.file);
     if t.jobs == Some(0) {
-        found.say(&at.key("jobs"), "it is zero", "use 1 or more, or leave it out for all");
+        found.add_problem(&at.key("jobs"), "it is zero", "use 1 or more, or leave it out for all");
     }
 }

@@ -14,14 +14,14 @@ use crate::scenario::{
     Cause, Delay, Failures, FleetSpec, Mode, Operations, Owner, Scenario, Scope, Spares, Stream,
     Workload,
 };
-use crate::twin::{START, seconds};
+use crate::simulation::{START, seconds};
 use crate::{Options, SimError, spread};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
-use muster_model::reservation::{Over, Reservation};
+use muster_model::reservation::{Reservation, ReservationTarget};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -210,9 +210,9 @@ impl Site {
         for booked in self.state.reservations.values() {
             let mut r = (*booked.reservation).clone();
             let named = match &r.over {
-                Over::Nodes(n) => Some(n),
-                Over::Gpus { .. } => Some(&booked.nodes),
-                Over::Domain { .. } => None,
+                ReservationTarget::Nodes(n) => Some(n),
+                ReservationTarget::Gpus { .. } => Some(&booked.nodes),
+                ReservationTarget::Domain { .. } => None,
             };
             if let Some(n) = named {
                 let here = n.iter().filter(|n| fleet.by_name.contains_key(*n)).cloned();
@@ -220,7 +220,7 @@ impl Site {
                 if here.is_empty() {
                     continue;
                 }
-                r.over = Over::Nodes(here);
+                r.over = ReservationTarget::Nodes(here);
             }
             let Some((start, end)) = r.window(self.now) else { continue };
             let every = r.every.take();

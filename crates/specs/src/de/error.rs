@@ -51,7 +51,7 @@ impl Error {
         }
     }
 
-    pub(super) fn told(self, root: &Node, origin: &str) -> FileError {
+    pub(super) fn into_file_error(self, root: &Node, origin: &str) -> FileError {
         let Inner { place, kind } = *self.0;
         let place = place.unwrap_or_default();
         // A missing field is told at one of its neighbours, which is not the cause.

@@ -46,7 +46,7 @@ pub(crate) async fn run_demo(server: String, token_file: PathBuf, seed: u64) {
     }
     let (tenants, seen) = (BTreeMap::new(), BTreeMap::new());
     let mut tale = DemoDriver { server, admin, live, made, tenants, seen };
-    tale.tell().await;
+    tale.send_next().await;
 }
 
 struct DemoDriver {
@@ -103,7 +103,7 @@ impl MadeTokens {
 }
 
 impl DemoDriver {
-    async fn tell(&mut self) {
+    async fn send_next(&mut self) {
         let began = Instant::now();
         let mut fault_at = began + FIRST_FAULT;
         let mut look_at = began + Duration::from_secs(30);

@@ -11,7 +11,7 @@ use crate::run_dir::{EndFile, FirstFailure, RankStopCause, Record};
 use crate::runner::finish::Finishing;
 use crate::runner::hands::SlotGpus;
 use crate::runner::pids::{PidMap, SlotLabels};
-use crate::runner::{Desk, GRACE};
+use crate::runner::{GRACE, RunnerShared};
 use crate::secrets;
 use crate::trash;
 use muster_link::messages::{LogChunk, ProgressReport, Stream};
@@ -27,7 +27,7 @@ impl Slot {
         &mut self,
         now: Instant,
         connected: bool,
-        desk: &Desk,
+        desk: &RunnerShared,
     ) -> Option<Observed> {
         let changed = std::mem::take(&mut self.look);
         self.output |= changed || !self.watched;
@@ -36,7 +36,7 @@ impl Slot {
         {
             self.child = None;
         }
-        self.hear(now);
+        self.read_progress(now);
         let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
         if matches!(self.phase, Phase::Draining(_)) {
             self.finish(desk, now);
@@ -58,7 +58,7 @@ impl Slot {
 
     /// Reads what ranks report, a little at a look. Their end waits for what they said last, but for
     /// no more than so much of it.
-    fn hear(&mut self, now: Instant) {
+    fn read_progress(&mut self, now: Instant) {
         let last = !self.active();
         let most = if last { progress::LOOK.min(self.hears) } else { progress::LOOK };
         let mut left = most;
@@ -107,7 +107,7 @@ impl Slot {
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
-            self.hear(now);
+            self.read_progress(now);
             return None;
         }
         if gone {
@@ -235,7 +235,7 @@ impl Slot {
 
     /// Asks those who have something to do or to say after the last process, and takes their
     /// answers into the end.
-    fn finish(&mut self, desk: &Desk, now: Instant) {
+    fn finish(&mut self, desk: &RunnerShared, now: Instant) {
         if matches!(self.after, FinishCheck::Due) {
             desk.pids.end(self.key, now);
             let failed = matches!(self.state.end, Some(SlotEnd::Failed { .. }));
@@ -336,7 +336,7 @@ impl Slot {
         let last = !self.active();
         let first = self.detail.slot.first_rank;
         for (rank, progress) in (first..).zip(&mut self.progress_readers) {
-            for report in progress.tell(now, last) {
+            for report in progress.take_reports(now, last) {
                 self.dirty = true;
                 tell(rank, report);
             }

@@ -77,7 +77,7 @@ impl Qualify {
         if !self.wait {
             if ctx.is_table() {
                 for node in &asked {
-                    output::print(&super::said(node))?;
+                    output::print(&super::describe_node(node))?;
                 }
             }
             refusals.show(ctx, asked)?;
@@ -91,7 +91,7 @@ impl Qualify {
             let mine = node.qualified.as_ref().filter(|q| q.id == id);
             bad |= mine.is_none_or(|q| q.outcome == Outcome::Failed);
             if ctx.is_table() {
-                output::print(&told(&node, mine))?;
+                output::print(&describe_result(&node, mine))?;
             }
             ended.push(node);
         }
@@ -155,7 +155,7 @@ pub(crate) fn outcome(test: &Qualified, now: Time) -> String {
     format!("{} ({level}, {}, took {took})", test.outcome.word(), relative(now, test.ended_at))
 }
 
-fn told(node: &Node, mine: Option<&Qualified>) -> String {
+fn describe_result(node: &Node, mine: Option<&Qualified>) -> String {
     let Some(test) = mine else {
         return format!("node {}: the test was cancelled\n", node.name);
     };

@@ -8,11 +8,11 @@ fn node() -> NodeName {
 }
 
 /// As the catalogue judges it, on GPU 3.
-fn fault(code: &str) -> SeenFault {
+fn fault(code: &str) -> ObservedFault {
     let catalogue = Catalogue::builtin();
     let known = catalogue.code(code).unwrap_or_else(|| panic!("{code}"));
     let rule = catalogue.judge(known, "", "");
-    SeenFault {
+    ObservedFault {
         code: code.to_owned(),
         at: Time(5_000),
         count: 1,
@@ -27,7 +27,7 @@ fn fault(code: &str) -> SeenFault {
     }
 }
 
-fn judged(f: &SeenFault) -> Option<(String, Severity)> {
+fn judged(f: &ObservedFault) -> Option<(String, Severity)> {
     judge(&node(), f, 0).map(|s| (s.kind, s.severity))
 }
 

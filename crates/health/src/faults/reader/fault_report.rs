@@ -2,7 +2,7 @@
 
 use super::super::code::Code;
 use super::super::pci::Pci;
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 
@@ -52,12 +52,12 @@ impl FaultReport {
         gpu: Option<u32>,
         attempt: Option<AttemptKey>,
         rank: Option<u32>,
-    ) -> SeenFault {
+    ) -> ObservedFault {
         let text = match &self.detail {
             Some(detail) => format!("{} ({detail})", self.text),
             None => self.text,
         };
-        SeenFault {
+        ObservedFault {
             code: self.code.to_string(),
             at: self.first,
             count: self.count,

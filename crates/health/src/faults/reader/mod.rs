@@ -204,7 +204,7 @@ impl Reader {
             Code::Other("gpu-lost") if self.table.is_open(Code::Xid(79), fault.pci) => return,
             _ => {}
         }
-        self.told(at, fault, FaultSource::Kernel, count, passed);
+        self.report_fault(at, fault, FaultSource::Kernel, count, passed);
     }
 
     /// Tells an XID that only the driver knows of.
@@ -221,10 +221,17 @@ impl Reader {
             detail: Detail::None,
             body: b"reported by the driver, not in the kernel's log",
         };
-        self.told(at, &fault, FaultSource::Driver, count, passed);
+        self.report_fault(at, &fault, FaultSource::Driver, count, passed);
     }
 
-    fn told(&mut self, at: Time, fault: &Fault<'_>, source: FaultSource, count: u64, passed: u64) {
+    fn report_fault(
+        &mut self,
+        at: Time,
+        fault: &Fault<'_>,
+        source: FaultSource,
+        count: u64,
+        passed: u64,
+    ) {
         let rule = self.catalogue.judge(fault.code, &self.context.sku, &self.context.pool);
         let name = fault.device.map_or(0, fingerprint);
         let driver = self.context.driver_major;

@@ -4,12 +4,12 @@ use super::kit::{Agent, Line, node, ordered, script, site, spec};
 use crate::agents::TestProgress;
 use muster_link::messages::{FromAgent, FromServer};
 use muster_model::command::{Command, Observed};
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::qualification::{Check, Level, Outcome, Qualification};
 use muster_model::units::{Span, Time};
 
-fn fault(code: &str, gpu: u32) -> SeenFault {
-    SeenFault {
+fn fault(code: &str, gpu: u32) -> ObservedFault {
+    ObservedFault {
         code: code.into(),
         at: Time(5),
         count: 1,
@@ -50,7 +50,7 @@ async fn faults_reach_the_log_once_and_with_the_attempt_they_hit() {
     let job = s.submit(spec(1), script("sleep 9")).await;
     let key = ordered(&mut line).await.key;
     line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
-    let own = SeenFault { attempt: Some(key), ..fault("xid-31", 0) };
+    let own = ObservedFault { attempt: Some(key), ..fault("xid-31", 0) };
     line.say(FromAgent::Faults { faults: vec![own, fault("xid-79", 2)] }).await;
     for _ in 0..100 {
         line.say(FromAgent::Faults { faults: vec![fault("xid-79", 2)] }).await;

@@ -6,7 +6,7 @@ use crate::health::HealthObservation;
 use crate::telemetry::Columns;
 use muster_link::messages::{self as link, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
-use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::remediation::{Act, Action, RemediationStep};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-fn fault(code: &str, class: FaultClass, action: FaultAction, gpu: u32, at: Time) -> SeenFault {
-    SeenFault {
+fn fault(code: &str, class: FaultClass, action: FaultAction, gpu: u32, at: Time) -> ObservedFault {
+    ObservedFault {
         code: code.into(),
         at,
         count: 1,
@@ -264,7 +264,7 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
     one.say(step(key, 0, 1, 1.0)).await;
     let (_two, mut two) = able(&s, "n2").await;
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
-    let hit = SeenFault { attempt: Some(key), rank: Some(0), ..off };
+    let hit = ObservedFault { attempt: Some(key), rank: Some(0), ..off };
     one.say(FromAgent::Faults { faults: vec![hit] }).await;
     loop {
         if matches!(ordered(&mut one).await.action, link::Action::Stop { .. }) {

@@ -74,7 +74,7 @@ impl Check {
             gather.catalogue = Arc::new(catalogue);
         }
         let opened = self.gpus.prepare()?;
-        let report = judge(&gather.look(now(), opened.opener()));
+        let report = judge(&gather.observe_node(now(), opened.opener()));
         if self.slurm {
             output::print(&slurm::line(&report))?;
             if self.slurm_drain && report.verdict == Verdict::Failed {

@@ -27,7 +27,7 @@ impl Inventory {
         gather.during = Duration::ZERO;
         gather.host = false;
         let opened = self.gpus.prepare()?;
-        let look = gather.look(now(), opened.opener());
+        let look = gather.observe_node(now(), opened.opener());
         let mut all = Described {
             driver: look.driver,
             versions: look.versions,

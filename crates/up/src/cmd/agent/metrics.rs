@@ -77,7 +77,7 @@ impl Metrics {
         loop {
             tokio::select! {
                 () = &mut told => break,
-                _ = every.tick() => tell(&monitor),
+                _ = every.tick() => log_faults(&monitor),
             }
         }
         drop(exporter);
@@ -87,7 +87,7 @@ impl Metrics {
 }
 
 /// There is no server to tell: the log has to do.
-fn tell(monitor: &Monitor) {
+fn log_faults(monitor: &Monitor) {
     for f in monitor.take_faults() {
         tracing::warn!(code = %f.code, gpu = ?f.gpu, count = f.count, "{}", f.text);
     }

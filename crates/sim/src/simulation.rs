@@ -85,7 +85,7 @@ impl Setting {
 /// What happens to each line of the log.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&Record);
 
-pub(crate) struct Twin<'a> {
+pub(crate) struct Simulation<'a> {
     pub(crate) s: &'a Scenario,
     pub(crate) engine: Engine,
     pub(crate) start: Time,
@@ -134,7 +134,7 @@ struct Counts {
 /// Most faults that are drawn.
 const MARKS: usize = 20_000;
 
-impl<'a> Twin<'a> {
+impl<'a> Simulation<'a> {
     pub(crate) fn new(
         s: &'a Scenario,
         fleet: &'a Fleet,
@@ -142,7 +142,7 @@ impl<'a> Twin<'a> {
         faults: Faults,
         setting: Setting,
         sink: Sink<'a>,
-    ) -> Result<Twin<'a>, SimError> {
+    ) -> Result<Simulation<'a>, SimError> {
         let Setting { start, hosted, until_done, story } = setting;
         let policy = if story.is_some() {
             // The log goes on in a real server, which judges objectives. Judging them is what takes
@@ -153,7 +153,7 @@ impl<'a> Twin<'a> {
             Policy { keep_ended: 1000, ..Policy::default() }
         };
         let n = fleet.machines.len();
-        let mut twin = Twin {
+        let mut twin = Simulation {
             s,
             engine: Engine::new(State::default(), policy),
             start,
@@ -294,7 +294,7 @@ impl<'a> Twin<'a> {
     }
 
     /// A request of the site itself. A refusal is remembered and changes nothing.
-    pub(crate) fn tell(&mut self, command: Command) {
+    pub(crate) fn submit_command(&mut self, command: Command) {
         if let Err(r) = self.ask(Actor::system(), command) {
             self.note_refusal(&r);
         }
@@ -372,7 +372,7 @@ impl<'a> Twin<'a> {
             self.records += 1;
             (self.sink)(&r);
             if self.story.is_some() {
-                self.hear(&r);
+                self.apply_record(&r);
             }
             self.answer(r.event);
         }

@@ -43,23 +43,23 @@ impl std::str::FromStr for Spec {
 }
 
 /// Simulated GPUs at work, whose time goes on until this is dropped.
-pub struct Pretend {
+pub struct SimulatedLoad {
     driver: SimDriver,
     stop: Arc<AtomicBool>,
 }
 
-impl std::fmt::Debug for Pretend {
+impl std::fmt::Debug for SimulatedLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pretend").finish_non_exhaustive()
+        f.debug_struct("SimulatedLoad").finish_non_exhaustive()
     }
 }
 
-impl Pretend {
+impl SimulatedLoad {
     /// Puts them to work and lets their time go on.
     ///
     /// # Errors
     /// When the machine gives no threads.
-    pub fn start(spec: &Spec) -> std::io::Result<Pretend> {
+    pub fn start(spec: &Spec) -> std::io::Result<SimulatedLoad> {
         let driver = SimDriver::new(&spec.0);
         for gpu in 0..spec.0.gpus {
             driver.set_load(gpu, Some(Workload::training(STEP_OF_WORK)));
@@ -77,7 +77,7 @@ impl Pretend {
                 clock.advance(Span(passed));
             }
         })?;
-        Ok(Pretend { driver, stop })
+        Ok(SimulatedLoad { driver, stop })
     }
 
     /// The driver, as the monitor takes it.
@@ -93,7 +93,7 @@ impl Pretend {
     }
 }
 
-impl Drop for Pretend {
+impl Drop for SimulatedLoad {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
