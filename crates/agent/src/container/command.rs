@@ -79,7 +79,7 @@ pub(crate) fn check_volumes(
         };
         let real = source(Path::new(&v.from), who).map_err(|e| match e.kind() {
             io::ErrorKind::PermissionDenied => {
-                let who = who.map_or_else(String::new, Account::says);
+                let who = who.map_or_else(String::new, Account::describe_account);
                 bind(&format!("{who} may not go there"))
             }
             _ => Refusal::Job(format!(

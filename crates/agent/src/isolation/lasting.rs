@@ -24,7 +24,7 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
     // Nobody is to be asked to change the owner of what a tenant's link leads to.
     if let Some(link) = link {
         let link = link.display();
-        let who = who.map_or_else(|| "the agent's user".into(), Account::says);
+        let who = who.map_or_else(|| "the agent's user".into(), Account::describe_account);
         let remediation = match e.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotFound | ErrorKind::PermissionDenied => {
                 format!(

@@ -68,7 +68,7 @@ impl Simulation<'_> {
             }
             DemoEvent::Back(node) => self.says_hello(node),
             DemoEvent::Done(id, message) => {
-                self.submit_command(Command::ActDone { id, ok: true, message })
+                self.submit_command(Command::ActDone { id, ok: true, message });
             }
             DemoEvent::Repaired(node) => self.repaired(node),
             DemoEvent::FirstStep(key) => {

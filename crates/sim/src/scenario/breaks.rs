@@ -145,7 +145,7 @@ fn incidents(s: &Scenario, ground: &Ground<'_>, found: &mut ScenarioProblems) {
                 found.add_problem(&at("lasts"), "nothing here lasts", hint);
             }
             Some(Span(0)) => {
-                found.add_problem(&at("lasts"), "it is zero", "write how long, like \"3d\"")
+                found.add_problem(&at("lasts"), "it is zero", "write how long, like \"3d\"");
             }
             _ => {}
         }
