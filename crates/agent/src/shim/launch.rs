@@ -251,7 +251,8 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
             Refusal::Job(format!("program `{program}` was not found in the PATH of this node"))
         }
         (io::ErrorKind::PermissionDenied, _) => {
-            let who = order.account().map_or_else(|| "the agent".to_owned(), Account::describe_account);
+            let who =
+                order.account().map_or_else(|| "the agent".to_owned(), Account::describe_account);
             Refusal::Job(format!("`{program}` may not be run by {who}: is it executable?"))
         }
         (_, Some(libc::ENOEXEC)) => Refusal::Job(format!(
