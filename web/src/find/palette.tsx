@@ -75,7 +75,12 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
     e.preventDefault();
   };
   return (
-    <dialog ref={dialog} className="palette" aria-label="Find" onClose={(e) => e.currentTarget.isConnected && close()}>
+    <dialog
+      ref={dialog}
+      className="palette"
+      aria-label="Find"
+      onClose={(e) => e.currentTarget.isConnected && close()}
+    >
       <div className="palette-box">
         <input
           type="text"
