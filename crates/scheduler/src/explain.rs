@@ -1,7 +1,7 @@
 //! Why a job waits, from the predicates that decided it, and what would start it sooner.
 
 use crate::cluster::Cluster;
-use crate::fleet::Domain;
+use crate::fleet::{Domain, Fleet};
 use crate::never::{self, Unmet};
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};
@@ -15,7 +15,7 @@ use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName};
 use muster_model::node::NodeRole;
 use muster_model::policy::SitePolicy;
-use muster_model::spec::{GpuPart, Group};
+use muster_model::spec::{GpuPart, Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -506,14 +506,10 @@ impl<'a> ExplanationBuilder<'a> {
             };
             let open = self.count(closed, Entry::free_gpus);
             if open.0 < left.0 {
-                let names = self.reservations();
-                self.push("reservation", format!("not reserved for others ({names})"), open);
+                let (detail, but) = self.reserved_words(left.0, open.0);
+                self.push("reservation", detail, open);
                 if self.short(Level::Cluster, closed) {
-                    let words = format!(
-                        "waits for free capacity: {}; {} free but reserved for others ({names})",
-                        self.wanted,
-                        plural((left.0 - open.0).into(), "node")
-                    );
+                    let words = format!("waits for free capacity: {}; {but}", self.wanted);
                     return self.bind(words);
                 }
             }
@@ -586,16 +582,36 @@ impl<'a> ExplanationBuilder<'a> {
         text
     }
 
+    /// What reservations leave of the nodes that are free, as a constraint and as a reason.
+    fn reserved_words(&self, free: u32, open: u32) -> (String, String) {
+        if self.w.tier == Tier::Reserved {
+            let own = format!("in a reservation of project {}", self.w.project);
+            let but =
+                format!("{} free {own} for as long as it may run", plural(open.into(), "node"));
+            return (own, but);
+        }
+        let names = self.reservations();
+        (
+            format!("not reserved for others ({names})"),
+            format!(
+                "{} free but reserved for others ({names})",
+                plural((free - open).into(), "node")
+            ),
+        )
+    }
+
+    /// The first few reservations that close a free node to it.
     fn reservations(&self) -> String {
-        let mut names: Vec<&str> = self
-            .c
-            .fleet
+        let (f, q) = (&self.c.fleet, &self.q);
+        let free = |e: &Entry| e.open() && q.asks.iter().any(|a| e.fits(a));
+        let names: Vec<&str> = f
             .closed
             .iter()
-            .filter(|c| !c.reservation.projects.contains(&self.w.project))
+            .filter(|c| Fleet::closes(&c.reservation, q.who, (q.now, q.end)))
+            .filter(|c| c.nodes.iter().filter_map(|n| f.find(n)).any(|ix| free(f.entry(ix))))
             .map(|c| c.reservation.name.as_str())
+            .take(3)
             .collect();
-        names.truncate(3);
         names.join(", ")
     }
 

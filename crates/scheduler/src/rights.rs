@@ -5,6 +5,7 @@ use crate::claims::Claims;
 use crate::cluster::{Cluster, UserLimit};
 use crate::work::Work;
 use muster_model::policy::SitePolicy;
+use muster_model::spec::Tier;
 use muster_model::units::Time;
 
 /// What users may have as things are. Made once for many jobs.
@@ -12,6 +13,7 @@ use muster_model::units::Time;
 pub(crate) struct UserRights<'a> {
     pub(crate) c: &'a Cluster,
     pub(crate) policy: &'a SitePolicy,
+    now: Time,
     claims: Option<Claims>,
 }
 
@@ -27,7 +29,7 @@ pub(crate) struct Denied {
 impl<'a> UserRights<'a> {
     /// As the cluster is now.
     pub(crate) fn new(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> UserRights<'a> {
-        UserRights { c, policy, claims: Claims::if_made(c, now) }
+        UserRights { c, policy, now, claims: Claims::if_made(c, now) }
     }
 
     /// SKUs of which the quota leaves enough, as a mask.
@@ -35,8 +37,17 @@ impl<'a> UserRights<'a> {
         self.c.skus_by(w, |sku| self.c.quota_left(w, sku, self.claims.as_ref()))
     }
 
-    /// Which quota or limit on users keeps a job from starting, if one does.
+    /// Which reservation that it has not, quota or limit on users keeps a job from starting, if one
+    /// does.
     pub(crate) fn denied(&self, w: &Work) -> Option<Denied> {
+        if w.tier == Tier::Reserved && !self.c.fleet.has_reservation(&w.project, self.now) {
+            let words = format!(
+                "project {} has no reservation, and work of tier reserved runs only inside one: \
+                 `muster reservation create` makes one",
+                w.project
+            );
+            return Some(Denied { name: "tier", words, left: 0 });
+        }
         if let Some(limit) = self.c.user_limit(w, &self.policy.limits) {
             let held = self.c.held(&w.project, &w.user);
             let words = match limit {

@@ -106,27 +106,44 @@ impl Fleet {
     pub(crate) fn closed_times(&self, e: &Entry, who: Asker<'_>, now: Time) -> Vec<(Time, Time)> {
         let mut out = Vec::new();
         for r in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
-            let r = &r.reservation;
-            if Fleet::admits(r, who) {
-                continue;
-            }
-            let mut t = now;
-            for _ in 0..WINDOWS_AHEAD {
-                let Some((start, end)) = r.window(t) else { break };
-                // Work without a limit may be there until the window begins: it is stopped then.
-                if !(start > now && who.endless && r.overrun == Overrun::Stop) {
-                    out.push((start, end));
-                }
-                if r.every.is_none() {
-                    break;
-                }
-                t = end;
-            }
+            Fleet::add_closed(&mut out, &r.reservation, who, now);
         }
         if who.tier == Tier::Reserved {
             out.extend(self.outside_own(e, who, now));
         }
         out
+    }
+
+    /// Times in which one reservation closes its nodes to the asker.
+    fn add_closed(out: &mut Vec<(Time, Time)>, r: &Reservation, who: Asker<'_>, now: Time) {
+        if Fleet::admits(r, who) {
+            return;
+        }
+        let mut t = now;
+        for _ in 0..WINDOWS_AHEAD {
+            let Some((start, end)) = r.window(t) else { break };
+            // Work without a limit may be there until the window begins: it is stopped then.
+            if !(start > now && who.endless && r.overrun == Overrun::Stop) {
+                out.push((start, end));
+            }
+            if r.every.is_none() {
+                break;
+            }
+            t = end;
+        }
+    }
+
+    /// Does a reservation close its nodes to the asker at some time before `end`?
+    pub(crate) fn closes(r: &Reservation, who: Asker<'_>, (now, end): (Time, Time)) -> bool {
+        let mut times = Vec::new();
+        Fleet::add_closed(&mut times, r, who, now);
+        times.iter().any(|(s, t)| *s < end && *t > now)
+    }
+
+    /// Has the project a reservation that goes on or is still to come?
+    pub(crate) fn has_reservation(&self, project: &ProjectName, now: Time) -> bool {
+        let mut own = self.closed.iter().map(|c| &c.reservation);
+        own.any(|r| r.projects.contains(project) && r.window(now).is_some())
     }
 
     /// The first window of others that begins before `end` on one of these nodes and stops what

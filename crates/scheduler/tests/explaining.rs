@@ -79,6 +79,11 @@ fn recheck(life: &ClusterRun, w: &Work, e: &Explanation) {
             other.c.set_power(&other.policy.power);
             assert_ne!(now(&other).as_deref(), Some("power"));
         }
+        "tier" => {
+            let own = life.reservations.iter().map(|c| &c.reservation);
+            let mut own = own.filter(|r| r.projects.contains(&w.project));
+            assert!(w.tier == Tier::Reserved && own.all(|r| r.window(life.now).is_none()));
+        }
         "reservation" if w.tier == Tier::Reserved => {}
         "reservation" => {
             other.c.fleet.set_reservations(Vec::new());
@@ -175,7 +180,7 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
 
 /// A list says the same, unless it is for want of room.
 fn listed(reasons: &mut Reasons<'_>, w: &Work, e: &Explanation) {
-    let short = matches!(binding(e), Some("user limit" | "quota" | "service"));
+    let short = matches!(binding(e), Some("tier" | "user limit" | "quota" | "service"));
     let said = (e.impossible || short).then(|| e.summary.clone());
     assert_eq!(reasons.stop(w), said, "{e:?}");
     assert_eq!(reasons.never(w).is_some(), e.impossible, "{e:?}");
@@ -285,6 +290,39 @@ fn time_is_a_reason_too() {
             assert!(e.suggestions.iter().any(|s| s.starts_with(&said)), "{e:?}");
         }
     }
+}
+
+#[test]
+fn only_reservations_that_keep_a_free_node_are_named() {
+    let mut life = ClusterRun::new(fleet(1, 4, 8));
+    life.reserve(closed("late", &["n000"], &["p1"], life.now + Span::mins(60), 60));
+    life.reserve(closed("now", &["n001"], &["p1"], life.now, 60));
+    life.reserve(closed("out", &["n002"], &["p1"], life.now, 60));
+    let mut out = life.nodes.values().find(|n| n.name.as_str() == "n002").unwrap().clone();
+    out.block = Some(Block::Cordoned);
+    life.upsert(out);
+    // It has no limit: the later window stops it, and is not in its way.
+    let e = why(&life, gang(3, 8));
+    assert_eq!(binding(&e), Some("reservation"), "{e:?}");
+    assert!(e.summary.ends_with("1 node free but reserved for others (now)"), "{}", e.summary);
+}
+
+#[test]
+fn work_of_tier_reserved_is_told_whether_its_project_has_a_reservation() {
+    let mut life = ClusterRun::new(fleet(1, 3, 8));
+    let own = || gang(1, 8).of("p1", "u1").limit(30).tier(Tier::Reserved);
+    life.reserve(closed("theirs", &["n000"], &["p2"], life.now, 60));
+    let e = why(&life, own());
+    assert_eq!(binding(&e), Some("tier"), "{e:?}");
+    assert!(e.summary.starts_with("project p1 has no reservation, "), "{}", e.summary);
+    assert!(e.summary.contains("`muster reservation create`"), "{}", e.summary);
+    life.reserve(closed("ours", &["n001"], &["p1"], life.now + Span::mins(60), 60));
+    let e = why(&life, own());
+    assert_eq!(binding(&e), Some("reservation"), "{e:?}");
+    let there = "0 nodes free in a reservation of project p1 for as long as it may run";
+    assert!(e.summary.ends_with(there), "{}", e.summary);
+    life.reserve(closed("open", &["n002"], &["p1"], life.now, 60));
+    assert!(why(&life, own()).starts_now);
 }
 
 #[test]
