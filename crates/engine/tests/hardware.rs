@@ -189,6 +189,9 @@ fn a_node_that_fails_is_cordoned_in_the_same_step() {
     let id = ask(&mut w, 0);
     done(&mut w, 0, id, Outcome::Failed, 400);
     assert_eq!(cordon(&w, 0).as_deref(), Some("mine"), "an operator's reason stays");
+    let n = w.log.len();
+    w.ok(Command::Cordon { node: node(0), reason: String::new() });
+    assert_eq!((cordon(&w, 0).as_deref(), w.log.len()), (Some("mine"), n), "it keeps its reason");
     // Whoever it was is written down, not read from the words.
     let mine = "failed qualification, says its maker";
     w.ok(Command::Cordon { node: node(0), reason: mine.into() });

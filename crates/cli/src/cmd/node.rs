@@ -169,11 +169,18 @@ impl NodeCmd {
         pick::known_nodes(&client, &names.nodes).await?;
         let mut after = Vec::new();
         let mut refusals = Refusals::of("node", names.nodes.len());
+        // A drain that stops what runs does something on a node that drains already.
+        let drain = matches!(&verb, Act::Drain(DrainRequest { stop: false, .. }));
+        let asks = ctx.is_table()
+            && (drain || matches!(verb, Act::Cordon(_) | Act::Uncordon | Act::Undrain));
         for name in &names.nodes {
+            // What is wrong with the name is the answer of the act.
+            let before = if asks { client.node(name).await.ok() } else { None };
             match act(&client, name, &verb).await {
                 Ok(node) => {
                     if ctx.is_table() {
-                        output::print(&describe_node(&node))?;
+                        let already = before.is_some_and(|b| b.version == node.version);
+                        output::print(&describe_node(&node, already))?;
                     }
                     after.push(node);
                 }
@@ -185,16 +192,18 @@ impl NodeCmd {
     }
 }
 
-/// How a node stands now.
-fn describe_node(node: &Node) -> String {
+/// How a node stands now, and that it did before.
+fn describe_node(node: &Node, already: bool) -> String {
     let role = super::nodes::role(node);
     let role = if role.is_empty() { role } else { format!(", {role}") };
-    let why = node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready);
+    let why = if node.stage == Stage::Ready { &node.cordon } else { &node.stage_why };
+    let why = why.as_deref().filter(|w| !w.is_empty());
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
+    let already = if already { " already" } else { "" };
     let out: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
     let out =
         if out.is_empty() { String::new() } else { format!(", without GPU {}", out.join(",")) };
-    format!("node {} is {}{why}{role}{out}\n", node.name, node.state)
+    format!("node {} is {}{already}{why}{role}{out}\n", node.name, node.state)
 }
 
 enum Act {
@@ -271,13 +280,20 @@ mod tests {
     #[test]
     fn a_node_is_told_with_its_role() {
         let mut node = super::super::nodes::tests::node("n1");
-        assert_eq!(describe_node(&node), "node n1 is ready\n");
+        assert_eq!(describe_node(&node, false), "node n1 is ready\n");
+        assert_eq!(describe_node(&node, true), "node n1 is ready already\n");
+        (node.state, node.cordon) = ("cordoned".into(), Some("fan".into()));
+        assert_eq!(describe_node(&node, true), "node n1 is cordoned already (fan)\n");
+        (node.state, node.cordon) = ("ready".into(), None);
         node.role = NodeRole::Spare;
-        assert_eq!(describe_node(&node), "node n1 is ready, spare\n");
+        assert_eq!(describe_node(&node, false), "node n1 is ready, spare\n");
         (node.role, node.stage) = (NodeRole::Normal, Stage::Quarantined);
         (node.state, node.stage_why) = ("quarantined".into(), Some("gpu-off-bus".into()));
-        assert_eq!(describe_node(&node), "node n1 is quarantined (gpu-off-bus)\n");
+        assert_eq!(describe_node(&node, false), "node n1 is quarantined (gpu-off-bus)\n");
         node.gpus_excluded = vec![3, 5];
-        assert_eq!(describe_node(&node), "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n");
+        assert_eq!(
+            describe_node(&node, false),
+            "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n"
+        );
     }
 }

@@ -8,10 +8,15 @@ fn halves(c: &Cluster) -> (String, String) {
     let one = lasting(c, "one", 4, &[]);
     until("the first half runs", || is(c, &one, "running"));
     let node = job(c, &one)["attempt"]["slots"][0]["node"].as_str().expect("placed").to_owned();
-    c.muster(&["node", "cordon", &node]).code(0);
+    let cordoned = format!("node {node} is cordoned");
+    let reason = ["node", "cordon", &node, "--reason", "fan"];
+    says(&c.muster(&reason), &[&format!("{cordoned} (fan)\n")]);
+    says(&c.muster(&reason[..3]), &[&format!("{cordoned} already (fan)\n")]);
     let two = lasting(c, "two", 4, &[]);
     until("the other half runs", || is(c, &two, "running"));
-    c.muster(&["node", "uncordon", &node]).code(0);
+    let uncordon = ["node", "uncordon", &node];
+    says(&c.muster(&uncordon), &[&format!("node {node} is ready\n")]);
+    says(&c.muster(&uncordon), &[&format!("node {node} is ready already\n")]);
     (one, two)
 }
 

@@ -548,6 +548,11 @@ pub(super) fn cordon(
     reason: &str,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
+    // No reason is not another one.
+    let reason = match (reason, &n.cordon) {
+        ("", Some(c)) => c.reason.as_str(),
+        (given, _) => given,
+    };
     // An operator's word takes over a cordon that a failed test set.
     let same = |c: &Cordon| c.reason == reason && c.by == CordonedBy::Operator;
     if !n.cordon.as_ref().is_some_and(same) {

@@ -77,7 +77,7 @@ impl Qualify {
         if !self.wait {
             if ctx.is_table() {
                 for node in &asked {
-                    output::print(&super::describe_node(node))?;
+                    output::print(&super::describe_node(node, false))?;
                 }
             }
             refusals.show(ctx, asked)?;
