@@ -239,13 +239,13 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
     Ok(Answer::Done)
 }
 
-/// What can be done to waiting jobs only.
-fn must_wait(job: &Job, done: &str) -> Result<(), Refusal> {
+/// What can be done to waiting jobs only: `rule` says so.
+fn must_wait(job: &Job, rule: &str) -> Result<(), Refusal> {
     if job.state == JobState::Queued {
         return Ok(());
     }
     let (id, word) = (job.display_id(), job.word());
-    let message = format!("job {id} is {word}: only a waiting job can be {done}");
+    let message = format!("job {id} is {word}: {rule}");
     Err(Refusal::new(RefusalCode::Conflict, message).hint(match job.state.is_final() {
         true => format!("`muster requeue {id}` runs it again"),
         false => format!("`muster requeue {id}` stops it and puts it back into the queue"),
@@ -254,7 +254,7 @@ fn must_wait(job: &Job, done: &str) -> Result<(), Refusal> {
 
 pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    must_wait(&job, "held")?;
+    must_wait(&job, "only a waiting job can be held")?;
     if job.held.is_none() {
         if job.reserved_start.is_some() {
             let reason = "it was held".to_string();
@@ -518,7 +518,13 @@ pub(super) fn update(
     let job = find(e, req, id)?;
     let running = job.runs() && priority.is_none();
     if !running {
-        must_wait(&job, if job.runs() { "given another priority" } else { "changed" })?;
+        must_wait(
+            &job,
+            match priority {
+                Some(_) => "only a waiting job can be given another priority",
+                None => "only a job that waits or runs can be given another time limit",
+            },
+        )?;
     }
     // Only what is changed is checked: the rest was, and an array has thousands of tasks.
     resolve(&JobSpec { time_limit, ..JobSpec::default() })?;
