@@ -2,8 +2,9 @@
 
 use crate::output::time;
 use jiff::tz::TimeZone;
+use muster_api::job::PastAttempt;
 use muster_api::{AttemptPreflight, Job, Notice, ReservedStart, Timestamp};
-use muster_model::job::{FenceEnd, JobState};
+use muster_model::job::{FenceEnd, JobState, Verdict};
 use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
 
@@ -28,6 +29,29 @@ pub fn ran(job: &Job, now: Time) -> Option<Span> {
     };
     let runs = job.attempt.is_some() || job.state.is_final();
     start.filter(|_| runs).map(|s| end.since(s.0))
+}
+
+/// How long all ranks of an attempt that ended were up, for people; none where they never were.
+#[must_use]
+pub fn up_for(p: &PastAttempt) -> Option<String> {
+    let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
+    match p.started_at {
+        Some(s) => Some(time::length(p.stopped_at.unwrap_or(p.ended_at).0.since(s.0))),
+        // They ended before it was heard that they were up: somewhen after the placement.
+        None if exited => {
+            let most = p.ended_at.0.since(p.placed_at.0).max(Span::secs(1));
+            Some(format!("<{}", time::length(most)))
+        }
+        None => None,
+    }
+}
+
+/// How long it [`ran`], for lists; empty where that cannot be said.
+#[must_use]
+pub fn ran_words(job: &Job, now: Time) -> String {
+    let last = job.past.last().filter(|_| job.attempt.is_none() && job.state.is_final());
+    let known = ran(job, now).map(time::length);
+    known.or_else(|| last.and_then(up_for)).unwrap_or_default()
 }
 
 /// When a job with a reserved start starts.

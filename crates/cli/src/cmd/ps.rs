@@ -119,7 +119,7 @@ fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
             number(job.nodes()),
             number(gpus(job)),
             number(time::short(now.since(job.submitted_at.0))),
-            number(jobs::ran(job, now).map(time::length).unwrap_or_default()),
+            number(jobs::ran_words(job, now)),
             cell(jobs::reason(job, now, zone)),
         ]);
     }
@@ -247,6 +247,11 @@ pub(crate) mod tests {
         failed.past = vec![past(1, 1_000, 3_000), past(2, 660_000, 664_000)];
         failed.ended_at = Some(Time(669_000).into());
         assert_eq!(jobs::ran(&failed, Time(900_000)), Some(Span::secs(4)));
+        // Its ranks were gone before it was heard that they were up.
+        let mut unheard = failed.clone();
+        unheard.past = vec![past(1, 1_000, 1_400)];
+        (unheard.past[0].started_at, unheard.past[0].reason) = (None, "rank 0 exited".into());
+        assert_eq!(jobs::ran_words(&unheard, Time(900_000)), "<1s");
         failed.state = JobState::Queued;
         failed.ended_at = None;
         assert_eq!(jobs::ran(&failed, Time(900_000)), None, "it waits");

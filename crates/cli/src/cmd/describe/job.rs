@@ -3,14 +3,14 @@
 use super::{JobContext, timeline};
 use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery};
-use muster_model::job::{Basis, JobState, Verdict};
+use muster_model::job::{Basis, JobState};
 use muster_model::placement::AllocatedPart;
 use muster_model::spec::GpuPart;
-use muster_model::units::{Span, Time};
+use muster_model::units::Time;
 use muster_terminal::jobs::{self, Fence};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
-use muster_terminal::output::time::{full, length, relative};
+use muster_terminal::output::time::{full, relative};
 use std::collections::BTreeMap;
 
 /// Tasks of an array that are listed; of more the counts say enough.
@@ -254,15 +254,7 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
 
 /// How long all ranks of an attempt were up.
 fn ran(p: &PastAttempt) -> String {
-    let exited = p.verdict == Verdict::Success || p.reason.starts_with("rank ");
-    match p.started_at {
-        Some(s) => length(p.stopped_at.unwrap_or(p.ended_at).0.since(s.0)),
-        // They ended before it was heard that they were up: somewhen after the placement.
-        None if exited => {
-            format!("<{}", length(p.ended_at.0.since(p.placed_at.0).max(Span::secs(1))))
-        }
-        None => "never".into(),
-    }
+    jobs::up_for(p).unwrap_or_else(|| "never".into())
 }
 
 /// When the next attempt of a job starts that lost a node, or when the job is over.
@@ -320,7 +312,9 @@ fn basis(b: Basis) -> &'static str {
 mod tests {
     use super::*;
 
+    use muster_model::job::Verdict;
     use muster_model::spec::OnPartition;
+    use muster_model::units::Span;
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
