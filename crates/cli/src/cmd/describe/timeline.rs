@@ -7,7 +7,9 @@ use crate::cmd::events;
 use muster_api::{Event, Job, Timestamp};
 use muster_model::Event as LogEvent;
 use muster_model::job::Verdict;
+use muster_model::units::Span;
 use muster_terminal::output::table::{Table, cell};
+use muster_terminal::output::time::length;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of a timeline.
@@ -57,6 +59,8 @@ struct JobTimeline {
     lines: Vec<Line>,
     /// Nodes on which an attempt still has ranks.
     left: BTreeMap<u32, BTreeSet<String>>,
+    /// When the last rank of the last attempt was gone: with it the job ended.
+    gone: Option<Timestamp>,
     /// What ends are attributed to, in the words of the list of past attempts.
     words: BTreeMap<u32, (Verdict, String)>,
 }
@@ -66,6 +70,16 @@ impl JobTimeline {
     fn whose(&self, no: u32, verdict: Verdict) -> String {
         let known = self.words.get(&no).filter(|(v, _)| *v == verdict);
         known.map_or_else(|| verdict.word().to_owned(), |(_, word)| word.clone())
+    }
+
+    /// How a job ended, and how long after its end that was settled: the cause of a failure may
+    /// have been looked for in between.
+    fn settled(&self, word: &str, at: Timestamp) -> String {
+        let late = self.gone.map_or(Span(0), |gone| at.0.since(gone.0));
+        if late < Span::secs(1) {
+            return word.to_owned();
+        }
+        format!("{word}, {} after its last rank was gone", length(late))
     }
 
     fn add(&mut self, at: Timestamp, order: u8, what: &'static str, text: String) {
@@ -84,6 +98,7 @@ impl JobTimeline {
                     placement.slots.iter().map(|s| s.node.to_string()).collect();
                 let text = hosts(nodes.iter().map(String::as_str));
                 self.left.insert(key.attempt, nodes);
+                self.gone = None;
                 ("attempt", format!("attempt {} is placed on {text}", key.attempt))
             }
             LogEvent::AttemptStarted { key, .. } => {
@@ -98,11 +113,12 @@ impl JobTimeline {
             LogEvent::StopOrdered { key, reason, .. } => {
                 ("attempt", format!("attempt {} is stopped: {reason}", key.attempt))
             }
-            LogEvent::SlotEnded { key, node, .. } => {
+            LogEvent::SlotEnded { key, node, ended_at, .. } => {
                 let Some(left) = self.left.get_mut(&key.attempt) else { return };
                 if !left.remove(node.as_str()) || !left.is_empty() {
                     return;
                 }
+                self.gone = Some(ended_at.map_or(e.at, Into::into));
                 ("attempt", format!("the last rank of attempt {} is gone", key.attempt))
             }
             LogEvent::AttemptEnded { key, verdict, reason } => {
@@ -119,8 +135,10 @@ impl JobTimeline {
                 )
             }
             LogEvent::JobRequeued { reason, .. } => ("job", format!("queued again: {reason}")),
-            LogEvent::JobSucceeded { .. } => ("job", "succeeded".to_owned()),
-            LogEvent::JobFailed { reason, .. } => ("job", format!("failed: {reason}")),
+            LogEvent::JobSucceeded { .. } => ("job", self.settled("succeeded", e.at)),
+            LogEvent::JobFailed { reason, .. } => {
+                ("job", format!("{}: {reason}", self.settled("failed", e.at)))
+            }
             LogEvent::JobCancelled { reason, .. } => ("job", format!("cancelled: {reason}")),
             LogEvent::JobHeld { by, .. } => ("job", format!("held by {by}")),
             LogEvent::JobReleased { .. } => ("job", "released".to_owned()),
@@ -412,6 +430,21 @@ mod tests {
                 (60_000, "queued again: requeued by admin"),
             ]
         );
+    }
+
+    #[test]
+    fn an_end_that_is_settled_after_the_last_rank_says_how_long() {
+        let ranks = BTreeMap::from([(1, BTreeSet::from(["n1".to_owned()]))]);
+        let mut told = JobTimeline { left: ranks, ..JobTimeline::default() };
+        let key = AttemptKey { job: JobId(42), attempt: 1 };
+        let (node, ended_at) = ("n1".parse().unwrap(), Some(Time(9_000)));
+        let end = muster_model::job::SlotEnd::Ok;
+        told.record(&event(9_400, &LogEvent::SlotEnded { key, node, end, ended_at }));
+        let reason = "rank 0 exited with code 3 on n1".to_owned();
+        let failed = LogEvent::JobFailed { job: JobId(42), reason, exit_code: 3 };
+        told.record(&event(14_100, &failed));
+        let words = "failed, 5s after its last rank was gone: rank 0 exited with code 3 on n1";
+        assert_eq!(told.lines.last().map(|l| l.text.as_str()), Some(words));
     }
 
     #[test]
