@@ -2,7 +2,7 @@
 
 use super::several::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
-use muster_api::{Finding, FindingsQuery};
+use muster_api::{Finding, FindingsQuery, Remediation};
 use muster_model::finding::Severity;
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
@@ -108,7 +108,12 @@ impl Findings {
         }
         if let Some(id) = &self.id {
             let one = client.finding(id).await?;
-            ctx.show(&one, |f| text(f, now(), on()))?;
+            // Tenants see findings of theirs, and no remediations.
+            let chosen = match &one.remediation {
+                Some(id) if ctx.is_table() => client.remediation(id).await.ok(),
+                _ => None,
+            };
+            ctx.show(&one, |f| text(f, chosen.as_ref(), now(), on()))?;
             return Ok(0);
         }
         let job = match &self.job {
@@ -186,7 +191,7 @@ pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
 }
 
 /// One finding for people.
-fn text(f: &Finding, now: Time, on: bool) -> String {
+fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> String {
     let mut out = Facts::new();
     out.line("Finding", format!("{} ({})", f.id, f.kind));
     out.line("What", &f.title);
@@ -201,7 +206,9 @@ fn text(f: &Finding, now: Time, on: bool) -> String {
     out.line("Affected", f.attempt.as_deref().unwrap_or_default());
     out.line("Rank", f.rank.map(|r| r.to_string()).unwrap_or_default());
     out.line("Incident", f.incident.as_deref().unwrap_or_default());
-    out.line("Remediation", f.remediation.as_deref().unwrap_or_default());
+    let state = chosen.map(|r| format!(", {}", r.state)).unwrap_or_default();
+    let remediation = f.remediation.as_ref().map(|id| format!("{id}{state}"));
+    out.line("Remediation", remediation.unwrap_or_default());
     out.line("Closed", f.closed_at.map(|t| full(now, t)).unwrap_or_default());
     out.line("Because", f.closed_why.as_deref().unwrap_or_default());
     if !f.evidence.is_empty() {
@@ -247,7 +254,7 @@ pub(crate) mod tests {
 
     #[test]
     fn one_finding_is_told_with_its_evidence_and_what_to_do() {
-        let text = text(&finding(12), Time(120_000), false);
+        let text = text(&finding(12), None, Time(120_000), false);
         for part in [
             "Finding:      12 (gpu-off-bus)",
             "About:        gpu:hgx-01/3",
@@ -259,6 +266,14 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
         assert!(!text.contains("Closed:"), "{text}");
+    }
+
+    #[test]
+    fn how_its_remediation_ended_is_told() {
+        let mut chosen = muster_api::samples::remediation(31);
+        chosen.state = "denied".into();
+        let text = text(&finding(12), Some(&chosen), Time(120_000), false);
+        assert!(text.contains("Remediation:  31, denied\n"), "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remediation::RemediationStep;
+use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,6 +86,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
 enum FindingTreatment {
     /// Nothing, and nothing is to be.
     Alone,
+    /// Nothing: an operator said no to what was chosen.
+    Denied,
     /// Nothing: a limit or a stop holds it back, in words.
     Held(String),
     /// Nothing before somebody approves it.
@@ -97,7 +99,8 @@ enum FindingTreatment {
 /// What is under way on a node counts for all that was found there.
 fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     let own = f.remediation.as_ref().and_then(|t| t.parse::<u64>().ok());
-    let own = own.and_then(|r| s.health.remediations.get(&r)).filter(|r| r.outcome.is_none());
+    let chosen = own.and_then(|r| s.health.remediations.get(&r));
+    let own = chosen.filter(|r| r.outcome.is_none());
     let node: Option<NodeName> = f.node.as_ref().and_then(|n| n.parse().ok());
     let there = node.iter().flat_map(|n| s.health.remediations_of(n));
     let mut all: Vec<_> = own.into_iter().chain(there).collect();
@@ -105,7 +108,10 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     if all.iter().any(|r| r.action.takes_node()) {
         all.retain(|r| r.action.takes_node());
     }
-    let Some(first) = all.first() else { return FindingTreatment::Alone };
+    let Some(first) = all.first() else {
+        let denied = chosen.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied));
+        return if denied { FindingTreatment::Denied } else { FindingTreatment::Alone };
+    };
     if all.iter().any(|r| !remediations::view(s, r).waits()) {
         return FindingTreatment::Acted;
     }
@@ -183,6 +189,11 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 n,
                 "critical finding has no remediation",
                 "critical findings have no remediation",
+            )),
+            FindingTreatment::Denied => bad.push(some(
+                n,
+                "critical finding: its remediation was denied",
+                "critical findings: their remediations were denied",
             )),
             FindingTreatment::Approval => bad.push(some(
                 n,
@@ -288,6 +299,20 @@ mod tests {
         assert_eq!(state, "bad");
         assert!(reasons[0].starts_with("1 node is protected after a restored backup"));
         assert!(reasons[0].contains("muster node reconcile"), "{reasons:?}");
+    }
+
+    #[test]
+    fn what_was_denied_is_not_told_as_if_nothing_had_been_chosen() {
+        let mut site = Site::default();
+        let mut found = muster_api::samples::finding(12);
+        found.remediation = None;
+        assert_eq!(tended(&site, &found), FindingTreatment::Alone);
+        let denied = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+            "action": "drain", "step_index": 0, "mode": "approve", "leave": "now", "step": "ended",
+            "why": "by user:admin", "at": 0, "since": 0, "outcome": "denied"});
+        site.health.remediations.insert(31, serde_json::from_value(denied).unwrap());
+        found.remediation = Some("31".into());
+        assert_eq!(tended(&site, &found), FindingTreatment::Denied);
     }
 
     #[test]
