@@ -66,6 +66,11 @@ impl SloCmd {
                     return Ok(0);
                 }
                 ctx.show(&list, |l| table(l).render())?;
+                if ctx.is_table()
+                    && let Some(s) = list.items.iter().find(|s| s.state == "below_target")
+                {
+                    output::note(&below(s));
+                }
             }
             Some(Verb::Show { name }) => {
                 let one = client.slo(&name).await?;
@@ -152,10 +157,27 @@ fn shown_state(state: &str) -> &str {
     }
 }
 
+/// Why one that is not met has budget left.
+fn below(s: &Slo) -> String {
+    format!(
+        "{} is not met by what was counted for {} of {}; the rest counts as good, so that budget is \
+         left: `muster slo show {}`",
+        s.name,
+        short(s.counted_for),
+        s.window,
+        s.name
+    )
+}
+
+/// Whole percents, and no more than is left: all of it is left only where nothing was used.
+fn percent_left(share: f64) -> f64 {
+    (share * 100.0 + 1e-9).floor()
+}
+
 fn left(s: &Slo) -> String {
     match s.budget_left {
         None => "no data".into(),
-        Some(l) => format!("{} {:>3.0}%", bar::part(l.clamp(0.0, 1.0), 10), l * 100.0),
+        Some(l) => format!("{} {:>3.0}%", bar::part(l.clamp(0.0, 1.0), 10), percent_left(l)),
     }
 }
 
@@ -272,6 +294,12 @@ mod tests {
         let all = ["met", "below_target", "burning", "exhausted", "no_data"];
         let words = ["met", "not met", "burning", "exhausted", "no data"];
         assert_eq!(all.map(shown_state), words);
+    }
+
+    #[test]
+    fn a_budget_that_was_used_is_not_told_as_whole() {
+        let told = [1.0, 0.9999, 0.29, 0.0].map(|l| format!("{:.0}", percent_left(l)));
+        assert_eq!(told, ["100", "99", "29", "0"]);
     }
 
     #[test]
