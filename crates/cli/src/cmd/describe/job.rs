@@ -228,7 +228,8 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
         attempt.is_none_or(|p| p.verdict.is_interruption())
     };
     if let Some(r) = job.recovery.as_ref().filter(is_interruption) {
-        recovery(&mut f, r, over, on);
+        let held = job.state == JobState::Queued && job.held.is_some();
+        recovery(&mut f, r, (over, held), on);
     }
     if !beside.findings.is_empty() {
         f.section("Findings", on);
@@ -276,7 +277,7 @@ fn seconds(ms: u64) -> String {
 }
 
 /// How it came back, and where the time went.
-fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
+fn recovery(f: &mut Facts, r: &Recovery, (over, held): (bool, bool), on: bool) {
     f.section(&format!("Recovery of attempt {}", r.attempt), on);
     f.line("  Whole", seconds(r.total_ms));
     let parts: Vec<String> =
@@ -287,6 +288,7 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
         (_, _, Some(_), None) if over => "ended before it reported a step",
         (.., None) if over => "ended before it resumed",
         (None, ..) => "its ranks are leaving",
+        (_, None, ..) if held => "is held",
         (_, None, ..) => "waits for free capacity",
         (_, _, None, _) => "its ranks are starting",
         (_, _, _, None) => "has not reported a step yet",
@@ -490,6 +492,9 @@ mod tests {
         for stale in ["waits for", "Held by"] {
             assert!(!text.contains(stale), "{stale} in\n{text}");
         }
+        job.state = JobState::Queued;
+        let text = super::text(&job, &JobContext::default(), Time(30_000), false);
+        assert!(text.contains("is held\n") && !text.contains("free capacity"), "{text}");
         let mut stopping = muster_api::samples::running(43);
         stopping.state = JobState::Stopping;
         stopping.reason = Some("node hgx-09 was lost".into());
