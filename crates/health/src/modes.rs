@@ -246,7 +246,7 @@ pub const MODES: &[ModeEntry] = &[
         detector: "attempts that end soon after their start",
         steps: &[Watch], leave: Finish, drill: "crash-loop",
         false_alarm: "the job waits longer between attempts",
-        runbook: "Read its output; it is stopped when no retry is left." },
+        runbook: "Read its output, then fix or cancel it: after five crashes in a row a breaker holds it, and it fails when no retry is left." },
     ModeEntry { code: FailureMode::NODE_KILLER.code(), title: "A job takes healthy nodes down one after another", class: Application, severity: Critical,
         detector: "several nodes that failed under the same job",
         steps: &[Watch], leave: Now, drill: "node-killer",

@@ -1,7 +1,7 @@
 //! Breakers: opened by causes, by jobs that keep failing and by operators; probed after a while.
 
 use super::apply::in_group;
-use super::held::is_work;
+use super::held::{UNUSED, is_work};
 use super::limits::{PAGE_AGAIN, STOPPED};
 use crate::Engine;
 use crate::qualify::{self, CAN};
@@ -120,7 +120,11 @@ impl Engine {
         let late: Vec<Arc<Breaker>> =
             self.state.health.breakers.values().filter(silent).cloned().collect();
         for b in late {
-            let next = breaker::reopen_after_probe(&b, now, "nothing came of its probe".to_owned());
+            let next = if is_work(&b.entity) && self.is_unused(&b.entity) {
+                breaker::probed(&b, now, true, UNUSED.to_owned())
+            } else {
+                breaker::reopen_after_probe(&b, now, "nothing came of its probe".to_owned())
+            };
             self.set_breaker(next, false);
         }
     }

@@ -3,6 +3,8 @@
 //! hears of thousands of faults in a second.
 
 use crate::Engine;
+use muster_model::FailureMode;
+use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::remediation::{Remediation, RemediationStep};
@@ -20,6 +22,7 @@ impl Engine {
     /// Looks at everything that is due.
     pub(crate) fn process_due_health(&mut self) {
         self.hold_jobs_behind_breakers();
+        self.end_crash_loops();
         self.record_due_repeats();
         self.review_lemons();
         self.detect_drift();
@@ -72,6 +75,12 @@ impl Engine {
         let book = &self.state.health;
         let nodes: Vec<NodeName> = book.index.remediations.keys().cloned().collect();
         let acts: Vec<(u64, Time)> = book.open_acts().map(|a| (a.id, a.until)).collect();
+        // Which of them have ended is looked at with them.
+        let crashed = book.open().filter(|f| f.seen.kind == FailureMode::CRASH_LOOP);
+        self.work.ended.extend(crashed.filter_map(|f| match f.seen.entity {
+            Entity::Job(id) => Some(id),
+            _ => None,
+        }));
         for (id, until) in acts {
             self.work.acts_at.set(&id, Some(until));
         }
@@ -123,7 +132,8 @@ impl Engine {
     /// When health next has something to do by itself.
     pub(crate) fn next_health(&self) -> Option<Time> {
         let w = &self.work;
-        let soon = (!w.due.is_empty() || !w.moved.is_empty() || w.all).then_some(Time(0));
+        let news = !w.due.is_empty() || !w.moved.is_empty() || !w.ended.is_empty();
+        let soon = (news || w.all).then_some(Time(0));
         let causes = w.correlate.then_some(w.correlated_at + EVERY);
         let timed = [w.nodes_at.first(), w.acts_at.first(), w.breakers_at, self.next_room()];
         let seldom = [self.next_lemons(), self.next_drift(), w.repeats_at.first()];

@@ -21,6 +21,8 @@ const SOON: Span = Span::mins(10);
 const CRASHES: u32 = 5;
 /// Different nodes on which work must have failed: on fewer, it may be the nodes.
 const NODES: u32 = 3;
+/// Why a breaker about work closes that nothing waits behind.
+pub(super) const UNUSED: &str = "no job of it is left";
 /// An image's name that is longer cannot be written down as what a breaker is about.
 const NAME_MAX: usize = 500;
 
@@ -136,6 +138,39 @@ impl Engine {
         );
         self.found(seen.because(reason.clone()), true);
         self.open_breaker(template(job), &reason, None);
+    }
+
+    /// A job that has ended crashes no more. Its template's breaker is not needed either, where it
+    /// is on its own; of one with a name the next job is the probe.
+    pub(super) fn end_crash_loops(&mut self) {
+        for id in std::mem::take(&mut self.work.ended) {
+            let job = self.state.jobs.get(&id).cloned();
+            if job.as_ref().is_some_and(|j| !j.state.is_final()) {
+                continue;
+            }
+            let code = FailureMode::CRASH_LOOP.code();
+            let found = self.state.health.open_of(&Entity::Job(id), code).map(|f| f.id);
+            if let Some(finding) = found {
+                self.close_finding(finding, "the job has ended", true);
+            }
+            let alone = job.filter(|j| j.spec.name.is_none()).map(|j| template(&j));
+            let known = alone.and_then(|e| self.state.health.breakers.get(&e)).cloned();
+            let shut = |b: &Arc<Breaker>| b.state != BreakerState::Closed && b.pinned.is_none();
+            if let Some(b) = known.filter(shut)
+                && self.is_unused(&b.entity)
+            {
+                let now = self.state.now;
+                let half = breaker::half_open(&b, now, Probe::Attempt { key: None });
+                let next = breaker::probed(&half, now, true, UNUSED.to_owned());
+                self.set_breaker(next, false);
+            }
+        }
+    }
+
+    /// Is no job left that a breaker about work could keep from starting?
+    pub(super) fn is_unused(&self, entity: &Entity) -> bool {
+        let mut left = self.state.jobs.values().filter(|j| !j.state.is_final());
+        !left.any(|j| of_work(j).any(|e| e == *entity))
     }
 
     /// Failures that nothing explains may have an image, a template or a node in common.

@@ -42,6 +42,8 @@ pub(crate) struct Work {
     pub(crate) all: bool,
     /// Jobs that were submitted and not looked at yet: the first, and how many.
     pub(crate) arrived: Vec<(JobId, u32)>,
+    /// Jobs that ended and about which something may be open.
+    pub(crate) ended: Vec<JobId>,
     /// When nodes' histories were last looked at, if they were.
     pub(crate) judged_at: Option<Time>,
     /// Failures were added to them since.
@@ -92,6 +94,14 @@ impl Work {
             Event::JobSubmitted { id, array, .. } => {
                 let count = u32::try_from(array.len().max(1)).unwrap_or(u32::MAX);
                 self.arrived.push((*id, count));
+            }
+            Event::JobSucceeded { job }
+            | Event::JobFailed { job, .. }
+            | Event::JobCancelled { job, .. }
+                if !state.health.breakers.is_empty()
+                    || state.health.index.open.contains_key(&Entity::Job(*job)) =>
+            {
+                self.ended.push(*job);
             }
             Event::AttemptEnded { verdict, .. } => {
                 self.failures |= matches!(verdict, Verdict::Infrastructure | Verdict::Unknown);

@@ -68,10 +68,11 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
     assert!(kinds.contains(&"node-killer".to_string()), "{kinds:?}");
 }
 
-#[test]
-fn a_crash_loop_is_stopped_by_its_templates_breaker() {
+/// A job that crashed until its template's breaker held it.
+fn crash_loop(name: Option<&str>) -> (World, JobId) {
     let mut w = able(8);
     let mut spec = gang(1, 8);
+    spec.name = name.map(|n| n.parse().unwrap());
     spec.retries.application = 100;
     let job = w.run(spec);
     for i in 0..5 {
@@ -86,6 +87,33 @@ fn a_crash_loop_is_stopped_by_its_templates_breaker() {
             w.start(job);
         }
     }
+    (w, job)
+}
+
+#[test]
+fn a_crash_loop_is_over_when_its_job_is_cancelled() {
+    let open = |w: &World| {
+        let book = &w.engine.state().health;
+        let found = book.open().any(|f| f.seen.kind == "crash-loop");
+        (found, book.breakers.values().any(|b| b.state != BreakerState::Closed))
+    };
+    let (mut w, job) = crash_loop(None);
+    assert_eq!(open(&w), (true, true));
+    w.ok(Command::Cancel { job });
+    w.sleep(Span::secs(2));
+    assert_eq!(open(&w), (false, false));
+    // Another of its name may come, and is its probe; nobody does for hours.
+    let (mut w, job) = crash_loop(Some("train"));
+    w.ok(Command::Cancel { job });
+    w.sleep(Span::secs(2));
+    assert_eq!(open(&w), (false, true));
+    w.sleep(Span::hours(3));
+    assert_eq!(open(&w), (false, false));
+}
+
+#[test]
+fn a_crash_loop_is_stopped_by_its_templates_breaker() {
+    let (mut w, job) = crash_loop(None);
     // After a while one is let through; it works, and the breaker closes.
     w.sleep(Span::mins(30));
     assert!(w.job(job).attempt.is_some(), "{:?}", w.job(job));
