@@ -119,7 +119,7 @@ impl Engine {
     pub(super) fn update_open_finding(
         &mut self,
         f: &Finding,
-        seen: ObservedFinding,
+        mut seen: ObservedFinding,
         decided: bool,
     ) {
         let was = &f.seen;
@@ -128,6 +128,11 @@ impl Engine {
         let owner = self.project_of(known.attempt);
         if seen.attempt.is_some() && owner.is_some() && owner != self.project_of(seen.attempt) {
             known.evidence.clear();
+        }
+        // Nor is what one program did evidence of what another did beside it.
+        if !of_hardware(&seen) && seen.attempt != known.attempt {
+            let other = if seen.attempt.is_some() { &mut known } else { &mut seen };
+            other.evidence.clear();
         }
         let merged = merge(known, seen, decided);
         let worse = merged.severity > was.severity;

@@ -48,6 +48,35 @@ fn a_gpu_that_throws_faults_for_an_hour_is_named_when_it_kills_a_job() {
 }
 
 #[test]
+fn what_one_program_did_is_no_evidence_against_another() {
+    let mut w = able(1);
+    detect_only(&mut w);
+    let n = node(0);
+    let job = w.run(gang(1, 4));
+    let key = w.key(job);
+    let out_of_memory = |w: &mut World, pid: i32, attempt: Option<AttemptKey>| {
+        let text = format!("Killed process {pid}");
+        let fault = fault("xid-31", 0);
+        let (code, at) = ("oom".to_owned(), w.now);
+        tell(w, &n, ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..fault });
+    };
+    let told = |w: &World| {
+        let f = finding(w, &n, "oom");
+        (f.seen.attempt, f.seen.evidence[0].clone())
+    };
+    // Whose process that was is not known: it was gone too soon.
+    out_of_memory(&mut w, 19, None);
+    assert_eq!(told(&w), (None, "oom: Killed process 19".to_owned()));
+    w.sleep(Span::secs(2));
+    out_of_memory(&mut w, 24, Some(key));
+    assert_eq!(told(&w), (Some(key), "oom: Killed process 24".to_owned()));
+    out_of_memory(&mut w, 31, None);
+    w.sleep(Span::mins(2));
+    let f = finding(&w, &n, "oom");
+    assert!(f.seen.evidence.iter().all(|l| !l.contains("Killed process 31")), "{f:?}");
+}
+
+#[test]
 fn an_open_finding_is_found_behind_others_that_are_closed() {
     let mut w = able(4);
     detect_only(&mut w);
