@@ -4,7 +4,7 @@ use super::job_args::JobArgs;
 use clap::Args;
 use muster_api::{Explanation, Submitted};
 use muster_client::Client;
-use muster_model::spec::JobSpec;
+use muster_model::spec::{JobSpec, Tier};
 use muster_terminal::clean::line;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
@@ -74,11 +74,13 @@ impl Submit {
 /// Only a word of warning, whatever comes of asking: the job is submitted, and its id was said.
 async fn warn(client: &Client, spec: &JobSpec, id: &str) {
     // Work with a limit never runs into a window.
-    if spec.checkpoint.is_none() && spec.time_limit.is_some() {
+    let timed = spec.time_limit.is_some() && spec.tier != Tier::Reserved;
+    if spec.checkpoint.is_none() && timed {
         return;
     }
     let Ok(e) = client.explain(id).await else { return };
-    let notes = e.constraints.iter().filter(|c| matches!(c.name.as_str(), "checkpoint" | "window"));
+    let told = |name: &str| matches!(name, "checkpoint" | "window" | "tier");
+    let notes = e.constraints.iter().filter(|c| told(&c.name));
     notes.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
 }
 

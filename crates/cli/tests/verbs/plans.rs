@@ -37,6 +37,8 @@ pub(super) fn windows_and_places(c: &Cluster, nodes: &[String; 2]) {
     assert_eq!(waits["state"], "would wait", "{waits:#}");
     let why = waits["summary"].as_str().unwrap_or_default();
     assert!(why.contains("reserved for others (fans)"), "{waits:#}");
+    let reserved = ["submit", "--dry-run", "--tier", "reserved", "--", "true"];
+    says(&c.muster(&reserved), &["has no reservation, "]);
     let night = ["create", "night", "--gpus", "8", "--start", "+2h", "--length", "1h"];
     refuses(&c.muster(&[&["reservation"], &night[..]].concat()), 2, &["--project NAME"]);
     let out = c.muster(&["reservation", "delete", "fans"]);
