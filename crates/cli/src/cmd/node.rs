@@ -175,12 +175,11 @@ impl NodeCmd {
             && (drain || matches!(verb, Act::Cordon(_) | Act::Uncordon | Act::Undrain));
         for name in &names.nodes {
             // What is wrong with the name is the answer of the act.
-            let before = if asks { client.node(name).await.ok() } else { None };
+            let before = if asks { client.node(name).await.ok().map(|n| n.version) } else { None };
             match act(&client, name, &verb).await {
                 Ok(node) => {
                     if ctx.is_table() {
-                        let already = before.is_some_and(|b| b.version == node.version);
-                        output::print(&describe_node(&node, already))?;
+                        output::print(&describe_node(&node, before == Some(node.version)))?;
                     }
                     after.push(node);
                 }
