@@ -195,8 +195,10 @@ impl NodeCmd {
 fn describe_node(node: &Node, already: bool) -> String {
     let role = super::nodes::role(node);
     let role = if role.is_empty() { role } else { format!(", {role}") };
-    let why = if node.stage == Stage::Ready { &node.cordon } else { &node.stage_why };
-    let why = why.as_deref().filter(|w| !w.is_empty());
+    let why = match node.state.as_str() {
+        "cordoned" => node.cordon.as_deref().filter(|w| !w.is_empty()),
+        _ => node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready),
+    };
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
     let already = if already { " already" } else { "" };
     let out: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
