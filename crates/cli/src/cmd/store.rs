@@ -56,6 +56,26 @@ enum Verb {
 }
 
 impl StoreCmd {
+    /// Says so where the server that commands talk to here is of another site than the default data
+    /// directory, and nobody has named a store: a backup of the wrong one is found out too late.
+    pub(crate) async fn warn_of_another_site(&self, ctx: &Ctx) {
+        if self.store.is_some() || self.data_dir.is_some() {
+            return;
+        }
+        // Whatever is wrong with the server is no reason not to look at a store.
+        let Ok(client) = ctx.impatient_client() else { return };
+        let Ok(info) = client.server_info().await else { return };
+        let (dir, server) = (default_data_dir(), client.server());
+        if site_of(&dir).as_ref() != Some(&info.site) {
+            output::note(&format!(
+                "warning: this uses the store of {}, but the server at {server} is of another site \
+                 ({}); if that one's store is on this machine, name it with --data-dir or --store",
+                dir.display(),
+                info.site
+            ));
+        }
+    }
+
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let dir = self.data_dir.unwrap_or_else(default_data_dir);
         let url = self.store.unwrap_or_else(|| StoreUrl::in_data_dir(&dir));
@@ -97,7 +117,7 @@ impl StoreCmd {
                     let mut out = std::io::stdout().lock();
                     let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
                     out.flush().map_err(|e| Fail::failed(format!("cannot write: {e}")))?;
-                    output::note(&describe_copy("exported", &report));
+                    output::note(&describe_copy(&url, "exported", &report));
                     return Ok(0);
                 }
                 // An export holds the jobs' environments: for its owner's eyes only.
@@ -113,7 +133,7 @@ impl StoreCmd {
                     .map_err(std::io::IntoInnerError::into_error)
                     .and_then(|f| f.sync_all())
                     .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
-                show(ctx, "exported", &report)
+                show(ctx, &url, "exported", &report)
             }
             Verb::Import { file } => {
                 let mut store = open(&url, &dir).map_err(failed)?;
@@ -124,12 +144,12 @@ impl StoreCmd {
                         .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))?;
                     muster_store::import(&mut BufReader::new(f), store.as_mut())
                 };
-                show(ctx, "imported", &report.map_err(failed)?)
+                show(ctx, &url, "imported", &report.map_err(failed)?)
             }
             Verb::Backup { file } => {
                 must_exist(&url)?;
                 let report = muster_store::backup(&url, &file).map_err(failed)?;
-                show(ctx, "backed up", &report)
+                show(ctx, &url, "backed up", &report)
             }
             Verb::Restore { file } => {
                 if let muster_store::StoreUrl::Sqlite(path) = &url
@@ -140,7 +160,7 @@ impl StoreCmd {
                     })?;
                 }
                 let report = muster_store::restore(&file, &url).map_err(failed)?;
-                let code = show(ctx, "restored", &report)?;
+                let code = show(ctx, &url, "restored", &report)?;
                 output::note(PROTECTED);
                 Ok(code)
             }
@@ -154,12 +174,15 @@ fn accept_loss(ctx: &Ctx, url: &StoreUrl, dir: &Path) -> Result<u8, Fail> {
     let accepted = store.accept_loss().map_err(failed)?;
     let last_seq = store.head().map_err(failed)?.last_seq;
     let shown = serde_json::json!({
+        "store": url.to_string(),
         "lost": accepted.as_ref().map(|a| &a.lost),
         "last_seq": last_seq,
     });
     ctx.show(&shown, |_| match &accepted {
-        Some(a) => format!("given up: {}\nthe log continues after entry {last_seq}\n", a.lost),
-        None => format!("nothing is missing: the log reaches entry {last_seq}\n"),
+        Some(a) => {
+            format!("{url}: given up: {}\nthe log continues after entry {last_seq}\n", a.lost)
+        }
+        None => format!("{url}: nothing is missing, the log reaches entry {last_seq}\n"),
     })?;
     if accepted.is_some() {
         output::note(PROTECTED);
@@ -174,6 +197,11 @@ const PROTECTED: &str = "note: nodes that have seen more than this log are prote
 /// The store, with the head that a server of this data directory keeps of it.
 fn open(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, StoreError> {
     muster_store::open_with_head(url, &dir.join(muster_store::HEAD_FILE))
+}
+
+/// The site whose server has, or had, this data directory.
+pub(crate) fn site_of(dir: &Path) -> Option<String> {
+    std::fs::read_to_string(dir.join("site.id")).ok().map(|id| id.trim().to_owned())
 }
 
 fn is_dash(file: &Path) -> bool {
@@ -209,16 +237,17 @@ fn failed(e: StoreError) -> Fail {
     Fail::failed(message)
 }
 
-fn describe_copy(done: &str, r: &CopyReport) -> String {
+fn describe_copy(url: &StoreUrl, done: &str, r: &CopyReport) -> String {
     let archived = if r.archived { "; older entries are in archived segments" } else { "" };
     format!(
-        "{done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
+        "{url}: {done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
         r.entries, r.first, r.last, r.snapshots, r.payloads, r.secrets
     )
 }
 
-fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
+fn show(ctx: &Ctx, url: &StoreUrl, done: &str, r: &CopyReport) -> Result<u8, Fail> {
     let shown = serde_json::json!({
+        "store": url.to_string(),
         "first_seq": r.first,
         "last_seq": r.last,
         "entries": r.entries,
@@ -227,7 +256,7 @@ fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
         "secrets": r.secrets,
         "archived": r.archived,
     });
-    ctx.show(&shown, |_| format!("{}\n", describe_copy(done, r)))?;
+    ctx.show(&shown, |_| format!("{}\n", describe_copy(url, done, r)))?;
     Ok(0)
 }
 

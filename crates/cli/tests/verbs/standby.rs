@@ -190,6 +190,15 @@ fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
     c.muster(&["project", "create", "still-here"]).code(0);
     let file = c.path("site.backup").display().to_string();
     c.muster(&["store", "backup", &file, "--data-dir", &c.data()]).code(0);
+    // Nobody names a store: the default one is meant, which is not this server's.
+    let second = c.path("second.backup").display().to_string();
+    for (verb, file, done) in [("restore", &file, "restored"), ("backup", &second, "backed up")] {
+        let out = c.muster(&["store", verb, file]);
+        says(&out, &[&format!("/.local/share/muster/muster.db: {done} ")]);
+        assert!(out.stderr.contains("is of another site (site-"), "{out:?}");
+    }
+    let out = c.muster(&["store", "check", "--data-dir", &c.data()]);
+    assert!(!out.stderr.contains("another site"), "{out:?}");
     let mut other = Cluster::server(&[]);
     share_keys(&c, &other);
     c.kill();
