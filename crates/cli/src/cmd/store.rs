@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use muster_store::{CopyReport, StoreError, StoreUrl};
 use muster_terminal::config::default_data_dir;
 use muster_terminal::ctx::Ctx;
-use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::fail::{FAILED, Fail, REFUSED};
 use muster_terminal::output;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -120,11 +120,8 @@ impl StoreCmd {
                     output::note(&describe_copy(&url, "exported", &report));
                     return Ok(0);
                 }
+                must_be_new(&file)?;
                 // An export holds the jobs' environments: for its owner's eyes only.
-                if file.exists() {
-                    return Err(Fail::usage(format!("{} exists already", file.display()))
-                        .hint("name a new file"));
-                }
                 let target = muster_terminal::config::private_file(&file)
                     .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
                 let mut out = std::io::BufWriter::new(target);
@@ -140,18 +137,20 @@ impl StoreCmd {
                 let report = if is_dash(&file) {
                     muster_store::import(&mut std::io::stdin().lock(), store.as_mut())
                 } else {
-                    let f = std::fs::File::open(&file)
-                        .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))?;
+                    let f = std::fs::File::open(&file).map_err(|e| cannot_read(&file, &e))?;
                     muster_store::import(&mut BufReader::new(f), store.as_mut())
                 };
                 show(ctx, &url, "imported", &report.map_err(failed)?)
             }
             Verb::Backup { file } => {
                 must_exist(&url)?;
+                must_be_new(&file)?;
                 let report = muster_store::backup(&url, &file).map_err(failed)?;
                 show(ctx, &url, "backed up", &report)
             }
             Verb::Restore { file } => {
+                // As with every file that is read: one that is not there is wrong usage.
+                std::fs::metadata(&file).map_err(|e| cannot_read(&file, &e))?;
                 if let muster_store::StoreUrl::Sqlite(path) = &url
                     && let Some(dir) = path.parent()
                 {
@@ -227,14 +226,32 @@ fn must_exist(url: &StoreUrl) -> Result<(), Fail> {
     Ok(())
 }
 
+/// No file is overwritten.
+fn must_be_new(file: &Path) -> Result<(), Fail> {
+    if file.exists() {
+        let message = format!("{} exists already and is never overwritten", file.display());
+        return Err(Fail::new(REFUSED, message).hint("name a new file"));
+    }
+    Ok(())
+}
+
+fn cannot_read(file: &Path, e: &std::io::Error) -> Fail {
+    Fail::usage(format!("cannot read {}: {e}", file.display()))
+}
+
 fn failed(e: StoreError) -> Fail {
     let mut message = e.to_string();
     let mut cause = std::error::Error::source(&e);
     while let Some(c) = cause {
-        message = format!("{message}: {c}");
+        let text = c.to_string();
+        // Some say their cause themselves.
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
         cause = c.source();
     }
-    Fail::failed(message)
+    let code = if matches!(e, StoreError::NotEmpty { .. }) { REFUSED } else { FAILED };
+    Fail::new(code, message)
 }
 
 fn describe_copy(url: &StoreUrl, done: &str, r: &CopyReport) -> String {
@@ -271,5 +288,16 @@ mod tests {
         assert_eq!(fail.code, muster_terminal::fail::NOT_FOUND);
         let dir = Path::new("/nonexistent");
         assert_eq!(open_existing(&nowhere, dir).err().map(|f| f.code), Some(fail.code));
+    }
+
+    #[test]
+    fn what_is_there_already_is_a_conflict_and_a_cause_is_said_once() {
+        assert_eq!(must_be_new(Path::new("/")).map_err(|f| f.code), Err(REFUSED));
+        let full = StoreError::NotEmpty { detail: "85 entries".into() };
+        assert_eq!(failed(full).code, REFUSED);
+        let cause = std::io::Error::other("it is odd");
+        let twice =
+            StoreError::Other { what: format!("cannot read: {cause}"), source: Some(cause.into()) };
+        assert_eq!(failed(twice).message, "cannot read: it is odd");
     }
 }

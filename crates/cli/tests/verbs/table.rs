@@ -109,6 +109,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("node inject nope crash", 3, "no node nope"),
     ("node inject {node} nosuch", 2, "the order is `muster node inject KIND NODE`"),
     ("node inject crash {node} --gpu 3", 2, "`crash` takes no --gpu"),
+    ("node inject xid {node} --gpu 0 --code 99999", 2, "--code"),
     ("node qualify {node} nope", 3, "no node nope"),
     ("node qualify nope", 3, "no node nope"),
     ("node mig nope --gpu 0 --profiles 3g.40gb", 3, "no node nope"),
