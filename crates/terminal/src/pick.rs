@@ -10,7 +10,7 @@ use muster_specs::error::closest;
 /// A word that names something says something: a script's variable may be empty.
 pub fn not_empty(what: &str, given: &str) -> Result<(), Fail> {
     if given.is_empty() {
-        return Err(Fail::usage(format!("the name of the {what} is empty")));
+        return Err(Fail::usage(format!("the {what} is empty")));
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ impl SilenceCmd {
             Some(Verb::End { names }) => {
                 let client = ctx.client()?;
                 let known = client.silences().await?.items;
-                names.iter().try_for_each(|n| pick::not_empty("silence", n))?;
+                names.iter().try_for_each(|n| pick::not_empty("name of the silence", n))?;
                 if let Some(name) = names.iter().find(|n| known.iter().all(|s| s.name != **n)) {
                     return Err(Fail::new(NOT_FOUND, format!("there is no silence {name}"))
                         .hint("`muster silence list` lists them"));

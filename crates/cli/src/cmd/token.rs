@@ -126,7 +126,7 @@ impl TokenCmd {
 /// replaced by a new one, and ending the wrong one would leave the other at work. One that has
 /// expired is not meant while another works.
 pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fail> {
-    pick::not_empty("token", given)?;
+    pick::not_empty("id or name of the token", given)?;
     if let Some(token) = known.iter().find(|t| t.id == given) {
         return Ok(token);
     }
