@@ -87,7 +87,7 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
         "gpus" => set_gpus(spec, at.number()?),
         "ranks-per-node" => spec.gang.ranks_per_node = Some(at.number()?),
         "cpus" => spec.gang.cpus_per_node = Some(at.number()?),
-        "memory" => spec.gang.memory_per_node = Some(at.parse::<Bytes>("write it like 512GiB")?),
+        "memory" => spec.gang.memory_per_node = Some(memory(&at)?),
         "sku" => spec.gang.sku = Some(value.into()),
         "mig" => spec.gang.mig = Some(value.into()),
         "gpu-milli" => spec.gang.gpu_milli = Some(at.number()?),
@@ -220,6 +220,19 @@ fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
         }
     }
     Ok(())
+}
+
+/// With its unit: 4096 means MiB to Slurm, and bytes to others.
+fn memory(at: &Flag<'_>) -> Result<Bytes, SpecProblem> {
+    let value: Bytes = at.parse("write it like 512GiB")?;
+    if value.0 > 0 && at.value.trim().bytes().all(|b| b.is_ascii_digit()) {
+        let number = shown(at.value);
+        return Err(at.bad(
+            format!("`{number}` has no unit"),
+            format!("write a unit, such as {number}MiB or 64GiB"),
+        ));
+    }
+    Ok(value)
 }
 
 /// `2-8`, or `4` for `4-4`.
@@ -366,6 +379,10 @@ mod tests {
         assert!(bad("segment", "all").contains("not a whole number"));
         assert!(bad("volume", "/a").contains("write SRC:DST"));
         assert!(bad("on-partition", "later").ends_with("(write it like 60s or 2m, or `continue`)"));
+        assert_eq!(
+            bad("memory", "4096"),
+            "--memory: `4096` has no unit (write a unit, such as 4096MiB or 64GiB)"
+        );
         assert!(bad("env", "A").contains("has no `=`"));
         assert!(apply(&mut JobSpec::default(), "hold", Some("x")).is_err());
         assert!(apply(&mut JobSpec::default(), "name", None).is_err());

@@ -20,6 +20,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run --gpus 9 -- true", 5, "no node of this fleet has more than 8 GPUs"),
     ("run --project nope -- true", 3, "no project nope"),
     ("submit no-such-file.yaml", 2, "no-such-file.yaml"),
+    ("submit --memory 4096 -- true", 2, "write a unit, such as 4096MiB"),
     ("submit --memory 9TiB -- true", 5, "memory a node"),
     ("submit --gpus 1 --sku h100 -- true", 5, "ask for SKU h100-sxm"),
     ("submit --after 4242 -- true", 3, "4242"),
