@@ -153,6 +153,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("search {node} --job {failed}", 2, "--logs"),
     ("search --logs", 2, "TEXT"),
     ("search --logs ***", 2, "no word"),
+    ("search --logs ***", 2, "such as `NCCL WARN`"),
     ("search --logs \"open", 2, "quotation mark"),
     ("search --logs x --since yesterday", 2, "--since"),
     ("search --logs x --job 4242", 3, "4242"),
@@ -216,6 +217,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create default", 5, "exists already"),
     ("project list", 0, "default"),
     ("whoami --token=", 2, "the token is empty"),
+    ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
 ];
 
 /// Verbs that have no other verbs under them, as they are typed.
