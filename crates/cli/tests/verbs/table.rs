@@ -60,7 +60,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("hold 4242", 3, "4242"),
     ("hold {held} 4242", 3, "4242"),
     ("hold {held} --token {eve}", 3, "no job {held}"),
-    ("hold {failed}", 5, "only a waiting job can be held"),
+    ("hold {failed}", 5, "job {failed} has failed: only a waiting job can be held"),
     ("hold {held}", 0, "is held already"),
     ("release 4242", 3, "4242"),
     ("release {held} --token {eve}", 3, "no job {held}"),
