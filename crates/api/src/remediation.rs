@@ -157,7 +157,7 @@ impl Remediation {
             id: id.to_string(),
             kind: kind.clone(),
             state: match (outcome, action) {
-                (Some(o), _) => outcome_words(*o),
+                (Some(o), _) => o.words(),
                 // Nothing more than that is proposed.
                 (None, Action::Watch) => "watched",
                 (None, _) => step.words(),
@@ -190,19 +190,6 @@ impl Remediation {
     #[must_use]
     pub fn waits(&self) -> bool {
         self.outcome.is_none() && self.action.awaits_approval(self.step)
-    }
-}
-
-/// How a remediation ended, in words.
-#[must_use]
-pub fn outcome_words(outcome: RemediationOutcome) -> &'static str {
-    match outcome {
-        RemediationOutcome::Resolved => "resolved",
-        RemediationOutcome::Noted => "no action",
-        RemediationOutcome::Escalated => "escalated",
-        RemediationOutcome::Denied => "denied",
-        RemediationOutcome::Undone => "undone",
-        RemediationOutcome::Superseded => "superseded",
     }
 }
 

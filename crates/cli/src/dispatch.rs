@@ -13,7 +13,10 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
         Command::Completions(c) => c.run(&mut Cli::command()),
         Command::Export(c) => c.run(),
         // A store blocks, and must not be driven from an async task.
-        Command::Store(c) => c.run(&ctx),
+        Command::Store(c) => {
+            asking()?.block_on(c.warn_of_another_site(&ctx));
+            c.run(&ctx)
+        }
         Command::Sim(c) => c.run(&ctx),
         Command::Up(c) => muster_up::up(c, &ctx),
         Command::Server(c) => muster_up::server(c, &ctx),

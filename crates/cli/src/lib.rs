@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod complaint;
 mod dispatch;
 mod overview;
 
@@ -26,7 +27,12 @@ pub fn main() -> ExitCode {
     if first.is_some_and(|a| a == muster_machine::child::ARG) {
         muster_machine::child::main();
     }
-    let typed = command().get_matches();
+    let mut tree = command();
+    let typed = tree.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|e| {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        tree.build();
+        complaint::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
+    });
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     let terminal = muster_terminal::output::is_terminal_err();
     match dispatch::run(cli) {

@@ -63,7 +63,8 @@ impl ClientError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            ClientError::Api { status: 401, error } if error.hint.is_none() => {
+            // The server's own hint is for those who speak HTTP.
+            ClientError::Api { status: 401, .. } => {
                 Some("set MUSTER_TOKEN or pass --token; `muster up` writes one to DATA_DIR/admin.token".into())
             }
             ClientError::Api { error, .. } => error.hint.clone(),
@@ -116,5 +117,14 @@ mod tests {
         assert_eq!(api(422, "unsupported"), 5);
         assert_eq!(api(503, "unavailable"), 6);
         assert_eq!(api(500, "internal"), 1);
+    }
+
+    #[test]
+    fn whoever_types_is_not_asked_for_a_header() {
+        let hint = Some("send `Authorization: Bearer TOKEN`".into());
+        let (code, message) = ("unauthenticated".into(), String::new());
+        let error = ErrorInfo { code, message, field: None, hint };
+        let said = ClientError::Api { status: 401, error }.hint().unwrap_or_default();
+        assert!(said.contains("MUSTER_TOKEN") && !said.contains("Bearer"), "{said}");
     }
 }

@@ -9,7 +9,6 @@ use super::slo::percent;
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::remediation::outcome_words;
 use muster_api::{
     CauseCount, FleetStep, Kind, KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind,
     PeriodObjective, PeriodQuery, PeriodReport, VersionCount,
@@ -19,6 +18,7 @@ use muster_metering::Step;
 use muster_model::alert::Urgency;
 use muster_model::calendar::Period;
 use muster_model::node::Stage;
+use muster_model::remediation::RemediationOutcome;
 use muster_model::slo::Objective;
 use muster_model::tenant::Role;
 use muster_model::units::Time;
@@ -184,7 +184,7 @@ fn alerts(s: &Site, from: Time, to: Time) -> PeriodAlerts {
 fn remediations(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     for r in s.health.remediations.values().filter(|r| r.at >= from && r.at < to) {
-        let how = r.outcome.map_or("not over yet", outcome_words);
+        let how = r.outcome.map_or("not over yet", RemediationOutcome::words);
         *out.entry(how.to_owned()).or_insert(0) += 1;
     }
     out

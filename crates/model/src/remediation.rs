@@ -176,6 +176,21 @@ pub enum RemediationOutcome {
     Superseded,
 }
 
+impl RemediationOutcome {
+    /// What people read for it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            RemediationOutcome::Resolved => "resolved",
+            RemediationOutcome::Noted => "no action",
+            RemediationOutcome::Escalated => "escalated",
+            RemediationOutcome::Denied => "denied",
+            RemediationOutcome::Undone => "undone",
+            RemediationOutcome::Superseded => "superseded",
+        }
+    }
+}
+
 /// A remediation as the log knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -213,7 +213,7 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(s: &str) -> Result<Self, UnitError> {
-        let bad = || unit_error(s, "an amount of memory: write it like 512GiB, 16GB or 4096");
+        let bad = || unit_error(s, "an amount of memory: write it like 512GiB or 16GB");
         let t = s.trim();
         if s.len() > TEXT_MAX {
             return Err(bad());

@@ -1,6 +1,6 @@
 //! The flags of `muster submit`, shared by the command line and by `#MUSTER` directives.
 
-use crate::error::{closest, did_you_mean, shown};
+use crate::error::{closest, shown};
 use muster_model::spec::{
     Elastic, JobSpec, OnPartition, Priority, SpecProblem, Spread, Tier, Volume, problem,
 };
@@ -87,7 +87,7 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
         "gpus" => set_gpus(spec, at.number()?),
         "ranks-per-node" => spec.gang.ranks_per_node = Some(at.number()?),
         "cpus" => spec.gang.cpus_per_node = Some(at.number()?),
-        "memory" => spec.gang.memory_per_node = Some(at.parse::<Bytes>("write it like 512GiB")?),
+        "memory" => spec.gang.memory_per_node = Some(memory(&at)?),
         "sku" => spec.gang.sku = Some(value.into()),
         "mig" => spec.gang.mig = Some(value.into()),
         "gpu-milli" => spec.gang.gpu_milli = Some(at.number()?),
@@ -152,6 +152,11 @@ fn set_gpus(spec: &mut JobSpec, n: u32) {
     spec.gang.gpus_per_node = Some(n);
 }
 
+/// A hint where one of the words comes near. The message has all of them.
+fn meant(given: &str, known: &[&str]) -> String {
+    closest(given, known).map(|k| format!("did you mean `{k}`?")).unwrap_or_default()
+}
+
 struct Flag<'a> {
     dashed: &'a str,
     value: &'a str,
@@ -181,7 +186,7 @@ impl Flag<'_> {
         let hit = known.iter().find(|(n, _)| *n == self.value).map(|(_, v)| *v);
         hit.ok_or_else(|| {
             let message = format!("`{}` is not one of {}", shown(self.value), names.join(", "));
-            self.bad(message, did_you_mean(self.value, &names))
+            self.bad(message, meant(self.value, &names))
         })
     }
 
@@ -202,7 +207,7 @@ fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
     for part in at.value.split(',') {
         let (kind, level) = part.trim().split_once(':').unwrap_or(("required", part.trim()));
         let words: Vec<&str> = Level::ALL.iter().map(|l| l.word()).collect();
-        let level = level.parse::<Level>().map_err(|e| at.bad(e, did_you_mean(level, &words)))?;
+        let level = level.parse::<Level>().map_err(|e| at.bad(e, meant(level, &words)))?;
         match kind {
             "required" => spec.topology.required = Some(level),
             "preferred" => spec.topology.preferred = Some(level),
@@ -215,6 +220,19 @@ fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
         }
     }
     Ok(())
+}
+
+/// With its unit: 4096 means MiB to Slurm, and bytes to others.
+fn memory(at: &Flag<'_>) -> Result<Bytes, SpecProblem> {
+    let value: Bytes = at.parse("write it like 512GiB")?;
+    if value.0 > 0 && at.value.trim().bytes().all(|b| b.is_ascii_digit()) {
+        let number = shown(at.value);
+        return Err(at.bad(
+            format!("`{number}` has no unit"),
+            format!("write a unit, such as {number}MiB or 64GiB"),
+        ));
+    }
+    Ok(value)
 }
 
 /// `2-8`, or `4` for `4-4`.
@@ -351,6 +369,9 @@ mod tests {
         );
         assert_eq!(bad("nodes", "99999999999"), "--nodes: `99999999999` is too large (use less)");
         assert!(bad("priority", "hihg").ends_with("(did you mean `high`?)"));
+        // What may be written is said once.
+        assert!(bad("priority", "urgent").ends_with("not one of low, normal, high, critical ()"));
+        assert!(bad("topology", "building").ends_with("nvlink or node ()"));
         assert!(bad("nods", "1").ends_with("(did you mean `--nodes`?)"));
         assert!(bad("topology", "leef").ends_with("(did you mean `leaf`?)"));
         assert!(bad("spread", "leav").ends_with("(did you mean `leaf`?)"));
@@ -358,6 +379,10 @@ mod tests {
         assert!(bad("segment", "all").contains("not a whole number"));
         assert!(bad("volume", "/a").contains("write SRC:DST"));
         assert!(bad("on-partition", "later").ends_with("(write it like 60s or 2m, or `continue`)"));
+        assert_eq!(
+            bad("memory", "4096"),
+            "--memory: `4096` has no unit (write a unit, such as 4096MiB or 64GiB)"
+        );
         assert!(bad("env", "A").contains("has no `=`"));
         assert!(apply(&mut JobSpec::default(), "hold", Some("x")).is_err());
         assert!(apply(&mut JobSpec::default(), "name", None).is_err());

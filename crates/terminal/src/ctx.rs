@@ -4,9 +4,10 @@ use crate::args::{Format, Global};
 use crate::config::Settings;
 use crate::fail::Fail;
 use crate::output::{self, document};
-use muster_client::Client;
+use muster_client::{Builder, Client};
 use muster_model::units::Time;
 use serde::Serialize;
+use std::time::Duration;
 
 /// What a command has at hand.
 #[derive(Debug)]
@@ -34,12 +35,21 @@ impl Ctx {
 
     /// A client of the server.
     pub fn client(&self) -> Result<Client, Fail> {
+        Ok(self.builder()?.build()?)
+    }
+
+    /// A client that asks once and does not wait long: for those who can do without an answer.
+    pub fn impatient_client(&self) -> Result<Client, Fail> {
+        Ok(self.builder()?.tries(1).timeout(Duration::from_secs(5)).build()?)
+    }
+
+    fn builder(&self) -> Result<Builder, Fail> {
         let s = self.settings()?;
-        let mut builder = Client::builder(&s.server, s.token.as_deref());
-        if let Some(ca) = &s.ca {
-            builder = builder.ca(ca);
-        }
-        Ok(builder.build()?)
+        let builder = Client::builder(&s.server, s.token.as_deref());
+        Ok(match &s.ca {
+            Some(ca) => builder.ca(ca),
+            None => builder,
+        })
     }
 
     /// Prints one object: as a document, or as `table` says.

@@ -7,6 +7,14 @@ use muster_model::job::ArrayTask;
 use muster_model::names::Label;
 use muster_specs::error::closest;
 
+/// A word that names something says something: a script's variable may be empty.
+pub fn not_empty(what: &str, given: &str) -> Result<(), Fail> {
+    if given.is_empty() {
+        return Err(Fail::usage(format!("the {what} is empty")));
+    }
+    Ok(())
+}
+
 /// `42` or `42_3`?
 fn is_id(text: &str) -> bool {
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());

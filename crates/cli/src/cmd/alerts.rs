@@ -6,11 +6,11 @@ use muster_api::{Alert, AlertsQuery};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
-use muster_terminal::output;
 use muster_terminal::output::colour::on;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::{full, relative};
+use muster_terminal::{output, pick};
 
 /// List alerts, worst first; show or acknowledge one
 #[derive(Debug, Args)]
@@ -114,6 +114,7 @@ impl AlertsCmd {
 
 /// Ids are sixteen characters; a beginning that fits one alert only will do.
 async fn whole(client: &muster_client::Client, id: &str) -> Result<String, Fail> {
+    pick::not_empty("id of the alert", id)?;
     if id.len() >= 16 {
         return Ok(id.to_owned());
     }

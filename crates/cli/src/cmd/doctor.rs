@@ -2,16 +2,16 @@
 
 mod machine;
 
+use super::store::site_of;
 use clap::Args;
-use muster_client::{Client, ClientError};
+use muster_client::ClientError;
 use muster_model::units::Time;
 use muster_terminal::config::{default_data_dir, user_config};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{FAILED, Fail};
 use muster_terminal::output::colour::{self, Style, paint};
 use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 /// Check this machine and its configuration, and show how to fix what is wrong
 #[derive(Debug, Args)]
@@ -64,9 +64,10 @@ struct Report {
 
 impl Doctor {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let unnamed = self.data_dir.is_none();
         let dir = self.data_dir.unwrap_or_else(default_data_dir);
         let mut items = vec![settings(ctx)];
-        items.extend(server(ctx).await);
+        items.extend(server(ctx, unnamed.then_some(dir.as_path())).await);
         items.push(machine::data_dir(&dir));
         items.push(machine::disk(&dir));
         items.push(machine::cgroups());
@@ -107,20 +108,15 @@ fn settings(ctx: &Ctx) -> Check {
     }
 }
 
-/// What can be said of the server, from reaching it to its clock.
-async fn server(ctx: &Ctx) -> Vec<Check> {
+/// What can be said of the server, from reaching it to its clock; and whether the data directory that
+/// nobody named is its own.
+async fn server(ctx: &Ctx, unnamed: Option<&Path>) -> Vec<Check> {
     let Ok(settings) = ctx.settings() else { return Vec::new() };
-    let mut builder = Client::builder(&settings.server, settings.token.as_deref())
-        .tries(1)
-        .timeout(Duration::from_secs(5));
-    if let Some(ca) = &settings.ca {
-        builder = builder.ca(ca);
-    }
-    let client = match builder.build() {
+    let client = match ctx.impatient_client() {
         Ok(client) => client,
         Err(e) => {
-            let fix = e.hint().unwrap_or_else(|| "fix the settings".into());
-            return vec![fail("server", e.to_string(), fix)];
+            let fix = e.hint.unwrap_or_else(|| "fix the settings".into());
+            return vec![fail("server", e.message, fix)];
         }
     };
     let mut checks = Vec::new();
@@ -151,6 +147,13 @@ async fn server(ctx: &Ctx) -> Vec<Check> {
     match client.server_info().await {
         Ok(info) => {
             checks.push(clock(before, now(), info.at.0));
+            // A directory without a site may be an agent's, or of a machine that has no server.
+            let other = |dir: &&Path| site_of(dir).is_some_and(|site| site != info.site);
+            if let Some(dir) = unnamed.filter(other) {
+                let detail =
+                    format!("{} is of another site than {}", dir.display(), client.server());
+                checks.push(warn("data", detail, "name the server's own with --data-dir"));
+            }
             for warning in info.warnings {
                 checks.push(warn(
                     "site",

@@ -199,7 +199,7 @@ fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> Strin
     out.line("About", &f.entity);
     out.line("Severity", f.severity.word());
     out.line("Confidence", output::percent(u32::from(f.confidence)));
-    out.line("Seen", format!("{} times", f.count));
+    out.line("Seen", output::plural(usize::try_from(f.count).unwrap_or(usize::MAX), "time"));
     out.line("First seen", full(now, f.first_seen));
     out.line("Last seen", full(now, f.last_seen));
     out.line("Opened", full(now, f.opened_at));
@@ -265,6 +265,9 @@ pub(crate) mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+        let mut once = finding(12);
+        once.count = 1;
+        assert!(super::text(&once, Time(120_000), false).contains("Seen:         1 time\n"));
         assert!(!text.contains("Closed:"), "{text}");
     }
 

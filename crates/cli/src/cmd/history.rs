@@ -116,7 +116,9 @@ impl HistoryCmd {
 fn names(all: &HistoryMetricList) -> String {
     let mut table = Table::new(&["METRIC", "UNIT", "WHAT"]);
     for m in &all.items {
-        table.row(vec![cell(&m.name), cell(&m.unit), cell(&m.title)]);
+        // Ports and file systems have no words of their own.
+        let what = if m.title == m.name { "" } else { m.title.as_str() };
+        table.row(vec![cell(&m.name), cell(&m.unit), cell(what)]);
     }
     table.render()
 }

@@ -6,7 +6,7 @@ pub(crate) mod period;
 
 use clap::{Args, Subcommand};
 use muster_api::PeriodKind;
-use muster_terminal::ctx::Ctx;
+use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::colour;
 use muster_terminal::pick;
@@ -47,11 +47,11 @@ impl Report {
             }
             ReportKind::Weekly(args) => {
                 let report = client.period_report(args.query(PeriodKind::Week)).await?;
-                ctx.show(&report, |r| period::text(r, colour::on()))?;
+                ctx.show(&report, |r| period::text(r, now(), colour::on()))?;
             }
             ReportKind::Monthly(args) => {
                 let report = client.period_report(args.query(PeriodKind::Month)).await?;
-                ctx.show(&report, |r| period::text(r, colour::on()))?;
+                ctx.show(&report, |r| period::text(r, now(), colour::on()))?;
             }
             ReportKind::Job { name } => {
                 let job = pick::job(&client, &name).await?;

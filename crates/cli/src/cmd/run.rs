@@ -188,12 +188,14 @@ struct Waiting {
     bar: Option<ProgressBar>,
     terminal: bool,
     said: String,
+    /// That the job is held was said.
+    held: bool,
 }
 
 impl Waiting {
     fn new(job: &Job) -> Waiting {
         let terminal = std::io::stderr().is_terminal();
-        let mut waiting = Waiting { bar: None, terminal, said: String::new() };
+        let mut waiting = Waiting { bar: None, terminal, said: String::new(), held: false };
         waiting.show(&format!("job {} is {}", job.id, job.state));
         waiting
     }
@@ -228,8 +230,25 @@ impl Waiting {
         }
     }
 
+    /// Whether the job is held. That is said once, in a line that stays: somebody has to act, and what
+    /// spins looks like work.
+    fn say_held(&mut self, job: &Job) -> bool {
+        let before = std::mem::replace(&mut self.held, job.held.is_some());
+        if let Some(by) = job.held.as_ref().filter(|_| !before) {
+            self.hide();
+            let id = &job.id;
+            let why = job.waiting.clone().unwrap_or_else(|| format!("is held by {by}"));
+            output::note(&format!(
+                "muster: job {id} {why}\n  leave it:  Ctrl-C\n  end it:    muster cancel {id}"
+            ));
+        }
+        self.held
+    }
+
     async fn update(&mut self, client: &Client, job: &Job) {
+        let held = self.say_held(job);
         match job.state {
+            JobState::Queued if held => {}
             JobState::Queued => {
                 let why = match client.explain(&job.id).await {
                     Ok(e) => Some(e.summary),

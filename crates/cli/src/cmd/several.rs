@@ -6,8 +6,8 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use serde::Serialize;
 
-/// What was refused so far. The first refusal is how the command ends; the others are said as
-/// they come.
+/// What was refused so far. Among several each is said when it comes, in the order of the names; the
+/// first is how the command ends.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     /// What the names are of.
@@ -25,14 +25,13 @@ impl Refusals {
     /// Takes one. Among several it says whose it is.
     pub(crate) fn add(&mut self, given: &str, fail: impl Into<Fail>) {
         let mut fail = fail.into();
-        if self.several && !fail.message.contains(given) {
-            fail.message = format!("{} {given}: {}", self.what, fail.message);
-        }
-        if self.first.is_none() {
-            self.first = Some(fail);
-        } else {
+        if self.several {
+            if !fail.message.contains(given) {
+                fail.message = format!("{} {given}: {}", self.what, fail.message);
+            }
             eprint!("{}", fail.render(output::is_terminal_err()));
         }
+        self.first.get_or_insert(fail);
     }
 
     /// Prints how things are that were done, as one document. People were told of each when it was done.
@@ -53,7 +52,11 @@ impl Refusals {
 
     /// How the command ends: as the first that was refused, or with this code.
     pub(crate) fn end(self, code: u8) -> Result<u8, Fail> {
-        self.first.map_or(Ok(code), Err)
+        match self.first {
+            Some(said) if self.several => Ok(said.code),
+            Some(fail) => Err(fail),
+            None => Ok(code),
+        }
     }
 }
 
@@ -75,11 +78,10 @@ mod tests {
         let mut all = Refusals::of("job", 3);
         all.add("7", Fail::new(REFUSED, "only a waiting job can be held"));
         all.add("8", Fail::failed("job 8 is odd"));
-        let e = all.end(0).expect_err("refused");
-        assert_eq!(
-            (e.code, e.message.as_str()),
-            (REFUSED, "job 7: only a waiting job can be held")
-        );
+        let first = all.first.as_ref().map(|f| f.message.as_str());
+        assert_eq!(first, Some("job 7: only a waiting job can be held"));
+        // Both were said already, in their order.
+        assert_eq!(all.end(0).ok(), Some(REFUSED));
         // Alone there is no doubt.
         let mut one = Refusals::of("job", 1);
         one.add("7", Fail::failed("no"));

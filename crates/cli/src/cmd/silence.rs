@@ -9,9 +9,9 @@ use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{Fail, NOT_FOUND};
-use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
+use muster_terminal::{output, pick};
 
 /// List, create and end silences: times in which some alerts notify nobody
 #[derive(Debug, Args)]
@@ -123,6 +123,7 @@ impl SilenceCmd {
             Some(Verb::End { names }) => {
                 let client = ctx.client()?;
                 let known = client.silences().await?.items;
+                names.iter().try_for_each(|n| pick::not_empty("name of the silence", n))?;
                 if let Some(name) = names.iter().find(|n| known.iter().all(|s| s.name != **n)) {
                     return Err(Fail::new(NOT_FOUND, format!("there is no silence {name}"))
                         .hint("`muster silence list` lists them"));

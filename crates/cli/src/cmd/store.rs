@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use muster_store::{CopyReport, StoreError, StoreUrl};
 use muster_terminal::config::default_data_dir;
 use muster_terminal::ctx::Ctx;
-use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::fail::{FAILED, Fail, REFUSED};
 use muster_terminal::output;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,26 @@ enum Verb {
 }
 
 impl StoreCmd {
+    /// Says so where the server that commands talk to here is of another site than the default data
+    /// directory, and nobody has named a store: a backup of the wrong one is found out too late.
+    pub(crate) async fn warn_of_another_site(&self, ctx: &Ctx) {
+        if self.store.is_some() || self.data_dir.is_some() {
+            return;
+        }
+        // Whatever is wrong with the server is no reason not to look at a store.
+        let Ok(client) = ctx.impatient_client() else { return };
+        let Ok(info) = client.server_info().await else { return };
+        let (dir, server) = (default_data_dir(), client.server());
+        if site_of(&dir).as_ref() != Some(&info.site) {
+            output::note(&format!(
+                "warning: this uses the store of {}, but the server at {server} is of another site \
+                 ({}); if that one's store is on this machine, name it with --data-dir or --store",
+                dir.display(),
+                info.site
+            ));
+        }
+    }
+
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let dir = self.data_dir.unwrap_or_else(default_data_dir);
         let url = self.store.unwrap_or_else(|| StoreUrl::in_data_dir(&dir));
@@ -97,14 +117,11 @@ impl StoreCmd {
                     let mut out = std::io::stdout().lock();
                     let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
                     out.flush().map_err(|e| Fail::failed(format!("cannot write: {e}")))?;
-                    output::note(&describe_copy("exported", &report));
+                    output::note(&describe_copy(&url, "exported", &report));
                     return Ok(0);
                 }
+                must_be_new(&file)?;
                 // An export holds the jobs' environments: for its owner's eyes only.
-                if file.exists() {
-                    return Err(Fail::usage(format!("{} exists already", file.display()))
-                        .hint("name a new file"));
-                }
                 let target = muster_terminal::config::private_file(&file)
                     .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
                 let mut out = std::io::BufWriter::new(target);
@@ -113,25 +130,27 @@ impl StoreCmd {
                     .map_err(std::io::IntoInnerError::into_error)
                     .and_then(|f| f.sync_all())
                     .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
-                show(ctx, "exported", &report)
+                show(ctx, &url, "exported", &report)
             }
             Verb::Import { file } => {
                 let mut store = open(&url, &dir).map_err(failed)?;
                 let report = if is_dash(&file) {
                     muster_store::import(&mut std::io::stdin().lock(), store.as_mut())
                 } else {
-                    let f = std::fs::File::open(&file)
-                        .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))?;
+                    let f = std::fs::File::open(&file).map_err(|e| cannot_read(&file, &e))?;
                     muster_store::import(&mut BufReader::new(f), store.as_mut())
                 };
-                show(ctx, "imported", &report.map_err(failed)?)
+                show(ctx, &url, "imported", &report.map_err(failed)?)
             }
             Verb::Backup { file } => {
                 must_exist(&url)?;
+                must_be_new(&file)?;
                 let report = muster_store::backup(&url, &file).map_err(failed)?;
-                show(ctx, "backed up", &report)
+                show(ctx, &url, "backed up", &report)
             }
             Verb::Restore { file } => {
+                // As with every file that is read: one that is not there is wrong usage.
+                std::fs::metadata(&file).map_err(|e| cannot_read(&file, &e))?;
                 if let muster_store::StoreUrl::Sqlite(path) = &url
                     && let Some(dir) = path.parent()
                 {
@@ -140,7 +159,7 @@ impl StoreCmd {
                     })?;
                 }
                 let report = muster_store::restore(&file, &url).map_err(failed)?;
-                let code = show(ctx, "restored", &report)?;
+                let code = show(ctx, &url, "restored", &report)?;
                 output::note(PROTECTED);
                 Ok(code)
             }
@@ -154,12 +173,15 @@ fn accept_loss(ctx: &Ctx, url: &StoreUrl, dir: &Path) -> Result<u8, Fail> {
     let accepted = store.accept_loss().map_err(failed)?;
     let last_seq = store.head().map_err(failed)?.last_seq;
     let shown = serde_json::json!({
+        "store": url.to_string(),
         "lost": accepted.as_ref().map(|a| &a.lost),
         "last_seq": last_seq,
     });
     ctx.show(&shown, |_| match &accepted {
-        Some(a) => format!("given up: {}\nthe log continues after entry {last_seq}\n", a.lost),
-        None => format!("nothing is missing: the log reaches entry {last_seq}\n"),
+        Some(a) => {
+            format!("{url}: given up: {}\nthe log continues after entry {last_seq}\n", a.lost)
+        }
+        None => format!("{url}: nothing is missing, the log reaches entry {last_seq}\n"),
     })?;
     if accepted.is_some() {
         output::note(PROTECTED);
@@ -174,6 +196,11 @@ const PROTECTED: &str = "note: nodes that have seen more than this log are prote
 /// The store, with the head that a server of this data directory keeps of it.
 fn open(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, StoreError> {
     muster_store::open_with_head(url, &dir.join(muster_store::HEAD_FILE))
+}
+
+/// The site whose server has, or had, this data directory.
+pub(crate) fn site_of(dir: &Path) -> Option<String> {
+    std::fs::read_to_string(dir.join("site.id")).ok().map(|id| id.trim().to_owned())
 }
 
 fn is_dash(file: &Path) -> bool {
@@ -199,26 +226,45 @@ fn must_exist(url: &StoreUrl) -> Result<(), Fail> {
     Ok(())
 }
 
+/// No file is overwritten.
+fn must_be_new(file: &Path) -> Result<(), Fail> {
+    if file.exists() {
+        let message = format!("{} exists already and is never overwritten", file.display());
+        return Err(Fail::new(REFUSED, message).hint("name a new file"));
+    }
+    Ok(())
+}
+
+fn cannot_read(file: &Path, e: &std::io::Error) -> Fail {
+    Fail::usage(format!("cannot read {}: {e}", file.display()))
+}
+
 fn failed(e: StoreError) -> Fail {
     let mut message = e.to_string();
     let mut cause = std::error::Error::source(&e);
     while let Some(c) = cause {
-        message = format!("{message}: {c}");
+        let text = c.to_string();
+        // Some say their cause themselves.
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
         cause = c.source();
     }
-    Fail::failed(message)
+    let code = if matches!(e, StoreError::NotEmpty { .. }) { REFUSED } else { FAILED };
+    Fail::new(code, message)
 }
 
-fn describe_copy(done: &str, r: &CopyReport) -> String {
+fn describe_copy(url: &StoreUrl, done: &str, r: &CopyReport) -> String {
     let archived = if r.archived { "; older entries are in archived segments" } else { "" };
     format!(
-        "{done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
+        "{url}: {done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
         r.entries, r.first, r.last, r.snapshots, r.payloads, r.secrets
     )
 }
 
-fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
+fn show(ctx: &Ctx, url: &StoreUrl, done: &str, r: &CopyReport) -> Result<u8, Fail> {
     let shown = serde_json::json!({
+        "store": url.to_string(),
         "first_seq": r.first,
         "last_seq": r.last,
         "entries": r.entries,
@@ -227,7 +273,7 @@ fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
         "secrets": r.secrets,
         "archived": r.archived,
     });
-    ctx.show(&shown, |_| format!("{}\n", describe_copy(done, r)))?;
+    ctx.show(&shown, |_| format!("{}\n", describe_copy(url, done, r)))?;
     Ok(0)
 }
 
@@ -242,5 +288,16 @@ mod tests {
         assert_eq!(fail.code, muster_terminal::fail::NOT_FOUND);
         let dir = Path::new("/nonexistent");
         assert_eq!(open_existing(&nowhere, dir).err().map(|f| f.code), Some(fail.code));
+    }
+
+    #[test]
+    fn what_is_there_already_is_a_conflict_and_a_cause_is_said_once() {
+        assert_eq!(must_be_new(Path::new("/")).map_err(|f| f.code), Err(REFUSED));
+        let full = StoreError::NotEmpty { detail: "85 entries".into() };
+        assert_eq!(failed(full).code, REFUSED);
+        let cause = std::io::Error::other("it is odd");
+        let twice =
+            StoreError::Other { what: format!("cannot read: {cause}"), source: Some(cause.into()) };
+        assert_eq!(failed(twice).message, "cannot read: it is odd");
     }
 }

@@ -6,9 +6,9 @@ use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{Fail, NOT_FOUND, REFUSED};
-use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::relative;
+use muster_terminal::{output, pick};
 
 /// Create, list and revoke API tokens
 #[derive(Debug, Args)]
@@ -126,6 +126,7 @@ impl TokenCmd {
 /// replaced by a new one, and ending the wrong one would leave the other at work. One that has
 /// expired is not meant while another works.
 pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fail> {
+    pick::not_empty("id or name of the token", given)?;
     if let Some(token) = known.iter().find(|t| t.id == given) {
         return Ok(token);
     }
@@ -200,5 +201,6 @@ mod tests {
             assert_eq!(find(&known, given).expect("one").id, id, "{given}");
         }
         assert_eq!(find(&known, "nope").expect_err("none").code, NOT_FOUND);
+        assert_eq!(find(&known, "").expect_err("empty").code, muster_terminal::fail::USAGE);
     }
 }

@@ -70,7 +70,7 @@ fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs()
     let file = leader.path("site.backup").display().to_string();
     let backup = leader.json(&["store", "backup", &file, "--store", &store]);
     assert!(backup["entries"].as_u64() > Some(0) && backup["first_seq"] == 1, "{backup:#}");
-    refuses(&leader.muster(&["store", "backup", &file, "--store", &store]), 1, &["site.backup"]);
+    refuses(&leader.muster(&["store", "backup", &file, "--store", &store]), 5, &["site.backup"]);
     let before = jobs(&leader);
 
     leader.kill();
@@ -86,7 +86,9 @@ fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs()
     let out = restored.muster(&restore);
     says(&out, &[&format!("restored {} entries", backup["entries"])]);
     assert!(out.stderr.contains("muster node reconcile NODE"), "{out:?}");
-    restored.muster(&restore).code(1);
+    restored.muster(&restore).code(5);
+    let nosuch = restored.muster(&["store", "restore", "nosuch", "--data-dir", &data]);
+    refuses(&nosuch, 2, &["cannot read nosuch"]);
     restored.restart();
     assert_eq!(jobs(&restored), before, "the same jobs");
     let kept = job(&restored, &ended);
@@ -190,6 +192,15 @@ fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
     c.muster(&["project", "create", "still-here"]).code(0);
     let file = c.path("site.backup").display().to_string();
     c.muster(&["store", "backup", &file, "--data-dir", &c.data()]).code(0);
+    // Nobody names a store: the default one is meant, which is not this server's.
+    let second = c.path("second.backup").display().to_string();
+    for (verb, file, done) in [("restore", &file, "restored"), ("backup", &second, "backed up")] {
+        let out = c.muster(&["store", verb, file]);
+        says(&out, &[&format!("/.local/share/muster/muster.db: {done} ")]);
+        assert!(out.stderr.contains("is of another site (site-"), "{out:?}");
+    }
+    let out = c.muster(&["store", "check", "--data-dir", &c.data()]);
+    assert!(!out.stderr.contains("another site"), "{out:?}");
     let mut other = Cluster::server(&[]);
     share_keys(&c, &other);
     c.kill();

@@ -20,6 +20,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run --gpus 9 -- true", 5, "no node of this fleet has more than 8 GPUs"),
     ("run --project nope -- true", 3, "no project nope"),
     ("submit no-such-file.yaml", 2, "no-such-file.yaml"),
+    ("submit --memory 4096 -- true", 2, "write a unit, such as 4096MiB"),
     ("submit --memory 9TiB -- true", 5, "memory a node"),
     ("submit --gpus 1 --sku h100 -- true", 5, "ask for SKU h100-sxm"),
     ("submit --after 4242 -- true", 3, "4242"),
@@ -59,7 +60,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("hold 4242", 3, "4242"),
     ("hold {held} 4242", 3, "4242"),
     ("hold {held} --token {eve}", 3, "no job {held}"),
-    ("hold {failed}", 5, "only a waiting job can be held"),
+    ("hold {failed}", 5, "job {failed} has failed: only a waiting job can be held"),
     ("hold {held}", 0, "is held already"),
     ("release 4242", 3, "4242"),
     ("release {held} --token {eve}", 3, "no job {held}"),
@@ -110,6 +111,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("node inject nope crash", 3, "no node nope"),
     ("node inject {node} nosuch", 2, "the order is `muster node inject KIND NODE`"),
     ("node inject crash {node} --gpu 3", 2, "`crash` takes no --gpu"),
+    ("node inject xid {node} --gpu 0 --code 99999", 2, "--code"),
     ("node qualify {node} nope", 3, "no node nope"),
     ("node qualify nope", 3, "no node nope"),
     ("node mig nope --gpu 0 --profiles 3g.40gb", 3, "no node nope"),
@@ -152,6 +154,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("search {node} --job {failed}", 2, "--logs"),
     ("search --logs", 2, "TEXT"),
     ("search --logs ***", 2, "no word"),
+    ("search --logs ***", 2, "such as `NCCL WARN`"),
     ("search --logs \"open", 2, "quotation mark"),
     ("search --logs x --since yesterday", 2, "--since"),
     ("search --logs x --job 4242", 3, "4242"),
@@ -215,6 +218,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create default", 5, "exists already"),
     ("project list", 0, "default"),
     ("whoami --token=", 2, "the token is empty"),
+    ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
 ];
 
 /// Verbs that have no other verbs under them, as they are typed.

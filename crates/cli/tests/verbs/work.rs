@@ -133,6 +133,19 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     c.muster(&["wait", &array]).code(0);
     assert_eq!(job(&c, &format!("{array}_4"))["attempts"], 2);
 
+    // Whoever watches a job that is held reads so, and what ends it.
+    let said = c.path("run.err");
+    let file = std::fs::File::create(&said).expect("the test's own directory");
+    let mut run = c.command();
+    let run = run.args(["run", "--name", "later", "--hold", "--", "true"]).stderr(file).spawn();
+    let mut run = run.expect("the muster binary starts");
+    until("it says that the job is held", || {
+        let text = std::fs::read_to_string(&said).unwrap_or_default();
+        text.contains("is held by user:") && text.contains("muster release")
+    });
+    c.muster(&["release", "later"]).code(0);
+    assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
+
     c.muster(&["project", "create", "team"]).code(0);
     let tree = "kind: Quotas\ntree:\n  - {name: team, projects: [team], gpus: [{nominal: 4}]}\n";
     let file = write(&c, "quotas.yaml", tree);

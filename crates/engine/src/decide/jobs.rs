@@ -245,7 +245,12 @@ fn must_wait(job: &Job, rule: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let (id, word) = (job.display_id(), job.word());
-    let message = format!("job {id} is {word}: {rule}");
+    let is = match job.state {
+        JobState::Cancelled => "was",
+        state if state.is_final() => "has",
+        _ => "is",
+    };
+    let message = format!("job {id} {is} {word}: {rule}");
     Err(Refusal::new(RefusalCode::Conflict, message).hint(match job.state.is_final() {
         true => format!("`muster requeue {id}` runs it again"),
         false => format!("`muster requeue {id}` stops it and puts it back into the queue"),

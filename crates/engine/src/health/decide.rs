@@ -193,8 +193,8 @@ fn live(e: &Engine, id: u64) -> Result<Arc<Remediation>, Refusal> {
     let r = e.state.health.remediations.get(&id).cloned().ok_or_else(|| none("remediation", id))?;
     match r.outcome {
         None => Ok(r),
-        Some(_) => Err(conflict(
-            format!("remediation {id} has ended: {}", r.why),
+        Some(how) => Err(conflict(
+            format!("remediation {id} has ended ({}): {}", how.words(), r.why),
             "`muster remediations` lists active ones",
         )),
     }

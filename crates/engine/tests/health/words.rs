@@ -223,6 +223,8 @@ fn a_denied_remediation_leaves_the_node_where_it_is() {
     w.ok(Command::DenyRemediation { id, reason: String::new() });
     let why = &w.engine.state().health.remediations[&id].why;
     assert!(why.starts_with("by ") && !why.contains(": "), "{why}");
+    let late = refused(&mut w, Command::ApproveRemediation { id }, RefusalCode::Conflict);
+    assert!(late.contains(&format!("remediation {id} has ended (denied): by ")), "{late}");
 }
 
 #[test]

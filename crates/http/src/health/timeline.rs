@@ -7,7 +7,6 @@ use crate::extract::{Query, Segment};
 use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::remediation::outcome_words;
 use muster_api::{TimelineEntry, TimelineKind, TimelineList, TimelineQuery};
 use muster_engine::State as Site;
 use muster_model::event::Event;
@@ -163,7 +162,7 @@ fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
             out.push(of_remediation(*at, r, step.words().to_owned()));
         }
         if let Some(o) = r.outcome {
-            out.push(of_remediation(r.since, r, because(outcome_words(o), &r.why)));
+            out.push(of_remediation(r.since, r, because(o.words(), &r.why)));
         }
     }
     for a in about.acts.values() {
@@ -217,7 +216,7 @@ pub(super) fn timeline_entry(r: &Record, about: &NodeSubjects) -> Option<Timelin
             remediation(id).map(|m| of_remediation(r.at, m, format!("approved by {by}")))
         }
         Event::RemediationEnded { id, outcome, why, .. } => {
-            remediation(id).map(|m| of_remediation(r.at, m, because(outcome_words(*outcome), why)))
+            remediation(id).map(|m| of_remediation(r.at, m, because(outcome.words(), why)))
         }
         Event::ActAsked { act } if act.act.node() == Some(&about.node) => {
             Some(of_act(r.at, act, "was requested"))

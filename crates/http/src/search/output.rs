@@ -74,7 +74,7 @@ fn parse_request(app: &App, caller: &Caller, q: &OutputSearchQuery) -> Reply<Out
     let words = Words::parse(q.q.as_deref().unwrap_or_default()).map_err(|e| {
         Failure::bad(e.to_string())
             .field("q")
-            .hint("give words, or a phrase in quotation marks, such as `?q=NCCL+WARN`")
+            .hint("give words, such as `NCCL WARN`, or a phrase in quotation marks")
     })?;
     let cursor: Option<String> = paging::decode(LIST, q.cursor.as_deref())?;
     let below = cursor.map(|text| {

@@ -36,7 +36,7 @@ const USUAL_TIME: Span = Span::hours(1);
 const SOURCE: &str = "builtin";
 
 /// Metrics that are kept in addition to those of [`FIELDS`].
-const MORE: [(&str, &str, &str); 13] = [
+const MORE: [(&str, &str, &str); 14] = [
     ("energy", "Energy", "J"),
     ("ecc_sbe", "Correctable ECC errors", ""),
     ("ecc_dbe", "Uncorrectable ECC errors", ""),
@@ -50,6 +50,7 @@ const MORE: [(&str, &str, &str); 13] = [
     ("pcie_gen", "PCIe generation", ""),
     ("power_limit", "Power limit", "W"),
     ("dstate", "Processes in uninterruptible sleep", ""),
+    ("agent.gap_ms", "Longest gap between samples of the agent", "ms"),
 ];
 
 /// What a metric is called, and its unit.

@@ -174,6 +174,14 @@ fn group(path: &str, gpus_field: &str, g: &GroupSpec) -> Result<Group, SpecProbl
     let cpus = g.cpus_per_node.unwrap_or(ranks);
     let cpus = between(&at("cpus_per_node"), cpus, 1, MAX_CPUS_PER_NODE)?;
     let memory = g.memory_per_node.unwrap_or(Bytes(0));
+    // So little is a number without its unit: no process starts with it.
+    if (1..1 << 20).contains(&memory.0) {
+        return Err(problem(
+            &at("memory_per_node"),
+            format!("{memory} is less than any process needs; at least 1MiB"),
+            "write a unit, such as 4096MiB or 64GiB",
+        ));
+    }
     if memory.0 >= 1 << 60 {
         return Err(problem(
             &at("memory_per_node"),

@@ -46,7 +46,7 @@ fn ranks_follow_gpus_and_cpus_follow_ranks() {
 #[test]
 fn impossible_gangs_are_refused_with_the_field() {
     type Edit = fn(&mut JobSpec);
-    let cases: [(&str, Edit); 14] = [
+    let cases: [(&str, Edit); 15] = [
         ("gang.gpus", |s| {
             s.gang.gpus = Some(1);
             s.gang.nodes = Some(2);
@@ -63,6 +63,7 @@ fn impossible_gangs_are_refused_with_the_field() {
         }),
         ("gang.cpus_per_node", |s| s.gang.cpus_per_node = Some(0)),
         ("gang.memory_per_node", |s| s.gang.memory_per_node = Some(Bytes(u64::MAX))),
+        ("gang.memory_per_node", |s| s.gang.memory_per_node = Some(Bytes(4096))),
         ("gang.sku", |s| {
             s.gang.gpus = Some(1);
             s.gang.sku = Some("H100".into());

@@ -156,11 +156,12 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
         }
         let mut t = Table::new(&["NODE", "RANKS", "GPUS", "STATE"]);
         for s in &a.slots {
-            let last = s.first_rank + s.ranks.saturating_sub(1);
+            let (first, last) = (s.first_rank, s.first_rank + s.ranks.saturating_sub(1));
+            let ranks = if first == last { first.to_string() } else { format!("{first}-{last}") };
             let gpus: Vec<String> = s.gpus.iter().map(ToString::to_string).collect();
             t.row(vec![
                 cell(&s.node),
-                cell(format!("{}-{last}", s.first_rank)),
+                cell(ranks),
                 cell(match &s.part {
                     None => gpus.join(","),
                     Some(AllocatedPart::Milli(m)) => {

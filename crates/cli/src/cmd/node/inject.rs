@@ -97,7 +97,7 @@ pub(crate) struct Inject {
     #[arg(long = "for", visible_aliases = ["down", "length"], default_value = "30s", value_name = "SPAN")]
     length: Span,
     /// The driver's number for an error, such as 79
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9999))]
     code: Option<u32>,
     /// A line of the kernel's log, or `driver=590.1`
     #[arg(long, value_name = "LINE")]

@@ -169,9 +169,9 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     f.text("MTBI: time with all ranks up, divided by interruptions that were not the job's own");
     f.text(&format!("attempts that failed: {interrupted}"));
     let failed = causes(b.application, b.infrastructure, b.platform, b.unknown);
-    f.text(&format!("jobs failed: {failed}"));
+    f.text(&format!("ends of jobs, failed: {failed}"));
     f.text(&format!(
-        "jobs succeeded: {}, {} of them at once; cancelled: {}",
+        "ends of jobs, succeeded: {}, {} of them at once; cancelled: {}",
         t.jobs.succeeded, t.jobs.succeeded_first, t.jobs.cancelled
     ));
     for s in &r.inventory {
@@ -222,6 +222,8 @@ mod tests {
             forecast: None,
         };
         assert!(!text(&r, false).contains("BUSY and POWER"), "from the beginning");
+        // A job that is requeued ends again.
+        assert!(text(&r, false).contains("ends of jobs, succeeded: 0, "), "{}", text(&r, false));
         // The server was killed, and what GPUs told before is gone.
         r.telemetry_since = Some(Time(3_600_000).into());
         let since = "BUSY and POWER are known since 1970-01-01T01:00:00.000Z only\n";

@@ -160,9 +160,16 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
     if let Some(share) = r.ettr {
         line(f, "ETTR", &format!("{:>6}  productive of all, waiting included", percent(share)));
     }
-    if let Some(ms) = r.mtbi_ms {
-        let n = count(u64::from(r.interruptions), "interruption");
+    // What the program did itself is no interruption, as in the fleet's report.
+    let own = u64::from(r.ended_by.get("application").copied().unwrap_or(0));
+    let all = u64::from(r.interruptions);
+    let others = all.saturating_sub(own);
+    if let Some(ms) = r.mtbi_ms.and_then(|ms| ms.saturating_mul(all).checked_div(others)) {
+        let n = count(others, "interruption");
         line(f, "MTBI", &format!("{:>6}  up between interruptions; {n}", span(ms)));
+    }
+    if own > 0 {
+        line(f, "Failures", &format!("{own:>6}  of the program itself"));
     }
     if let Some(ms) = r.recover_ms {
         line(f, "Recovery", &format!("{:>6}  on average, from its first sign to work", span(ms)));

@@ -4,7 +4,7 @@ use super::fleet::{hours, percent};
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::slo::FINAL_AFTER;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use muster_terminal::output::colour::{Style, paint};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Cell, Table, cell, number};
@@ -40,17 +40,18 @@ struct Line {
 /// Less than this is no change.
 const NOISE: f64 = 0.005;
 
-fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
+/// None is a time of which nothing is known: nothing counted is not a count of zero.
+fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line> {
     // Told as text; worse where it went the wrong way by more than a little.
     let line = |name, text: &dyn Fn(&FleetFigures) -> String, worse| Line {
         name,
-        now: text(now),
+        now: now.map_or_else(|| "-".into(), text),
         before: before.map_or_else(|| "-".into(), text),
         worse,
     };
     let fell = |f: &dyn Fn(&FleetFigures) -> Option<f64>| {
-        let was = before.and_then(f);
-        matches!((f(now), was), (Some(a), Some(b)) if a < b - NOISE)
+        let (is, was) = (now.and_then(f), before.and_then(f));
+        matches!((is, was), (Some(a), Some(b)) if a < b - NOISE)
     };
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
     let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
@@ -74,7 +75,7 @@ fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
         line(
             "failed: platform",
             &|f| platform(f).to_string(),
-            before.is_some_and(|b| platform(now) > platform(b)),
+            matches!((now, before), (Some(n), Some(b)) if platform(n) > platform(b)),
         ),
         line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
@@ -92,7 +93,7 @@ fn warn(text: impl Into<String>, is: bool) -> Cell {
     number(text.into()).style(style)
 }
 
-pub(super) fn text(r: &PeriodReport, on: bool) -> String {
+pub(super) fn text(r: &PeriodReport, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     let what = match r.period {
         PeriodKind::Week => "Week",
@@ -103,9 +104,15 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
     f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
     if r.over {
         let at = muster_api::Timestamp(r.to.0 + FINAL_AFTER);
-        f.0.push_str(&format!("  final from {at} on; what is found out until then corrects it\n"));
+        f.0.push_str(&match at.0 <= now {
+            true => format!("  final since {at}\n"),
+            false => format!("  final from {at} on; what is found out until then corrects it\n"),
+        });
     }
-    if r.since > r.from {
+    let known = r.since < r.to;
+    if !known {
+        f.0.push_str(&format!("  no data: this site is known since {}\n", r.since));
+    } else if r.since > r.from {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
     if !r.complete {
@@ -113,7 +120,7 @@ pub(super) fn text(r: &PeriodReport, on: bool) -> String {
     }
     f.section("Metrics", on);
     let mut t = Table::new(&["", "THIS", "BEFORE"]);
-    for l in lines(&r.fleet, r.before.as_ref()) {
+    for l in lines(known.then_some(&r.fleet), r.before.as_ref()) {
         t.row(vec![cell(l.name), warn(l.now, l.worse), number(l.before)]);
     }
     f.table(&t, on);
@@ -236,4 +243,16 @@ fn fleet(f: &mut Facts, r: &PeriodReport, on: bool) {
         f.table(&t, on);
     }
     f.text("money: not known, nothing is metered in it yet");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_which_nothing_is_known_is_not_told_as_zero() {
+        assert!(lines(None, None).iter().all(|l| l.now == "-" && !l.worse));
+        let none = FleetFigures::default();
+        assert!(lines(Some(&none), None).iter().any(|l| l.now == "0" && l.before == "-"));
+    }
 }

@@ -32,6 +32,18 @@ fn a_report_fits_80_columns_and_lines_up() {
 }
 
 #[test]
+fn what_a_program_did_itself_is_no_interruption() {
+    let mut r = report();
+    r.ended_by = [("application".to_owned(), 1)].into();
+    let alone = text(&r, false);
+    assert!(alone.contains("  Failures            1  of the program itself\n"), "{alone}");
+    assert!(!alone.contains("MTBI"), "{alone}");
+    (r.interruptions, r.mtbi_ms) = (2, Some(3_118_000));
+    let both = text(&r, false);
+    assert!(both.contains("MTBI            1h43m  up between interruptions; 1 inter"), "{both}");
+}
+
+#[test]
 fn one_row_of_figures_was_not_watched_for_no_time() {
     let mut r = report();
     let e = r.efficiency.as_mut().unwrap();
