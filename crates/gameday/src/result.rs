@@ -221,7 +221,7 @@ mod tests {
         let elsewhere = Some("gpu:n2/3".into());
         fails(DrillObservation { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
         fails(DrillObservation { verdict: Some("application".into()), ..good() }, "application");
-        fails(DrillObservation { remediated: false, ..good() }, "wanted Reaches");
+        fails(DrillObservation { remediated: false, ..good() }, "expected Reaches");
         fails(DrillObservation { recovered_ms: None, ..good() }, "the job");
         fails(DrillObservation { anew: true, ..good() }, "checkpoint");
         fails(DrillObservation { drained: ["n9".to_owned()].into(), ..good() }, "n9");

@@ -135,6 +135,6 @@ mod tests {
         assert_eq!(leaves.looks.load(Ordering::Relaxed), 2, "the first look found it");
         assert_eq!(left_on(&driver, &[1]), Vec::<String>::new());
         world.set_processes(1, vec![Process { pid: 8, memory: Some(3 << 20), slice: None }]);
-        assert_eq!(left_on(&driver, &[0, 1]), ["process 8 holds 3 MiB of GPU 1"]);
+        assert_eq!(left_on(&driver, &[0, 1]), ["process 8 uses 3 MiB of GPU 1"]);
     }
 }

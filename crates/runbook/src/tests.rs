@@ -99,7 +99,7 @@ fn what_is_wrong_is_said_with_its_line_and_how_to_fix_it() {
         ("## 1. check: Is", "## 2. check: Is", 12, "is where step 1 should be"),
         ("## 1. check: Is", "## Is", 12, "is no step"),
         ("check: node.reachable", "check: node.mood", 17, "cannot be looked at"),
-        ("is: yes\n", "", 17, "held to one bound"),
+        ("is: yes\n", "", 17, "has one bound"),
         ("at-most: 0", "at-most: few", 43, "is no number"),
         ("act: cordon", "act: explode", 25, "cannot be done"),
         ("reason: because of $gpu", "colour: red", 26, "is not known in step 2"),

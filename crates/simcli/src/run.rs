@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn the_page_says_what_the_formula_says() {
         let page = text(&outcome(), 0, &[]);
-        assert!(page.contains("ETTR            0.976, the formula says 0.976\n"), "{page}");
+        assert!(page.contains("ETTR            0.976, the formula gives 0.976\n"), "{page}");
         assert!(page.contains("2,048 nodes, 16,384 GPUs, 16 spares; 54d0h, seed 1"), "{page}");
         assert!(page.contains("419, one in 3h05m"), "{page}");
         assert!(page.contains("log ab12"), "{page}");

@@ -63,7 +63,7 @@ fn mistakes_are_pointed_at() {
     for (from, to, want) in [
         ("95%", "0.95", "o.yaml:9:"),
         ("95%", "95", "write percent with at most 4 decimals"),
-        ("target: 95%", "target: 100%", "o.yaml:9:5: objectives[0].target: 100% leaves no budget"),
+        ("target: 95%", "target: 100%", "o.yaml:9:5: objectives[0].target: 100% leaves almost no budget"),
         ("window: 28d", "window: 100d", "o.yaml:10:5: objectives[0].window: "),
         ("window: 28d", "window: year", "write 28d, 12h or month"),
         ("window: 28d", "windows: 28d", "did you mean `window`?"),
@@ -231,7 +231,7 @@ fn what_openslo_says_and_muster_does_not_is_refused() {
         ("target: 0.95", "target: 95", "s.yaml:38:15: `95` is not a share"),
         ("target: 0.95", "target: 1.0", "s.yaml:38:15: "),
         ("target: 0.95", "op: lte", "`op` is not read"),
-        ("    - displayName: soon\n", "    - target: 0.9\n    -\n", "`objectives` holds 2 things"),
+        ("    - displayName: soon\n", "    - target: 0.9\n    -\n", "`objectives` has 2 things"),
         ("duration: 28d", "duration: 91d", "s.yaml:33:17: "),
         ("duration: 1M", "duration: 1Q", "a calendar window of `1Q` is not counted"),
         ("timeZone: UTC", "timeZone: Europe/Berlin", "months are counted in UTC"),
@@ -260,7 +260,7 @@ fn what_openslo_says_and_muster_does_not_is_refused() {
     }
     let e =
         told(openslo::read("apiVersion: openslo/v1\nkind: Service\nmetadata: {name: a}\n", "s"));
-    assert!(e.contains("holds no SLO"), "{e}");
+    assert!(e.contains("has no SLO"), "{e}");
 }
 
 proptest! {

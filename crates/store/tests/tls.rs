@@ -123,7 +123,7 @@ fn a_server_without_tls_is_refused_when_tls_is_demanded() {
     let Some((_server, port)) = Server::listening(None) else { return };
     for mode in ["require", "verify-ca", "verify-full"] {
         let said = refusal(&demanding(port, &authority).replace("verify-full", mode));
-        assert!(said.contains("the server does not speak TLS"), "{said}");
+        assert!(said.contains("the server does not support TLS"), "{said}");
     }
     // It was TLS alone that was in the way.
     filled(&mut *open(&address(port).parse().unwrap()).unwrap());

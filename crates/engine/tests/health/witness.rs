@@ -65,7 +65,7 @@ fn a_job_without_gpus_costs_nobody_a_node() {
         Event::RemediationChosen { remediation } => Some(remediation.why.clone()),
         _ => None,
     });
-    let why = format!("only the step times of job {liar} say so, and it has no GPU of the node");
+    let why = format!("only the step times of job {liar} show it, and it has no GPU of the node");
     assert!(chosen.as_ref().is_some_and(|w| w.starts_with(&why)), "{chosen:?}");
     for (v, key) in victims.iter().zip(keys) {
         let a = w.job(*v).attempt.as_ref().unwrap();

@@ -148,7 +148,7 @@ fn checked(known: &Catalogue, text: &str, w: OverrideEntry) -> Result<Change, Fa
         return Err(wrong(text, &w.code.span(), what, hint));
     };
     if w.class.is_none() && w.action.is_none() && w.repeat.is_none() {
-        let what = format!("there is no rule for `{code}`");
+        let what = format!("the entry for `{code}` changes nothing");
         return Err(wrong(text, &w.code.span(), what, "add `class`, `action` or `repeat`"));
     }
     let action = w.action.map(|a| action(text, &a)).transpose()?;
@@ -338,11 +338,11 @@ mod tests {
             ("[[fault]]\ncode=\"oom\"\nactoin=\"none\"", 3, "unknown field `actoin`", "correct"),
             ("[[faults]]\ncode=\"oom\"", 1, "unknown field `faults`", "correct"),
             ("[[fault]]\naction=\"none\"", 1, "missing field `code`", "add"),
-            ("[[fault]]\ncode=\"oom\"", 2, "nothing is said", "add `class`"),
+            ("[[fault]]\ncode=\"oom\"", 2, "changes nothing", "add `class`"),
             ("[[fault]]\ncode=\"oom\"\naction=3", 3, "invalid type", "right kind"),
             ("[[fault]]\ncode=\"oom\"\nsku=\"\"\naction=\"none\"", 3, "`sku` is empty", "leave"),
             ("[[fault]]\ncode=\"xid-45\"\naction=\"reboot\"", 2, "never asks", "remove"),
-            ("[[fault]]\ncode=\"xid-154\"\naction=\"none\"", 2, "says itself", "remove"),
+            ("[[fault]]\ncode=\"xid-154\"\naction=\"none\"", 2, "names the action", "remove"),
             ("[[fault]]\ncode=\"oom\"\nrepeat={count=3}", 3, "not complete", "count = 0"),
             (
                 "[[fault]]\ncode=\"oom\"\nrepeat={count=3,within=\"soon\",action=\"none\"}",
@@ -359,7 +359,7 @@ mod tests {
             (
                 "[[fault]]\ncode=\"oom\"\naction=\"none\"\n[[fault]]\ncode=\"oom\"\nclass=\"host\"",
                 5,
-                "judged twice",
+                "has two rules",
                 "keep one",
             ),
             ("[[fault]\n", 1, "", "docs/faults.md"),

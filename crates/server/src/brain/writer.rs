@@ -121,7 +121,7 @@ fn commit(
     Ok(())
 }
 
-/// The commit is done: view, followers, answers, orders.
+/// The commit is done: view, answers, followers, orders.
 fn publish(shared: &Shared, round: Round) {
     let Round { records, touched, replies, .. } = round;
     let last: Option<Seq> = records.last().map(|r| r.seq);
