@@ -63,7 +63,11 @@ fn mistakes_are_pointed_at() {
     for (from, to, want) in [
         ("95%", "0.95", "o.yaml:9:"),
         ("95%", "95", "write percent with at most 4 decimals"),
-        ("target: 95%", "target: 100%", "o.yaml:9:5: objectives[0].target: 100% leaves almost no budget"),
+        (
+            "target: 95%",
+            "target: 100%",
+            "o.yaml:9:5: objectives[0].target: 100% leaves almost no budget",
+        ),
         ("window: 28d", "window: 100d", "o.yaml:10:5: objectives[0].window: "),
         ("window: 28d", "window: year", "write 28d, 12h or month"),
         ("window: 28d", "windows: 28d", "did you mean `window`?"),

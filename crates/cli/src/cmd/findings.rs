@@ -267,7 +267,7 @@ pub(crate) mod tests {
         }
         let mut once = finding(12);
         once.count = 1;
-        assert!(super::text(&once, Time(120_000), false).contains("Seen:         1 time\n"));
+        assert!(super::text(&once, None, Time(120_000), false).contains("Seen:         1 time\n"));
         assert!(!text.contains("Closed:"), "{text}");
     }
 
