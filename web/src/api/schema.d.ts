@@ -9722,7 +9722,7 @@ export interface operations {
     post_jobs: {
         parameters: {
             query?: {
-                /** @description Only say what would happen. */
+                /** @description Only show what would happen. */
                 dry_run?: boolean;
             };
             header?: {
