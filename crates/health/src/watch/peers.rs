@@ -93,13 +93,14 @@ impl Gpu {
             heat::warmer(c, rise, others, power)
         });
         self.warm.add(warm.map(|_| warmer.is_bad()), at);
-        if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
+        let lasts = self.warm.lasts(3, 5 * ms(c.load_for));
+        if warmer.is_bad() && lasts {
             return warmer.since(self.warm.since());
         }
         let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
         let room = heat.margin.is_nan() || heat.margin >= c.margin + 3.0;
         // What was warmer than its past is so until it can be compared again.
-        let compared = warm.is_some() || self.warm.rows() == 0;
+        let compared = warm.is_some() || !lasts;
         DetectorVerdict::good_if(self.busy && bits == 0 && room && compared && !warmer.is_bad())
     }
 
