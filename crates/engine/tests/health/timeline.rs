@@ -226,7 +226,7 @@ fn a_warning_that_may_be_wrong_lets_work_finish_until_it_is_surer() {
         if worse {
             hot(&mut w, Severity::Degraded, 800);
         } else {
-            w.sleep(Span::mins(2));
+            w.sleep(Span::secs(61));
         }
         assert!(leaves(&w), "it is moved: {worse}");
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
