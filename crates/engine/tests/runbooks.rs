@@ -383,6 +383,8 @@ fn whatever_an_alert_can_be_about_has_a_book() {
         "clock-set",
         "no-spares",
         "certificate-ends",
+        "nodes-out",
+        "slo-burn",
     ];
     for kind in muster_health::modes::MODES.iter().map(|m| m.code).chain(topics) {
         assert!(books.find(kind).is_some(), "no book serves {kind}");

@@ -104,7 +104,12 @@ pub fn choose(
         action = steps.get(step_index).copied().filter(|a| *a <= most).unwrap_or(Action::Watch);
         because.clone_into(&mut why);
     }
-    let leave = rule.and_then(|r| r.leave).or(mode.map(|m| m.leave)).unwrap_or_default();
+    // A warning that may well be wrong stops nobody's work.
+    let guess = asked.confidence < SURE
+        && asked.severity < Severity::Degraded
+        && action > Action::RestartJob;
+    let usual = if guess { Some(Leave::Finish) } else { mode.map(|m| m.leave) };
+    let leave = rule.and_then(|r| r.leave).or(usual).unwrap_or_default();
     let mode = rule.and_then(|r| r.mode).unwrap_or_else(|| policy.mode(action));
     Choice { action, step_index: u32::try_from(step_index).unwrap_or(u32::MAX), mode, leave, why }
 }
@@ -198,6 +203,19 @@ mod tests {
         a.confidence = 400;
         let c = choose(&p, &a, &[], at(1));
         assert_eq!((c.action, c.mode), (Action::Drain, Mode::Automatic));
+    }
+
+    #[test]
+    fn a_warning_that_may_be_wrong_lets_work_finish() {
+        let p = Remediations::default();
+        let of = |severity, confidence| {
+            let a = ActionableFinding { confidence, ..asked("thermal", severity) };
+            let c = choose(&p, &a, &[], at(1));
+            (c.action, c.leave)
+        };
+        assert_eq!(of(Severity::Warning, 500), (Action::Drain, Leave::Finish));
+        assert_eq!(of(Severity::Warning, 700), (Action::Drain, Leave::Checkpoint));
+        assert_eq!(of(Severity::Degraded, 500), (Action::Drain, Leave::Checkpoint));
     }
 
     #[test]

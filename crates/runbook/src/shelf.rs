@@ -34,6 +34,7 @@ shelf! {
     "no-spares"
     "node-killer"
     "node-lost"
+    "nodes-out"
     "nodes-protected"
     "nvlink"
     "pcie"

@@ -12,7 +12,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::slo::{Cause, Objective};
+use muster_model::slo::{Cause, Objective, Sli};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 
@@ -152,13 +152,15 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
             Cause::Hardware | Cause::Unreachable | Cause::Quarantine | Cause::Repair | Cause::Test
         )
     };
+    // Whether jobs wait says nothing of why nodes are out.
+    let runbook = if o.sli == Sli::NodeAvailability { "nodes-out" } else { "slo-burn" };
     Some(Condition {
         by_hardware: s.lately.first().is_some_and(|(c, _)| hardware(c)),
         urgency: burn::urgency(&s.firing).unwrap_or(Urgency::Ticket),
         summary,
         project: o.scope.project.clone(),
         owner: o.owner.clone(),
-        runbook: "/runbooks/slo-burn".to_owned(),
+        runbook: format!("/runbooks/{runbook}"),
         link: format!("/slos/{}", o.name),
         ..condition(key, Topic::Objective, o.name.as_str(), entity, since)
     })
@@ -464,6 +466,22 @@ mod tests {
         let all =
             [finding(&own, CALM).unwrap(), automation_stopped("x", T0), cannot_write("x", T0)];
         assert!(all.iter().all(|c| !c.runbook.is_empty() && !c.link.is_empty()));
+    }
+
+    #[test]
+    fn the_runbook_of_an_objective_is_about_what_it_counts() {
+        let of = |sli: &str| {
+            let text = format!(r#"{{"name":"o","sli":"{sli}","target":"99.9%","window":"30d"}}"#);
+            let o: Objective = serde_json::from_str(&text).unwrap();
+            let series = Series { sli: o.sli, scope: o.scope.clone() };
+            let mut l = Ledger::default();
+            l.note(T0, &series, Count::bad_ones(10_000_000), Some(Cause::Quarantine));
+            objective(&o, &status(&o, Counts(&[&l]), T0), T0).unwrap().runbook
+        };
+        assert_eq!(of("node_availability"), "/runbooks/nodes-out");
+        assert_eq!(of("api_availability"), "/runbooks/slo-burn");
+        let book = include_str!("../../../docs/runbooks/nodes-out.md");
+        assert!(book.contains("name: nodes-out") && !book.contains("stuck-queue"));
     }
 
     #[test]

@@ -51,6 +51,14 @@ impl Engine {
         {
             // It may be the first that is critical.
             self.settle_allocation(&node, "nothing critical is left", false);
+            // Work was let finish while this was a guess.
+            let lets = |r: &&Arc<Remediation>| {
+                r.finding == f.id && r.step == RemediationStep::Moving && r.until.is_some()
+            };
+            let lets = self.state.health.remediations_of(&node).find(lets).cloned();
+            if let Some(r) = lets.filter(|_| choice.leave != Leave::Finish) {
+                self.hurry(&r, "it is worse or surer than it was", choice.leave);
+            }
             return;
         }
         let id = self.state.seq.next().0;
@@ -232,7 +240,10 @@ impl Engine {
     fn apply_next_step(&mut self, r: &Remediation, n: &Node, answer: Next) -> bool {
         match answer {
             Next::Wait => {
-                self.hurry(r);
+                let moving = r.step == RemediationStep::Moving;
+                if moving && r.until.is_some_and(|t| t <= self.state.now) {
+                    self.hurry(r, "what ran there did not end in time", Leave::Checkpoint);
+                }
                 return false;
             }
             Next::Hold(why) => {
@@ -316,15 +327,10 @@ impl Engine {
         self.state.attempts_on(&n.name).next().is_some() || !n.orphans.is_empty()
     }
 
-    /// Work that was let finish and did not in time is moved.
-    fn hurry(&mut self, r: &Remediation) {
-        let late =
-            r.step == RemediationStep::Moving && r.until.is_some_and(|t| t <= self.state.now);
-        if late {
-            let why = "what ran there did not end in time";
-            self.stepped(r, RemediationStep::Moving, why, None, None);
-            self.move_work(r, Leave::Checkpoint);
-        }
+    /// Work that was let finish is moved.
+    fn hurry(&mut self, r: &Remediation, why: &str, leave: Leave) {
+        self.stepped(r, RemediationStep::Moving, why, None, None);
+        self.move_work(r, leave);
     }
 
     fn take_out(&mut self, r: &Remediation, n: &Node) {

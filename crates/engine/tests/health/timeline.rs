@@ -205,6 +205,35 @@ fn a_hang_restarts_the_job_and_leaves_the_node() {
 }
 
 #[test]
+fn a_warning_that_may_be_wrong_lets_work_finish_until_it_is_surer() {
+    for worse in [false, true] {
+        let mut w = able(4);
+        let job = w.run(gang(2, 8));
+        let n = w.nodes_of(job)[1].clone();
+        let gpu = Entity::Gpu(n.clone(), 3);
+        let hot = |w: &mut World, severity, sure| {
+            let f = ObservedFinding::new("thermal", gpu.clone(), severity, w.now);
+            w.ok(Command::FindingsSeen { findings: vec![f.with_confidence(sure)] });
+        };
+        let leaves = |w: &World| {
+            let a = w.job(job).attempt.as_ref().unwrap();
+            a.stop.is_some() || a.notice.is_some()
+        };
+        hot(&mut w, Severity::Warning, 500);
+        assert_eq!(stands(&w, &n), (Stage::Draining, RemediationStep::Moving), "no new work");
+        w.sleep(Span::mins(59));
+        assert!(!leaves(&w), "it may finish");
+        if worse {
+            hot(&mut w, Severity::Degraded, 800);
+        } else {
+            w.sleep(Span::secs(61));
+        }
+        assert!(leaves(&w), "it is moved: {worse}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
 fn a_slow_node_is_left_with_a_checkpoint() {
     let mut w = able(4);
     let mut spec = gang(2, 8);

@@ -73,6 +73,42 @@ pub fn thermal(c: &WatchConfig, throttled: bool, no_margin: bool, heat: Heat) ->
     DetectorVerdict::Unknown
 }
 
+/// Power within this share of what it was is the same power.
+const SAME_POWER: f32 = 0.15;
+/// Seconds at the same power after which a GPU is warm: heat sinks take one to two minutes.
+const WARM_AFTER: f32 = 180.0;
+
+/// How long a GPU has drawn about the same power. Heat follows power slowly, so until then its
+/// temperature belongs to what it did before.
+#[derive(Debug, Clone, Copy)]
+pub struct SteadyPower {
+    watts: f32,
+    secs: f32,
+}
+
+impl Default for SteadyPower {
+    fn default() -> SteadyPower {
+        SteadyPower { watts: f32::NAN, secs: 0.0 }
+    }
+}
+
+impl SteadyPower {
+    /// Takes in the power of a row that came `dt` seconds after the last one.
+    pub fn add(&mut self, watts: f32, dt: f32) {
+        if (watts - self.watts).abs() <= self.watts * SAME_POWER {
+            self.secs += dt.clamp(0.0, 60.0);
+        } else {
+            *self = SteadyPower { watts, secs: 0.0 };
+        }
+    }
+
+    /// Long enough that the temperature belongs to the power?
+    #[must_use]
+    pub fn is_warm(self) -> bool {
+        self.secs >= WARM_AFTER
+    }
+}
+
 /// Warmer than its own past at similar power, while its peers are as they were. A weak sign.
 ///
 /// A false alarm costs nothing, later one quick test.
@@ -136,6 +172,18 @@ mod tests {
         assert!(!warmer(&c, 12.0, 11.0, 1.0).is_bad(), "all of them are warmer");
         assert!(!warmer(&c, 12.0, 1.0, 1.3).is_bad(), "it works harder");
         assert!(!warmer(&c, 9.0, 0.0, 1.0).is_bad(), "nearly");
+    }
+
+    #[test]
+    fn a_gpu_is_warm_after_minutes_at_one_power() {
+        let mut s = SteadyPower::default();
+        let mut rows = |watts: f32, n: usize| {
+            (0..n).for_each(|_| s.add(watts, 10.0));
+            s.is_warm()
+        };
+        assert!(!rows(700.0, 18) && rows(690.0, 1));
+        assert!(!rows(300.0, 18), "other work");
+        assert!(rows(310.0, 1) && !rows(f32::NAN, 1) && !rows(310.0, 18));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::layout::{COLS, Col};
 use crate::config::{WatchConfig, ms};
 use crate::detect::bus::BusLink;
-use crate::detect::heat::{mask, reason};
+use crate::detect::heat::{SteadyPower, mask, reason};
 use crate::detect::meter::{Meter, Streak, Tick};
 use crate::detect::robust::FadingAverage;
 use crate::hazard::Precursors;
@@ -58,7 +58,9 @@ pub(super) struct Gpu {
     past_clock: FadingAverage,
     past_temp: FadingAverage,
     past_power: FadingAverage,
+    steady: SteadyPower,
     load_secs: f32,
+    warm_secs: f32,
     best: BusLink,
     link_before: BusLink,
 }
@@ -100,7 +102,9 @@ impl Default for Gpu {
             past_clock: FadingAverage::default(),
             past_temp: FadingAverage::default(),
             past_power: FadingAverage::default(),
+            steady: SteadyPower::default(),
             load_secs: 0.0,
+            warm_secs: 0.0,
             best: none,
             link_before: none,
         }
@@ -122,7 +126,7 @@ impl Gpu {
         let row = row.filter(|r| r.iter().any(|v| v.is_finite()));
         let Some(row) = row else {
             self.row = [f32::NAN; COLS];
-            (self.busy, self.dbe) = (false, Tick::Absent);
+            (self.busy, self.dbe, self.steady) = (false, Tick::Absent, SteadyPower::default());
             if self.told {
                 self.without = self.without.saturating_add(1);
             }
@@ -160,12 +164,18 @@ impl Gpu {
             average.add(x, dt, NOW);
         }
         if !self.busy {
+            self.steady = SteadyPower::default();
             return;
         }
         self.load_secs += dt.clamp(0.0, 60.0);
         self.margin.add(sane(self.get(Col::Margin), 150.0), dt, PAST);
-        self.past_temp.add(temp, dt, PAST);
-        self.past_power.add(power, dt, PAST);
+        self.steady.add(self.power.get().map_or(f32::NAN, |w| w as f32), dt);
+        // One that still warms up is cooler than it will be at this power.
+        if self.steady.is_warm() {
+            self.warm_secs += dt.clamp(0.0, 60.0);
+            self.past_temp.add(temp, dt, PAST);
+            self.past_power.add(power, dt, PAST);
+        }
         // What a reason explains is no part of how fast it can be; what is low already neither.
         let low = self.past_clock.get().is_some_and(|p| f64::from(clock) < p * 0.95);
         let excluded = self.explained() || (low && self.mature());
@@ -242,9 +252,10 @@ impl Gpu {
         self.past_clock.get()
     }
 
-    /// Degrees above its past under load, and power now over that of its past.
+    /// Degrees above its past under load, and power now over that of its past. None before it is
+    /// warm: both are of a GPU that has been at one power for minutes.
     pub(super) fn warmth(&self) -> Option<(f64, f64)> {
-        if !(self.busy && self.mature()) {
+        if !(self.busy && self.steady.is_warm() && self.warm_secs >= MATURE) {
             return None;
         }
         let rise = self.temp.get()? - self.past_temp.get()?;

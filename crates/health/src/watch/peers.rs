@@ -93,12 +93,15 @@ impl Gpu {
             heat::warmer(c, rise, others, power)
         });
         self.warm.add(warm.map(|_| warmer.is_bad()), at);
-        if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
+        let lasts = self.warm.lasts(3, 5 * ms(c.load_for));
+        if warmer.is_bad() && lasts {
             return warmer.since(self.warm.since());
         }
         let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
         let room = heat.margin.is_nan() || heat.margin >= c.margin + 3.0;
-        DetectorVerdict::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
+        // What was warmer than its past is so until it can be compared again.
+        let compared = warm.is_some() || !lasts;
+        DetectorVerdict::good_if(self.busy && bits == 0 && room && compared && !warmer.is_bad())
     }
 
     pub(super) fn clocks(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> DetectorVerdict {
@@ -127,5 +130,77 @@ impl Gpu {
         }
         let fine = peers.clock.is_some_and(|u| own > u.median * (1.0 - c.clocks_share / 2.0));
         DetectorVerdict::good_if(fine && low_past != Some(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::layout::COLS;
+
+    /// Seconds between two rows.
+    const ROW: i64 = 5;
+
+    /// The eight GPUs of a node, with temperatures that follow power as those of real ones do.
+    struct Board {
+        gpus: Vec<Gpu>,
+        temps: [f32; 8],
+        secs: i64,
+    }
+
+    impl Board {
+        fn new() -> Board {
+            let gpus = (0..8).map(|_| Gpu::default()).collect();
+            Board { gpus, temps: [31.0; 8], secs: 0 }
+        }
+
+        /// So many seconds, in which all but the first work, and the first works where `busy` and
+        /// is hotter by so much. What was found of the first, in words.
+        fn pass(&mut self, secs: i64, busy: bool, hotter: f32) -> Option<String> {
+            let c = WatchConfig::default();
+            let mut found = None;
+            for _ in 0..secs / ROW {
+                self.secs += ROW;
+                let at = Time(self.secs * 1000);
+                for (i, (gpu, temp)) in self.gpus.iter_mut().zip(&mut self.temps).enumerate() {
+                    let works = busy || i > 0;
+                    let power = if works { 700.0 } else { 70.0 };
+                    let goal = 27.0 + power * 0.055 + if i == 0 { hotter } else { 0.0 };
+                    *temp += (goal - *temp) * 0.125;
+                    let mut row = [f32::NAN; COLS];
+                    row[Col::Util as usize] = if works { 98.0 } else { 0.0 };
+                    row[Col::Temp as usize] = *temp;
+                    row[Col::Power as usize] = power;
+                    row[Col::Throttle as usize] = 0.0;
+                    gpu.take(&c, Some(row), at, ROW as f32);
+                }
+                let peers = Peers::of(&self.gpus);
+                if let DetectorVerdict::Bad(b) = self.gpus[0].thermal(&c, &peers, at) {
+                    found = Some(b.why);
+                }
+            }
+            found
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_only_had_short_jobs_is_not_too_hot_in_a_long_one() {
+        let mut b = Board::new();
+        for _ in 0..30 {
+            assert_eq!(b.pass(60, true, 0.0), None);
+            assert_eq!(b.pass(120, false, 0.0), None);
+        }
+        assert_eq!(b.pass(3600, true, 0.0), None);
+        // And one that was switched off in between warms up again.
+        assert_eq!(b.pass(3600, false, 0.0), None);
+        assert_eq!(b.pass(1800, true, 0.0), None);
+    }
+
+    #[test]
+    fn a_gpu_that_became_hotter_at_the_same_power_is_found() {
+        let mut b = Board::new();
+        assert_eq!(b.pass(1800, true, 0.0), None);
+        let found = b.pass(900, true, 16.0).expect("a warning");
+        assert!(found.contains("above its own past at the same power"), "{found}");
     }
 }
