@@ -85,7 +85,7 @@ pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradict
     }
 }
 
-/// A cause and its alert count the same jobs; none of them is over, and each is where it is said to be.
+/// A cause and its alert count the same jobs; none of them is over, each is where it is said to be.
 pub(super) fn affected_jobs(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let none = Vec::new();
     let jobs: BTreeMap<&str, &Job> = log.jobs.values().map(|j| (j.name.as_str(), j)).collect();
