@@ -33,9 +33,9 @@ pub struct Alert {
     pub members: Vec<String>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were interrupted by it and have not ended.
+    /// Jobs that run on what is affected, or were interrupted by it and have not resumed.
     pub jobs: u64,
-    /// GPUs that those jobs have.
+    /// GPUs that those jobs have, or ask for while they wait.
     pub gpus: u64,
     /// Who is responsible for it; empty where nobody is named.
     pub owner: String,

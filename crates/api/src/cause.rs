@@ -40,9 +40,13 @@ pub struct OpenCause {
     pub remediations: Vec<Remediation>,
     /// Numbers of those that are pending approval.
     pub pending: Vec<String>,
+    /// All jobs on the nodes of those: an approval may stop or move them (at most 64).
+    pub pending_jobs: Vec<CauseJob>,
+    /// Jobs on those nodes in all.
+    pub pending_jobs_count: u64,
     /// Nodes that it is about (at most 64).
     pub nodes: Vec<String>,
-    /// Jobs that run on those nodes, or that its findings name (at most 64).
+    /// Jobs that it affects, as its alert counts them (at most 64).
     pub jobs: Vec<CauseJob>,
     /// Such jobs in all.
     pub jobs_affected: u64,
@@ -62,7 +66,7 @@ pub struct CauseJob {
     pub name: String,
     /// The project it belongs to.
     pub project: String,
-    /// GPUs that it has.
+    /// GPUs that it has, or asks for while it waits.
     pub gpus: u32,
     /// Nodes of the cause that it runs on.
     pub nodes: Vec<String>,

@@ -48,6 +48,11 @@ fn a_week_lies_behind_it_and_goes_on() {
         tokens.iter().any(|t| text(t, "role") == "user")
     });
     let events = items(&c.muster(&["events", "--limit", "100000", "-o", "json"]));
+    // Simulated people have names of their own: the visitor has only looked.
+    let visitor = events.iter().find(|e| text(e, "actor") == "user:admin");
+    assert!(visitor.is_none(), "{visitor:?}");
+    let makes = |e: &Value| text(e, "kind") == "token_created" && text(e, "actor") == "user:demo";
+    assert!(events.iter().any(makes), "tenants get their tokens from the story");
     let start = events.iter().position(|e| text(e, "kind") == "leader_changed").expect("a start");
     let alarms = ["node_lost", "slot_lost", "node_inventoried", "node_back"];
     // Up to the first fault of the story that goes on: by then a slow machine may have come to it.

@@ -10,7 +10,7 @@ use muster_model::alert::{
 use muster_model::command::{Command, RefusalCode};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{ObservedFinding, Severity};
+use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::node::NodeRole;
 use muster_model::slo::{Cause, Gate, IndicatorCount, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
@@ -271,12 +271,16 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
     let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(n.clone(), 0));
     let a = of(&w).expect("an alert about the GPU");
     assert_eq!((a.jobs, a.gpus), (1, 32), "{a:#?}");
-    // The gang is stopped and leaves: it was affected all the same.
+    // The gang is stopped and leaves: it is affected until it runs elsewhere.
     w.report(job, &n, crash(0, 1));
     w.stopped(job);
-    w.sleep(Span::mins(1));
+    for _ in 0..3 {
+        w.sleep(Span::mins(1));
+    }
+    let waits = w.job(job).attempt.is_none();
+    let left = if waits { (1, 32) } else { (0, 0) };
     let after = of(&w).map(|a| (a.jobs, a.gpus));
-    assert!(after.is_none_or(|counts| counts == (1, 32)), "{after:?}");
+    assert!(after.is_none_or(|counts| counts == left), "{after:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
@@ -319,6 +323,38 @@ fn jobs_that_have_ended_are_not_affected_any_more() {
     w.ok(Command::FindingsSeen { findings: vec![drift(&w)] });
     w.sleep(Span::secs(3));
     assert!(of(&w).is_none_or(|a| (a.jobs, a.gpus) == (0, 0)), "{:?}", of(&w));
+    // What begins there later knows the node as it is.
+    for _ in 0..16 {
+        w.run(gang(1, 8));
+    }
+    assert!(w.engine.state().attempts_on(&n).next().is_some());
+    let s = w.engine.state();
+    let found: Vec<&Finding> = s.health.open().map(|f| &**f).collect();
+    assert!(s.affected_by(found, []).is_empty());
+}
+
+#[test]
+fn what_a_program_did_affects_no_job_beside_it() {
+    let mut w = unreserved(16);
+    let (mine, beside) = (w.run(gang(1, 4)), w.run(gang(1, 4)));
+    let n = w.nodes_of(mine)[0].clone();
+    let mut seen =
+        ObservedFinding::new("app-fault", Entity::Node(n.clone()), Severity::Info, w.now);
+    seen.attempt = Some(w.key(mine));
+    w.ok(Command::FindingsSeen { findings: vec![seen] });
+    let broken = ObservedFinding::new("thermal", Entity::Node(n), Severity::Degraded, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![broken] });
+    let s = w.engine.state();
+    let of = |kind: &str| {
+        let found: Vec<&Finding> =
+            s.health.open().map(|f| &**f).filter(|f| f.seen.kind == kind).collect();
+        assert_eq!(found.len(), 1, "{kind}");
+        s.affected_by(found, []).into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(of("app-fault"), [mine]);
+    // Where both share a node, a hot one affects both.
+    let shared = w.nodes_of(mine) == w.nodes_of(beside);
+    assert_eq!(of("thermal"), if shared { vec![mine, beside] } else { vec![mine] });
 }
 
 #[test]

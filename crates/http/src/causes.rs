@@ -2,8 +2,9 @@
 
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
-use crate::health::{findings, incidents, remediations, sees, title};
+use crate::health::{findings, incidents, remediations, title};
 use crate::slo::alerts;
+use crate::slo::open::{affected, by_cause};
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,11 +14,12 @@ use muster_model::JobId;
 use muster_model::alert::Urgency;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
+use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::remediation::Remediation;
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
-use muster_slo::causes::{CauseGroup, Open, causes};
+use muster_slo::causes::CauseGroup;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,17 +42,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
 
 fn view(s: &Site, caller: &Caller) -> CauseList {
     let whole = caller.actor.project.is_none();
-    let mut open = Open {
-        alerts: s.slo.open().filter(|a| alerts::sees(caller, a)).collect(),
-        findings: s.health.open().filter(|f| sees(s, caller, f)).map(|f| &**f).collect(),
-        ..Open::default()
-    };
-    // Incidents and remediations are the site's own business.
-    if whole {
-        open.incidents = s.health.open_incidents().map(|i| &**i).collect();
-        open.remediations = s.health.live_remediations().map(|r| &**r).collect();
-    }
-    let mut groups: Vec<(String, CauseGroup<'_>)> = causes(&open).into_iter().collect();
+    let mut groups: Vec<(String, CauseGroup<'_>)> = by_cause(s, caller).into_iter().collect();
     groups.sort_by_cached_key(|(key, g)| rank(key, g));
     let mut books = Books { site: s, whole, known: BTreeMap::new() };
     let count = groups.len() as u64;
@@ -122,7 +114,11 @@ fn cause(
     let nodes: BTreeSet<&NodeName> = on.chain(g.remediations.iter().map(|r| &r.node)).collect();
     let mut found = g.findings.clone();
     found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
-    let jobs = jobs(s, caller, &nodes, &g.findings);
+    let affected = affected(s, caller, g);
+    let jobs = jobs(s, &affected, &nodes);
+    let pending = || g.remediations.iter().filter(|r| is_pending(r));
+    let on: BTreeSet<&NodeName> = pending().map(|r| &r.node).collect();
+    let stopped = jobs_on(s, caller, &on);
     let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
     let remediations: Vec<_> = g.remediations.iter().map(|r| remediations::view(s, r)).collect();
     OpenCause {
@@ -133,16 +129,13 @@ fn cause(
         severity: severity(g),
         urgency: g.alerts.iter().map(|a| a.urgency).max(),
         since: since(g).into(),
-        alerts: g.alerts.iter().map(|a| alerts::view(s, caller, a)).collect(),
+        alerts: g.alerts.iter().map(|a| alerts::view(s, caller, a, Some(&affected))).collect(),
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
         findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
         findings_open: g.findings.len() as u64,
-        pending: g
-            .remediations
-            .iter()
-            .filter(|r| is_pending(r))
-            .map(|r| r.id.to_string())
-            .collect(),
+        pending: pending().map(|r| r.id.to_string()).collect(),
+        pending_jobs_count: stopped.len() as u64,
+        pending_jobs: stopped.into_iter().take(NAMED).collect(),
         remediations,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
         projects: projects.into_iter().cloned().collect(),
@@ -153,42 +146,32 @@ fn cause(
     }
 }
 
-/// Jobs on these nodes, and those that findings name.
-fn jobs(
-    s: &Site,
-    caller: &Caller,
-    nodes: &BTreeSet<&NodeName>,
-    findings: &[&Finding],
-) -> Vec<CauseJob> {
-    let mut on: BTreeMap<JobId, Vec<String>> = BTreeMap::new();
-    for node in nodes {
-        for job in s.attempts_on(node) {
-            on.entry(job.id).or_default().push(node.to_string());
-        }
-    }
-    for f in findings {
-        let named = match (f.seen.attempt, &f.seen.entity) {
-            (Some(a), _) => Some(a.job),
-            (None, Entity::Job(j)) => Some(*j),
-            _ => None,
-        };
-        if let Some(job) = named {
-            on.entry(job).or_default();
-        }
-    }
-    let known = on.into_iter().filter_map(|(id, nodes)| Some((s.jobs.get(&id)?, nodes)));
-    let seen = known.filter(|(j, _)| caller.sees(&j.project));
-    let shown = seen.map(|(j, nodes)| {
-        let slots = j.attempt.iter().flat_map(|a| &a.placement.slots);
+/// These jobs, each with the nodes among these that it runs on.
+fn jobs(s: &Site, of: &BTreeMap<JobId, u32>, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJob> {
+    let known = of.iter().filter_map(|(id, gpus)| Some((s.jobs.get(id)?, *gpus)));
+    let shown = known.map(|(j, gpus)| {
+        let on = nodes.iter().filter(|n| !s.slots_on(j.id, n).is_empty());
         CauseJob {
             id: j.display_id(),
             name: j.name.to_string(),
             project: j.project.to_string(),
-            gpus: slots.map(|s| s.gpus.len()).sum(),
-            nodes,
+            gpus,
+            nodes: on.map(ToString::to_string).collect(),
         }
     });
     shown.collect()
+}
+
+/// All that hold something on these nodes: what is done there may stop them, whatever they do.
+fn jobs_on(s: &Site, caller: &Caller, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJob> {
+    let here = nodes.iter().flat_map(|n| s.attempts_on(n));
+    let seen = here.filter(|j| caller.sees(&j.project));
+    let gpus = |j: &Job| -> u32 {
+        let slots = j.attempt.iter().flat_map(|a| &a.placement.slots);
+        slots.map(|s| s.gpus.len()).sum()
+    };
+    let held: BTreeMap<JobId, u32> = seen.map(|j| (j.id, gpus(j))).collect();
+    jobs(s, &held, nodes)
 }
 
 /// Runbooks by what they serve, each read once.

@@ -8,7 +8,8 @@ use super::{App, Registry};
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::{Job, JobState};
-use muster_model::node::{Node, Stage};
+use muster_model::node::{Node, NodeRole, Stage};
+use muster_model::placement::GpuSet;
 use muster_model::slo::NodeServiceFacts;
 use muster_model::spec::Priority;
 use muster_server::brain::Brain;
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 const NAMES: usize = 64;
 /// Under this name the others are told.
 const OTHERS: &str = "(others)";
+/// What GPUs are to new work, in the order of [`gpu_uses`].
+pub(super) const GPU_USES: [&str; 4] = ["used", "free", "out", "spare"];
 /// Shares of those who wait for which their wait is told.
 const QUANTILES: [(usize, &str); 4] = [(50, "0.5"), (90, "0.9"), (99, "0.99"), (100, "1")];
 
@@ -27,9 +30,22 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
     map.entry(if known { name } else { OTHERS }.to_owned()).or_default()
 }
 
-/// Can it take work now?
-pub(super) fn offered(n: &Node) -> bool {
-    matches!(NodeServiceFacts::from(n).service(), Some(Ok(())))
+/// GPUs of a node by what they are to new work, as `muster top` counts them: used, free, out, spare.
+/// One that fell off the bus is out too: together they are all GPUs that the node should have.
+pub(super) fn gpu_uses(s: &State, n: &Node) -> [u64; 4] {
+    let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
+    let missing = GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(n.gpu_set());
+    let used = allocated_gpus(s, &n.name);
+    let rest = n.gpu_set().or(missing).minus(used);
+    let serves = matches!(NodeServiceFacts::from(n).service(), Some(Ok(())));
+    let able = match serves && n.breaker.is_none() {
+        true => rest.minus(missing).minus(n.excluded_gpus),
+        false => GpuSet::EMPTY,
+    };
+    let (used, out) = (u64::from(used.len()), u64::from(rest.minus(able).len()));
+    let able = u64::from(able.len());
+    // New work does not go to a spare.
+    if n.role == NodeRole::Spare { [used, 0, out, able] } else { [used, able, out, 0] }
 }
 
 /// Jobs that wait.
@@ -41,8 +57,8 @@ struct Waiting {
 
 #[derive(Default)]
 struct FleetSnapshot {
-    /// By kind of GPU: used, free, out.
-    gpus: BTreeMap<String, [u64; 3]>,
+    /// By kind of GPU: used, free, out, spare.
+    gpus: BTreeMap<String, [u64; 4]>,
     /// By priority class; held ones apart.
     queue: BTreeMap<(Priority, bool), Waiting>,
     /// How long they wait, in seconds.
@@ -61,15 +77,12 @@ fn count_fleet(brain: &Brain, now: muster_model::Time) -> FleetSnapshot {
 
 fn look_at_nodes(s: &State, out: &mut FleetSnapshot) {
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
-        let all = u64::from(n.gpu_set().len());
-        if all == 0 {
+        let uses = gpu_uses(s, n);
+        if uses == [0; 4] {
             continue;
         }
-        let used = u64::from(allocated_gpus(s, &n.name).len()).min(all);
-        let rest = all - used;
-        let gone = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
-        let g = named(&mut out.gpus, n.sku());
-        (g[0], g[1], g[2]) = (g[0] + used, g[1] + rest - gone, g[2] + gone);
+        let all = named(&mut out.gpus, n.sku());
+        all.iter_mut().zip(uses).for_each(|(all, n)| *all += n);
     }
 }
 
@@ -127,10 +140,10 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
 }
 
 fn fleet(l: &FleetSnapshot, out: &mut Registry) {
-    let help = "GPUs by kind and use; out are those that take no work.";
+    let help = "GPUs by kind and use; out are those that take no work now.";
     let mut m = out.gauge("muster_sku_gpus", help);
     for (sku, counts) in &l.gpus {
-        for (state, n) in ["used", "free", "out"].iter().zip(counts) {
+        for (state, n) in GPU_USES.iter().zip(counts) {
             m.put(&[("sku", sku), ("state", state)], n);
         }
     }

@@ -3,8 +3,7 @@
 use super::auth::{Caller, MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
-use super::figures::offered;
-use super::nodes::allocated_gpus;
+use super::figures::{GPU_USES, gpu_uses};
 use super::{App, Registry, answer};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -12,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
-use muster_model::node::{NodeRole, Stage};
+use muster_model::node::Stage;
 use muster_model::tenant::Role;
 use std::collections::BTreeMap;
 
@@ -238,18 +237,11 @@ fn site_figures(app: &App, out: &mut Registry) {
             oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
         }
     });
-    let (nodes, [used, free, gone, spare]) = app.brain().read(|s| {
+    let (nodes, gpus) = app.brain().read(|s| {
         let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 4]);
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
-            let all = u64::from(n.gpu_set().len());
-            let used = u64::from(allocated_gpus(s, &n.name).len());
-            let rest = all.saturating_sub(used);
-            gpus[0] += used;
-            let out = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
-            // New work does not go to a spare.
-            gpus[if n.role == NodeRole::Spare { 3 } else { 1 }] += rest - out;
-            gpus[2] += out;
+            gpus.iter_mut().zip(gpu_uses(s, n)).for_each(|(all, n)| *all += n);
         }
         (nodes, gpus)
     });
@@ -264,7 +256,7 @@ fn site_figures(app: &App, out: &mut Registry) {
         m.put(&[("state", state)], nodes.get(state).copied().unwrap_or(0));
     }
     let mut m = out.gauge("muster_gpus", "GPUs by use; out are those that take no work now.");
-    for (state, n) in [("used", used), ("free", free), ("out", gone), ("spare", spare)] {
+    for (state, n) in GPU_USES.into_iter().zip(gpus) {
         m.put(&[("state", state)], n);
     }
     let counts = app.brain().read(|s| s.fault_counts.clone());

@@ -90,8 +90,9 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     slo::alerts_and_log(log, said, wrong);
     slo::objectives_and_alerts(said, wrong);
     slo::lists_and_descriptions(said, wrong);
+    slo::affected_jobs(log, said, wrong);
     figures::metrics_and_log(log, said, wrong);
-    figures::metrics_and_lists(said, wrong);
+    figures::metrics_and_lists(log, said, wrong);
     figures::fleet_report(log, said, wrong);
     figures::server(log, said, wrong);
 }

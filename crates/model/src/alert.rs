@@ -235,7 +235,7 @@ pub struct Alert {
     pub members: Vec<Entity>,
     /// Conditions in all.
     pub count: u64,
-    /// Jobs that run on what is affected, or were interrupted by it and have not ended.
+    /// Jobs that run on what is affected, or were interrupted by it and have not resumed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub jobs: u64,
     /// GPUs that those jobs have.

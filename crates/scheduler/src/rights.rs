@@ -96,6 +96,9 @@ impl<'a> UserRights<'a> {
             if used.borrowed > 0 {
                 words += &format!("; others have borrowed {}", gpus(used.borrowed));
             }
+            if short.nominal == 0 || used.own > short.nominal {
+                words += "; it may borrow what others do not use now";
+            }
         }
         Some(Denied { name: "quota", words, left: short.left })
     }

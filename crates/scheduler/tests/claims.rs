@@ -193,7 +193,8 @@ fn quota_that_is_given_back_for_a_job_is_taken_by_nobody_else() {
     assert!(life.waits(p.victims[0].job), "who gave it back does not take it again");
     let short = "quota b leaves 0 of the 8 GPUs it asks for: 8 nominal, 24 used";
     let kept = "16 reserved for jobs that others are preempted for";
-    assert_eq!(why(&life, greedy), format!("{short}, {kept}"));
+    let may = "it may borrow what others do not use now";
+    assert_eq!(why(&life, greedy), format!("{short}, {kept}; {may}"));
     life.pass(Span::mins(2));
     assert!(life.running(claim) && life.waits(greedy));
 }

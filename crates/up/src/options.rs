@@ -105,6 +105,8 @@ pub(crate) struct StartedServer {
     pub(crate) join: Option<String>,
     /// Who is connected.
     pub(crate) agents: muster_server::agents::Agents,
+    /// What decides; the demonstration gets the tokens of its people from it.
+    pub(crate) brain: muster_server::brain::Brain,
     /// Stops the server.
     pub(crate) stop: CancellationToken,
     /// Ends when the server does.

@@ -138,8 +138,10 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     let tour: &[&str] = if demo.is_some() { &TOUR } else { &FIRST };
     output::print(&welcome(&called(), &started.url, &started.token_file, known, tour))?;
     if demo.is_some() {
+        output::note(&format!("\n{}", crate::demo::people()));
+        let (url, token_file) = (started.url.clone(), &started.token_file);
         // It ends with this process.
-        tokio::spawn(crate::demo::run_demo(started.url.clone(), started.token_file.clone(), seed));
+        tokio::spawn(crate::demo::run_demo(url, started.brain.clone(), token_file.clone(), seed));
     }
     let stop = started.stop.clone();
     let serving = until_end(started.stop, started.served);

@@ -152,6 +152,7 @@ pub(crate) async fn start_server(
     let link = server.link_listen;
     let token_file = server.admin_token.clone();
     let agents = server.agents.clone();
+    let brain = server.brain.clone();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let served = tokio::spawn(async move {
@@ -167,7 +168,7 @@ pub(crate) async fn start_server(
         }
         Ok(())
     });
-    Ok(StartedServer { url, link, token_file, join, agents, stop, served })
+    Ok(StartedServer { url, link, token_file, join, agents, brain, stop, served })
 }
 
 async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {

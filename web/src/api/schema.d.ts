@@ -2080,14 +2080,14 @@ export interface components {
             evidence: string;
             /**
              * Format: int64
-             * @description GPUs that those jobs have.
+             * @description GPUs that those jobs have, or ask for while they wait.
              */
             gpus: number;
             /** @description Names it among all alerts that ever were. */
             id: string;
             /**
              * Format: int64
-             * @description Jobs that run on what is affected, or were interrupted by it and have not ended.
+             * @description Jobs that run on what is affected, or were interrupted by it and have not resumed.
              */
             jobs: number;
             /** @description A stable code: a failure mode, the name of an objective. */
@@ -2538,7 +2538,7 @@ export interface components {
         CauseJob: {
             /**
              * Format: int32
-             * @description GPUs that it has.
+             * @description GPUs that it has, or asks for while it waits.
              */
             gpus: number;
             /** @description Its number, `42_3` for a task of an array. */
@@ -5774,7 +5774,7 @@ export interface components {
             id: string;
             /** @description Its open incidents; empty for tokens bound to a project. */
             incidents: components["schemas"]["Incident"][];
-            /** @description Jobs that run on those nodes, or that its findings name (at most 64). */
+            /** @description Jobs that it affects, as its alert counts them (at most 64). */
             jobs: components["schemas"]["CauseJob"][];
             /**
              * Format: int64
@@ -5787,6 +5787,13 @@ export interface components {
             nodes: string[];
             /** @description Numbers of those that are pending approval. */
             pending: string[];
+            /** @description All jobs on the nodes of those: an approval may stop or move them (at most 64). */
+            pending_jobs: components["schemas"]["CauseJob"][];
+            /**
+             * Format: int64
+             * @description Jobs on those nodes in all.
+             */
+            pending_jobs_count: number;
             /** @description Projects of those jobs. */
             projects: string[];
             /** @description Its remediations that have not ended; empty for tokens bound to a project. */

@@ -22,8 +22,8 @@ export function IncidentCost({ r }: { r: Report }) {
     <>
       <div className="tiles">
         <Metric
-          word="GPU-hours lost to interruptions"
-          definition="lost work + restarting: work since the last checkpoint that had to be done again, and the time of allocated GPUs until the first step after an interruption"
+          word="GPU-hours lost, all causes"
+          definition="lost work + restarting, by all causes, programs that failed by themselves included: work since the last checkpoint that had to be done again, and the time of allocated GPUs until the first step after an interruption"
           value={hours(sum(lost))}
           note={lost.map((l) => `${hours(l.seconds)} ${l.word}`).join(', ')}
           over={spanned(log)}

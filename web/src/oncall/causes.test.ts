@@ -29,6 +29,8 @@ const cause = (more: object): Cause =>
     findings: [],
     remediations: [],
     pending: [],
+    pending_jobs: [],
+    pending_jobs_count: 0,
     jobs: [],
     jobs_affected: 0,
     runbook: null,
@@ -39,8 +41,10 @@ test('what is pending names the jobs on its own node only', () => {
   const one = cause({
     remediations: [remediation('5', 'n1'), remediation('6', 'n2'), remediation('7', 'n3')],
     pending: ['5', '6'],
-    jobs: [job('1', 'n1', 'n2'), job('2', 'n2'), job('3', 'n3')],
-    jobs_affected: 3,
+    pending_jobs: [job('1', 'n1', 'n2'), job('2', 'n2'), job('3', 'n3')],
+    pending_jobs_count: 3,
+    jobs: [job('2', 'n2')],
+    jobs_affected: 1,
   });
   const named = pendingOf([one]).map((p) => [p.remediation.id, p.jobs.map((j) => j.id), p.unnamed]);
   expect(named).toEqual([

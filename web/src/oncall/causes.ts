@@ -10,25 +10,25 @@ type Job = Schemas['CauseJob'];
 /** The alert that says that remediations are pending: the cards of those say the same. */
 const APPROVALS = 'approvals-wait';
 
-/** A remediation that is pending approval, and the jobs on its node. */
+/** A remediation that is pending approval, and all jobs on its node, affected or not. */
 export interface Pending {
   remediation: Remediation;
   jobs: Job[];
-  /** Jobs of the cause that the answer does not name. */
+  /** Jobs on such nodes that the answer does not name. */
   unnamed: number;
 }
 
 /** Everything that is pending approval, in the order of the causes. */
 export function pendingOf(
-  causes: Pick<Cause, 'pending' | 'remediations' | 'jobs' | 'jobs_affected'>[],
+  causes: Pick<Cause, 'pending' | 'remediations' | 'pending_jobs' | 'pending_jobs_count'>[],
 ): Pending[] {
   return causes.flatMap((c) =>
     c.remediations
       .filter((r) => c.pending.includes(r.id))
       .map((remediation) => ({
         remediation,
-        jobs: c.jobs.filter((j) => j.nodes.includes(remediation.node)),
-        unnamed: c.jobs_affected - c.jobs.length,
+        jobs: c.pending_jobs.filter((j) => j.nodes.includes(remediation.node)),
+        unnamed: c.pending_jobs_count - c.pending_jobs.length,
       })),
   );
 }

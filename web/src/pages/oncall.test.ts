@@ -109,6 +109,8 @@ const cause = {
   findings_open: 1,
   remediations: [remediation],
   pending: ['5'],
+  pending_jobs: [{ id: '7', name: 'train', project: 'team-a', gpus: 8, nodes: ['n1'] }],
+  pending_jobs_count: 1,
   nodes: ['n1'],
   jobs: [{ id: '7', name: 'train', project: 'team-a', gpus: 8, nodes: ['n1'] }],
   jobs_affected: 1,

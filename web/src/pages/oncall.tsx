@@ -133,7 +133,7 @@ function Automation() {
                 </p>
               )}
               <dl className="facts">
-                <Fact word="out of service">
+                <Fact word="taken out by automation">
                   <Limit value={a.out} most={a.out_at_most} /> {a.out} of {a.nodes} nodes, {a.out_at_most} at
                   most
                 </Fact>

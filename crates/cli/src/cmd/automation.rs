@@ -52,7 +52,7 @@ impl AutomationCmd {
 
 /// In a line.
 pub(crate) fn brief(a: &Automation) -> String {
-    let held = format!("{} of at most {} nodes out of service", a.out, a.out_at_most);
+    let held = format!("{} of at most {} nodes taken out", a.out, a.out_at_most);
     match (a.state.as_str(), &a.reason) {
         ("stopped", Some(why)) => {
             let who = if a.by_operator { "stopped" } else { "stopped itself" };

@@ -419,3 +419,8 @@ pub(crate) fn of_hardware(seen: &ObservedFinding) -> bool {
     modes::mode(&seen.kind)
         .is_some_and(|m| !matches!(m.class, FaultClass::Application | FaultClass::Notice))
 }
+
+/// Is it what a program did?
+pub(crate) fn of_program(seen: &ObservedFinding) -> bool {
+    modes::mode(&seen.kind).is_some_and(|m| m.class == FaultClass::Application)
+}

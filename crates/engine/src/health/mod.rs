@@ -27,7 +27,7 @@ mod work;
 pub use allocation::AllocationBlocker;
 pub(crate) use decide::decide;
 pub(crate) use faults::faults;
-pub(crate) use findings::of_hardware;
+pub(crate) use findings::{of_hardware, of_program};
 pub(crate) use limits::is_out;
 pub(crate) use recovery::{
     recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,

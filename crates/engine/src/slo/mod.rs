@@ -3,6 +3,7 @@
 //! Counting is part of applying records, so it is the same for whoever reads the log. Alerts are
 //! decided when something changed that they follow from, and when time alone may change them.
 
+mod affected;
 mod apply;
 mod conditions;
 mod decide;

@@ -177,6 +177,13 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         let how = Some(tended(s, f)).filter(|how| whole || *how == FindingTreatment::Acted);
         *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
+    // Those of incidents are told with them; but the list of what is pending has theirs, too.
+    for f in s.health.open().filter(|f| whole && f.incident.is_some()) {
+        let critical_one = f.seen.severity == Severity::Critical;
+        if critical_one && tended(s, &findings::view(f)) == FindingTreatment::Approval {
+            *critical.entry(FindingTreatment::Approval).or_default() += 1;
+        }
+    }
     for (how, n) in critical {
         match how {
             FindingTreatment::Acted => attention.push(some(

@@ -318,7 +318,8 @@ fn search_incidents(site: &Site, wanted: &SearchTerms, limit: usize) -> Best<Sea
     let closed = newest().filter(|i| i.closed.is_some()).take(HEALTH_SCANNED);
     for i in open.chain(closed) {
         let (id, cause) = (i.id.to_string(), i.cause.to_string());
-        let fit = wanted.fit(&[&id, &i.kind, health::title(&i.kind), &i.summary, &cause]);
+        let owner = i.owner.as_ref().map_or("", |o| o.who.as_str());
+        let fit = wanted.fit(&[&id, &i.kind, health::title(&i.kind), &i.summary, &cause, owner]);
         found.offer(fit, || incident_hit(i, id.clone()));
     }
     found

@@ -3,6 +3,7 @@
 use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
+use crate::slo::open::{affected, by_cause, sees};
 use crate::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,19 +11,18 @@ use muster_api::{
     AcknowledgeRequest, Alert, AlertList, AlertsQuery, NotifiedReceiver, ReasonRequest,
 };
 use muster_engine::State as Site;
-use muster_model::Command;
 use muster_model::alert::{self as m, Urgency};
+use muster_model::{Command, JobId};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-/// Tenants see what concerns their project alone.
-pub(crate) fn sees(caller: &Caller, a: &m::Alert) -> bool {
-    match &caller.actor.project {
-        None => true,
-        Some(own) => a.project.as_ref() == Some(own),
-    }
-}
-
-pub(crate) fn view(s: &Site, caller: &Caller, a: &m::Alert) -> Alert {
+/// An alert as it is shown, with the jobs that its cause affects now while it is open.
+pub(crate) fn view(
+    s: &Site,
+    caller: &Caller,
+    a: &m::Alert,
+    affected: Option<&BTreeMap<JobId, u32>>,
+) -> Alert {
     let notifications = s.slo.desk.notified_of(&a.id).map(|(to, t)| NotifiedReceiver {
         receiver: to.to_string(),
         at: t.at.into(),
@@ -31,7 +31,25 @@ pub(crate) fn view(s: &Site, caller: &Caller, a: &m::Alert) -> Alert {
     // Who is told is the site's own business.
     let notifications =
         if caller.actor.project.is_none() { notifications.collect() } else { Vec::new() };
-    Alert::of(a, notifications)
+    let mut out = Alert::of(a, notifications);
+    // Jobs come and go without a record about the alert.
+    if let Some(jobs) = affected {
+        out.jobs = jobs.len() as u64;
+        out.gpus = jobs.values().map(|n| u64::from(*n)).sum();
+    }
+    out
+}
+
+fn views(s: &Site, caller: &Caller, alerts: &[&m::Alert]) -> Vec<Alert> {
+    let causes = match alerts.iter().any(|a| a.is_open()) {
+        true => by_cause(s, caller),
+        false => BTreeMap::new(),
+    };
+    let one = |a: &&m::Alert| {
+        let cause = causes.get(&a.group).filter(|_| a.is_open());
+        view(s, caller, a, cause.map(|g| affected(s, caller, g)).as_ref())
+    };
+    alerts.iter().map(one).collect()
 }
 
 /// Open before over, pages before tickets, what nobody looks after first, then the newest.
@@ -78,7 +96,7 @@ pub(crate) async fn list(
         // Where the last page ended: after the alert that it named, wherever that stands now.
         let from = after.as_deref().and_then(|id| all.iter().position(|a| a.id == id));
         let rest = &all[from.map_or(0, |i| i + 1)..];
-        let page: Vec<Alert> = rest.iter().take(limit).map(|a| view(s, &caller, a)).collect();
+        let page = views(s, &caller, &rest[..rest.len().min(limit)]);
         let more = rest.len() > limit;
         let cursor = page.last().filter(|_| more).map(|a| paging::encode("alerts", &a.id));
         (s.seq, page, cursor)
@@ -94,7 +112,7 @@ fn missing(id: &str) -> Failure {
 fn find(app: &App, caller: &Caller, id: &str) -> Reply<(muster_model::Seq, Alert)> {
     let found = app.brain().read(|s| {
         let a = s.slo.alerts.get(id).filter(|a| sees(caller, a))?;
-        Some((s.seq, view(s, caller, a)))
+        Some((s.seq, views(s, caller, &[a]).pop()?))
     });
     found.ok_or_else(|| missing(id))
 }

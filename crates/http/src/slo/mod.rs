@@ -1,6 +1,7 @@
 //! Objectives and alerts over HTTP.
 
 pub(crate) mod alerts;
+pub(crate) mod open;
 pub(crate) mod readiness;
 pub(crate) mod routing;
 pub(crate) mod silences;

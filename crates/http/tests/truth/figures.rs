@@ -53,8 +53,14 @@ pub(super) fn metrics_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Cont
     }
     let held: u64 = log.nodes.keys().map(|n| log.held(n.as_str()).len() as u64).sum();
     same("muster_gpus", &[("state", "used")], held);
-    let all: u64 = log.nodes.values().map(|n| u64::from(n.gpus.len())).sum();
+    // Also those that fell off the bus: nobody should miss them in the sum.
+    let all: u64 = log.nodes.values().map(|n| u64::from(n.gpus.or(n.missing).len())).sum();
     same("muster_gpus", &[], all);
+    let kept = log.nodes.values().filter(|n| n.stage != Stage::Retired);
+    let kept: u64 = kept.map(|n| u64::from(n.gpus.or(n.missing).len())).sum();
+    if kept > 0 {
+        same("muster_sku_gpus", &[], kept);
+    }
     same("muster_incidents_open", &[], log.incidents.len() as u64);
     same("muster_automation_stopped", &[], u64::from(log.stopped.is_some()));
     same("muster_remediations", &[], log.remediations.len() as u64);
@@ -71,16 +77,20 @@ pub(super) fn metrics_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Cont
     }
 }
 
+/// Does a node take work? Nothing runs on a suspect until somebody has looked at it.
+fn takes_work(node: &Value) -> bool {
+    node["state"] == "ready" && node["role"] != "suspect"
+}
+
 /// GPUs of a node that take work, as the list of nodes shows it.
 fn offers(node: &Value) -> u64 {
     let out = node["gpus_excluded"].as_array().map_or(0, |all| all.len() as u64);
-    // Nothing runs on a suspect until somebody has looked at it.
-    let takes = node["state"] == "ready" && node["role"] != "suspect";
-    if takes { node["gpus_total"].as_u64().unwrap_or(0).saturating_sub(out) } else { 0 }
+    let all = node["gpus_total"].as_u64().unwrap_or(0);
+    if takes_work(node) { all.saturating_sub(out) } else { 0 }
 }
 
 /// The same counts, as lists show them.
-pub(super) fn metrics_and_lists(said: &MomentAnswers, wrong: &mut Contradictions) {
+pub(super) fn metrics_and_lists(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let page = &said.metrics;
     let fits = |a: &Value, urgency: &str, state: &str| {
         let silenced = !a["silenced"].is_null();
@@ -99,12 +109,21 @@ pub(super) fn metrics_and_lists(said: &MomentAnswers, wrong: &mut Contradictions
             wrong.same(what, (METRICS, counted), ("GET /v1/alerts", json!(listed)));
         }
     }
-    let number = |n: &Value, field: &str| n[field].as_u64().unwrap_or(0);
-    // New work does not go to a spare.
-    let open = said.nodes.iter().filter(|n| n["role"] != "spare");
-    let free: u64 = open.map(|n| offers(n).saturating_sub(number(n, "gpus_used"))).sum();
-    let counted = sum(page, "muster_gpus", &[("state", "free")]);
-    wrong.same("free GPUs", (METRICS, counted), ("GET /v1/nodes", json!(free)));
+    // New work goes neither behind a breaker nor to a spare.
+    for (state, spare) in [("free", false), ("spare", true)] {
+        let mut able = 0;
+        for (name, is) in &log.nodes {
+            let Some(n) = said.nodes.iter().find(|n| n["id"] == name.as_str()) else { continue };
+            if takes_work(n) && n["breaker"].is_null() && (n["role"] == "spare") == spare {
+                let held = log.held(name.as_str());
+                let there = is.gpus.minus(is.excluded);
+                able += there.iter().filter(|g| !held.contains_key(g)).count();
+            }
+        }
+        let counted = sum(page, "muster_gpus", &[("state", state)]);
+        let what = format!("GPUs that are {state}");
+        wrong.same(what, (METRICS, counted), ("GET /v1/nodes", json!(able)));
+    }
 }
 
 /// Jobs that came and ended since the log began, and GPUs as they stand now.

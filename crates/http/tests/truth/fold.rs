@@ -53,6 +53,8 @@ pub(super) struct Node {
     pub(super) protected: bool,
     pub(super) tested: bool,
     pub(super) gpus: GpuSet,
+    /// Those that it had and does not tell of any more.
+    pub(super) missing: GpuSet,
     pub(super) excluded: GpuSet,
     pub(super) role: NodeRole,
 }
@@ -66,6 +68,7 @@ impl Node {
             protected: false,
             tested: false,
             gpus: GpuSet::EMPTY,
+            missing: GpuSet::EMPTY,
             excluded: GpuSet::EMPTY,
             role: NodeRole::Normal,
         }
@@ -295,7 +298,9 @@ impl Fold {
             }
             Event::NodeInventoried { node, inventory } => {
                 let all = inventory.gpus.iter().map(|g| g.index).filter(|i| *i < 64);
-                self.node(node).gpus = GpuSet(all.fold(0, |set, i| set | 1 << i));
+                let now = GpuSet(all.fold(0, |set, i| set | 1 << i));
+                let n = self.node(node);
+                (n.gpus, n.missing) = (now, n.gpus.or(n.missing).minus(now));
             }
             Event::NodeLost { node, .. } => self.node(node).reachable = false,
             Event::NodeCordoned { node, reason, .. } => {

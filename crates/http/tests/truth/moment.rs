@@ -65,6 +65,7 @@ pub(super) struct MomentAnswers {
     pub(super) slo: BTreeMap<String, Value>,
     pub(super) alerts: Vec<Value>,
     pub(super) alert: BTreeMap<String, Value>,
+    pub(super) causes: Vec<Value>,
     pub(super) fleet: Value,
     pub(super) server: Value,
     pub(super) metrics: String,
@@ -397,6 +398,8 @@ impl Asker {
             let shown = self.json(&format!("/v1/alerts/{}", part(&name))).await;
             said.alert.insert(name, shown);
         }
+        let causes = self.json("/v1/causes").await;
+        said.causes = causes["items"].as_array().cloned().unwrap_or_default();
         let from = Timestamp(began).to_string();
         said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
         said.server = self.json("/v1/server").await;

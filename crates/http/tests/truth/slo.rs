@@ -1,13 +1,14 @@
 //! `slo` and `alerts`.
 
 use super::Contradictions;
-use super::fold::Fold;
+use super::fold::{Fold, Job};
 use super::moment::MomentAnswers;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ALERTS: &str = "GET /v1/alerts";
 const SLOS: &str = "GET /v1/slos";
+const CAUSES: &str = "GET /v1/causes";
 const LOG: &str = "the log";
 
 fn id(v: &Value) -> &str {
@@ -81,6 +82,40 @@ pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradict
     for a in said.alerts.iter().filter(about) {
         let known = a["kind"].as_str().is_some_and(|k| names.contains(k));
         wrong.holds(known, format!("an alert is about an objective of {names:?}"), ALERTS, a);
+    }
+}
+
+/// A cause and its alert count the same jobs; none of them is over, each is where it is said to be.
+pub(super) fn affected_jobs(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
+    let none = Vec::new();
+    let jobs: BTreeMap<&str, &Job> = log.jobs.values().map(|j| (j.name.as_str(), j)).collect();
+    for cause in &said.causes {
+        let affected = cause["jobs"].as_array().unwrap_or(&none);
+        for shown in affected {
+            let Some(known) = jobs.get(id(shown)) else {
+                wrong.holds(false, "a job that is affected is in the log", CAUSES, shown);
+                continue;
+            };
+            let what = format!("cause {}: a job that it affects has not ended", id(cause));
+            wrong.holds(known.ended_at.is_none(), what, CAUSES, shown);
+            let nodes = shown["nodes"].as_array().unwrap_or(&none);
+            let mut on = nodes.iter().filter_map(Value::as_str);
+            let there = on.all(|n| log.jobs_on(n).contains(id(shown)));
+            let what = format!("cause {}: its job runs on those nodes", id(cause));
+            wrong.holds(there, what, CAUSES, shown);
+        }
+        let gpus: u64 = affected.iter().filter_map(|j| j["gpus"].as_u64()).sum();
+        let whole = cause["jobs_affected"].as_u64() == Some(affected.len() as u64);
+        for a in cause["alerts"].as_array().unwrap_or(&none) {
+            let Some(listed) = said.alerts.iter().find(|l| id(l) == id(a)) else { continue };
+            let what = format!("alert {}: how many jobs are affected", id(a));
+            let counted = cause["jobs_affected"].clone();
+            wrong.same(what, (CAUSES, counted), (ALERTS, listed["jobs"].clone()));
+            if whole {
+                let what = format!("alert {}: how many GPUs they have", id(a));
+                wrong.same(what, (CAUSES, json!(gpus)), (ALERTS, listed["gpus"].clone()));
+            }
+        }
     }
 }
 

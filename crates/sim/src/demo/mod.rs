@@ -11,6 +11,7 @@ mod story;
 mod world;
 
 pub use live::{Live, UpcomingJob};
+pub use people::ON_CALL;
 pub(crate) use story::DemoScript;
 
 use crate::arrivals::{self, FleetSize};

@@ -13,7 +13,7 @@ use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
 /// Who is on call.
-pub(super) const ON_CALL: &str = "mara";
+pub const ON_CALL: &str = "mara";
 /// Who looks after versions.
 pub(super) const FLEET: &str = "jonas";
 /// Who has the screwdriver.

@@ -1,13 +1,18 @@
 //! After the week: tenants go on submitting through the API with tokens of their own, now and then
-//! something breaks, and an operator says yes to what waits too long.
+//! something breaks, and an operator says yes to what waits too long. None of it is done with the
+//! token of whoever looks: the audit log must name nobody who did not act.
 
 use muster_api::{CreateToken, JobsQuery, RemediationsQuery};
 use muster_client::{Client, ClientError, RemediationDecision};
+use muster_link::token::{ApiToken, hash};
+use muster_model::Command;
 use muster_model::inject::Inject;
+use muster_model::names::Label;
 use muster_model::remediation::RemediationStep;
-use muster_model::tenant::Role;
+use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
-use muster_sim::demo::Live;
+use muster_server::brain::Brain;
+use muster_sim::demo::{Live, ON_CALL};
 use muster_terminal::output;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,31 +32,77 @@ const TTL: Span = Span::hours(30 * 24);
 const QUEUE_MAX: u32 = 40;
 /// Beside the admin's token: the public parts of the tokens that the story made.
 const TOKENS: &str = "demo-tokens.json";
+/// Who breaks things and gives tenants their tokens.
+const DRIVER: &str = "demo";
+
+/// Which simulated people act from now on, for whoever looks.
+pub(crate) fn people() -> String {
+    let minutes = PATIENCE.as_secs() / 60;
+    format!(
+        "simulated people continue to work here: user:{ON_CALL} approves what has been pending for \
+         {minutes} minutes,\nuser:{DRIVER} breaks something now and then, tenants submit jobs"
+    )
+}
 
 /// Goes on with the story until the process ends. What fails is tried again later: a demonstration
 /// is no reason to stop a server.
-pub(crate) async fn run_demo(server: String, token_file: PathBuf, seed: u64) {
+pub(crate) async fn run_demo(server: String, brain: Brain, token_file: PathBuf, seed: u64) {
     let told =
         |e: &dyn std::fmt::Display| tracing::warn!(error = %e, "the demonstration has stopped");
-    let token = match std::fs::read_to_string(&token_file) {
-        Ok(t) => t.trim().to_owned(),
-        Err(e) => return told(&e),
-    };
-    let (Ok(admin), Ok(live)) = (Client::new(&server, Some(&token)), Live::new(seed)) else {
+    let Ok(live) = Live::new(seed) else {
         return output::note("note: the demonstration does not continue");
     };
     let mut made = MadeTokens::read(&token_file.with_file_name(TOKENS));
-    if let Err(e) = made.revoke(&admin).await {
-        told(&e);
-    }
+    let admin = match person(&brain, &server, DRIVER, Role::Admin).await {
+        Ok((id, client)) => {
+            if let Err(e) = made.revoke(&client).await {
+                told(&e);
+            }
+            made.add(id);
+            client
+        }
+        Err(e) => return told(&e),
+    };
+    let on_call = match person(&brain, &server, ON_CALL, Role::Operator).await {
+        Ok((id, client)) => {
+            made.add(id);
+            client
+        }
+        Err(e) => return told(&e),
+    };
+    drop(brain);
     let (tenants, seen) = (BTreeMap::new(), BTreeMap::new());
-    let mut tale = DemoDriver { server, admin, live, made, tenants, seen };
+    let mut tale = DemoDriver { server, admin, on_call, live, made, tenants, seen };
     tale.send_next().await;
+}
+
+/// A client that acts under this name, and the public part of its token. The server itself makes
+/// the token: a token that makes another is in the log with its own name.
+async fn person(
+    brain: &Brain,
+    server: &str,
+    name: &str,
+    role: Role,
+) -> Result<(String, Client), String> {
+    let token = ApiToken::generate().map_err(|e| e.to_string())?;
+    let command = Command::CreateToken {
+        id: token.id.clone(),
+        name: name.parse::<Label>().map_err(|e| e.to_string())?,
+        hash: hash(&token.secret),
+        usage: TokenUse::Api { role, project: None },
+        ttl: Some(TTL),
+    };
+    brain.system(command).await.map_err(|e| e.to_string())?;
+    let client = Client::new(server, Some(&token.to_string())).map_err(|e| e.to_string())?;
+    Ok((token.id, client))
 }
 
 struct DemoDriver {
     server: String,
+    /// As [`DRIVER`].
     admin: Client,
+    /// As [`ON_CALL`].
+    on_call: Client,
     live: Live,
     made: MadeTokens,
     /// Clients of tenants' people.
@@ -206,7 +257,7 @@ impl DemoDriver {
         for id in waiting {
             let since = *self.seen.entry(id.clone()).or_insert(now);
             if now.duration_since(since) >= PATIENCE {
-                self.admin.decide_remediation(&id, RemediationDecision::Approve, "").await?;
+                self.on_call.decide_remediation(&id, RemediationDecision::Approve, "").await?;
             }
         }
         Ok(())

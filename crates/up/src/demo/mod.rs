@@ -5,7 +5,7 @@
 
 mod live;
 
-pub(crate) use live::run_demo;
+pub(crate) use live::{people, run_demo};
 
 use muster_model::NodeName;
 use muster_model::topology::Topology;

@@ -1,0 +1,99 @@
+//! Which jobs a cause affects. There is this one definition: alerts, the on-call page and their
+//! counts must never name different jobs.
+
+use crate::health::{of_hardware, of_program};
+use crate::state::State;
+use muster_model::FailureMode;
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, Incident, Severity};
+use muster_model::ids::JobId;
+use muster_model::job::{Attempt, Job};
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl State {
+    /// Jobs that these findings and incidents affect, with the GPUs of each: one GPU stops the whole
+    /// gang. A job is affected while it runs on what a finding is about, or was stopped by it and
+    /// has not resumed; what began there later is affected only where it is slower or dies.
+    #[must_use]
+    pub fn affected_by<'a>(
+        &self,
+        findings: impl IntoIterator<Item = &'a Finding>,
+        incidents: impl IntoIterator<Item = &'a Incident>,
+    ) -> BTreeMap<JobId, u32> {
+        let found = findings.into_iter().flat_map(|f| self.affected_by_finding(f));
+        let hit = incidents.into_iter().flat_map(|i| self.stopped_by_incident(i));
+        let jobs = found.chain(hit).filter_map(|id| self.jobs.get(&id));
+        jobs.filter(|j| !j.state.is_final()).map(|j| (j.id, gpus_of(j))).collect()
+    }
+
+    fn affected_by_finding(&self, f: &Finding) -> BTreeSet<JobId> {
+        let seen = &f.seen;
+        let named = seen.attempt.and_then(|k| Some((self.jobs.get(&k.job)?, k.attempt)));
+        let mut jobs: BTreeSet<JobId> =
+            named.filter(|(j, no)| latest(j) == Some(*no)).map(|(j, _)| j.id).into_iter().collect();
+        if let Entity::Job(job) = seen.entity {
+            jobs.insert(job);
+        }
+        // What a program did is no trouble of those beside it.
+        let Some(node) = seen.entity.node().filter(|_| !of_program(seen)) else { return jobs };
+        let new_work = of_hardware(seen) && seen.severity >= Severity::Degraded;
+        let there = |a: &Attempt| {
+            (new_work || a.placed_at <= f.opened_at) && holds(a, node, seen.entity.gpu())
+        };
+        let here = self.attempts_on(node).filter(|j| j.attempt.as_ref().is_some_and(there));
+        jobs.extend(here.map(|j| j.id));
+        // What a node is told to be is not what stops its jobs.
+        if seen.kind != FailureMode::CONFIG_DRIFT {
+            jobs.extend(self.stopped_by_node(node, seen.first_seen));
+        }
+        jobs
+    }
+
+    /// Jobs that nodes of an incident stopped since it began, also those where nothing is open any
+    /// more.
+    fn stopped_by_incident(&self, i: &Incident) -> BTreeSet<JobId> {
+        let findings = i.findings.iter().filter_map(|id| self.health.findings.get(id));
+        let nodes: BTreeSet<&NodeName> = findings.filter_map(|f| f.seen.entity.node()).collect();
+        nodes.into_iter().flat_map(|n| self.stopped_by_node(n, i.began_at)).collect()
+    }
+
+    /// Jobs of which the latest attempt was stopped by a node since then.
+    fn stopped_by_node(&self, node: &NodeName, since: Time) -> Vec<JobId> {
+        let from = (node.clone(), since, JobId(0));
+        let here = self.index.hit.range(from..).take_while(|h| h.0 == *node);
+        let last = |job: &Arc<Job>, at: Time| stopped(job) == Some(at);
+        let waits = here.filter(|h| self.jobs.get(&h.2).is_some_and(|j| last(j, h.1)));
+        waits.map(|h| h.2).collect()
+    }
+}
+
+/// The number of its attempt, or of the last one while it has none.
+fn latest(job: &Job) -> Option<u32> {
+    let past = || job.past.last().map(|p| p.no);
+    job.attempt.as_ref().map(|a| a.no).or_else(past)
+}
+
+/// When its latest attempt was stopped, unless that one runs.
+fn stopped(job: &Job) -> Option<Time> {
+    match &job.attempt {
+        Some(a) => a.stop.as_ref().map(|stop| stop.at),
+        None => job.past.last().map(|p| p.ended_at),
+    }
+}
+
+/// Was this GPU of a node given to an attempt, or anything of the node where no GPU is meant?
+fn holds(a: &Attempt, node: &NodeName, gpu: Option<u32>) -> bool {
+    let mut here = a.placement.slots.iter().filter(|s| s.node == *node);
+    here.any(|s| gpu.is_none_or(|gpu| s.gpus.iter().any(|g| g == gpu)))
+}
+
+/// GPUs of a job: what it was given, or asks for.
+fn gpus_of(job: &Job) -> u32 {
+    match &job.attempt {
+        Some(a) => a.placement.slots.iter().map(|s| s.gpus.len()).sum(),
+        None => job.groups.iter().map(|g| g.nodes.saturating_mul(g.gpus)).sum(),
+    }
+}
