@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
 
 const out = process.env.MUSTER_CONSOLE_OUT ?? 'dist';
 
-/** Writes each file a second and third time, compressed: the server sends what a browser takes. */
+/** Writes each file a second time, compressed: the server sends what a browser takes. */
 function compressed(): Plugin {
   const walk = (dir: string): string[] =>
     readdirSync(dir).flatMap((name) => {
@@ -18,11 +18,7 @@ function compressed(): Plugin {
     apply: 'build',
     closeBundle() {
       for (const file of walk(out)) {
-        if (/\.(gz|br)$/.test(file)) continue;
-        const bytes = readFileSync(file);
-        const text = { [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT };
-        writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }));
-        writeFileSync(`${file}.br`, brotliCompressSync(bytes, { params: text }));
+        if (!file.endsWith('.gz')) writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
       }
     },
   };

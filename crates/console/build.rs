@@ -107,7 +107,7 @@ fn run(command: &mut Command, out: &Path) -> Result<(), Box<dyn Error>> {
     Err(format!("npm {what} failed: {}", lines.join(" | ")).into())
 }
 
-/// The files of a directory as Rust: address, contents, and the compressed forms beside them.
+/// The files of a directory as Rust: address, contents, and the compressed form beside them.
 fn table(dir: &Path) -> Result<String, Box<dyn Error>> {
     let mut files = Vec::new();
     let mut todo = vec![dir.to_path_buf()];
@@ -122,24 +122,24 @@ fn table(dir: &Path) -> Result<String, Box<dyn Error>> {
         }
     }
     files.sort();
-    let compressed = |p: &Path| p.extension().is_some_and(|e| e == "gz" || e == "br");
+    let compressed = |p: &Path| p.extension().is_some_and(|e| e == "gz");
     files.retain(|p| !compressed(p));
     let count = files.len();
     let mut out =
         format!("/// Every file of the console.\npub static FILES: [File; {count}] = [\n");
     for file in &files {
         let name = file.strip_prefix(dir)?.to_string_lossy().replace('\\', "/");
-        let beside = |end: &str| {
-            let mut path = file.clone().into_os_string();
-            path.push(end);
-            let path = PathBuf::from(path);
-            if path.is_file() { format!("Some(include_bytes!({path:?}))") } else { "None".into() }
+        let mut packed = file.clone().into_os_string();
+        packed.push(".gz");
+        let packed = PathBuf::from(packed);
+        let gzip = match packed.is_file() {
+            true => format!("Some(include_bytes!({packed:?}))"),
+            false => "None".into(),
         };
-        let (gzip, brotli) = (beside(".gz"), beside(".br"));
         // The plain form is unpacked from the other: a megabyte less in the binary.
         let plain = if gzip == "None" { format!("include_bytes!({file:?})") } else { "&[]".into() };
         let path = format!("/{name}");
-        writeln!(out, "    File::new({path:?}, {brotli}, {gzip}, {plain}),")?;
+        writeln!(out, "    File::new({path:?}, {gzip}, {plain}),")?;
     }
     out.push_str("];\n");
     if !out.contains("\"/index.html\"") {

@@ -9,9 +9,8 @@ use std::sync::OnceLock;
 pub struct File {
     /// Its address, `/index.html`.
     pub path: &'static str,
-    /// The contents compressed with Brotli, where that is smaller.
-    pub brotli: Option<&'static [u8]>,
-    /// The contents compressed with gzip, where that is smaller.
+    /// The contents compressed with gzip. Every browser takes it; a second form, a tenth smaller,
+    /// would cost more of the binary than it saves on the wire.
     pub gzip: Option<&'static [u8]>,
     /// The contents as they are: kept in the binary only where `gzip` is not.
     plain: &'static [u8],
@@ -19,16 +18,14 @@ pub struct File {
 }
 
 impl File {
-    /// A file of which the binary holds the compressed forms that there are, and the plain one
-    /// where there is no gzip.
+    /// A file of which the binary has the compressed form, and the plain one where there is none.
     #[must_use]
     pub const fn new(
         path: &'static str,
-        brotli: Option<&'static [u8]>,
         gzip: Option<&'static [u8]>,
         plain: &'static [u8],
     ) -> Self {
-        Self { path, brotli, gzip, plain, unpacked: OnceLock::new() }
+        Self { path, gzip, plain, unpacked: OnceLock::new() }
     }
 
     /// The contents as they are. Few callers want them so: what is compressed is unpacked once.

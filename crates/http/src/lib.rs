@@ -474,7 +474,6 @@ fn mark(headers: &mut HeaderMap, app: &App, caller: &Caller, seq: Seq) {
 /// handlers, and a test compares the two.
 pub static OPENAPI: muster_console::File = muster_console::File::new(
     "/openapi.json",
-    None,
     Some(include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"))),
     &[],
 );
