@@ -15,6 +15,10 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
     await field.press('Enter');
     await p.getByRole('alert').filter({ hasText: 'write 03:12' }).waitFor();
     must(!new URL(p.url()).searchParams.has('at'), 'a time that is none was gone to');
+    must((await p.locator('.map-area').count()) === 0, 'a map is shown of a time that is none');
+    await p.getByRole('button', { name: 'Live' }).click();
+    await p.locator('.map-area').waitFor();
+    must((await p.getByText('write 03:12').count()) === 0, 'what was refused is still said');
     await field.fill(at);
     await field.press('Enter');
     await p.waitForURL((url) => url.searchParams.get('at') === at);

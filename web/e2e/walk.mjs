@@ -15,14 +15,28 @@ import { walkTenant } from './tenant.mjs';
 const chromium = await browser();
 let [passed, failed] = [0, 0];
 
+function fails(name, e) {
+  failed++;
+  console.log(`FAILED  ${name}\n        ${String(e.stack ?? e).replaceAll('\n', '\n        ')}`);
+}
+
 async function check(name, work) {
   try {
     await work();
     passed++;
     console.log(`ok      ${name}`);
   } catch (e) {
-    failed++;
-    console.log(`FAILED  ${name}\n        ${String(e.stack ?? e).replaceAll('\n', '\n        ')}`);
+    fails(name, e);
+  }
+}
+
+/** One of the walks. What breaks between its checks is one failure, and the other walks go on. */
+async function walk(name, work) {
+  try {
+    return await work();
+  } catch (e) {
+    fails(`the walk ${name} broke off`, e);
+    return null;
   }
 }
 
@@ -276,10 +290,11 @@ await check('a job that has ended is requeued by its button', async () => {
   await p.locator('.head .word', { hasText: 'cancelled' }).waitFor();
 });
 
-await walkJobs({ chromium, check, must, until });
-await walkHistory({ chromium, check, must, until, node: second, job: id });
-await walkDesign({ chromium, check, must, until, placed });
-await walkTenant({ chromium, check, must, until });
+const tools = { chromium, check, must, until };
+await walk('of jobs', () => walkJobs(tools));
+await walk('of the history', () => walkHistory({ ...tools, node: second, job: id }));
+await walk('of the design', () => walkDesign({ ...tools, placed }));
+await walk('of a tenant', () => walkTenant(tools));
 
 await check(
   'a token of one project sees its events, no false all-clear, and no button it may not press',
@@ -657,16 +672,16 @@ for (const scheme of ['dark', 'light']) {
   });
 }
 
-const roles = await tokensOfRoles((await get(id)).project);
-await walkRoles({ chromium, check, must, until, roles, job: id });
-await walkManage({ chromium, check, must, until });
-await walkOncall({ chromium, check, must, until });
+const roles = await walk('that makes tokens of roles', async () => tokensOfRoles((await get(id)).project));
+if (roles) await walk('of roles', () => walkRoles({ ...tools, roles, job: id }));
+await walk('of the manage pages', () => walkManage(tools));
+await walk('of the on-call page', () => walkOncall(tools));
 
 await check('nothing went wrong in the browser', async () => {
   must(p.problems.length === 0, p.problems.join('\n'));
   await p.context().close();
 });
-await walkAway({ chromium, check, must, until, roles, job: id });
+if (roles) await walk('of a server that is away', () => walkAway({ ...tools, roles, job: id }));
 await chromium.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

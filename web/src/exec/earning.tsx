@@ -1,8 +1,9 @@
+import { useRights } from '../rights';
 import { count, Empty, Panel, Scroll } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table } from '../ui/table';
-import { drawnAt, hours, known, percent, RATES, type Report, waterfall } from './figures';
-import { RateMetric, spanned } from './metric';
+import { drawnAt, hours, known, percent, RATES, type Report, utilisationWords, waterfall } from './figures';
+import { Metric, RateMetric, spanned } from './metric';
 
 /** Projects that are listed. */
 const SHOWN = 12;
@@ -10,10 +11,16 @@ const SHOWN = 12;
 /** Are we earning: what of the fleet does work that counts. */
 export function Earning({ r }: { r: Report }) {
   const { log, telemetry } = known(r);
+  const { whole } = useRights();
   return (
     <>
       <div className="tiles">
-        <RateMetric rate={RATES.utilisation} r={r} over={telemetry} note="as GPUs reported it" />
+        <Metric
+          word={RATES.utilisation.name}
+          definition={RATES.utilisation.formula}
+          {...utilisationWords(r, whole)}
+          over={spanned(telemetry)}
+        />
         <RateMetric rate={RATES.goodput} r={r} over={log} note="productive of allocated" />
         <RateMetric rate={RATES.allocation} r={r} over={log} note="allocated of GPUs in service" />
       </div>

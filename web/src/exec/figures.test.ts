@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest';
-import { type Figures, known, percent, RATES, rateWords, reportedFor, waterfall } from './figures';
+import {
+  type Figures,
+  known,
+  percent,
+  RATES,
+  rateWords,
+  reportedFor,
+  utilisationWords,
+  waterfall,
+} from './figures';
 
 const figures = (more: object = {}): Figures =>
   ({
@@ -96,4 +105,21 @@ test('a tenant reads that a rate of the site is not shown, not that it is not kn
   expect(rateWords(RATES.allocation, hidden, false)).toBe('not shown to tenants');
   expect(rateWords(RATES.allocation, hidden, true)).toBe('not known');
   expect(rateWords(RATES.goodput, hidden, false)).toBe('not known');
+});
+
+test('utilisation says of how much of the period it is, and is no number of the period where that is little', () => {
+  const week = { from: '2030-01-24T12:00:00Z', to: '2030-01-31T12:00:00Z', since: '2030-01-01T00:00:00Z' };
+  const words = (telemetry_since: string) =>
+    utilisationWords({ ...week, telemetry_since, total: figures({ utilisation: 0.828 }) }, true);
+  expect(words('2030-01-31T11:44:00Z')).toEqual({
+    value: 'not known yet',
+    note: '82.8 % over the last 16 min',
+  });
+  expect(words('2030-01-28T12:00:00Z')).toEqual({
+    value: '82.8 %',
+    note: 'over the last 3 d, as GPUs reported it',
+  });
+  expect(words('2030-01-02T00:00:00Z').note).toBe('as GPUs reported it');
+  const none = utilisationWords({ ...week, telemetry_since: null, total: figures() }, true);
+  expect(none.value).toBe('not known');
 });

@@ -1,4 +1,5 @@
 import type { Schemas } from '../api/client';
+import { span } from '../ui/parts';
 
 export type Figures = Schemas['FleetFigures'];
 export type Report = Schemas['FleetReport'];
@@ -136,6 +137,29 @@ export function rateWords(rate: Rate, f: Figures, whole: boolean | null | undefi
   const v = rate.of(f);
   const none = v === null || v === undefined;
   return none && whole === false && OF_SITE.includes(rate) ? 'not shown to tenants' : percent(v);
+}
+
+/** Less than the period is known by so much, in milliseconds, before that is said. */
+const MISSING = 3_600_000;
+/** What is known of less than this part of a period is no number of the period. */
+const LEAST = 0.1;
+
+/** Utilisation, which may be known of a small part of the period only: then the tile says of which. */
+export function utilisationWords(
+  r: Pick<Report, 'from' | 'to' | 'since' | 'telemetry_since' | 'total'>,
+  whole: boolean | null | undefined,
+): { value: string; note: string } {
+  const value = rateWords(RATES.utilisation, r.total, whole);
+  const { telemetry } = known(r);
+  const period = Date.parse(r.to) - Date.parse(r.from);
+  const length = telemetry ? telemetry.to - telemetry.from : 0;
+  const v = r.total.utilisation;
+  if (v === null || v === undefined || !telemetry || length >= period - MISSING)
+    return { value, note: 'as GPUs reported it' };
+  const over = `over the last ${span(length)}`;
+  return length < period * LEAST
+    ? { value: 'not known yet', note: `${value} ${over}` }
+    : { value, note: `${over}, as GPUs reported it` };
 }
 
 export const percent = (v: number | null | undefined, digits = 1) =>

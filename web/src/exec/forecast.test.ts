@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { meetsWords, projection } from './forecast';
+import { meetsWords, newest, projection } from './forecast';
 
 const forecast = (more: object = {}) => ({
   capacity_gpus: 512,
@@ -30,10 +30,23 @@ test('it reaches past the latest day at which demand may meet capacity, and no f
   expect(far?.at).toHaveLength(366);
 });
 
-test('with too few days there is no line, and demand is never below nothing', () => {
+test('with too few days there is no line, and one that falls is not drawn to nothing', () => {
   expect(projection(forecast({ growth_gpus_per_day: null }), TO)).toBeNull();
-  const falls = projection(forecast({ growth_gpus_per_day: -20 }), TO);
-  expect(Math.min(...(falls?.low ?? [-1]))).toBe(0);
+  const falling = forecast({ growth_gpus_per_day: -20, days: 6 });
+  expect(projection(falling, TO)).toBeNull();
+  expect(meetsWords(falling)).toEqual({ value: 'no growth', note: 'the line falls' });
+  const low = projection(forecast({ demand_gpus: 10 }), TO)?.low ?? [-1];
+  expect(Math.min(...low)).toBe(0);
+});
+
+test('what is said of the line does not contradict the chart beside it', () => {
+  const hour = { from: '2030-01-31T11:00:00Z', to: '2030-01-31T12:00:00Z' };
+  const row = { ...hour, wanted_gpu_seconds: 504 * 3600, in_service_gpu_seconds: 486 * 3600 };
+  const now = newest({ since: '2030-01-01T00:00:00Z', rows: [row] as never });
+  expect(now).toEqual({ wanted: 504, service: 486 });
+  expect(meetsWords(forecast(), now).note).toContain('demand is at what is in service now');
+  expect(meetsWords(forecast({ days: 6 })).note).toBe('by a straight line through 6 days only');
+  expect(newest({ since: '2030-01-01T00:00:00Z', rows: [] })).toBeNull();
 });
 
 test('a date comes with how sure it is', () => {

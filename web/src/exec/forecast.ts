@@ -1,6 +1,7 @@
 // The line of the capacity forecast, and how sure it is. No React here.
 import type { Schemas } from '../api/client';
 import { dayWord } from '../ui/zone';
+import { reportedFor } from './figures';
 
 type Forecast = Schemas['CapacityForecast'];
 
@@ -20,10 +21,32 @@ export interface Projection {
   high: number[];
 }
 
-/** Demand as the straight line goes on, from the end of the last whole day; null with too few days for a line. */
+/** Does demand fall, by the line? Where it ends up is then no forecast: nobody wants less than nothing. */
+export const falls = (f: Pick<Forecast, 'growth_gpus_per_day'>) => (f.growth_gpus_per_day ?? 0) < 0;
+
+/** A line of fewer days is said to be short. */
+const SHORT = 14;
+
+/** The newest means of a report: GPUs that were wanted, and those in service. Null where nothing is known of it. */
+export interface Newest {
+  wanted: number;
+  service: number;
+}
+
+export function newest(r: Pick<Schemas['FleetReport'], 'rows' | 'since'>): Newest | null {
+  for (const row of [...r.rows].reverse()) {
+    const seconds = reportedFor(r, row);
+    const { wanted_gpu_seconds: wanted, in_service_gpu_seconds: service } = row;
+    if (seconds > 0 && typeof wanted === 'number' && typeof service === 'number')
+      return { wanted: wanted / seconds, service: service / seconds };
+  }
+  return null;
+}
+
+/** Demand as the straight line goes on, from the end of the last whole day; null with too few days for a line, or one that falls. */
 export function projection(f: Forecast, to: number): Projection | null {
   const { demand_gpus: demand, growth_gpus_per_day: growth, spread_gpus: spread } = f;
-  if (typeof demand !== 'number' || typeof growth !== 'number') return null;
+  if (typeof demand !== 'number' || typeof growth !== 'number' || falls(f)) return null;
   const start = Math.floor(to / DAY) * DAY;
   const meets = f.meets_latest ?? f.meets_at;
   const ahead = meets ? Math.ceil(((Date.parse(meets) - start) / DAY) * 1.15) : 0;
@@ -40,12 +63,18 @@ export function projection(f: Forecast, to: number): Projection | null {
   return out;
 }
 
-/** When demand meets what is in service, with how sure that is. */
-export function meetsWords(f: Forecast): { value: string; note: string } {
+/** When demand meets what is in service, with how sure that is. `now`: what the chart ends with. */
+export function meetsWords(f: Forecast, now: Newest | null = null): { value: string; note: string } {
   if (f.growth_gpus_per_day === null || f.growth_gpus_per_day === undefined)
     return { value: 'not known', note: 'at least 3 whole days are needed' };
+  const met = now !== null && now.wanted >= now.service ? '; demand is at what is in service now' : '';
+  if (falls(f)) return { value: 'no growth', note: `the line falls${met}` };
   if (f.met) return { value: 'met already', note: 'demand is at what is in service' };
-  if (!f.meets_at) return { value: 'not within a year', note: 'by a straight line' };
+  if (!f.meets_at)
+    return {
+      value: 'not within a year',
+      note: `by a straight line${f.days < SHORT ? ` through ${f.days} days only` : ''}${met}`,
+    };
   const [early, late] = [f.meets_earliest, f.meets_latest];
   const note =
     early && late
@@ -53,5 +82,5 @@ export function meetsWords(f: Forecast): { value: string; note: string } {
       : early
         ? `as early as ${date(early)}, maybe not within a year`
         : 'how sure that is, is not known';
-  return { value: date(f.meets_at), note };
+  return { value: date(f.meets_at), note: `${note}${met}` };
 }

@@ -1,9 +1,9 @@
-import { count, Empty, Panel, tidy } from '../ui/parts';
+import { count, Empty, Panel } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table, unseen } from '../ui/table';
 import { momentWord } from '../ui/zone';
 import { drawnAt, type Report, reportedFor } from './figures';
-import { meetsWords, projection } from './forecast';
+import { falls, meetsWords, newest, projection } from './forecast';
 import { Metric } from './metric';
 
 /** Will it last: demand, what is in service, and when the one meets the other. */
@@ -21,7 +21,11 @@ export function Lasting({ r }: { r: Report }) {
         <Inventory r={r} all={sites} />
       </div>
     );
-  const meets = meetsWords(f);
+  const now = newest(r);
+  const meets = meetsWords(f, now);
+  const service = r.inventory.reduce((n, s) => n + s.in_service, 0);
+  // Where a line that falls ends is not what is wanted: the chart's newest is.
+  const measured = falls(f) ? now?.wanted : f.demand_gpus;
   const over = f.days > 0 ? `last ${count(f.days, 'whole day')} of UTC` : 'no whole day yet';
   const gpus = (v: number | null | undefined) =>
     typeof v === 'number' ? `${v.toLocaleString('en', { maximumFractionDigits: 0 })} GPUs` : 'not known';
@@ -37,8 +41,10 @@ export function Lasting({ r }: { r: Report }) {
         />
         <Metric
           word="demand"
-          definition="GPUs that are allocated or could be used at once by queued jobs, by the line, at the end of the last whole day"
-          value={gpus(f.demand_gpus)}
+          definition={`GPUs that are allocated or could be used at once by queued jobs, ${
+            falls(f) ? `the mean of the newest ${r.step}` : 'by the line, at the end of the last whole day'
+          }`}
+          value={gpus(measured)}
           note={
             typeof f.growth_gpus_per_day === 'number'
               ? `${f.growth_gpus_per_day >= 0 ? '+' : ''}${f.growth_gpus_per_day.toFixed(1)} a day${
@@ -48,13 +54,14 @@ export function Lasting({ r }: { r: Report }) {
                 }`
               : undefined
           }
-          over={over}
+          over={falls(f) ? `newest ${r.step}; the line: ${over}` : over}
         />
         <Metric
           word="in service"
-          definition="GPUs that could take work, as the mean of the last whole day of UTC"
-          value={gpus(f.capacity_gpus)}
-          over="last whole day of UTC"
+          definition="GPUs that can take work now; the line is compared with the mean of the last whole day of UTC"
+          value={gpus(service)}
+          note={`${gpus(f.capacity_gpus)} on the last whole day`}
+          over={`as of ${momentWord(r.to)}`}
         />
       </div>
       <div className="columns">
@@ -73,7 +80,7 @@ function Demand({ r }: { r: Report }) {
   const mean = (v: number | null | undefined, s: number) =>
     v === null || v === undefined || s <= 0 ? null : v / s;
   return (
-    <Panel title="Demand until now" note={tidy(r.forecast?.summary ?? '')}>
+    <Panel title="Demand until now" note={`of each ${r.step}`}>
       <div className="body">
         <Plot
           title="Demand and what is in service"
@@ -103,6 +110,17 @@ function Demand({ r }: { r: Report }) {
 function Ahead({ r }: { r: Report }) {
   const f = r.forecast;
   const p = f ? projection(f, Date.parse(r.to)) : null;
+  if (f && falls(f))
+    return (
+      <Panel title="Forecast">
+        <Empty title="No growth: the line falls">
+          <p>
+            {Math.abs(f.growth_gpus_per_day ?? 0).toFixed(1)} GPUs less every day, over{' '}
+            {count(f.days, 'whole day')} of UTC. A line that falls is not continued.
+          </p>
+        </Empty>
+      </Panel>
+    );
   if (!f || !p)
     return (
       <Panel title="Forecast">
@@ -122,7 +140,7 @@ function Ahead({ r }: { r: Report }) {
           height={130}
           at={p.at}
           say={whole}
-          across={{ at: f.capacity_gpus, label: 'in service' }}
+          across={{ at: f.capacity_gpus, label: 'in service, last whole day' }}
           lines={[
             { label: 'demand at the end, by the line', tone: '--accent', values: p.line },
             { label: 'high', tone: '--note', dashed: true, values: p.high },

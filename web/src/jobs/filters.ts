@@ -24,10 +24,17 @@ export const STATES: [string, string][] = [
   ['all', 'all'],
   ['queued', 'queued'],
   ['running', 'running'],
+  ['ended', 'ended'],
   ['failed', 'failed'],
   ['succeeded', 'succeeded'],
   ['cancelled', 'cancelled'],
 ];
+
+/** The states that are offered, with that of the address where it is another: several, such as `starting,running`. */
+export function statesWith(state: string): [string, string][] {
+  if (STATES.some(([s]) => s === state)) return STATES;
+  return [...STATES, [state, state.replaceAll(',', ', ')]];
+}
 
 /** The same as the server takes it. */
 export function jobQuery({ state = 'active', view: _view, ...rest }: JobSearch) {

@@ -7,7 +7,8 @@ test('events make stale what they are about, and no more', () => {
   expect(of('job_placed')).toEqual(['jobs', 'node', 'oncall', 'quotas', 'work']);
   expect(of('attempt_ended')).toContain('work');
   expect(of('alert_opened')).toContain('health');
-  expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
+  expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas', 'work']);
+  expect(of('stop_ordered')).toContain('work');
   expect(of('finding_opened')).toEqual(['causes', 'health', 'node']);
   expect(of('breaker_set')).toEqual(['causes', 'health', 'node', 'nodes']);
   expect(of('remediation_chosen')).toEqual(['causes', 'health', 'node', 'nodes']);

@@ -24,7 +24,10 @@ const ABOUT: [RegExp, string[]][] = [
   // What the on-call page lists beside its causes: work that came, waits or ended.
   [/^(job_|start_reserved|remediation_ended)/, ['oncall']],
   // The page of one's own work, which does not follow each rank and step.
-  [/^(job_|attempt_(started|ended|attributed)|start_reserved|reserved_start|idle)/, ['work']],
+  [
+    /^(job_|attempt_(started|ended|attributed)|preflight|stop_ordered|start_reserved|reserved_start|idle)/,
+    ['work'],
+  ],
   // Nothing is well while somebody is paged.
   [/^(alert|silence)/, ['health']],
 ];

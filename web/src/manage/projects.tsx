@@ -12,11 +12,14 @@ import { gpus } from './quota-words';
 
 const FIELDS = ['name', 'description'] as const;
 
+/** While quotas could not be read; none is not nothing. */
+const UNKNOWN = '–';
+
 /** What owns jobs, secrets and quota. */
 export function ProjectsPage() {
   const query = useQuery(projects());
   const known = useQuery(quotas()).data;
-  const shares = known?.report.accounts.filter((a) => !a.user) ?? [];
+  const shares = known?.report.accounts.filter((a) => !a.user);
   const { administers } = useRights();
   return (
     <ListPage
@@ -39,22 +42,22 @@ export function ProjectsPage() {
                 heads={['Name', 'Description', 'Quota', num('GPUs now'), num('Running'), num('Waiting')]}
               >
                 {page.items.map((p) => {
-                  const share = shares.find((a) => a.project === p.name);
+                  const share = shares?.find((a) => a.project === p.name);
                   return (
                     <tr key={p.name}>
                       <td>{p.name}</td>
                       <td className="dim whole">{p.description}</td>
                       <td data-l="quota">
-                        {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : ''}
+                        {known ? (quotaOf(known.quotas.tree ?? [], p.name) ?? 'none') : UNKNOWN}
                       </td>
                       <td className="num" data-l="GPUs now">
-                        {gpus(share?.used_milli ?? 0)}
+                        {shares ? gpus(share?.used_milli ?? 0) : UNKNOWN}
                       </td>
                       <td className="num" data-l="running">
-                        {share?.running ?? 0}
+                        {shares ? (share?.running ?? 0) : UNKNOWN}
                       </td>
                       <td className="num" data-l="waiting">
-                        {share?.waiting ?? 0}
+                        {shares ? (share?.waiting ?? 0) : UNKNOWN}
                       </td>
                     </tr>
                   );

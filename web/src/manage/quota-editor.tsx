@@ -3,7 +3,7 @@ import { api, must, type Schemas } from '../api/client';
 import { useSend } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { DiffLines } from '../ui/diff';
-import { Empty, Panel } from '../ui/parts';
+import { count, Empty, Panel } from '../ui/parts';
 import { num, Table, unseen } from '../ui/table';
 import { useChecked } from './checked';
 import { documentText } from './document';
@@ -15,7 +15,9 @@ import {
   type Quota,
   remarks,
   rowsOf,
+  type Shortened,
   type Sums,
+  shortened,
   sumsOf,
   usedBy,
   withoutQuota,
@@ -81,6 +83,16 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
     if (yes !== null) change(withoutQuota(tree, q.name));
   };
   const save = async () => {
+    const less = shortened(base.tree, tree, usedBy(now.report.accounts));
+    if (less.length > 0) {
+      const yes = await ask({
+        title: `Set ${count(less.length, 'quota')} below what is used`,
+        text: <Less of={less} />,
+        act: 'Save',
+        risky: true,
+      });
+      if (yes === null) return;
+    }
     const done = await send(() => put(tree, base.version, false), 'The quotas are set');
     if (done) close();
   };
@@ -150,6 +162,26 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
           </div>
         </Panel>
       </div>
+    </>
+  );
+}
+
+/** Whose work becomes borrowed, named before anybody confirms it. */
+function Less({ of: all }: { of: Shortened[] }) {
+  return (
+    <>
+      <ul className="approvals">
+        {all.map((s) => (
+          <li key={s.name}>
+            <b>{s.name}</b> would own {count(s.owns, 'GPU')} (
+            {s.owned === null ? 'no limit until now' : `${s.owned.toLocaleString('en')} until now`}) and uses{' '}
+            {gpus(s.usedMilli)}
+            <br />
+            {s.projects.length === 1 ? 'Project' : 'Projects'}: {s.projects.join(', ') || 'none'}
+          </li>
+        ))}
+      </ul>
+      <p>What is used above what is owned is borrowed then: running work may be stopped for its owners.</p>
     </>
   );
 }

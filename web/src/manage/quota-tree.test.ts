@@ -5,6 +5,7 @@ import {
   quotaOf,
   remarks,
   rowsOf,
+  shortened,
   sumsOf,
   usedBy,
   withoutQuota,
@@ -91,6 +92,21 @@ test('a node is renamed, added and removed with those below it', () => {
     ['nlp', null],
     ['guests', null],
   ]);
+});
+
+test('a quota that would own less than it uses is named with its projects', () => {
+  const used = new Map([['cv', 38_000]]);
+  const tree = (nominal: number | null) => [
+    node('site', null, null, []),
+    node('elm', 'site', nominal, ['cv', 'av']),
+  ];
+  expect(shortened(tree(64), tree(24), used)).toEqual([
+    { name: 'elm', owned: 64, owns: 24, usedMilli: 38_000, projects: ['cv'] },
+  ]);
+  expect(shortened(tree(null), tree(24), used)).toMatchObject([{ owned: null }]);
+  // What was too little before, or is still enough, asks nobody.
+  expect(shortened(tree(24), tree(30), used)).toEqual([]);
+  expect(shortened(tree(64), tree(40), used)).toEqual([]);
 });
 
 test('GPUs of the users of a project are not counted twice', () => {

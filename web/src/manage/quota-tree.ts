@@ -104,6 +104,37 @@ export function remarks(tree: readonly Quota[], sums: ReadonlyMap<string, Sums>)
   });
 }
 
+/** A quota that would own less than it uses, and less than it owned. */
+export interface Shortened {
+  name: string;
+  /** What it owned; null where it had no limit, or was not there. */
+  owned: number | null;
+  owns: number;
+  usedMilli: number;
+  /** Those of its projects, and of those below, that use something now. */
+  projects: string[];
+}
+
+/** What a change takes from quotas that use it now: work of theirs becomes borrowed. */
+export function shortened(
+  before: readonly Quota[],
+  after: readonly Quota[],
+  used: ReadonlyMap<string, number>,
+): Shortened[] {
+  const was = sumsOf(before, used);
+  const is = sumsOf(after, used);
+  return after.flatMap((q) => {
+    const s = is.get(q.name);
+    const owned = was.get(q.name)?.owns ?? null;
+    if (!s || s.owns === null || s.usedMilli <= s.owns * 1000) return [];
+    if (owned !== null && s.owns >= owned) return [];
+    const projects = below(after, q.name)
+      .flatMap((b) => b.projects ?? [])
+      .filter((p) => (used.get(p) ?? 0) > 0);
+    return [{ name: q.name, owned, owns: s.owns, usedMilli: s.usedMilli, projects }];
+  });
+}
+
 /** The tree with one node changed or added. A new name is followed by those below it. */
 export function withQuota(tree: readonly Quota[], was: string | null, quota: Quota): Quota[] {
   if (was === null) return [...tree, quota];

@@ -4,8 +4,17 @@ import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
 import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { useAlertActions, useApprove, useIncidentActions } from './actions';
-import { type Alert, type Cause, type Pending, pendingOf, primary, runbookSearch, where } from './causes';
-import { isPending, stepWords, Until, useRemediationActions } from './items';
+import {
+  type Alert,
+  type Cause,
+  informs,
+  type Pending,
+  pendingOf,
+  primary,
+  runbookSearch,
+  where,
+} from './causes';
+import { isPending, stepWords, Until, useRemediationActions, whyWords } from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
 const SHOWN = 4;
@@ -61,7 +70,7 @@ function Remediation({ of: c }: { of: Cause }) {
             (step {r.step_index + 1}, since <Ago at={r.since} />
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
-          : {r.why}
+          {whyWords(r) && `: ${whyWords(r)}`}
           <Until remediation={r} />
         </li>
       ))}
@@ -244,7 +253,8 @@ function Actions({ of: c, all }: { of: Cause; all: Pending[] }) {
           </button>
         )}
         {next.does === 'review' && all.length > 0 && (
-          <button type="button" className="main" disabled={off} onClick={() => void approve(all)}>
+          // Many at once are weighed, not pressed in passing: no main button.
+          <button type="button" disabled={off} onClick={() => void approve(all)}>
             Approve all {all.length} pending
           </button>
         )}
@@ -336,7 +346,7 @@ export function CauseCard({
         </ul>
       )}
       <Evidence of={c} />
-      <Runbook of={c} main={primary(c, operates).does === 'runbook'} />
+      <Runbook of={c} main={primary(c, operates).does === 'runbook' && !informs(c)} />
       {operates && <Actions of={c} all={all} />}
     </article>
   );

@@ -9,6 +9,7 @@ const {
   nodesOut,
   OWN_LENGTH,
   pendingOf,
+  informs,
   primary,
   runbookSearch,
   silenceMatch,
@@ -74,6 +75,14 @@ test('there is one thing to do next, and none that would be refused', () => {
   expect(primary(cause({}), true).does).toBe('nothing');
   const waiting = cause({ kind: 'approvals-wait', alerts: [alert('a', { urgency: 'ticket' })] });
   expect(primary(waiting, true).does).toBe('review');
+});
+
+test('a card that only informs is known by its words', () => {
+  expect(informs(cause({ urgency: null, severity: 'info' }))).toBe(true);
+  expect(informs(cause({ urgency: null, severity: null }))).toBe(true);
+  expect(informs(cause({ urgency: 'page', severity: 'info' }))).toBe(false);
+  expect(informs(cause({ urgency: 'ticket', severity: null }))).toBe(false);
+  expect(informs(cause({ urgency: 'ticket', severity: 'warning' }))).toBe(false);
 });
 
 test('the strip counts each job once, and says where it cannot know', () => {

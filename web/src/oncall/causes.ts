@@ -67,6 +67,11 @@ export function primary(c: Judged, operates: boolean): Primary {
   return c.runbook ? { does: 'runbook' } : { does: 'nothing' };
 }
 
+/** Does a cause only inform, so that nobody has to do anything about it? */
+export function informs(c: Pick<Cause, 'urgency' | 'severity'>): boolean {
+  return c.urgency !== 'page' && (c.severity ?? c.urgency ?? 'info') === 'info';
+}
+
 /** What the strip at the top counts. */
 export interface Counts {
   paging: number;

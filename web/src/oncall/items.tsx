@@ -38,6 +38,11 @@ export function stepWords(r: Remediation): string {
   return watches(r) ? 'watched' : (STEPS[r.step] ?? r.step);
 }
 
+/** Why it is at this step; nothing where that says again that it is pending approval, and of what. */
+export function whyWords(r: Pick<Remediation, 'step' | 'why'>): string {
+  return r.step === 'approval' ? r.why.replace(/^approval to .*$|(; |^)pending approval$/, '') : r.why;
+}
+
 /** Findings and incidents by how bad they are, the worst first. */
 export const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
 
@@ -174,7 +179,7 @@ export function RemediationItem({
         </span>
       </h3>
       <p>
-        {remediation.why} <span className="dim">{remediation.kind}</span>
+        {whyWords(remediation)} <span className="dim">{remediation.kind}</span>
       </p>
       <Until remediation={remediation} />
       {children}

@@ -8,7 +8,7 @@ import { MODES, painter, usage } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { useRights } from '../rights';
-import { TimeBar } from '../time/bar';
+import { REFUSAL, TimeBar } from '../time/bar';
 import { ahead, senseless } from '../time/moment';
 import { PastPanel } from '../time/panel';
 import { knownMetrics, openedOf, openText } from '../time/then';
@@ -27,6 +27,9 @@ export function FleetPage() {
   const mode = search.by ?? 'state';
   const at = search.at;
   const future = at !== undefined && ahead(at, live.at);
+  // Of a time that was typed and cannot be shown; it holds until another is gone to.
+  const [said, say] = useState<{ at: string | undefined; why: string } | null>(null);
+  const refused = said && said.at === at ? said.why : null;
   const none = future || senseless(at);
   const then = useQuery({
     queryKey: ['past', at],
@@ -37,7 +40,7 @@ export function FleetPage() {
     retry: false,
   });
   // Until the log is read the map stays, and the bar says of when it is. Of a moment that cannot be shown there is none.
-  const shown = mapOf(at, none, then, live);
+  const shown = refused === null ? mapOf(at, none, then, live) : undefined;
   const fleet = shown ?? NOTHING;
   // What waited then is not told of a moment that has passed.
   const avoided = useAvoided();
@@ -75,11 +78,13 @@ export function FleetPage() {
   };
   // What was opened stays open from moment to moment; live, pages of their own are opened.
   const go = useCallback(
-    (to: string | undefined) =>
+    (to: string | undefined) => {
+      say(null);
       void navigate({
         search: (old) => ({ ...old, at: to, ...(to === undefined && { open: undefined }) }),
         replace: true,
-      }),
+      });
+    },
     [navigate],
   );
   const opened = at === undefined ? null : openedOf(search.open);
@@ -139,8 +144,17 @@ export function FleetPage() {
         seen={live.at}
         go={go}
         stretch={(span) => void navigate({ search: { ...search, span }, replace: true })}
+        refused={refused}
+        refuse={(why) => say(why === null ? null : { at, why })}
       />
-      {at !== undefined && shown === undefined ? (
+      {refused !== null ? (
+        <Empty title="There is no map of this moment">
+          <p id={REFUSAL} role="alert">
+            {refused}
+          </p>
+          <p>Press Live for the map of now.</p>
+        </Empty>
+      ) : at !== undefined && shown === undefined ? (
         <NoMoment at={at} error={none ? null : then.error} />
       ) : total > 0 && paint ? (
         <div className="map-row">

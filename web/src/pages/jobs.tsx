@@ -13,7 +13,7 @@ import {
   type JobSearch,
   jobQuery,
   narrowedBy,
-  STATES,
+  statesWith,
   withField,
 } from '../jobs/filters';
 import { Gantt } from '../jobs/gantt-view';
@@ -206,7 +206,7 @@ export function JobsPage() {
         <h1>Jobs</h1>
         <Choice
           label="Which jobs"
-          of={STATES}
+          of={statesWith(state)}
           chosen={state}
           choose={(s) => show({ ...search, state: s === 'active' ? undefined : s })}
         />

@@ -12,7 +12,19 @@ import { LeftPast } from '../time/left-past';
 import { useAsked } from '../ui/asked';
 import { Chart } from '../ui/chart';
 import { JobLink } from '../ui/links';
-import { Ago, bytes, Clock, Empty, Fact, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
+import {
+  Ago,
+  bytes,
+  Clock,
+  count,
+  Empty,
+  Fact,
+  Loaded,
+  NodeState,
+  NotShown,
+  Panel,
+  State,
+} from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
 import { drainable, isCordoned, servesWords, standing } from '../words';
@@ -203,6 +215,19 @@ function size(v: unknown): string {
   return typeof v === 'number' ? bytes(v) : String(v);
 }
 
+/** Jobs of a node that are named; the rest is counted. */
+const NAMED = 8;
+
+/** What draining a node means for the jobs on it. */
+export function drainWords(jobs: readonly Pick<Schemas['NodeJob'], 'id' | 'name' | 'project'>[]): string {
+  const named = jobs.slice(0, NAMED).map((j) => `${j.id} ${j.name} (${j.project})`);
+  const rest = jobs.length - named.length;
+  const all = `${named.join(', ')}${rest > 0 ? ` and ${count(rest, 'more job')}` : ''}`;
+  return jobs.length === 1
+    ? `Job ${all} holds something here. It may finish; nothing new comes.`
+    : `Jobs ${all} hold something here. They may finish; nothing new comes.`;
+}
+
 function NodeButtons({ node: n }: { node: Node }) {
   const { asked, act, busy } = useAsked();
   const params = () => ({ path: { name: n.name }, header: once() });
@@ -225,9 +250,7 @@ function NodeButtons({ node: n }: { node: Node }) {
     asked(
       {
         title: `Drain ${n.name}`,
-        text: held
-          ? `${held} ${held === 1 ? 'job holds' : 'jobs hold'} something here. They may finish; nothing new comes.`
-          : 'Nothing runs here. No work comes until it is undrained.',
+        text: held ? drainWords(n.jobs) : 'Nothing runs here. No work comes until it is undrained.',
         act: 'Drain',
         reason: 'offered',
       },

@@ -34,7 +34,7 @@ const { pageWords } = await import('./incident');
 const { ReservationsPage } = await import('../manage/reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
-const { NodePage } = await import('./node');
+const { drainWords, NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
 const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
 const { JobPage, Times } = await import('./job');
@@ -362,4 +362,16 @@ test('that others are being stopped for a job is said by the server alone, who s
   const somebody = of('queued', { estimated_start: { at, basis: 'others are being stopped for it' } });
   expect(somebody).toContain('others are being stopped for it');
   expect(of('running', {})).not.toContain('capacity is being freed');
+});
+
+test('draining a node names the jobs on it', () => {
+  const one = { id: '42', name: 'train', project: 'nlp' };
+  expect(drainWords([one])).toBe(
+    'Job 42 train (nlp) holds something here. It may finish; nothing new comes.',
+  );
+  expect(drainWords([one, { ...one, id: '43' }])).toContain(
+    'Jobs 42 train (nlp), 43 train (nlp) hold something here. They may finish',
+  );
+  const ten = Array.from({ length: 10 }, (_, i) => ({ ...one, id: String(i) }));
+  expect(drainWords(ten)).toContain('and 2 more jobs hold');
 });

@@ -1,8 +1,9 @@
+import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { whoami } from '../queries';
 import { useRights } from '../rights';
 import { Page } from '../ui/page';
-import { Empty } from '../ui/parts';
-import { Skeleton } from '../ui/skeleton';
+import { Empty, Loaded } from '../ui/parts';
 
 /** A page of one project. Who sees the whole site has another one in its place. */
 export function ForTenant({
@@ -14,17 +15,18 @@ export function ForTenant({
   instead: ReactNode;
   children: (project: string) => ReactNode;
 }) {
-  const { whole, project } = useRights();
+  const { project } = useRights();
+  const me = useQuery(whoami());
   if (project !== null) return <>{children(project)}</>;
   return (
     <Page title={title}>
-      {whole === null ? (
-        <Skeleton />
-      ) : (
-        <Empty title="This page is for tokens that are bound to a project">
-          <p>{instead}</p>
-        </Empty>
-      )}
+      <Loaded query={me}>
+        {() => (
+          <Empty title="This page is for tokens that are bound to a project">
+            <p>{instead}</p>
+          </Empty>
+        )}
+      </Loaded>
     </Page>
   );
 }

@@ -53,10 +53,11 @@ export function RunningJob({ job: j }: { job: Job }) {
 }
 
 /** Why it waits, and when it starts. */
-export function WaitingJob({ job: j }: { job: Job }) {
+export function WaitingJob({ job: j, submits }: { job: Job; submits: boolean }) {
   // What a person holds starts by no forecast.
   const query = useQuery({ ...workExplain(j.id), enabled: !j.held });
-  const e = j.held ? undefined : query.data;
+  // What was said before may not hold any more.
+  const e = j.held || query.isError ? undefined : query.data;
   const start = expectedStart(j, e);
   const basis = j.reserved_start ? BASIS_TEXT[j.reserved_start.basis] : start?.basis;
   return (
@@ -80,18 +81,24 @@ export function WaitingJob({ job: j }: { job: Job }) {
           {basis && <span className="dim">: {tidy(basis)}</span>}
         </p>
       ) : (
-        <p className="dim">{noStart(j, e)}</p>
+        <p className="dim">{noStart(j, e, query.isError, submits)}</p>
       )}
-      {e && e.suggestions.length > 0 && <p className="dim">Sooner: {tidy(e.suggestions[0])}</p>}
+      {submits && e && e.suggestions.length > 0 && <p className="dim">Sooner: {tidy(e.suggestions[0])}</p>}
     </div>
   );
 }
 
 /** Why no start is given. */
-function noStart(j: Pick<Job, 'held'>, e: Pick<Schemas['Explanation'], 'possible'> | undefined): string {
+function noStart(
+  j: Pick<Job, 'held'>,
+  e: Pick<Schemas['Explanation'], 'possible'> | undefined,
+  failed: boolean,
+  submits: boolean,
+): string {
   if (j.held) return 'It starts after somebody releases it on its page.';
-  if (!e) return '';
-  return e.possible ? 'No start can be estimated yet.' : 'It cannot start as it is: clone it with less.';
+  if (!e) return failed ? 'Why it waits cannot be read now.' : '';
+  if (e.possible) return 'No start can be estimated yet.';
+  return submits ? 'It cannot start as it is: clone it with less.' : 'It cannot start as it is.';
 }
 
 /** Why it ended, and what to do next. */
@@ -106,14 +113,17 @@ export function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
         </span>
       </h3>
       <p>{tidy(cause)}</p>
-      <p className="dim">
-        {next}{' '}
-        {submits && j.state !== 'succeeded' && (
-          <Link to="/jobs/new" search={{ from: j.id }}>
-            Clone
-          </Link>
-        )}
-      </p>
+      {/* Who may not submit is not told to. */}
+      {(submits || j.state === 'succeeded') && (
+        <p className="dim">
+          {next}{' '}
+          {j.state !== 'succeeded' && (
+            <Link to="/jobs/new" search={{ from: j.id }}>
+              Clone
+            </Link>
+          )}
+        </p>
+      )}
     </div>
   );
 }

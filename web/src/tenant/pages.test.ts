@@ -82,7 +82,7 @@ const job = {
   id: '7',
   name: 'train',
   state: 'queued',
-  user: 'user:ann',
+  user: 'ann',
   project: 'nlp',
   groups: [{ nodes: 2, gpus: 8, cpus: 0 }],
   past: [],
@@ -116,7 +116,7 @@ const lists = (user: string | null, running: object[], waiting: object[], over: 
 ];
 
 test('who has no jobs yet is taught the first command, with the project in it', () => {
-  const text = show(WorkPage, tenant, lists('user:ann', [], [], []));
+  const text = show(WorkPage, tenant, lists('ann', [], [], []));
   expect(text).toContain('muster run --project nlp --gpus 1 --');
   expect(text).toContain('Your first job');
   // Others of the project have jobs: they are one click away.
@@ -144,7 +144,7 @@ test('a job that waits says why and when it starts, one that ended why and what 
     suggestions: ['ask for 1 node'],
   };
   const known: Known = [
-    ...lists('user:ann', [{ ...job, id: '8', state: 'running' }], [job], [failed]),
+    ...lists('ann', [{ ...job, id: '8', state: 'running' }], [job], [failed]),
     [['work', 'explain', '7'], explained],
   ];
   const text = show(WorkPage, tenant, known);
@@ -158,7 +158,7 @@ test('a job that waits says why and when it starts, one that ended why and what 
   expect(text).toContain('10.0 %');
   // One thing to do on this page.
   expect(text.match(/class="button"/g)).toHaveLength(1);
-  const held = show(WorkPage, tenant, lists('user:ann', [], [{ ...job, held: 'user:ann' }], []));
+  const held = show(WorkPage, tenant, lists('ann', [], [{ ...job, held: 'user:ann' }], []));
   expect(held).toContain('after somebody releases it');
   expect(held).toContain('No job of yours runs');
 });
@@ -184,12 +184,30 @@ test('the status is that of the project, and is not called well when nobody answ
   expect(paged).not.toContain('word ok');
   connection.standing = 'away';
   const away = show(StatusPage, tenant);
-  const line = show(WorkPage, tenant, lists('user:ann', [], [], []));
+  const line = show(WorkPage, tenant, lists('ann', [], [], []));
   connection.standing = 'live';
   for (const old of [away, line]) {
     expect(old).toContain('status not known');
     expect(old).not.toContain('class="word ok"');
   }
+});
+
+test('a ticket about a job of the project is a problem', () => {
+  const ticket = show(WorkPage, tenant, [...lists('ann', [], [], []), [['causes'], { items: [], count: 2 }]]);
+  expect(ticket).toContain('2 problems are open about jobs of nlp');
+  expect(ticket).not.toContain('word ok');
+});
+
+test('who may not submit is not told to clone or requeue', () => {
+  const over = [{ ...job, state: 'failed', exit_code: 1, ended_at: at }];
+  expect(show(WorkPage, viewer, lists(null, [], [], over))).not.toContain('clone');
+  expect(show(WorkPage, tenant, lists('ann', [], [], over))).toContain('clone');
+});
+
+test('what was read last is not called all that ended lately', () => {
+  const known = lists('ann', [], [], [{ ...job, state: 'succeeded', ended_at: at }]);
+  known[2][1] = { ...(known[2][1] as object), cursor: 'c' };
+  expect(show(WorkPage, tenant, known)).toContain('of the 50 submitted last');
 });
 
 test('usage is split into what it was for, and says when there was none', () => {
@@ -199,6 +217,9 @@ test('usage is split into what it was for, and says when there was none', () => 
   const nothing = { ...total, allocated_gpu_seconds: 0, jobs: { ...jobs, submitted: 0 } };
   const empty = show(UsagePage, tenant, [[['report', 7], { ...usage, total: nothing }]]);
   expect(empty).toContain('No GPU was allocated to nlp in this time');
+  const early = { ...usage, total: nothing, complete: false };
+  for (const page of [UsagePage, WorkPage])
+    expect(show(page, tenant, [[['report', 7], early]])).toContain('the log is still being read');
 });
 
 test('who sees the whole site is sent to the pages of the site', () => {

@@ -3,7 +3,10 @@ import { queryOptions } from '@tanstack/react-query';
 import { api, must } from '../api/client';
 
 /** Jobs of a list; the rest is on the page of all jobs. */
-const LISTED = 50;
+export const LISTED = 50;
+
+/** Why a job waits changes with the work of others, of which the stream tells this token nothing. */
+export const EVERY = 60_000;
 
 /** The newest jobs in some states, of a user or of all users that this token sees. */
 export const workJobs = (state: string, user: string | undefined) =>
@@ -11,6 +14,7 @@ export const workJobs = (state: string, user: string | undefined) =>
     queryKey: ['work', state, user ?? null],
     queryFn: async () =>
       must(await api.GET('/v1/jobs', { params: { query: { state, user, limit: LISTED } } })),
+    refetchInterval: state === 'queued' ? EVERY : false,
   });
 
 /** Why a job waits. Apart from that of its own page, which is read more often. */
@@ -18,5 +22,6 @@ export const workExplain = (id: string) =>
   queryOptions({
     queryKey: ['work', 'explain', id],
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/explain', { params: { path: { id } } })),
+    refetchInterval: EVERY,
     retry: false,
   });

@@ -4,11 +4,12 @@ import { Bar } from '../manage/quota-bar';
 import { gpus } from '../manage/quota-words';
 import { quotas } from '../queries';
 import { Empty, Loaded, Panel } from '../ui/parts';
-import { quotaLines } from './words';
+import { EVERY } from './queries';
+import { noQuotaWords, quotaLines } from './words';
 
 /** What a project may have and has now, a bar for each limit. */
 export function QuotaPanel({ project }: { project: string }) {
-  const query = useQuery(quotas());
+  const query = useQuery({ ...quotas(), refetchInterval: EVERY });
   return (
     <Panel title="My quota" actions={<Link to="/quotas">Shares</Link>}>
       <Loaded query={query}>
@@ -17,7 +18,7 @@ export function QuotaPanel({ project }: { project: string }) {
           const now = report.accounts.find((a) => a.project === project && !a.user)?.used_milli ?? 0;
           if (lines.length === 0)
             return (
-              <Empty title={`No quota is set for ${project}`}>
+              <Empty title={noQuotaWords(report.quotas, project)}>
                 <p>
                   {project} uses {gpus(now)} GPUs now. Operators set quotas: how many GPUs a project owns, and
                   how many it may borrow.

@@ -22,28 +22,37 @@ import {
   Word,
 } from '../ui/parts';
 import { ForTenant } from './for-tenant';
+import { EVERY } from './queries';
 import { nodesWords, planned, serviceOf } from './words';
 
-/** A page about another project changes it too, and the stream does not say so to this token. */
-const EVERY = 60_000;
-
-/** How the site does, as far as this token is shown it; `stale`: what is known may not hold any more. */
+/**
+ * How the site does, as far as this token is shown it; `stale`: why what is known may not hold any more. A page about
+ * another project changes it too, and the stream does not say so to this token.
+ */
 function useService() {
   const query = useQuery({ ...health(), refetchInterval: EVERY });
+  const open = useQuery({ ...causes(), refetchInterval: EVERY, refetchIntervalInBackground: false });
   const standing = useStanding(useFleet());
-  return { query, stale: standing === 'away' || query.isRefetchError };
+  const failed = query.isRefetchError ? query.error : open.isRefetchError ? open.error : null;
+  const stale =
+    standing === 'away'
+      ? 'The server does not answer.'
+      : failed
+        ? `It cannot be read again: ${failed.message}.`
+        : null;
+  return { query, open, stale };
 }
 
 /** One true sentence about the site. What is not known is not called well. */
 export function ServiceLine({ project }: { project: string }) {
-  const { query, stale } = useService();
+  const { query, open, stale } = useService();
   if (!query.data)
     return query.isError ? <Problem error={query.error} again={() => void query.refetch()} /> : null;
-  const { tone, word, text } = serviceOf(query.data, project);
+  const { tone, word, text } = serviceOf(query.data, project, open.data?.count);
   return (
     <p className="service" role="status">
       <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>{' '}
-      {stale && `The server does not answer. As of ${exact(query.dataUpdatedAt)}: `}
+      {stale && `${stale} As of ${exact(query.dataUpdatedAt)}: `}
       {text} <Link to="/status">Service status</Link>
     </p>
   );
@@ -66,8 +75,7 @@ export function StatusPage() {
 }
 
 function Status({ project }: { project: string }) {
-  const { query, stale } = useService();
-  const open = useQuery(causes());
+  const { query, open, stale } = useService();
   return (
     <Page
       className={stale ? 'oncall stale' : 'oncall'}
@@ -80,7 +88,7 @@ function Status({ project }: { project: string }) {
           <Panel title="Now" weight="primary">
             <Loaded query={query}>
               {(h) => {
-                const { tone, word, text } = serviceOf(h, project);
+                const { tone, word, text } = serviceOf(h, project, open.data?.count);
                 return (
                   <div className="body">
                     <p>
@@ -115,9 +123,17 @@ function Status({ project }: { project: string }) {
 
 /** Maintenance, and what is reserved for the project. */
 function PlannedWindows() {
-  const query = useQuery(reservations());
+  // Maintenance is the site's: the stream does not tell this token of it.
+  const query = useQuery({ ...reservations(), refetchInterval: EVERY });
   return (
-    <Panel title="Planned" note="maintenance and own reservations">
+    <Panel
+      title="Planned"
+      note={
+        query.isRefetchError
+          ? `cannot be read again; as of ${exact(query.dataUpdatedAt)}`
+          : 'maintenance and own reservations'
+      }
+    >
       <Loaded query={query}>
         {(page) => {
           const items = planned(page.items);

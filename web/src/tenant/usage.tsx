@@ -40,7 +40,8 @@ function Used({ of: f }: { of: Figures }) {
 }
 
 /** Nothing was allocated: what would make something appear. */
-function NoUsage({ project }: { project: string }) {
+function NoUsage({ project, complete }: { project: string; complete: boolean }) {
+  if (!complete) return <Empty title="Nothing counted yet; the log is still being read" />;
   return (
     <Empty title={`No GPU was allocated to ${project} in this time`}>
       <p>Every GPU-hour of a job is counted here, also of one that fails.</p>
@@ -68,7 +69,7 @@ export function UsagePanel({ project }: { project: string }) {
               <Used of={r.total} />
             </div>
           ) : (
-            <NoUsage project={project} />
+            <NoUsage project={project} complete={r.complete} />
           )
         }
       </Loaded>
@@ -114,7 +115,7 @@ function Usage({ project }: { project: string }) {
           r.total.allocated_gpu_seconds > 0 || r.total.jobs.submitted > 0 ? (
             <Numbers r={r} />
           ) : (
-            <NoUsage project={project} />
+            <NoUsage project={project} complete={r.complete} />
           )
         }
       </Loaded>

@@ -9,6 +9,7 @@ const {
   firstCommands,
   lastEnded,
   nodesWords,
+  noQuotaWords,
   planned,
   quotaLines,
   serviceOf,
@@ -130,6 +131,8 @@ test('the own quota comes first, and what is above it is said to be shared', () 
   ]);
   expect(new Set(lines.map((l) => l.key)).size).toBe(3);
   expect(quotaLines([], 'nlp')).toEqual([]);
+  expect(noQuotaWords([], 'nlp')).toBe('No quota is set for nlp');
+  expect(noQuotaWords([row('site', []), row('lab', ['nlp'])], 'nlp')).toBe('Quota lab has no GPU limit');
 });
 
 test('a limit says what is used, allowed and borrowed', () => {
@@ -142,14 +145,21 @@ test('a limit says what is used, allowed and borrowed', () => {
 });
 
 test('well is said of the project alone, and a reason is never left out', () => {
-  const well = serviceOf({ state: 'well', reasons: [] }, 'nlp');
+  const well = serviceOf({ state: 'well', reasons: [] }, 'nlp', 0);
   expect(well).toMatchObject({ tone: 'ok', word: 'no known problem' });
   expect(well.text).toContain('jobs of nlp');
   const reasons = ['1 critical finding', 'the operators of this site were paged'];
-  const paged = serviceOf({ state: 'attention', reasons }, 'nlp');
+  const paged = serviceOf({ state: 'attention', reasons }, 'nlp', 1);
   expect(paged.tone).toBe('warn');
   expect(paged.text).toBe('1 critical finding; the operators of this site were paged.');
-  expect(serviceOf({ state: 'bad', reasons: [] }, 'nlp').tone).toBe('bad');
+  expect(serviceOf({ state: 'bad', reasons: [] }, 'nlp', 0).tone).toBe('bad');
+  // Tickets are open too, and what could not be read is not called well.
+  const one = serviceOf({ state: 'well', reasons: [] }, 'nlp', 1);
+  expect(one).toMatchObject({ tone: 'warn', text: '1 problem is open about jobs of nlp.' });
+  expect(serviceOf({ state: 'well', reasons: [] }, 'nlp', 2).text).toContain('2 problems are open');
+  const unknown = serviceOf({ state: 'well', reasons: [] }, 'nlp', undefined);
+  expect(unknown.tone).toBe('plain');
+  expect(unknown.text).not.toContain('No problem is open');
 });
 
 test('nodes are counted by their state', () => {

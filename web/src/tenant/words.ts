@@ -3,7 +3,7 @@ import type { Schemas } from '../api/client';
 import { interruptionLosses, sum } from '../exec/cost';
 import type { Figures } from '../exec/figures';
 import { gpus } from '../manage/quota-words';
-import type { Tone } from '../ui/parts';
+import { count, type Tone } from '../ui/parts';
 
 type Job = Schemas['Job'];
 
@@ -196,6 +196,12 @@ export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string
   );
 }
 
+/** Why there is no limit to show. A quota without one is not the same as none. */
+export function noQuotaWords(rows: readonly Schemas['QuotaRow'][], project: string): string {
+  const own = rows.find((row) => row.projects.includes(project)) ?? rows.at(-1);
+  return own ? `Quota ${own.name} has no GPU limit` : `No quota is set for ${project}`;
+}
+
 /** What a tenant may know of how the site does. */
 export interface Service {
   tone: Tone;
@@ -203,8 +209,27 @@ export interface Service {
   text: string;
 }
 
-/** `well` is said of what this token is shown, and never of the whole site. */
-export function serviceOf(h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>, project: string): Service {
+/**
+ * `well` is said of what this token is shown, and never of the whole site. `open`: problems that are open about jobs of
+ * the project, tickets too, which the state does not count; undefined while that is not known.
+ */
+export function serviceOf(
+  h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>,
+  project: string,
+  open: number | undefined,
+): Service {
+  if (h.state === 'well' && open === undefined)
+    return {
+      tone: 'plain',
+      word: 'status not known',
+      text: `The operators of this site are not paged; whether a problem is open about jobs of ${project} is not known yet.`,
+    };
+  if (h.state === 'well' && open !== undefined && open > 0)
+    return {
+      tone: 'warn',
+      word: 'attention',
+      text: `${count(open, 'problem is', 'problems are')} open about jobs of ${project}.`,
+    };
   if (h.state === 'well')
     return {
       tone: 'ok',

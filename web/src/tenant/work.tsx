@@ -9,7 +9,7 @@ import { Page } from '../ui/page';
 import { count, Empty, Loaded, Panel, type Weight } from '../ui/parts';
 import { ForTenant } from './for-tenant';
 import { EndedJob, RunningJob, WaitingJob } from './jobs';
-import { workJobs } from './queries';
+import { LISTED, workJobs } from './queries';
 import { QuotaPanel } from './quota';
 import { ServiceLine } from './status';
 import { UsagePanel } from './usage';
@@ -45,7 +45,8 @@ function Work({ project }: { project: string }) {
   const { of } = useSearch({ from: '/work' });
   const navigate = useNavigate({ from: '/work' });
   const { submits } = useRights();
-  const me = useQuery(whoami()).data?.name;
+  // Jobs have the name of their user, without the word before it that actors have.
+  const me = useQuery(whoami()).data?.name.replace(/^user:/, '');
   // Who may not submit has no jobs of their own.
   const all = of === 'project' || !submits;
   const user = all ? undefined : me;
@@ -85,7 +86,7 @@ function Work({ project }: { project: string }) {
                 title="Running"
                 weight="primary"
                 query={running}
-                search={{ state: 'running', user }}
+                search={{ state: ON_NODES, user }}
                 empty={
                   <Empty title={`No job of ${whose} runs`}>
                     <p>A job runs here from the moment that its nodes are allocated.</p>
@@ -98,13 +99,15 @@ function Work({ project }: { project: string }) {
                 query={waiting}
                 search={{ state: 'queued', user }}
                 empty={<Empty title={`No job of ${whose} waits`} />}
-                row={(j) => <WaitingJob key={j.id} job={j} />}
+                row={(j) => <WaitingJob key={j.id} job={j} submits={submits} />}
               />
               <List
                 title="Ended lately"
                 query={over}
                 order={lastEnded}
-                search={{ state: 'all', user }}
+                // Jobs come by when they were submitted: one that ran long may have ended last and not be among these.
+                cut={`of the ${LISTED} submitted last`}
+                search={{ state: 'ended', user }}
                 empty={
                   <Empty title={`No job of ${whose} has ended yet`}>
                     <p>Why each one ended, and what to do next, will stand here.</p>
@@ -132,6 +135,7 @@ function List({
   weight,
   query,
   order = first,
+  cut,
   search,
   empty,
   row,
@@ -140,6 +144,8 @@ function List({
   weight?: Weight;
   query: UseQueryResult<Schemas['JobList']>;
   order?: (jobs: readonly Job[], most: number) => Job[];
+  /** What is said when there are more than were read. */
+  cut?: string;
   search: { state: string; user: string | undefined };
   empty: ReactNode;
   row: (job: Job) => ReactNode;
@@ -151,7 +157,7 @@ function List({
     <Panel
       title={title}
       weight={weight}
-      note={number > 0 && `${number}${open ? ' or more' : ''}`}
+      note={number > 0 && (open ? (cut ?? `${number} or more`) : `${number}`)}
       actions={
         (open || number > SHOWN) && (
           <Link to="/jobs" search={search}>

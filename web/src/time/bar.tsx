@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { api, must } from '../api/client';
 import type { Standing } from '../live/fleet';
 import { logBegins } from '../queries';
@@ -18,7 +18,13 @@ interface Props {
   seen: number;
   go: (to: string | undefined) => void;
   stretch: (span: TimeSpan | undefined) => void;
+  /** Why what was typed cannot be shown; nothing is shown in its place. */
+  refused: string | null;
+  refuse: (why: string | null) => void;
 }
+
+/** Where the page says why what was typed cannot be shown. */
+export const REFUSAL = 'time-refusal';
 
 /** One event of the log, for a step. */
 async function readEvents(asked: Asked) {
@@ -27,7 +33,7 @@ async function readEvents(asked: Asked) {
 }
 
 /** What did it look like at 03:12? Any moment of the log: by the slider, by its time, or event by event. */
-export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) {
+export function TimeBar({ at, span, note, standing, seen, go, stretch, refused, refuse }: Props) {
   const begin = useQuery(logBegins());
   const now = Math.floor(Date.now() / 1000) * 1000;
   const oldest = begin.data ? Math.ceil(Date.parse(begin.data) / 1000) * 1000 : now;
@@ -54,7 +60,7 @@ export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) 
   const past = at !== undefined || drawn !== null;
   const stale = standing === 'away';
   const words =
-    drawn === null && senseless(at)
+    drawn === null && (refused !== null || senseless(at))
       ? 'no moment'
       : past
         ? momentWords(wanted, now)
@@ -67,7 +73,7 @@ export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) 
   const low = Math.ceil(window.from / 1000 / step) * step;
   return (
     <section className={past ? 'time-bar past' : stale ? 'time-bar stale' : 'time-bar'} aria-label="Time">
-      <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
+      <button type="button" aria-pressed={!past && refused === null} onClick={() => go(undefined)}>
         Live
       </button>
       <div className="time-slider">
@@ -104,7 +110,13 @@ export function TimeBar({ at, span, note, standing, seen, go, stretch }: Props) 
           All
         </button>
       </div>
-      <TypeTime base={shown ?? now} begin={begin.data ? oldest : null} go={go} />
+      <TypeTime
+        base={shown ?? now}
+        begin={begin.data ? oldest : null}
+        go={go}
+        refused={refused}
+        refuse={refuse}
+      />
       <span className="dim time-note" role="status">
         {note}
       </span>
@@ -172,19 +184,14 @@ function TypeTime({
   base,
   begin,
   go,
-}: {
-  base: number;
-  begin: number | null;
-  go: (to: string | undefined) => void;
-}) {
+  refused,
+  refuse,
+}: Pick<Props, 'go' | 'refused' | 'refuse'> & { base: number; begin: number | null }) {
   const [text, setText] = useState('');
-  const [why, setWhy] = useState('');
-  const id = useId();
   const submit = (e: FormEvent) => {
     e.preventDefault();
     const typed = typedMoment(text, { now: Date.now(), base, begin });
-    setWhy(typed.kind === 'bad' ? typed.why : '');
-    if (typed.kind === 'bad') return;
+    if (typed.kind === 'bad') return refuse(typed.why);
     setText('');
     go(typed.kind === 'live' ? undefined : new Date(typed.at).toISOString());
   };
@@ -193,23 +200,18 @@ function TypeTime({
       <input
         type="text"
         aria-label={`Go to a time, in ${wall(base).zone}`}
-        aria-describedby={why ? id : undefined}
-        aria-invalid={why !== ''}
+        aria-describedby={refused === null ? undefined : REFUSAL}
+        aria-invalid={refused !== null}
         placeholder="03:12"
         title={`A time in ${wall(base).zone}: ${HOW}`}
         autoComplete="off"
         value={text}
         onChange={(e) => {
           setText(e.target.value);
-          setWhy('');
+          refuse(null);
         }}
       />
       <button type="submit">Go</button>
-      {why && (
-        <span id={id} className="time-why" role="alert">
-          {why}
-        </span>
-      )}
     </form>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { groupsOf, PAGES, pageNamed, pageOf, pagesFor, TENANT, title } from './pages';
+import { groupsOf, homeOf, PAGES, pageNamed, pageOf, pagesFor, TENANT, title } from './pages';
 
 test('every page has a letter of its own', () => {
   expect(new Set(PAGES.map((p) => p.key)).size).toBe(PAGES.length);
@@ -74,6 +74,15 @@ test('every address belongs to a page', () => {
   expect(pageOf('/incidents/7')).toBe('/oncall');
   expect(pageOf('/runbook-runs/7')).toBe('/runbooks');
   expect(pageOf('/nonsense')).toBeNull();
+});
+
+test('everybody begins where there is something for them', () => {
+  expect(homeOf(null, '/', true)).toBeNull();
+  expect(homeOf(false, '/', true)).toBe('/work');
+  expect(homeOf(false, '/', false)).toBeNull();
+  expect(homeOf(true, '/', true)).toBeNull();
+  for (const path of ['/work', '/usage', '/status']) expect(homeOf(true, path, false)).toBe('/');
+  expect(homeOf(true, '/quotas', false)).toBeNull();
 });
 
 test('a tenant has four pages in the bar, all of which it may see', () => {

@@ -66,6 +66,19 @@ export const TENANT: { to: To; label: string; also?: To }[] = [
   { to: '/status', label: 'Status', also: '/oncall' },
 ];
 
+/** Pages of one project alone. */
+const OWN: readonly string[] = ['/work', '/usage', '/status'];
+
+/**
+ * Where else somebody begins; null to stay. Who sees one project begins with its work, not with a map of which most is
+ * hidden (`bare`: the address named nothing else). Who sees the whole site has nothing on the pages of one project,
+ * where another user may have left the browser.
+ */
+export function homeOf(whole: boolean | null, path: string, bare: boolean): '/' | '/work' | null {
+  if (whole === false && bare) return '/work';
+  return whole === true && OWN.includes(path) ? '/' : null;
+}
+
 /** The groups with those of these pages that are in them; none that would be empty. */
 export function groupsOf(pages: readonly Page[]): Group[] {
   return GROUPS.map(({ label, pages: tos }) => ({

@@ -12,7 +12,7 @@ import { useAsk } from './ask';
 import { useBrand } from './brand';
 import { KeyboardHelp, useKeys } from './keyboard';
 import { BrandMark } from './mark';
-import { groupsOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
+import { groupsOf, homeOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
 import { count, exact } from './parts';
 import { choose, useTheme } from './theme';
 import { chooseUtc, useUtc, wall } from './zone';
@@ -27,18 +27,20 @@ const WORDS = {
 /** What is lost when the page is drawn anew: forms, documents, a secret that is shown once, a tree that is edited. */
 const UNSAVED = 'form.fields, textarea.document, code.secret, .columns .spec-diff';
 
-/** Who sees one project begins with its work, not with a map of which most is hidden. The map is a key away. */
+/** Where each user begins. The map is a key away for everybody. */
 function useOwnHome(whole: boolean | null) {
   const navigate = useNavigate();
   const bare = useRouterState({ select: (s) => s.location.pathname === '/' && s.location.searchStr === '' });
+  const path = useRouterState({ select: (s) => s.location.pathname });
   const begins = useRef(bare);
   useEffect(() => {
     // Whoever went elsewhere before it was known who asks stays there.
     if (!bare) begins.current = false;
-    if (whole === null || !begins.current) return;
+    if (whole === null) return;
+    const to = homeOf(whole, path, begins.current);
     begins.current = false;
-    if (whole === false) void navigate({ to: '/work', replace: true });
-  }, [whole, bare, navigate]);
+    if (to) void navigate({ to, replace: true });
+  }, [whole, bare, path, navigate]);
 }
 
 /** One link of the bar. */
