@@ -55,7 +55,7 @@ function read() {
   const bad = /\bundefined\b|\bNaN\b|Invalid Date|not a date|\[object Object\]/;
   return {
     bad: texts.filter((t) => bad.test(t)),
-    offsets: texts.flatMap((t) => t.match(/UTC[+-][\d:]+/g) ?? []),
+    offsets: texts.flatMap((t) => t.match(/UTC[+-]\d+(?::\d\d)?/g) ?? []),
     zones: seen('button[aria-label^="Times in "]').map(name),
     times: [...document.querySelectorAll('time[title]')].map((e) => [e.dateTime, e.title, e.textContent]),
     controls: seen('main button, main a').map(name),

@@ -25,6 +25,7 @@ test('with more than there are colours each is used again, none is missing', () 
 
 test('contrast is that of the WCAG, and words can be read on any colour', () => {
   expect(contrast('#000000', '#ffffff')).toBeCloseTo(21);
+  expect(contrast('#000', '#FFF')).toBeCloseTo(21);
   expect(contrast('#777777', '#ffffff')).toBeCloseTo(4.48, 1);
   for (let v = 0; v < 256; v++) {
     const grey = `#${v.toString(16).padStart(2, '0').repeat(3)}`;

@@ -18,10 +18,11 @@ export function assignHues(ids: readonly number[], hues: number): Map<number, nu
   return out;
 }
 
-/** How light a colour is to the eye, by the rule of the WCAG. `#rrggbb`. */
+/** How light a colour is to the eye, by the rule of the WCAG. `#rrggbb`, or `#rgb` as style sheets are shortened to. */
 export function lightness(hex: string): number {
+  const long = hex.length === 4 ? hex.replace(/[\da-f]/gi, '$&$&') : hex;
   const [r, g, b] = [1, 3, 5]
-    .map((i) => Number.parseInt(hex.slice(i, i + 2), 16) / 255)
+    .map((i) => Number.parseInt(long.slice(i, i + 2), 16) / 255)
     .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }

@@ -202,7 +202,8 @@ export function RunbookPage() {
   const { step, node } = useSearch({ from: '/runbooks/$name' });
   const query = useQuery(runbook(name));
   return (
-    <main className="page" id="page">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and may be nothing but text
+    <main className="page" id="page" tabIndex={0}>
       <Loaded query={query}>
         {(b) => (
           <>
