@@ -153,7 +153,7 @@ test('a job that waits says why and when it starts, one that ended why and what 
   expect(text).toContain('Sooner: ask for 1 node');
   expect(text).toContain('rank 0 exited with code 1 on n1');
   expect(text).toContain('last lines of its output');
-  expect(text).toContain('12 of 16 GPUs used');
+  expect(text).toContain('12 GPUs used, 16 owned');
   expect(text).toContain('100</b> GPU-hours');
   expect(text).toContain('10.0 %');
   // One thing to do on this page.
@@ -180,7 +180,7 @@ test('the status is that of the project, and is not called well when nobody answ
   const reasons = ['the operators of this site were paged'];
   const attention = { ...health, state: 'attention', reasons };
   const paged = show(StatusPage, tenant, [[['health', 'summary'], attention]]);
-  expect(paged).toContain('the operators of this site were paged.');
+  expect(paged).toContain('The operators of this site were paged.');
   expect(paged).not.toContain('word ok');
   connection.standing = 'away';
   const away = show(StatusPage, tenant);

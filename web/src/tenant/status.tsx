@@ -51,7 +51,7 @@ export function ServiceLine({ project }: { project: string }) {
   const { tone, word, text } = serviceOf(query.data, project, open.data?.count);
   return (
     <p className="service" role="status">
-      <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>{' '}
+      <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>:{' '}
       {stale && `${stale} As of ${exact(query.dataUpdatedAt)}: `}
       {text} <Link to="/status">Service status</Link>
     </p>

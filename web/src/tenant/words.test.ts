@@ -138,8 +138,8 @@ test('the own quota comes first, and what is above it is said to be shared', () 
 test('a limit says what is used, allowed and borrowed', () => {
   const words = (more: Partial<Schemas['LimitRow']>) =>
     quotaLines([row('lab', ['nlp'], limit(more))], 'nlp')[0].words;
-  expect(words({})).toBe('12 of 16 GPUs used, may not borrow');
-  expect(words({ borrow_milli: 8_000 })).toBe('12 of 16 GPUs used, may borrow 8 more');
+  expect(words({})).toBe('12 GPUs used, 16 owned; may not borrow');
+  expect(words({ borrow_milli: 8_000 })).toBe('12 GPUs used, 16 owned; may borrow 8 more');
   expect(words({ borrow_milli: null })).toContain('what others leave free');
   expect(words({ used_milli: 20_000, borrowed_milli: 4_000 })).toContain('4 of them borrowed');
 });

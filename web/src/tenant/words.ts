@@ -190,7 +190,7 @@ export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string
       what: [l.sku ?? 'any SKU', l.tier].filter(Boolean).join(', '),
       used: l.used_milli,
       owns: l.nominal_milli,
-      words: `${gpus(l.used_milli)} of ${gpus(l.nominal_milli)} GPUs used, ${borrowWords(l)}`,
+      words: `${gpus(l.used_milli)} GPUs used, ${gpus(l.nominal_milli)} owned; ${borrowWords(l)}`,
       shared: !row.projects.includes(project),
     })),
   );
@@ -200,6 +200,10 @@ export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string
 export function noQuotaWords(rows: readonly Schemas['QuotaRow'][], project: string): string {
   const own = rows.find((row) => row.projects.includes(project)) ?? rows.at(-1);
   return own ? `Quota ${own.name} has no GPU limit` : `No quota is set for ${project}`;
+}
+
+function capital(sentence: string): string {
+  return sentence.charAt(0).toUpperCase() + sentence.slice(1);
 }
 
 /** What a tenant may know of how the site does. */
@@ -239,7 +243,7 @@ export function serviceOf(
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',
     word: h.state === 'bad' ? 'problem' : 'attention',
-    text: h.reasons.length > 0 ? `${h.reasons.join('; ')}.` : 'The server gives no reason.',
+    text: h.reasons.length > 0 ? capital(`${h.reasons.join('; ')}.`) : 'The server gives no reason.',
   };
 }
 

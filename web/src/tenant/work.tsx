@@ -187,10 +187,10 @@ function FirstJob({ project, all }: { project: string; all: boolean }) {
             <pre className="log">{firstCommands(project, globalThis.location?.origin ?? '').join('\n')}</pre>
             <p>
               Or without it: <Link to="/jobs/new">fill in the form</Link>, which says what would happen before
-              anything does. Files work too, Slurm scripts as they are: <code>muster submit job.yaml</code>.
+              anything does. Files work too: <code>muster submit job.yaml</code>.
             </p>
             <p className="dim">
-              A job stands here as soon as it is submitted: why it waits, where it runs, why it ended.
+              A job appears here as soon as it is submitted: why it waits, where it runs, why it ended.
             </p>
           </>
         ) : (
