@@ -2,7 +2,9 @@
 
 use crate::{Kind, Recovery, Timestamp};
 use muster_model::job as m;
-use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
+use muster_model::job::{
+    ArrayTask, Basis, Dependency, JobState, SharedSpec, SlotEnd, StopReason, Verdict,
+};
 use muster_model::placement::{AllocatedPart, Fabric};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
@@ -367,13 +369,12 @@ pub struct ArrayItem {
 
 /// A task of an array shows its own index, not the text of the whole array: ten thousand tasks
 /// would say it ten thousand times. What was written is in the log's `job_submitted`.
-fn shown_spec(spec: &Arc<JobSpec>, task: Option<ArrayTask>) -> Arc<JobSpec> {
-    match (task, &spec.array) {
-        (Some(t), Some(_)) => {
-            Arc::new(JobSpec { array: Some(t.index.to_string()), ..(**spec).clone() })
-        }
-        _ => Arc::clone(spec),
+fn shown_spec(spec: &SharedSpec, task: Option<ArrayTask>) -> Arc<JobSpec> {
+    let mut shown = spec.whole();
+    if let (Some(t), Some(_)) = (task, &spec.array) {
+        Arc::make_mut(&mut shown).array = Some(t.index.to_string());
     }
+    shown
 }
 
 impl Job {

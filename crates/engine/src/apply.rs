@@ -354,10 +354,8 @@ impl State {
                 self.job(r.seq, *job, |j| j.size = Some(*nodes))?;
             }
             Event::JobUpdated(u) => {
-                let old = self.jobs.get(&u.job).map(|j| j.spec.clone());
-                let new = old.map(|old| self.index.last_changes.applied(&old, u.change));
                 self.job(r.seq, u.job, |j| {
-                    j.spec = u.spec.clone().or(new).unwrap_or_default();
+                    u.apply(&mut j.spec);
                     if let (Some(a), Some(_)) = (&mut j.attempt, u.deadline) {
                         a.deadline = u.deadline;
                     }
@@ -455,7 +453,7 @@ impl State {
                 name: name.clone(),
                 project: project.clone(),
                 user: user.clone(),
-                spec: spec.clone(),
+                spec: spec.clone().into(),
                 groups: groups.clone(),
                 payload: *id,
                 array: task.map(|&index| ArrayTask { parent: *id, index, count }),

@@ -3,7 +3,8 @@
 //! Format 1 is one JSON value, in which every job has a copy of its own of what the tasks of an array
 //! share. Format 2 is lines of JSON: what jobs share stands once, before the first job that has it, so
 //! that neither the bytes nor the memory of a start grow with the number of tasks times the size of
-//! their spec. Both are written and read piece by piece.
+//! their spec. In format 3 that is so of changed tasks too: what was changed of a task is in its own
+//! line. All are written and read piece by piece.
 
 mod parts;
 
@@ -31,7 +32,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::sync::Arc;
 
 /// Shape of the bytes that are written; older ones are read too.
-pub const SNAPSHOT_FORMAT: u32 = 2;
+pub const SNAPSHOT_FORMAT: u32 = 3;
 
 /// Bytes gathered before they are hashed.
 const PIECE: usize = 64 * 1024;
@@ -56,7 +57,7 @@ impl SnapshotError {
     }
 }
 
-/// One line of format 2.
+/// One line of formats 2 and 3.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -84,7 +85,7 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lives: Vec<LogGeneration>,
     next_job: u64,
-    /// None in format 2, where each has a line of its own.
+    /// None from format 2 on, where each has a line of its own.
     #[serde(deserialize_with = "unfolded_jobs")]
     jobs: Vec<Arc<Job>>,
     nodes: Vec<Arc<Node>>,
@@ -236,7 +237,7 @@ impl State {
                 input.read_to_end(&mut text)?;
                 Ok(State::restored_from(serde_json::from_slice(&text)?))
             }
-            2 => {
+            2 | 3 => {
                 let mut line = Vec::new();
                 let Some(Line::State(mut stored)) = next(input, &mut line)? else {
                     return Err(SnapshotError::odd("it does not begin with the state"));
@@ -244,7 +245,7 @@ impl State {
                 let mut parts = Parts::default();
                 loop {
                     match next(input, &mut line)? {
-                        Some(Line::Part(part)) => parts.add(part),
+                        Some(Line::Part(part)) => parts.add(part)?,
                         Some(Line::Job(folded)) => {
                             let job = parts.unfold(folded).ok_or_else(|| {
                                 SnapshotError::odd("a job names a part that is not there")

@@ -371,7 +371,7 @@ pub(crate) async fn spec(
         Ok::<_, Failure>((s.seq, job, tasks))
     })?;
     caller.at_least(Role::User)?;
-    let mut spec = (*job.spec).clone();
+    let mut spec = Arc::unwrap_or_clone(job.spec.whole());
     if let Some(task) = job.array {
         let own = task.index.to_string();
         match tasks {

@@ -6,7 +6,7 @@ use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
 use crate::preflight::AttemptPreflight;
-use crate::spec::{Group, JobSpec};
+use crate::spec::Group;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,13 @@ use std::sync::Arc;
 
 mod change;
 mod fence;
+mod shared_spec;
 mod slot_end;
 mod verdict;
 
-pub use change::{JobUpdate, LastChanges, SpecChange};
+pub use change::{JobUpdate, SpecChange};
 pub use fence::{Fence, FenceEnd};
+pub use shared_spec::SharedSpec;
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::Verdict;
 
@@ -617,7 +619,7 @@ pub struct Job {
     /// Who submitted it.
     pub user: String,
     /// The spec without what runs.
-    pub spec: Arc<JobSpec>,
+    pub spec: SharedSpec,
     /// The gang with every default filled in.
     pub groups: Arc<[Group]>,
     /// The key under which what runs is kept beside the log.

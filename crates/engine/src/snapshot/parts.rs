@@ -1,10 +1,12 @@
 //! What jobs share: the tasks of an array have one spec between them, and so on. A snapshot has it
-//! once, and after a start it is in memory once.
+//! once, and after a start it is in memory once. Specs that differ in nothing but priority and time
+//! limit are one too: these two may be changed of every task by itself.
 
 use super::SnapshotError;
-use muster_model::job::{Dependency, Job};
+use muster_model::job::{Dependency, Job, SharedSpec};
 use muster_model::names::{Label, ProjectName};
-use muster_model::spec::{Group, JobSpec};
+use muster_model::spec::{Group, JobSpec, Priority};
+use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +28,21 @@ pub(super) struct FoldedJob {
     spec: usize,
     groups: usize,
     depends: usize,
+    /// Its priority and its time limit, where they are not those of the spec. New in format 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own: Option<(Priority, Option<Span>)>,
+}
+
+/// The text by which equal values are found, or why there is none.
+type Text = Result<Vec<u8>, serde_json::Error>;
+
+fn text<T: ?Sized + Serialize>(value: &T) -> Text {
+    serde_json::to_vec(value)
+}
+
+/// The same for all specs that differ in nothing but priority and time limit.
+fn spec_text(spec: &JobSpec) -> Text {
+    text(&JobSpec { priority: Priority::default(), time_limit: None, ..spec.clone() })
 }
 
 /// The different values of one kind.
@@ -44,38 +61,43 @@ impl<T: ?Sized> Default for Table<T> {
     }
 }
 
-impl<T: ?Sized + Serialize> Table<T> {
-    /// The number of what is equal to this, and whether it is the first.
-    fn number(&mut self, value: &Arc<T>) -> Result<(usize, bool), serde_json::Error> {
-        let text = serde_json::to_vec(&**value)?;
-        let hash = *blake3::hash(&text).as_bytes();
+impl<T: ?Sized> Table<T> {
+    /// The number of what has this text, and whether it is the first: then it is `made`.
+    fn number(&mut self, text: &[u8], made: &dyn Fn() -> Arc<T>) -> (usize, bool) {
+        let hash = *blake3::hash(text).as_bytes();
         if let Some(n) = self.by_text.get(&hash) {
-            return Ok((*n, false));
+            return (*n, false);
         }
         let n = self.values.len();
         self.by_text.insert(hash, n);
-        self.values.push(value.clone());
-        Ok((n, true))
+        self.values.push(made());
+        (n, true)
     }
 
     /// The same for what stays where it is while this table is used.
-    fn number_at(&mut self, value: &Arc<T>) -> Result<(usize, bool), serde_json::Error> {
+    fn number_at(
+        &mut self,
+        value: &Arc<T>,
+        text: fn(&T) -> Text,
+        made: &dyn Fn() -> Arc<T>,
+    ) -> Result<(usize, bool), serde_json::Error> {
         let address = Arc::as_ptr(value).cast::<u8>().addr();
         if let Some(n) = self.by_address.get(&address) {
             return Ok((*n, false));
         }
-        let (n, first) = self.number(value)?;
+        let (n, first) = self.number(&text(value)?, made);
         self.by_address.insert(address, n);
         Ok((n, first))
     }
 
-    /// Replaces it by what is equal to it.
-    fn share(&mut self, value: &mut Arc<T>) -> Result<(), serde_json::Error> {
-        let (n, _) = self.number(value)?;
-        if let Some(same) = self.values.get(n) {
-            *value = same.clone();
-        }
-        Ok(())
+    /// What is equal to this, or this where nothing was before.
+    fn share(
+        &mut self,
+        value: &Arc<T>,
+        text: fn(&T) -> Text,
+    ) -> Result<Arc<T>, serde_json::Error> {
+        let (n, _) = self.number(&text(value)?, &|| value.clone());
+        Ok(self.values.get(n).unwrap_or(value).clone())
     }
 }
 
@@ -85,10 +107,12 @@ pub(super) struct Parts {
     specs: Table<JobSpec>,
     groups: Table<[Group]>,
     depends: Table<[Dependency]>,
+    /// The specs of a snapshot that is read, by their numbers there.
+    read: Vec<SharedSpec>,
     names: BTreeSet<Label>,
     projects: BTreeSet<ProjectName>,
     /// What stands in a folded job for what it shares.
-    blank: (Arc<JobSpec>, Arc<[Group]>, Arc<[Dependency]>),
+    blank: (SharedSpec, Arc<[Group]>, Arc<[Dependency]>),
 }
 
 impl Parts {
@@ -99,37 +123,53 @@ impl Parts {
         job: &Job,
         found: &mut dyn FnMut(SharedPart) -> Result<(), SnapshotError>,
     ) -> Result<FoldedJob, SnapshotError> {
-        let (spec, first) = self.specs.number_at(&job.spec)?;
+        // As the first job has it, so that the bytes do not depend on who shares what.
+        let whole = || job.spec.whole();
+        let (spec, first) = self.specs.number_at(job.spec.shared(), spec_text, &whole)?;
         if first {
-            found(SharedPart::Spec(job.spec.clone()))?;
+            found(SharedPart::Spec(whole()))?;
         }
-        let (groups, first) = self.groups.number_at(&job.groups)?;
+        let mine = (job.spec.priority, job.spec.time_limit);
+        let written = self.specs.values.get(spec).map(|s| (s.priority, s.time_limit));
+        let own = (written != Some(mine)).then_some(mine);
+        let groups_of = || job.groups.clone();
+        let (groups, first) = self.groups.number_at(&job.groups, text, &groups_of)?;
         if first {
             found(SharedPart::Groups(job.groups.clone()))?;
         }
-        let (depends, first) = self.depends.number_at(&job.depends)?;
+        let depends_of = || job.depends.clone();
+        let (depends, first) = self.depends.number_at(&job.depends, text, &depends_of)?;
         if first {
             found(SharedPart::Depends(job.depends.clone()))?;
         }
         let mut job = job.clone();
         (job.spec, job.groups, job.depends) = self.blank.clone();
-        Ok(FoldedJob { job: Arc::new(job), spec, groups, depends })
+        Ok(FoldedJob { job: Arc::new(job), spec, groups, depends, own })
     }
 
     /// The next part of a snapshot.
-    pub(super) fn add(&mut self, part: SharedPart) {
+    pub(super) fn add(&mut self, part: SharedPart) -> Result<(), serde_json::Error> {
         match part {
-            SharedPart::Spec(spec) => self.specs.values.push(spec),
+            SharedPart::Spec(spec) => {
+                // Format 2 has a copy for every task that was changed.
+                let mut spec = SharedSpec::from(spec);
+                self.share_spec(&mut spec)?;
+                self.read.push(spec);
+            }
             SharedPart::Groups(groups) => self.groups.values.push(groups),
             SharedPart::Depends(depends) => self.depends.values.push(depends),
         }
+        Ok(())
     }
 
     /// The job with what it shares; none where that was not added.
     pub(super) fn unfold(&mut self, folded: FoldedJob) -> Option<Arc<Job>> {
-        let FoldedJob { mut job, spec, groups, depends } = folded;
+        let FoldedJob { mut job, spec, groups, depends, own } = folded;
         let whole = Arc::make_mut(&mut job);
-        whole.spec = self.specs.values.get(spec)?.clone();
+        whole.spec = self.read.get(spec)?.clone();
+        if let Some((priority, time_limit)) = own {
+            (whole.spec.priority, whole.spec.time_limit) = (priority, time_limit);
+        }
         whole.groups = self.groups.values.get(groups)?.clone();
         whole.depends = self.depends.values.get(depends)?.clone();
         self.share_names(whole);
@@ -138,10 +178,16 @@ impl Parts {
 
     /// Lets a job share what is equal in one that was given before.
     pub(super) fn share(&mut self, job: &mut Job) -> Result<(), serde_json::Error> {
-        self.specs.share(&mut job.spec)?;
-        self.groups.share(&mut job.groups)?;
-        self.depends.share(&mut job.depends)?;
+        self.share_spec(&mut job.spec)?;
+        job.groups = self.groups.share(&job.groups, text)?;
+        job.depends = self.depends.share(&job.depends, text)?;
         self.share_names(job);
+        Ok(())
+    }
+
+    fn share_spec(&mut self, spec: &mut SharedSpec) -> Result<(), serde_json::Error> {
+        let same = self.specs.share(spec.shared(), spec_text)?;
+        spec.share(same);
         Ok(())
     }
 

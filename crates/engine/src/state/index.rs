@@ -8,9 +8,7 @@ use super::ended::EndedJobs;
 use super::saves::CheckpointDirs;
 use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{
-    Basis, Job, JobState, LastChanges, PastAttempt, SlotState, Stop, StopReason, Verdict,
-};
+use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Gpu, Node, Stage};
@@ -65,8 +63,6 @@ pub(crate) struct Index {
     pub(crate) keys: BTreeSet<(Time, String)>,
     /// Which account each project's ranks run as.
     pub(crate) accounts: Accounts,
-    /// Only so that tasks go on sharing a spec: what it says is in the jobs.
-    pub(crate) last_changes: LastChanges,
 }
 
 /// Slots of an attempt that hold something.

@@ -110,7 +110,7 @@ impl<'a> Draw<'a> {
             None => UNKNOWN.median,
         };
         let code = j.spec.simulate.as_ref().map_or(0, |s| s.exit_code);
-        let mut spec = self.work(&j.spec, &j.project, format!("r{}", j.id), left, code);
+        let mut spec = self.work(&j.spec.whole(), &j.project, format!("r{}", j.id), left, code);
         let minute = Span::mins(1).0;
         spec.time_limit =
             j.spec.time_limit.map(|l| Span(l.0.saturating_sub(elapsed.0).max(minute)));
@@ -124,7 +124,7 @@ impl<'a> Draw<'a> {
             None => UNKNOWN.median,
         };
         let code = j.spec.simulate.as_ref().map_or(0, |s| s.exit_code);
-        let mut spec = self.work(&j.spec, &j.project, format!("w{}", j.id), run, code);
+        let mut spec = self.work(&j.spec.whole(), &j.project, format!("w{}", j.id), run, code);
         let of = |d: &muster_model::job::Dependency| {
             let how = match d.condition {
                 muster_model::job::Condition::Ok => "ok",
@@ -182,7 +182,7 @@ impl<'a> Draw<'a> {
             _ => came.own_run().unwrap_or_else(|| self.run(came, Span(0), chance)),
         };
         let code = u8::from(came.end == Some(End::Badly));
-        let spec = self.work(&came.spec, &came.project, format!("a{n}"), run, code);
+        let spec = self.work(&came.spec.whole(), &came.project, format!("a{n}"), run, code);
         Arrival { at: Span(at.0.max(AFTER.0 + 1)), user: came.user.clone(), spec, load: 1.0 }
     }
 

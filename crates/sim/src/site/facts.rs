@@ -5,8 +5,9 @@ use muster_health::Exposure;
 use muster_model::command::Actor;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
+use muster_model::job::SharedSpec;
 use muster_model::names::{NodeName, ProjectName};
-use muster_model::spec::{Group, JobSpec};
+use muster_model::spec::Group;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct SubmittedJob {
     pub(crate) at: Time,
     pub(crate) user: String,
     pub(crate) project: ProjectName,
-    pub(crate) spec: Arc<JobSpec>,
+    pub(crate) spec: SharedSpec,
     pub(crate) groups: Arc<[Group]>,
     /// Time that its ranks were up, in all attempts that are over.
     pub(crate) ran: Span,
@@ -91,7 +92,7 @@ impl Facts {
                     at: r.at,
                     user: user.clone(),
                     project: project.clone(),
-                    spec: spec.clone(),
+                    spec: spec.clone().into(),
                     groups: groups.clone(),
                     ran: Span(0),
                     last: Span(0),
@@ -104,7 +105,7 @@ impl Facts {
             }
             Event::JobUpdated(u) => {
                 if let Some(j) = self.jobs.get_mut(&u.job) {
-                    j.spec = u.spec.clone().unwrap_or_else(|| u.change.applied(&j.spec));
+                    u.apply(&mut j.spec);
                 }
             }
             Event::JobPlaced { key, .. } => drop(self.placed.insert(key.job, r.at)),
