@@ -3,8 +3,9 @@
 use crate::common::{World, crash, gang, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, RefusalCode};
+use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::JobState;
+use muster_model::job::{JobState, SpecChange};
 use muster_model::spec::{JobSpec, Volume};
 use muster_model::units::Span;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
 }
 
 #[test]
-fn tasks_share_their_spec_also_after_their_array_was_changed() {
+fn tasks_share_their_spec_also_after_each_was_changed_in_a_way_of_its_own() {
     let mut w = World::new(1, 8);
     let mut spec = gang(1, 8);
     spec.hold = true;
@@ -64,18 +65,34 @@ fn tasks_share_their_spec_also_after_their_array_was_changed() {
     spec.volumes = (0..50).map(volume).collect();
     let first = w.submit(spec);
     let from = w.log.len();
+    let limit = |n: u64| Some(Span::mins(n + 1));
     for n in 0..50 {
-        let (job, time_limit) = (JobId(first.0 + n), Some(Span::hours(3)));
+        let (job, time_limit) = (JobId(first.0 + n), limit(n));
         w.ok(Command::UpdateJob { job, priority: None, time_limit });
     }
     let text: usize = w.log[from..].iter().map(|r| r.to_json().unwrap().len()).sum();
     assert!(text < 20_000, "the log has {text} bytes of a change of one number");
-    for state in [w.engine.state(), &replay(&w.log)] {
-        let spec = |n: u64| state.jobs[&JobId(first.0 + n)].spec.clone();
-        assert_eq!(spec(49).time_limit, Some(Span::hours(3)));
-        assert!((1..50).all(|n| Arc::ptr_eq(&spec(0), &spec(n))), "each has a copy");
+    // Earlier versions wrote the whole spec of each into the log.
+    let mut old = w.log.clone();
+    for r in &mut old {
+        if let Event::JobUpdated(u) = &mut r.event {
+            (u.spec, u.change) = (Some(w.job(u.job).spec.whole()), SpecChange::default());
+        }
     }
-    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    for state in [w.engine.state(), &replay(&w.log), &replay(&old)] {
+        let spec = |n: u64| &state.jobs[&JobId(first.0 + n)].spec;
+        assert!((0..50).all(|n| spec(n).time_limit == limit(n)));
+        assert!((0..50).all(|n| spec(n).whole().time_limit == limit(n)));
+        let shared = |n: u64| Arc::ptr_eq(spec(0).shared(), spec(n).shared());
+        assert!((1..50).all(shared), "each has a copy");
+        assert_eq!(state.digest(), w.engine.state().digest());
+    }
+    // What has ended has no copy either.
+    for n in 0..50 {
+        w.ok(Command::Cancel { job: JobId(first.0 + n) });
+    }
+    let spec = |n: u64| w.job(JobId(first.0 + n)).spec.shared();
+    assert!((1..50).all(|n| Arc::ptr_eq(spec(0), spec(n))), "each has a copy");
 }
 
 #[test]

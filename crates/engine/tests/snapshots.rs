@@ -1,10 +1,11 @@
 //! What jobs share stands in a snapshot once, and is shared again when it is read.
 
-use crate::common::{World, gang};
+use crate::common::{World, gang, replay};
 use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
-use muster_model::command::Command;
+use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::JobId;
-use muster_model::spec::{JobSpec, Volume};
+use muster_model::spec::{JobSpec, Priority, Volume};
+use muster_model::units::Span;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -26,10 +27,36 @@ fn site() -> (World, JobId) {
     (w, first)
 }
 
+/// What task `n` of an array is changed to.
+fn change(n: u64) -> (Priority, Option<Span>) {
+    let priority = if n.is_multiple_of(2) { Priority::Low } else { Priority::High };
+    (priority, Some(Span::mins(n + 1)))
+}
+
+/// Changes the first tasks of an array, each in a way of its own.
+fn change_each(w: &mut World, first: JobId, tasks: u64) {
+    for n in 0..tasks {
+        let (job, (priority, time_limit)) = (JobId(first.0 + n), change(n));
+        let command = Command::UpdateJob { job, priority: Some(priority), time_limit };
+        // The world itself would look at every invariant after each.
+        let (actor, at) = (Actor::system(), w.now);
+        w.engine.handle(&Request { actor, at, key: None, if_version: None, command }).unwrap();
+    }
+    w.tick();
+}
+
+fn assert_changed(state: &State, first: JobId, tasks: u64) {
+    let spec = |n: u64| &state.jobs[&JobId(first.0 + n)].spec;
+    for n in 0..tasks {
+        assert_eq!((spec(n).priority, spec(n).time_limit), change(n), "task {n}");
+        assert!(Arc::ptr_eq(spec(0).shared(), spec(n).shared()), "task {n} has a copy");
+    }
+}
+
 fn assert_shared(state: &State, first: JobId) {
     let task = |n: u64| &state.jobs[&JobId(first.0 + n)];
     for n in [1, 3, 4, 999] {
-        assert!(Arc::ptr_eq(&task(0).spec, &task(n).spec), "spec of task {n}");
+        assert!(Arc::ptr_eq(task(0).spec.shared(), task(n).spec.shared()), "spec of task {n}");
         assert!(Arc::ptr_eq(&task(0).groups, &task(n).groups), "groups of task {n}");
         assert!(Arc::ptr_eq(&task(0).depends, &task(n).depends), "dependencies of task {n}");
         assert!(std::ptr::eq(task(0).name.as_str(), task(n).name.as_str()), "name of task {n}");
@@ -56,11 +83,50 @@ fn format_1(bytes: &[u8]) -> Vec<u8> {
                 let n = folded[*kind].as_u64().unwrap();
                 job[*kind] = known[usize::try_from(n).unwrap()].clone();
             }
+            set_own(&mut job["spec"], folded);
             jobs.push(job);
         }
     }
     state["jobs"] = json!(jobs);
     serde_json::to_vec(&state).unwrap()
+}
+
+/// The priority and the time limit of a folded job that are not those of its spec.
+fn set_own(spec: &mut Value, folded: &mut Value) -> bool {
+    let own = folded.as_object_mut().unwrap().remove("own");
+    let Some(own) = own else { return false };
+    (spec["priority"], spec["time_limit"]) = (own[0].clone(), own[1].clone());
+    true
+}
+
+/// The same state as the version before wrote it: each changed spec stands there as a whole.
+fn format_2(bytes: &[u8]) -> Vec<u8> {
+    let (mut specs, mut numbers, mut written) = (Vec::new(), Vec::new(), 0);
+    let mut out = Vec::new();
+    let mut put = |line: &Value| {
+        serde_json::to_writer(&mut out, line).unwrap();
+        out.push(b'\n');
+    };
+    for line in bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        let mut line: Value = serde_json::from_slice(line).unwrap();
+        if let Some(spec) = line.get("part").and_then(|p| p.get("spec")) {
+            specs.push(spec.clone());
+            numbers.push(written);
+            written += 1;
+        }
+        if let Some(folded) = line.get_mut("job") {
+            let n = usize::try_from(folded["spec"].as_u64().unwrap()).unwrap();
+            let mut spec = specs[n].clone();
+            let own = set_own(&mut spec, folded);
+            folded["spec"] = json!(if own { written } else { numbers[n] });
+            if own {
+                put(&json!({"part": {"spec": spec}}));
+                written += 1;
+            }
+        }
+        put(&line);
+    }
+    out
 }
 
 #[test]
@@ -80,12 +146,13 @@ fn tasks_of_an_array_share_their_spec_in_a_snapshot_and_after_it() {
 
 #[test]
 fn the_bytes_do_not_depend_on_who_shares_what() {
-    let (w, _) = site();
+    let (mut w, first) = site();
+    change_each(&mut w, JobId(first.0 + 10), 20);
     let shared = w.engine.state();
     let mut apart = shared.clone();
     for job in apart.jobs.values_mut() {
-        let spec = Arc::new(JobSpec::clone(&job.spec));
-        Arc::make_mut(job).spec = spec;
+        let spec = JobSpec::clone(&job.spec.whole());
+        Arc::make_mut(job).spec = spec.into();
     }
     assert_eq!(apart.digest(), shared.digest());
     assert!(apart.to_bytes().unwrap() == shared.to_bytes().unwrap(), "equal states, other bytes");
@@ -101,6 +168,46 @@ fn a_snapshot_of_an_older_version_is_read_and_its_jobs_share_again() {
     assert_eq!(read.jobs, before.jobs);
     assert_eq!(read.digest(), before.digest());
     assert_shared(&read, first);
+}
+
+#[test]
+fn a_task_that_was_changed_costs_what_was_changed_of_it() {
+    let mut w = World::new(1, 8);
+    let first = w.submit(large("0-999"));
+    let (from, plain) = (w.log.len(), w.engine.state().to_bytes().unwrap().len());
+    change_each(&mut w, first, 1000);
+    // In the log,
+    let text: usize = w.log[from..].iter().map(|r| r.to_json().unwrap().len()).sum();
+    assert!(text < 1_000_000, "{text} bytes for a thousand changes");
+    // in memory, also after a start without a snapshot,
+    assert_changed(w.engine.state(), first, 1000);
+    assert_changed(&replay(&w.log), first, 1000);
+    // in a snapshot, and after a start with it.
+    let before = w.engine.state();
+    let bytes = before.to_bytes().unwrap();
+    assert!(bytes.len() < plain + 100_000, "{} bytes, {plain} before", bytes.len());
+    let read = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
+    assert_changed(&read, first, 1000);
+    assert_eq!(read.jobs, before.jobs);
+    assert_eq!(read.to_bytes().unwrap(), bytes, "the same state gives the same bytes");
+}
+
+#[test]
+fn what_older_versions_wrote_of_changed_tasks_is_read_and_shared_again() {
+    let mut w = World::new(1, 8);
+    let first = w.submit(large("0-99"));
+    change_each(&mut w, first, 90);
+    w.gang(1, 1);
+    let before = w.engine.state();
+    let bytes = before.to_bytes().unwrap();
+    for (format, old) in [(1, format_1(&bytes)), (2, format_2(&bytes))] {
+        assert!(old.len() > 4_000_000, "every task has a copy of its own: {} bytes", old.len());
+        let read = State::from_bytes(format, &old).unwrap();
+        assert_changed(&read, first, 90);
+        assert_eq!(read.jobs, before.jobs);
+        assert_eq!(read.digest(), before.digest());
+        assert_eq!(read.to_bytes().unwrap(), bytes, "what is written next is small");
+    }
 }
 
 #[test]

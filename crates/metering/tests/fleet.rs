@@ -65,7 +65,7 @@ fn submitted(job: &Job) -> Event {
         name: job.name.clone(),
         project: job.project.clone(),
         user: job.user.clone(),
-        spec: job.spec.clone(),
+        spec: job.spec.whole(),
         groups: job.groups.clone(),
         depends: job.depends.clone(),
         array: Vec::new(),

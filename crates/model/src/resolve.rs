@@ -149,7 +149,8 @@ fn short_enough(spec: &JobSpec, tasks: usize) -> Result<(), SpecProblem> {
             "keep fewer or shorter volumes, tags and dependencies; what `run` holds is not counted",
         ));
     }
-    // Changing an array writes the spec of every task anew.
+    // Tasks share them in memory, in the log and in snapshots; each answer about one, and each order
+    // to a node, has them by itself.
     if text * tasks > MAX_COPIES {
         return Err(problem(
             "spec",

@@ -91,7 +91,7 @@ impl<T: ?Sized> Table<T> {
     }
 
     /// What is equal to this, or this where nothing was before.
-    fn share(
+    fn equal_to(
         &mut self,
         value: &Arc<T>,
         text: fn(&T) -> Text,
@@ -179,14 +179,14 @@ impl Parts {
     /// Lets a job share what is equal in one that was given before.
     pub(super) fn share(&mut self, job: &mut Job) -> Result<(), serde_json::Error> {
         self.share_spec(&mut job.spec)?;
-        job.groups = self.groups.share(&job.groups, text)?;
-        job.depends = self.depends.share(&job.depends, text)?;
+        job.groups = self.groups.equal_to(&job.groups, text)?;
+        job.depends = self.depends.equal_to(&job.depends, text)?;
         self.share_names(job);
         Ok(())
     }
 
     fn share_spec(&mut self, spec: &mut SharedSpec) -> Result<(), serde_json::Error> {
-        let same = self.specs.share(spec.shared(), spec_text)?;
+        let same = self.specs.equal_to(spec.shared(), spec_text)?;
         spec.share(same);
         Ok(())
     }

@@ -6,6 +6,7 @@ use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The job, once it is as it should be.
@@ -137,6 +138,46 @@ async fn an_array_that_succeeded_has_nothing_to_queue_again_but_each_task_has() 
     // One job, and one task, stand alone.
     let one = s.get(&s.user, &format!("/v1/jobs/{id}_5/array")).await.json();
     assert_eq!((&one["count"], &one["items"][0]["index"]), (&json!(1), &json!(5)), "{one}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_one_task_stores_what_was_changed_and_no_copy_of_the_spec() {
+    const TASKS: usize = 40;
+    let s = site().await;
+    let mut held = spec(Some("0-39"));
+    held["hold"] = json!(true);
+    for n in 0..60 {
+        held["tags"][format!("tag-{n}")] = json!("x".repeat(250));
+    }
+    let made = s.post(&s.user, "/v1/jobs", &held).await.json();
+    let id = made["id"].as_str().unwrap();
+    let stored = || s.brain.read(|site| (site.seq, site.to_bytes().unwrap().len()));
+    let (from, before) = stored();
+    for n in 0..TASKS {
+        let body = json!({"time_limit": format!("{}m", n + 1)});
+        let got = s.call(&s.user, "PATCH", &format!("/v1/jobs/{id}_{n}"), &body, &[]).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        assert_eq!(got.json()["spec"]["time_limit"], body["time_limit"]);
+    }
+    // Each shows its own limit, and the tags of all.
+    let shown = s.get(&s.user, &format!("/v1/jobs/{id}_3/spec")).await.json();
+    assert_eq!((&shown["time_limit"], &shown["tags"]), (&json!("4m"), &held["tags"]), "{shown}");
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let limits: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|j| &j["spec"]["time_limit"]).collect();
+    assert_eq!(limits[..2], [&json!("40m"), &json!("39m")], "newest first");
+    // Neither the log nor the state has more than that; a spec has 15 KB.
+    let records = s.brain.records(from, 10 * TASKS).await.unwrap();
+    let text: usize = records.iter().map(|r| r.to_json().unwrap().len()).sum();
+    assert!(text < 1000 * TASKS, "{text} bytes of the log");
+    let after = stored().1;
+    assert!(after < before + 1000 * TASKS, "{after} bytes of the state, {before} before");
+    let shared = s.brain.read(|site| {
+        let mut specs = site.jobs.values().map(|j| Arc::clone(j.spec.shared()));
+        let first = specs.next().unwrap();
+        specs.all(|other| Arc::ptr_eq(&first, &other))
+    });
+    assert!(shared, "a task has a copy of its array's spec");
 }
 
 #[tokio::test(flavor = "multi_thread")]

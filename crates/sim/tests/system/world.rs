@@ -583,7 +583,8 @@ impl World {
 
     /// Would it be accepted now? A fleet without nodes accepts what no later one may fit.
     fn fits(&self, job: &Job) -> bool {
-        let spec = JobSpec { after: Vec::new(), array: None, hold: false, ..(*job.spec).clone() };
+        let whole = Arc::unwrap_or_clone(job.spec.whole());
+        let spec = JobSpec { after: Vec::new(), array: None, hold: false, ..whole };
         let (actor, at) = (Actor::system(), self.now);
         let command = Command::Submit { spec: Arc::new(spec) };
         let req = Request { actor, at, key: None, if_version: None, command };
