@@ -7,7 +7,7 @@ use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::ids::JobId;
 use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
-use muster_model::spec::{JobSpec, Simulate};
+use muster_model::spec::{JobSpec, Priority, Simulate};
 use muster_model::tenant::{Role, TokenUse};
 use muster_simnode::{SimConfig, SimNode, Sku};
 use std::sync::Arc;
@@ -286,6 +286,19 @@ fn jobs_keep_what_they_wait_for() {
     assert_eq!(last.spec.after, ["w10:ok"]);
     let life = site.plan(&[], None).unwrap().live(1).unwrap();
     assert_eq!((life.refused, life.unfinished), (0, 0));
+}
+
+#[test]
+fn a_job_that_was_changed_comes_as_it_is_now() {
+    let mut w = full();
+    let (job, priority, time_limit) = (JobId(10), Some(Priority::Low), Some(Span::hours(5)));
+    w.ok("system", Command::UpdateJob { job, priority, time_limit });
+    let site = w.site();
+    let kinds = machines::Kinds::default();
+    let here = draw::Draw::new(&site, &kinds, None).present(1);
+    let mut specs = here.iter().map(|a| &a.spec);
+    let spec = specs.find(|s| s.name.as_ref().is_some_and(|n| n.as_str() == "w10")).unwrap();
+    assert_eq!((Some(spec.priority), spec.time_limit), (priority, time_limit));
 }
 
 /// A day of a small busy site, lived by the twin.
