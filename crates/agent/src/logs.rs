@@ -359,13 +359,13 @@ mod tests {
         tail.look(at(10));
         tail.look(at(20));
         std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
-        let parts = [("one\n", 60), ("two\n", 50), ("three\n", 0)];
+        let parts = [("one\n", 60u64), ("two\n", 50), ("three\n", 0)];
         let parts = parts.map(|(text, age)| (Bytes::from(text), Some(age)));
         assert_eq!(aged(&mut tail, at(60)), parts);
         // The same parts are as old as before when they are shipped again, and gone once kept.
         tail.keep(4);
         tail.rewind();
-        let parts = [("two\n", 51), ("three\n", 1)];
+        let parts = [("two\n", 51u64), ("three\n", 1)];
         let parts = parts.map(|(text, age)| (Bytes::from(text), Some(age)));
         assert_eq!(aged(&mut tail, at(61)), parts);
         tail.keep(14);
