@@ -1,6 +1,6 @@
 // Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { base, call, PHONE, page } from './browser.mjs';
+import { base, call, PHONE, page, token } from './browser.mjs';
 
 const spec = (name, more = {}) => ({
   kind: 'Job',
@@ -87,6 +87,38 @@ export async function walkJobs({ chromium, check, must, until }) {
     await p.locator('.spec-diff .less', { hasText: 'name: walk-clone' }).waitFor();
     await p.locator('.spec-diff .more', { hasText: 'name: walk-copy' }).waitFor();
     for (const j of items) await call('POST', `/v1/jobs/${j.id}/cancel`);
+  });
+
+  await check('output shows when it came where that is asked for, in the zone of the page', async () => {
+    const printing = await call('POST', '/v1/jobs', {
+      kind: 'Job',
+      name: 'walk-times',
+      gang: { gpus: 1 },
+      run: { command: ['sh', '-c', 'echo first line; echo a problem >&2'] },
+    });
+    await until('it is over', async () => {
+      const { state } = await call('GET', `/v1/jobs/${printing.id}`);
+      return state === 'succeeded';
+    });
+    await p.goto(`${base}/jobs/${printing.id}`);
+    const line = p.locator('.job-log .line', { hasText: 'first line' });
+    await line.waitFor();
+    must((await p.locator('.job-log .at').count()) === 0, 'times are shown that nobody asked for');
+    await p.getByLabel('Timestamps').check();
+    const shown = await line.locator('.at').textContent();
+    must(/^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d$/.test(shown), `it shows ${shown}`);
+    const reply = await fetch(`${base}/v1/jobs/${printing.id}/logs?rank=0&timestamps=true`, {
+      headers: { authorization: `Bearer ${token}`, accept: 'application/x-ndjson' },
+    });
+    const pieces = (await reply.text()).split('\n').filter(Boolean).map((l) => JSON.parse(l));
+    const { at } = pieces.find((piece) => piece.text?.includes('first line'));
+    const wall = await p.evaluate((t) => {
+      const two = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
+      return new Date(t).toLocaleTimeString('en', two);
+    }, at);
+    must(shown.includes(` ${wall}.`), `${shown} is not ${at} on this page`);
+    await p.getByLabel('Timestamps').uncheck();
+    must((await p.locator('.job-log .at').count()) === 0, 'the times stay');
   });
 
   await check('on a phone the page of a job, its form and a comparison do not scroll sideways', async () => {

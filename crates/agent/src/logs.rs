@@ -3,11 +3,14 @@
 
 use crate::rank_file::RankFile;
 use bytes::Bytes;
+use muster_model::units::Span;
 use rustix::fs::{FallocateFlags, SeekFrom, seek};
+use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Bytes of one message.
 const CHUNK: usize = 64 * 1024;
@@ -15,6 +18,10 @@ const CHUNK: usize = 64 * 1024;
 const PUNCH: u64 = 1 << 20;
 /// Holes are looked for where more than this waits: a file system may take its time to answer.
 const HOLE: u64 = 1 << 20;
+/// What is written within this time counts as seen at one moment.
+const MOMENT: Duration = Duration::from_millis(100);
+/// Moments that are noted of output that the server does not keep yet; beyond it every second one goes.
+const MOMENTS: usize = 1024;
 
 /// One stream.
 #[derive(Debug)]
@@ -35,6 +42,9 @@ pub(crate) struct Tail {
     dropped: u64,
     /// So much was dropped when that was last told.
     told: u64,
+    /// Up to which offset output was there at which moment, for what is not kept yet. No moment where
+    /// nobody looked before.
+    seen: VecDeque<(u64, Option<Instant>)>,
 }
 
 impl Tail {
@@ -49,6 +59,50 @@ impl Tail {
             solid: 0,
             dropped: 0,
             told: 0,
+            seen: VecDeque::new(),
+        }
+    }
+
+    /// It was written while no agent looked: nobody knows when.
+    pub(crate) fn found_again(&mut self) {
+        if let Ok(Some(found)) = self.stat_file()
+            && found.len() > self.kept
+        {
+            self.seen.push_back((found.len(), None));
+        }
+    }
+
+    /// Notes what has been written by now, while nothing can be shipped.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if let Ok(Some(found)) = self.stat_file() {
+            self.note(self.base.saturating_add(found.len()), now);
+        }
+    }
+
+    fn note(&mut self, end: u64, now: Instant) {
+        // The rank cut off what was seen.
+        while self.seen.back().is_some_and(|(to, _)| *to > end) {
+            self.seen.pop_back();
+        }
+        let known = match self.seen.back_mut() {
+            Some((to, _)) if *to == end => true,
+            Some((to, Some(at))) if now.saturating_duration_since(*at) < MOMENT => {
+                *to = end;
+                true
+            }
+            _ => end <= self.kept,
+        };
+        if known {
+            return;
+        }
+        self.seen.push_back((end, Some(now)));
+        if self.seen.len() > MOMENTS {
+            // The first and the last stay: what is before one that goes counts as seen a little later.
+            let mut keep = false;
+            self.seen.retain(|_| {
+                keep = !keep;
+                keep
+            });
         }
     }
 
@@ -56,8 +110,8 @@ impl Tail {
         self.file.get()?.map(|f| f.metadata()).transpose()
     }
 
-    /// The next piece of output with its offset, if there is one.
-    pub(crate) fn read(&mut self) -> io::Result<Option<(u64, Bytes)>> {
+    /// The next piece of output with its offset and how long ago it was seen, if there is one.
+    pub(crate) fn read(&mut self, now: Instant) -> io::Result<Option<(u64, Bytes, Option<Span>)>> {
         let Some(found) = self.stat_file()? else { return Ok(None) };
         let size = found.len();
         if self.base.saturating_add(size) < self.next && self.file_position() > size {
@@ -65,8 +119,10 @@ impl Tail {
             self.base = self.next;
             self.freed = 0;
             self.solid = 0;
+            self.seen.clear();
         }
         let end = self.base.saturating_add(size);
+        self.note(end, now);
         if end.saturating_sub(self.next) > self.cap {
             let to = end - self.cap / 2;
             self.pass_over(to);
@@ -85,6 +141,14 @@ impl Tail {
             solid if solid > position => (end - self.next).min(solid - position),
             _ => end - self.next,
         };
+        // A piece was seen at one moment.
+        let moment = self.seen.partition_point(|(to, _)| *to <= self.next);
+        let (to, at) = self.seen.get(moment).copied().unwrap_or((end, Some(now)));
+        let waits = waits.min(to - self.next);
+        let age = at.map(|at| now.saturating_duration_since(at)).map(|age| match age {
+            age if age < MOMENT => Span(0),
+            age => Span(u64::try_from(age.as_millis()).unwrap_or(u64::MAX - 1)),
+        });
         let want = usize::try_from(waits).unwrap_or(CHUNK).min(CHUNK);
         let mut buffer = vec![0; want];
         let got = file.read_at(&mut buffer, position);
@@ -98,7 +162,7 @@ impl Tail {
         }
         let offset = self.next;
         self.next += buffer.len() as u64;
-        Ok(Some((offset, buffer.into())))
+        Ok(Some((offset, buffer.into(), age)))
     }
 
     /// Goes to where something was written: what is before that is no output, and may be larger than
@@ -145,6 +209,10 @@ impl Tail {
     /// The server keeps everything before `offset`.
     pub(crate) fn keep(&mut self, offset: u64) {
         self.kept = self.kept.max(offset.min(self.next));
+        // The last one stays: more may be of the same moment.
+        while self.seen.len() > 1 && self.seen.front().is_some_and(|(to, _)| *to <= self.kept) {
+            self.seen.pop_front();
+        }
         if self.kept.saturating_sub(self.base) >= self.freed + PUNCH {
             self.free(self.kept);
         }
@@ -175,8 +243,12 @@ impl Tail {
 mod tests {
     use super::*;
 
+    fn next(tail: &mut Tail) -> Option<(u64, Bytes)> {
+        tail.read(Instant::now()).unwrap().map(|(offset, data, _)| (offset, data))
+    }
+
     fn all(tail: &mut Tail) -> Vec<(u64, Bytes)> {
-        std::iter::from_fn(|| tail.read().unwrap()).collect()
+        std::iter::from_fn(|| next(tail)).collect()
     }
 
     #[test]
@@ -194,7 +266,7 @@ mod tests {
         assert_eq!(after.len(), 3 << 20);
         assert!(after.blocks() < before, "{} < {before}", after.blocks());
         tail.rewind();
-        assert_eq!(tail.read().unwrap().unwrap().0, 2 << 20);
+        assert_eq!(next(&mut tail).unwrap().0, 2 << 20);
     }
 
     #[test]
@@ -203,7 +275,7 @@ mod tests {
         let path = dir.path().join("0.out");
         std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
         let mut tail = Tail::new(&path, 0, 1 << 16);
-        let (offset, data) = tail.read().unwrap().unwrap();
+        let (offset, data) = next(&mut tail).unwrap();
         assert_eq!(offset + data.len() as u64, 1 << 20);
         assert_eq!(tail.dropped, offset);
     }
@@ -222,7 +294,7 @@ mod tests {
         assert!(tail.drained());
         assert_eq!(tail.dropped, huge - 5);
         file.write_all_at(b"last", huge).unwrap();
-        let (offset, data) = tail.read().unwrap().unwrap();
+        let (offset, data) = next(&mut tail).unwrap();
         assert_eq!((offset, &data[..]), (huge, &b"last"[..]));
         tail.rewind();
         let again: usize = all(&mut tail).iter().map(|(_, data)| data.len()).sum();
@@ -253,7 +325,7 @@ mod tests {
         let mut tail = Tail::new(&path, 0, 1 << 20);
         assert_eq!(all(&mut tail).len(), 1);
         std::fs::write(&path, "new\n").unwrap();
-        let (offset, data) = tail.read().unwrap().unwrap();
+        let (offset, data) = next(&mut tail).unwrap();
         assert_eq!((offset, &data[..]), (11, &b"new\n"[..]));
         assert!(tail.drained());
     }
@@ -262,6 +334,66 @@ mod tests {
     fn a_file_that_never_appears_is_drained() {
         let mut tail = Tail::new(Path::new("/nonexistent/0.out"), 0, 1);
         assert!(tail.drained());
-        assert!(tail.read().unwrap().is_none());
+        assert!(next(&mut tail).is_none());
+    }
+
+    /// Pieces with their age in seconds.
+    fn aged(tail: &mut Tail, now: Instant) -> Vec<(Bytes, Option<u64>)> {
+        let mut out = Vec::new();
+        while let Some((_, data, age)) = tail.read(now).unwrap() {
+            out.push((data, age.map(|age| age.0 / 1000)));
+        }
+        out
+    }
+
+    #[test]
+    fn output_that_waited_is_shipped_with_the_age_of_each_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let mut tail = Tail::new(&path, 0, 1 << 20);
+        let begin = Instant::now();
+        let at = |s: u64| begin + Duration::from_secs(s);
+        std::fs::write(&path, "one\n").unwrap();
+        tail.look(at(0));
+        std::fs::write(&path, "one\ntwo\n").unwrap();
+        tail.look(at(10));
+        tail.look(at(20));
+        std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
+        let parts = [("one\n", 60u64), ("two\n", 50), ("three\n", 0)];
+        let parts = parts.map(|(text, age)| (Bytes::from(text), Some(age)));
+        assert_eq!(aged(&mut tail, at(60)), parts);
+        // The same parts are as old as before when they are shipped again, and gone once kept.
+        tail.keep(4);
+        tail.rewind();
+        let parts = [("two\n", 51u64), ("three\n", 1)];
+        let parts = parts.map(|(text, age)| (Bytes::from(text), Some(age)));
+        assert_eq!(aged(&mut tail, at(61)), parts);
+        tail.keep(14);
+        assert_eq!(tail.seen.len(), 1);
+    }
+
+    #[test]
+    fn what_was_written_while_no_agent_looked_has_no_age() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        std::fs::write(&path, "kept\nunseen\n").unwrap();
+        let mut tail = Tail::new(&path, 5, 1 << 20);
+        tail.found_again();
+        std::fs::write(&path, "kept\nunseen\nseen\n").unwrap();
+        let parts = [(Bytes::from("unseen\n"), None), (Bytes::from("seen\n"), Some(0))];
+        assert_eq!(aged(&mut tail, Instant::now()), parts);
+    }
+
+    #[test]
+    fn moments_of_output_that_waits_long_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tail = Tail::new(&dir.path().join("0.out"), 0, 1 << 20);
+        let begin = Instant::now();
+        for s in 1..=10_000 {
+            tail.note(s, begin + Duration::from_secs(s));
+        }
+        assert!(tail.seen.len() <= MOMENTS);
+        assert!(tail.seen.iter().is_sorted());
+        assert_eq!(tail.seen.back().map(|(to, _)| *to), Some(10_000));
     }
 }

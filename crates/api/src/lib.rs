@@ -77,7 +77,7 @@ pub use job::{
     Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, ReservedStart, Slot,
     Submitted,
 };
-pub use logs::{LogLine, LogStream};
+pub use logs::{LineStamps, LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use period::{

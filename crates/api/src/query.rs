@@ -169,6 +169,10 @@ pub struct LogsQuery {
     /// Only the last so many lines of each rank.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub tail: Option<u32>,
+    /// When each piece came (`at`); in plain text before each line.
+    pub timestamps: bool,
+    /// Only output of this moment or later; output whose time is not known is left out.
+    pub since: Option<Timestamp>,
 }
 
 /// `…?project=`.

@@ -2,6 +2,7 @@
 //! goes wrong and how it is said, and a `kill -9` that loses nothing.
 
 use crate::minutes::cluster::{Cluster, processes, until};
+use muster_api::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::{Child, Stdio};
@@ -271,6 +272,7 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
     assert_eq!(logs.wait().expect("it ended").code(), Some(0));
     assert_eq!(c.json(&["get", "job", &done])["state"], "succeeded");
     assert!(c.muster(&["logs", &done]).stdout.contains("kept words"));
+    output_has_times(&c);
     c.muster(&["cancel", &id]).code(0);
     until("the sleeper is gone", || naps().is_empty());
     until("the job is cancelled", || c.json(&["get", "job", &id])["state"] == "cancelled");
@@ -310,6 +312,32 @@ fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
     assert_eq!(naps(), rank, "the same process");
     c.muster(&["cancel", &id]).code(0);
     until("the rank is gone", || naps().is_empty());
+}
+
+/// Each line of the job `seen` has the time at which it came, until that is lost; without `-t` its output
+/// is byte for byte what it printed.
+fn output_has_times(c: &Cluster) {
+    let shown = c.muster(&["logs", "-t", "seen"]).stdout;
+    let lines: Vec<(&str, &str)> = shown.lines().filter_map(|l| l.split_once(' ')).collect();
+    let times: Vec<_> = lines.iter().filter_map(|l| l.0.parse::<Timestamp>().ok()).collect();
+    assert_eq!(lines.iter().map(|l| l.1).collect::<Vec<_>>(), ["begun", "through"], "{shown}");
+    assert!(times.len() == 2 && times.is_sorted(), "{shown}");
+    let since = |time: &str| c.muster(&["logs", "seen", "--since", time]).stdout;
+    assert_eq!(since("1h"), "begun\nthrough\n");
+    assert_eq!(since("2200-01-01T00:00:00Z"), "");
+    // Of what an older server stored nobody knows when it came.
+    for attempt in std::fs::read_dir(c.path("data/logs/0")).expect("stored output").flatten() {
+        for file in std::fs::read_dir(attempt.path()).expect("an attempt").flatten() {
+            if file.path().extension().is_some_and(|e| e == "at") {
+                std::fs::remove_file(file.path()).expect("a file of times");
+            }
+        }
+    }
+    let shown = c.muster(&["logs", "--timestamps", "seen"]).stdout;
+    assert_eq!(shown, "no-time begun\nno-time through\n");
+    let late = c.muster(&["logs", "seen", "--since", "1h"]);
+    assert!(late.stdout.is_empty() && late.stderr.contains("its time is not known"), "{late:?}");
+    assert_eq!(c.muster(&["logs", "seen"]).stdout, "begun\nthrough\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::http::{MAX_BREAKS, pause};
 use crate::{Client, ClientError};
 use base64::Engine as _;
-use muster_api::{LogLine, LogStream, LogsQuery};
+use muster_api::{LogLine, LogStream, LogsQuery, Timestamp};
 use std::collections::BTreeMap;
 
 /// Longest line of the answer that is taken.
@@ -22,6 +22,8 @@ pub struct Piece {
     pub bytes: Vec<u8>,
     /// A word of the server's own.
     pub note: Option<String>,
+    /// When it came, if that was asked for and is known.
+    pub at: Option<Timestamp>,
 }
 
 /// Output of a job. Nothing comes twice, also when the connection broke in between.
@@ -112,7 +114,7 @@ impl LogFollow {
     }
 
     async fn open(&mut self) -> Result<(), ClientError> {
-        let LogsQuery { rank, attempt, follow, tail } = self.query.clone();
+        let LogsQuery { rank, attempt, follow, tail, timestamps, since } = self.query.clone();
         // What was seen is skipped by its offset; a tail would move in the meantime.
         let tail = tail.filter(|_| self.seen.is_empty());
         let mut call = self.client.get(&["v1", "jobs", &self.job, "logs"]).query(&[
@@ -120,6 +122,8 @@ impl LogFollow {
             ("attempt", attempt.map(|n| n.to_string())),
             ("follow", follow.then(|| "true".into())),
             ("tail", tail.map(|n| n.to_string())),
+            ("timestamps", timestamps.then(|| "true".into())),
+            ("since", since.map(|t| t.to_string())),
         ]);
         call.accept = "application/x-ndjson";
         call.endless = true;
@@ -134,7 +138,7 @@ impl LogFollow {
         let line: LogLine = serde_json::from_slice(line)
             .map_err(|e| self.client.garbled(format!("a line of output: {e}")))?;
         self.breaks = 0;
-        let LogLine { attempt, rank, stream, offset, text, data, note } = line;
+        let LogLine { attempt, rank, stream, offset, text, data, note, at } = line;
         let mut bytes = match (text, data) {
             (Some(text), _) => text.into_bytes(),
             (None, Some(data)) => base64::engine::general_purpose::STANDARD
@@ -149,7 +153,7 @@ impl LogFollow {
         if bytes.is_empty() && note.is_none() {
             return Ok(None);
         }
-        Ok(Some(Piece { attempt, rank, stream, bytes, note }))
+        Ok(Some(Piece { attempt, rank, stream, bytes, note, at }))
     }
 }
 
@@ -166,6 +170,7 @@ mod tests {
             text: Some(text.into()),
             data: None,
             note: None,
+            at: None,
         };
         serde_json::to_vec(&line).expect("plain data")
     }

@@ -1,5 +1,7 @@
 //! What ranks print.
 
+mod out;
+
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{Query, Segment, accepts, asks_for, stream_body};
@@ -9,20 +11,20 @@ use super::{App, jobs, mark};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use base64::Engine as _;
-use bytes::Bytes;
-use muster_api::{LogLine, LogStream, LogsQuery};
-use muster_link::messages::Stream;
+use muster_api::LogsQuery;
 use muster_model::job::Job;
 use muster_model::spec::Group;
+use muster_model::units::Time;
 use muster_model::{AttemptKey, JobId};
-use muster_server::logs::{Follow, LogError, LogKeeper, LogPiece};
-use std::collections::BTreeMap;
+use muster_server::logs::{Follow, LogError, LogKeeper};
+use out::Out;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How far back the last lines of a stream are looked for.
 const TAIL_BYTES: usize = 1 << 20;
+/// How far the end of a line is looked for that began before the moment asked for.
+const LINE_BYTES: usize = 64 << 10;
 /// Most lines of a tail.
 const TAIL_LINES: u32 = 100_000;
 /// Pause between two looks at a job whose log moves fast.
@@ -35,7 +37,9 @@ const PLAIN: &str = "text/plain";
 ///
 /// Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
 /// `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
-/// attempt's; followed, it continues with the next attempt until the job has ended.
+/// attempt's; followed, it continues with the next attempt until the job has ended. With `timestamps`
+/// a piece has the time `at` which its node saw it, where that is known; in plain text each line begins
+/// with it, or with `no-time`.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/logs", tag = "jobs",
     params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$"), LogsQuery),
     responses((status = 200, description = "Pieces of output, one a line; or the bytes themselves.", content(
@@ -90,7 +94,7 @@ pub(crate) async fn logs(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     mark(headers, &app, &caller, app.brain().durable());
-    let out = Out { tx, plain, patience: app.config().slow_reader, carry: BTreeMap::new() };
+    let out = Out::new(tx, plain, q.timestamps, app.config().slow_reader);
     tokio::spawn(produce(app, caller, job.id, q, out, permit));
     Ok(response)
 }
@@ -154,9 +158,7 @@ async fn produce(
     }
     loop {
         let key = AttemptKey { job, attempt };
-        let followed =
-            follow(&app, &caller, key, q.rank, tail.take(), q.follow, &mut durable, &mut out).await;
-        match followed {
+        match follow(&app, &caller, key, &q, tail.take(), &mut durable, &mut out).await {
             Ok(true) if q.follow && q.attempt.is_none() => {}
             Ok(_) => return,
             Err(e) => {
@@ -210,20 +212,25 @@ async fn wait(
 }
 
 /// Sends an attempt's output. True when it was all; false when the reader is gone.
-#[allow(clippy::too_many_arguments)]
 async fn follow(
     app: &App,
     caller: &Caller,
     key: AttemptKey,
-    rank: Option<u32>,
+    q: &LogsQuery,
     tail: Option<u32>,
-    stay: bool,
     durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
     out: &mut Out,
 ) -> Result<bool, LogError> {
-    let mut pieces = app.logs().follow(key, rank);
+    let mut pieces = app.logs().follow(key, q.rank);
+    pieces.set_timed(q.timestamps);
     if let Some(lines) = tail {
-        seek_tail(app.logs(), &mut pieces, key, rank, lines as usize).await?;
+        seek_tail(app.logs(), &mut pieces, key, q.rank, lines as usize).await?;
+    }
+    if let Some(since) = q.since
+        && seek_since(app.logs(), &mut pieces, key, q.rank, since.into()).await?
+        && !out.note(key.attempt, UNTIMED.into()).await
+    {
+        return Ok(false);
     }
     loop {
         durable.mark_unchanged();
@@ -235,7 +242,7 @@ async fn follow(
                 return Ok(false);
             }
         }
-        if !stay || !now.going_on {
+        if !q.follow || !now.going_on {
             return Ok(out.flush(key.attempt).await);
         }
         tokio::select! {
@@ -277,6 +284,38 @@ async fn seek_tail(
     Ok(())
 }
 
+/// What is shown where output was left out because its time is not known.
+const UNTIMED: &str = "some output before this is left out because its time is not known";
+
+/// Puts each stream at its first line of a moment or later. True where output without a time was left out.
+async fn seek_since(
+    keeper: &LogKeeper,
+    pieces: &mut Follow,
+    key: AttemptKey,
+    rank: Option<u32>,
+    moment: Time,
+) -> Result<bool, LogError> {
+    let mut untimed = false;
+    for stream in keeper.ranks(key).await? {
+        if rank.is_some_and(|r| r != stream.rank) {
+            continue;
+        }
+        let found = keeper.since(key, stream.rank, stream.stream, moment).await?;
+        untimed |= found.untimed;
+        let mut begin = found.offset;
+        if let Some(before) = begin.checked_sub(1) {
+            // A line that began before is not of this moment.
+            let piece = keeper.read(key, stream.rank, stream.stream, before, LINE_BYTES).await?;
+            let end = piece.data.iter().position(|b| *b == b'\n');
+            if let Some(end) = end.filter(|_| piece.dropped == 0) {
+                begin = piece.offset + end as u64 + 1;
+            }
+        }
+        pieces.skip_to(stream.rank, stream.stream, begin);
+    }
+    Ok(untimed)
+}
+
 /// Where the last `lines` lines begin; none when there are fewer.
 fn tail_start(data: &[u8], lines: usize) -> Option<usize> {
     if lines == 0 {
@@ -288,138 +327,9 @@ fn tail_start(data: &[u8], lines: usize) -> Option<usize> {
     nth.map(|(i, _)| i + 1)
 }
 
-/// Where the pieces go.
-struct Out {
-    tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
-    plain: bool,
-    patience: Duration,
-    /// The first bytes of a character whose rest has not come yet, with their offset.
-    carry: BTreeMap<(u32, Stream), (u64, Vec<u8>)>,
-}
-
-impl Out {
-    async fn send(&self, bytes: Bytes) -> bool {
-        bytes.is_empty() || self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok()
-    }
-
-    /// An empty line is nothing to a reader of lines, and keeps the connection open.
-    async fn alive(&self) -> bool {
-        self.plain || self.send(Bytes::from_static(b"\n")).await
-    }
-
-    async fn note(&self, attempt: u32, note: String) -> bool {
-        if self.plain {
-            return self.send(Bytes::from(format!("[muster: {note}]\n"))).await;
-        }
-        let line = LogLine { note: Some(note), ..line(attempt, 0, Stream::Stdout, 0) };
-        self.send(Bytes::from(json_line(&line))).await
-    }
-
-    async fn piece(&mut self, attempt: u32, piece: LogPiece) -> bool {
-        if self.plain {
-            let note = piece.note().map(Bytes::from).unwrap_or_default();
-            return self.send(note).await && self.send(piece.data).await;
-        }
-        let text = self.lines(attempt, &piece);
-        self.send(Bytes::from(text)).await
-    }
-
-    fn lines(&mut self, attempt: u32, piece: &LogPiece) -> Vec<u8> {
-        let mut text = Vec::new();
-        let blank = |offset| line(attempt, piece.rank, piece.stream, offset);
-        let place = (piece.rank, piece.stream);
-        let (mut offset, mut data) = (piece.offset, piece.data.to_vec());
-        if let Some((at, start)) = self.carry.remove(&place) {
-            if piece.dropped == 0 && at + start.len() as u64 == offset {
-                data.splice(..0, start);
-                offset = at;
-            } else {
-                push_bytes(&mut text, blank(at), &start);
-            }
-        }
-        if piece.dropped > 0 {
-            let note = format!("{} bytes were dropped here", piece.dropped);
-            text.extend(json_line(&LogLine { note: Some(note), ..blank(piece.offset) }));
-        }
-        let rest = match std::str::from_utf8(&data) {
-            Ok(_) => data.len(),
-            Err(e) if e.error_len().is_none() => e.valid_up_to(),
-            Err(_) => data.len(),
-        };
-        push_bytes(&mut text, blank(offset), &data[..rest]);
-        if rest < data.len() {
-            self.carry.insert(place, (offset + rest as u64, data.split_off(rest)));
-        }
-        text
-    }
-
-    /// What was held back for the rest of a character that never came.
-    async fn flush(&mut self, attempt: u32) -> bool {
-        let mut text = Vec::new();
-        for ((rank, stream), (offset, start)) in std::mem::take(&mut self.carry) {
-            push_bytes(&mut text, line(attempt, rank, stream, offset), &start);
-        }
-        self.send(Bytes::from(text)).await
-    }
-}
-
-fn line(attempt: u32, rank: u32, stream: Stream, offset: u64) -> LogLine {
-    let stream = match stream {
-        Stream::Stdout => LogStream::Stdout,
-        Stream::Stderr => LogStream::Stderr,
-    };
-    LogLine { attempt, rank, stream, offset, text: None, data: None, note: None }
-}
-
-/// As text when it is, in base64 when it is not.
-fn push_bytes(out: &mut Vec<u8>, mut line: LogLine, data: &[u8]) {
-    if data.is_empty() {
-        return;
-    }
-    match std::str::from_utf8(data) {
-        Ok(t) => line.text = Some(t.to_owned()),
-        Err(_) => line.data = Some(base64::engine::general_purpose::STANDARD.encode(data)),
-    }
-    out.extend(json_line(&line));
-}
-
-fn json_line(line: &LogLine) -> Vec<u8> {
-    let mut out = serde_json::to_vec(line).unwrap_or_default();
-    out.push(b'\n');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lines(out: &mut Out, offset: u64, dropped: u64, data: &[u8]) -> Vec<LogLine> {
-        let data = Bytes::copy_from_slice(data);
-        let text =
-            out.lines(1, &LogPiece { rank: 0, stream: Stream::Stdout, dropped, offset, data });
-        text.split(|b| *b == b'\n')
-            .filter(|l| !l.is_empty())
-            .map(|l| serde_json::from_slice(l).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn a_character_cut_in_two_arrives_whole() {
-        let (tx, _rx) = mpsc::channel(1);
-        let mut out =
-            Out { tx, plain: false, patience: Duration::from_secs(1), carry: BTreeMap::new() };
-        let first = lines(&mut out, 0, 0, b"caf\xc3");
-        assert_eq!((first[0].text.as_deref(), first[0].offset), (Some("caf"), 0));
-        let second = lines(&mut out, 4, 0, b"\xa9\n");
-        assert_eq!((second[0].text.as_deref(), second[0].offset), (Some("é\n"), 3));
-        let binary = lines(&mut out, 6, 0, b"\xff\xfe\0");
-        assert!(binary[0].text.is_none() && binary[0].data.is_some());
-        lines(&mut out, 9, 0, b"\xc3");
-        let after_hole = lines(&mut out, 20, 10, b"on\n");
-        assert!(after_hole[0].data.is_some(), "the half is not lost");
-        assert!(after_hole[1].note.as_deref().unwrap().contains("10 bytes"));
-        assert_eq!(after_hole[2].text.as_deref(), Some("on\n"));
-    }
 
     #[test]
     fn the_last_lines_are_found() {

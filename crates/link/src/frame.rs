@@ -1,12 +1,14 @@
 //! Frames over any byte stream: `u32` length (big endian) | `u8` kind | payload.
 //!
-//! Kind 0 is a JSON message, kind 1 a piece of a rank's output. A site has ten thousand mostly
+//! Kind 0 is a JSON message, kind 1 a piece of a rank's output that was just seen, kind 2 one with its
+//! age, for servers that asked for it. A site has ten thousand mostly
 //! idle connections, so both ends keep next to nothing while nothing moves.
 
 use crate::error::LinkError;
 use crate::messages::{LogChunk, Stream};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::units::Span;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -22,8 +24,13 @@ pub const MAX_LOG_DATA: usize = 256 << 10;
 const HEADER: usize = 5;
 const JSON: u8 = 0;
 const LOG: u8 = 1;
+const LOG_WITH_AGE: u8 = 2;
 /// Job, attempt, rank, stream, offset.
 const LOG_HEADER: usize = 8 + 4 + 4 + 1 + 8;
+/// Milliseconds.
+const AGE: usize = 8;
+/// An age that nobody knows.
+const NO_AGE: u64 = u64::MAX;
 /// What a reader holds while nothing comes.
 const IDLE: usize = 1 << 10;
 /// What a reader grows by, and the most a writer gathers before it writes.
@@ -93,6 +100,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let max = match kind {
             JSON => self.max,
             LOG => LOG_HEADER + MAX_LOG_DATA,
+            LOG_WITH_AGE => LOG_HEADER + AGE + MAX_LOG_DATA,
             other => return Err(LinkError::Garbled(format!("no such kind of frame: {other}"))),
         };
         if len > max {
@@ -102,7 +110,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, whole: usize) -> Result<Frame<T>, LinkError> {
-        if self.buf[HEADER - 1] == JSON {
+        let kind = self.buf[HEADER - 1];
+        if kind == JSON {
             let message = serde_json::from_slice(&self.buf[HEADER..whole])
                 .map_err(|e| LinkError::Garbled(e.to_string()))?;
             self.buf.advance(whole);
@@ -110,12 +119,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
         let mut payload = self.buf.split_to(whole).freeze();
         payload.advance(HEADER);
-        log_chunk(payload).map(Frame::Log)
+        log_chunk(payload, kind == LOG_WITH_AGE).map(Frame::Log)
     }
 }
 
-fn log_chunk(mut b: Bytes) -> Result<LogChunk, LinkError> {
-    if b.len() < LOG_HEADER {
+fn log_chunk(mut b: Bytes, with_age: bool) -> Result<LogChunk, LinkError> {
+    if b.len() < LOG_HEADER + if with_age { AGE } else { 0 } {
         return Err(LinkError::Garbled("a log chunk without its header".into()));
     }
     let key = AttemptKey { job: JobId(b.get_u64()), attempt: b.get_u32() };
@@ -126,10 +135,15 @@ fn log_chunk(mut b: Bytes) -> Result<LogChunk, LinkError> {
         other => return Err(LinkError::Garbled(format!("no such output stream: {other}"))),
     };
     let offset = b.get_u64();
+    let age = match with_age.then(|| b.get_u64()) {
+        Some(NO_AGE) => None,
+        Some(ms) => Some(Span(ms)),
+        None => Some(Span(0)),
+    };
     if offset.checked_add(b.len() as u64).is_none() {
         return Err(LinkError::Garbled("a log chunk past the end of all streams".into()));
     }
-    Ok(LogChunk { key, rank, stream, offset, data: b })
+    Ok(LogChunk { key, rank, stream, offset, age, data: b })
 }
 
 /// Writes frames. What is sent is gathered until [`FrameWriter::flush`], or until there is
@@ -194,7 +208,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.buf.len()
     }
 
-    /// Sends a piece of output.
+    /// Sends a piece of output. Only one that was just seen (age 0) is understood by every server.
     ///
     /// # Errors
     /// When it is too large, or the connection breaks.
@@ -203,7 +217,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             return Err(LinkError::TooLarge { len: chunk.data.len(), max: MAX_LOG_DATA });
         }
         let start = self.buf.len();
-        self.buf.reserve(HEADER + LOG_HEADER + chunk.data.len());
+        self.buf.reserve(HEADER + LOG_HEADER + AGE + chunk.data.len());
         self.buf.put_bytes(0, HEADER);
         self.buf.put_u64(chunk.key.job.0);
         self.buf.put_u32(chunk.key.attempt);
@@ -213,13 +227,17 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             Stream::Stderr => 1,
         });
         self.buf.put_u64(chunk.offset);
+        let kind = if chunk.age == Some(Span(0)) { LOG } else { LOG_WITH_AGE };
+        if kind == LOG_WITH_AGE {
+            self.buf.put_u64(chunk.age.map_or(NO_AGE, |age| age.0));
+        }
         self.buf.put_slice(&chunk.data);
-        self.header(start, LOG_HEADER + chunk.data.len(), LOG);
+        self.header(start, self.buf.len() - start - HEADER, kind);
         self.spill(STEP).await
     }
 
     fn header(&mut self, start: usize, len: usize, kind: u8) {
-        // Both kinds are limited far below 4 GiB.
+        // All kinds are limited far below 4 GiB.
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         self.buf[start..start + 4].copy_from_slice(&len.to_be_bytes());
         self.buf[start + 4] = kind;
@@ -293,15 +311,22 @@ mod tests {
         }
     }
 
+    fn age() -> impl Strategy<Value = Option<Span>> {
+        prop_oneof![Just(None), Just(Some(Span(0))), (1..u64::MAX).prop_map(|ms| Some(Span(ms)))]
+    }
+
     fn chunk() -> impl Strategy<Value = LogChunk> {
-        (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>(), 0..u64::MAX / 2, any::<Vec<u8>>())
-            .prop_map(|(job, attempt, rank, out, offset, data)| LogChunk {
+        let place = (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>());
+        (place, 0..u64::MAX / 2, age(), any::<Vec<u8>>()).prop_map(
+            |((job, attempt, rank, out), offset, age, data)| LogChunk {
                 key: AttemptKey { job: JobId(job), attempt },
                 rank,
                 stream: if out { Stream::Stdout } else { Stream::Stderr },
                 offset,
+                age,
                 data: data.into(),
-            })
+            },
+        )
     }
 
     fn frame() -> impl Strategy<Value = Frame<String>> {
@@ -388,6 +413,7 @@ mod tests {
             rank: 0,
             stream: Stream::Stdout,
             offset: 0,
+            age: Some(Span(0)),
             data: vec![0; MAX_LOG_DATA + 1].into(),
         };
         let mut w = FrameWriter::new(Vec::new());
@@ -398,6 +424,25 @@ mod tests {
         w.flush().await.unwrap();
         let mut r = FrameReader::new(&w.inner[..], 100);
         assert_eq!(r.next::<String>().await.unwrap(), Some(Frame::Message("fine".into())));
+    }
+
+    #[tokio::test]
+    async fn output_that_was_just_seen_is_a_frame_that_older_servers_know() {
+        let one = LogChunk {
+            key: AttemptKey { job: JobId(1), attempt: 1 },
+            rank: 0,
+            stream: Stream::Stdout,
+            offset: 0,
+            age: Some(Span(0)),
+            data: Bytes::from_static(b"x"),
+        };
+        let data = written(&[Frame::Log(one.clone())]).await;
+        assert_eq!((data[HEADER - 1], data.len()), (LOG, HEADER + LOG_HEADER + 1));
+        let old = LogChunk { age: Some(Span(5000)), ..one };
+        let data = written(&[Frame::Log(old)]).await;
+        assert_eq!((data[HEADER - 1], data.len()), (LOG_WITH_AGE, HEADER + LOG_HEADER + AGE + 1));
+        let mut r = FrameReader::new(&data[..data.len() - 2], 100);
+        assert!(matches!(r.next::<String>().await, Err(LinkError::Cut)));
     }
 
     #[tokio::test]

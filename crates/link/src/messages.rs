@@ -272,6 +272,9 @@ pub enum FromServer {
         telemetry: Span,
         /// The agent has seen more of the log than this server: keep everything as it is.
         protected: bool,
+        /// This server reads how old output is. Older servers do not say, and would not understand it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        output_age: bool,
     },
     /// The request is refused; the connection closes.
     Refused {
@@ -435,6 +438,9 @@ pub struct LogChunk {
     pub stream: Stream,
     /// Offset of its first byte in the stream. A gap means that the node had to drop output.
     pub offset: u64,
+    /// How long ago the agent saw it, by a clock that nobody can set. None where nobody looked when it
+    /// was written.
+    pub age: Option<Span>,
     /// What the rank wrote, as it is.
     pub data: bytes::Bytes,
 }

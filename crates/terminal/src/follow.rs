@@ -3,7 +3,7 @@
 use crate::clean::Cleaner;
 use crate::fail::Fail;
 use crate::output;
-use muster_api::{Event, EventsQuery, Job, LogStream, LogsQuery};
+use muster_api::{Event, EventsQuery, Job, LineStamps, LogStream, LogsQuery};
 use muster_client::{Client, ClientError, Piece};
 use muster_model::job::JobState;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub struct Printer {
     attempt: u32,
     cleaners: BTreeMap<(u32, LogStream), Cleaner>,
     lines: BTreeMap<(u32, LogStream), Vec<u8>>,
+    /// Of streams whose lines begin with their time; none when that was not asked for.
+    stamps: Option<BTreeMap<(u32, LogStream), LineStamps>>,
 }
 
 /// A line longer than this is printed in pieces.
@@ -52,7 +54,15 @@ impl Printer {
             attempt: 0,
             cleaners: BTreeMap::new(),
             lines: BTreeMap::new(),
+            stamps: None,
         }
+    }
+
+    /// Each line begins with its time.
+    #[must_use]
+    pub fn timestamps(mut self, yes: bool) -> Printer {
+        self.stamps = yes.then(BTreeMap::new);
+        self
     }
 
     /// Everything goes to stderr, when stdout is for a document.
@@ -63,7 +73,7 @@ impl Printer {
 
     /// Takes a piece; gives back what goes to stdout and to stderr.
     fn take(&mut self, piece: Piece) -> (Vec<u8>, Vec<u8>) {
-        let Piece { attempt, rank, stream, bytes, note } = piece;
+        let Piece { attempt, rank, stream, bytes, note, at } = piece;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         if attempt != self.attempt {
             if self.attempt != 0 {
@@ -84,6 +94,10 @@ impl Printer {
             self.cleaners.entry((rank, stream)).or_default().push(&bytes)
         } else {
             bytes
+        };
+        let bytes = match &mut self.stamps {
+            Some(stamps) => stamps.entry((rank, stream)).or_default().stamp(at, &bytes),
+            None => bytes,
         };
         let target = match stream {
             LogStream::Stdout => &mut out,
@@ -111,6 +125,9 @@ impl Printer {
     /// Lines without an end, once there is no more.
     fn rest(&mut self) -> (Vec<u8>, Vec<u8>) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
+        if let Some(stamps) = &mut self.stamps {
+            stamps.clear();
+        }
         for ((rank, stream), mut cleaner) in std::mem::take(&mut self.cleaners) {
             self.lines.entry((rank, stream)).or_default().extend(cleaner.finish());
         }
@@ -274,7 +291,8 @@ mod tests {
     }
 
     fn piece(rank: u32, stream: LogStream, text: &str) -> Piece {
-        Piece { attempt: 1, rank, stream, bytes: text.as_bytes().to_vec(), note: None }
+        let bytes = text.as_bytes().to_vec();
+        Piece { attempt: 1, rank, stream, bytes, note: None, at: None }
     }
 
     fn printer(many: bool, terminal: bool) -> Printer {
@@ -288,6 +306,19 @@ mod tests {
         assert_eq!(p.take(piece(1, LogStream::Stderr, "oops\n")), (vec![], b"[1] oops\n".to_vec()));
         assert_eq!(p.take(piece(0, LogStream::Stdout, "lo\nx")), (b"[0] hello\n".to_vec(), vec![]));
         assert_eq!(p.rest(), (b"[0] x\n".to_vec(), vec![]));
+    }
+
+    #[test]
+    fn lines_begin_with_their_time_where_that_is_asked_for() {
+        let at = "2026-01-31T12:00:00.500Z".parse().ok();
+        let timed = |text| Piece { at, ..piece(0, LogStream::Stdout, text) };
+        let mut one = printer(false, false).timestamps(true);
+        let time = "2026-01-31T12:00:00.500Z";
+        let lines = format!("{time} a\n{time} b");
+        assert_eq!(one.take(timed("a\nb")).0, lines.as_bytes());
+        assert_eq!(one.take(piece(0, LogStream::Stdout, "c\nold\n")).0, b"c\nno-time old\n");
+        let mut many = printer(true, false).timestamps(true);
+        assert_eq!(many.take(timed("a\n")).0, b"[0] 2026-01-31T12:00:00.500Z a\n");
     }
 
     #[test]

@@ -177,7 +177,7 @@ async fn job(client: &Client, id: &str) -> Result<JobDetail, ClientError> {
 
 async fn output(client: &Client, job: &Job) -> Result<Vec<(u32, String)>, ClientError> {
     let rank = (job.ranks() > RANKS).then_some(0);
-    let query = LogsQuery { rank, attempt: None, follow: false, tail: Some(LINES) };
+    let query = LogsQuery { rank, tail: Some(LINES), ..LogsQuery::default() };
     let mut logs = client.logs(&job.id, &query);
     let mut lines: Vec<(u32, String)> = Vec::new();
     let mut open: std::collections::BTreeMap<(u32, muster_api::LogStream), Vec<u8>> =

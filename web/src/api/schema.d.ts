@@ -729,7 +729,9 @@ export interface paths {
          * Read what a job's ranks print, or follow it.
          * @description Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
          *     `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
-         *     attempt's; followed, it continues with the next attempt until the job has ended.
+         *     attempt's; followed, it continues with the next attempt until the job has ended. With `timestamps`
+         *     a piece has the time `at` which its node saw it, where that is known; in plain text each line begins
+         *     with it, or with `no-time`.
          */
         get: operations["get_jobs_id_logs"];
         put?: never;
@@ -5205,6 +5207,7 @@ export interface components {
         };
         /** @description One line of the `application/x-ndjson` answer: a piece of a rank's output. */
         LogLine: {
+            at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int32
              * @description Attempt that printed it.
@@ -10066,6 +10069,10 @@ export interface operations {
                 follow?: boolean;
                 /** @description Only the last so many lines of each rank. */
                 tail?: number;
+                /** @description When each piece came (`at`); in plain text before each line. */
+                timestamps?: boolean;
+                /** @description Only output of this moment or later; output whose time is not known is left out. */
+                since?: components["schemas"]["Timestamp"];
             };
             header?: {
                 /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { atEnd, cut, fileOf, found, Lines, tailOf } from './lines';
+import { atEnd, cameAt, cut, fileOf, found, Lines, tailOf } from './lines';
 
 const piece = (rank: number, stream: 'stdout' | 'stderr' = 'stdout', note: string | null = null) => ({
   attempt: 1,
@@ -18,6 +18,27 @@ test('pieces of many ranks become lines of one rank each', () => {
   lines.add(piece(1), 'ep 1\n\n');
   expect(fileOf(lines.all())).toBe(
     '1 0: loss 0.5\n1 1: ready\n1 1: step 1\n1 0 err: Traceback\n1 muster: [10 bytes were dropped here]\n1 1: \n',
+  );
+});
+
+test('a line has the time of the piece in which it begins, or none', () => {
+  const lines = new Lines();
+  const at = (time: string | null) => ({ ...piece(0), at: time });
+  lines.add(at(null), 'old\n');
+  lines.add(at('2026-01-31T12:00:00.500Z'), 'early\nbeg');
+  lines.add(at('2026-01-31T13:00:00.000Z'), 'un\nlate\n');
+  lines.add(piece(0, 'stdout', '10 bytes were dropped here'), '[10 bytes were dropped here]\n');
+  const all = lines.all();
+  expect(all.map((l) => cameAt(l, 'UTC'))).toEqual([
+    'no time',
+    '2026-01-31 12:00:00.5',
+    '2026-01-31 12:00:00.5',
+    '2026-01-31 13:00:00.0',
+    '',
+  ]);
+  expect(cameAt(all[1], 'Asia/Kathmandu')).toBe('2026-01-31 17:45:00.5');
+  expect(fileOf(all.slice(0, 3), true)).toBe(
+    'no-time 1 0: old\n2026-01-31T12:00:00.500Z 1 0: early\n2026-01-31T12:00:00.500Z 1 0: begun\n',
   );
 });
 

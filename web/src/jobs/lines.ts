@@ -1,5 +1,6 @@
 // Output of many ranks as lines. No React here.
 import type { Schemas } from '../api/client';
+import { timeZone, wall } from '../ui/zone';
 
 export interface Line {
   /** Counts the lines as they came. */
@@ -10,6 +11,8 @@ export interface Line {
   err: boolean;
   /** The server says it, not the rank. */
   note: boolean;
+  /** When its node saw its first byte; null where that is not known. */
+  at: string | null;
   text: string;
 }
 
@@ -23,7 +26,7 @@ export class Lines {
   constructor(private readonly most = Number.POSITIVE_INFINITY) {}
 
   /** `text` is what of the piece was not read before. */
-  add(piece: Pick<Schemas['LogLine'], 'attempt' | 'rank' | 'stream' | 'note'>, text: string) {
+  add(piece: Pick<Schemas['LogLine'], 'attempt' | 'rank' | 'stream' | 'note' | 'at'>, text: string) {
     if (text === '') return;
     const { attempt, rank, stream } = piece;
     const note = !!piece.note;
@@ -31,7 +34,8 @@ export class Lines {
     const parts = text.split('\n');
     const rest = parts.pop() ?? '';
     const begin = (): Line => {
-      const line = { no: this.next++, attempt, rank, err: stream === 'stderr', note, text: '' };
+      const at = piece.at ?? null;
+      const line = { no: this.next++, attempt, rank, err: stream === 'stderr', note, at, text: '' };
       this.lines.push(line);
       return line;
     };
@@ -83,9 +87,19 @@ export function saidBy(line: Line): string {
   return line.err ? `${line.rank} err` : String(line.rank);
 }
 
-/** The lines as a file. */
-export function fileOf(lines: readonly Line[]): string {
-  return lines.map((l) => `${l.attempt} ${saidBy(l)}: ${l.text}\n`).join('');
+/** When a line came, as clocks of the page's zone show it, to a tenth of a second. */
+export function cameAt(line: Line, zone: string | undefined = timeZone()): string {
+  if (line.note) return '';
+  if (line.at === null) return 'no time';
+  const { date, time } = wall(line.at, zone);
+  const tenth = Math.floor((Date.parse(line.at) % 1000) / 100);
+  return `${date} ${time}.${tenth}`;
+}
+
+/** The lines as a file; with their times in UTC, as `muster logs -t` has them. */
+export function fileOf(lines: readonly Line[], times = false): string {
+  const when = (l: Line) => (times && !l.note ? `${l.at ?? 'no-time'} ` : '');
+  return lines.map((l) => `${when(l)}${l.attempt} ${saidBy(l)}: ${l.text}\n`).join('');
 }
 
 /** How many lines of each rank are read first, so that those of all of them fit. */

@@ -4,8 +4,9 @@ import { type Schemas, stream } from '../api/client';
 import { keepReading, Output } from '../live/output';
 import { useAct } from '../ui/act';
 import { count, Empty, Panel } from '../ui/parts';
+import { useUtc } from '../ui/zone';
 import { save } from './files';
-import { atEnd, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
+import { atEnd, cameAt, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
 
 const KEPT = 2000;
 /** Of larger gangs one rank is shown first: all of them may print more than a page can follow. */
@@ -60,9 +61,10 @@ function useLog(id: string, asked: Asked, over: boolean, attempts: number, ranks
     setLines([]);
     setError('');
     setLost(false);
-    const tail = tailOf(ranks, rank, KEPT);
+    // With their times, so that these can be shown without reading everything again.
+    const more = { tail: String(tailOf(ranks, rank, KEPT)), follow: String(!over), timestamps: 'true' };
     const read = () =>
-      readLog(id, { rank, attempt }, { tail: String(tail), follow: String(!over) }, stop.signal, (pieces) => {
+      readLog(id, { rank, attempt }, more, stop.signal, (pieces) => {
         setLost(false);
         for (const piece of pieces) kept.add(piece, output.take(piece));
         if (pieces.length) setLines(kept.all());
@@ -83,6 +85,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
   const { id, attempts, ranks } = props;
   const [asked, setAsked] = useState<Asked>({ rank: ranks > ALL_SHOWN ? 0 : null, attempt: null });
   const [text, setText] = useState('');
+  const [times, setTimes] = useState(false);
   const [atBottom, setAtBottom] = useState(true);
   const { act, busy } = useAct();
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
@@ -93,11 +96,11 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
     act(async () => {
       const all = new Lines();
       const output = new Output();
-      await readLog(id, asked, {}, undefined, (pieces) => {
+      await readLog(id, asked, { timestamps: String(times) }, undefined, (pieces) => {
         for (const piece of pieces) all.add(piece, output.take(piece));
       });
       const of = asked.rank === null ? '' : `-rank-${asked.rank}`;
-      save(`job-${id}${of}.log`, fileOf(all.all()));
+      save(`job-${id}${of}.log`, fileOf(all.all(), times));
     }, `Saved the output of job ${id}`);
   return (
     <Panel
@@ -134,6 +137,9 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
               </select>
             </label>
           )}
+          <label className="dim">
+            <input type="checkbox" checked={times} onChange={(e) => setTimes(e.target.checked)} /> Timestamps
+          </label>
           <input
             type="search"
             aria-label="Find in the output"
@@ -172,7 +178,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
               </button>
             )}
           </p>
-          <LogBox lines={shown} text={text} atBottom={atBottom} onScroll={setAtBottom} />
+          <LogBox lines={shown} text={text} times={times} atBottom={atBottom} onScroll={setAtBottom} />
         </>
       )}
     </Panel>
@@ -182,12 +188,16 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
 interface Box {
   lines: readonly Line[];
   text: string;
+  /** Each line shows when it came. */
+  times: boolean;
   atBottom: boolean;
   onScroll: (atBottom: boolean) => void;
 }
 
 /** The end stays in sight when lines come, unless somebody has scrolled up. */
-function LogBox({ lines, text, atBottom, onScroll }: Box) {
+function LogBox({ lines, text, times, atBottom, onScroll }: Box) {
+  // Another zone shows other times.
+  useUtc();
   const box = useRef<HTMLPreElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end
   useEffect(() => {
@@ -199,18 +209,19 @@ function LogBox({ lines, text, atBottom, onScroll }: Box) {
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <pre className="log job-log" ref={box} tabIndex={0} aria-label="Output" onScroll={scrolled}>
       {lines.map((line) => (
-        <LogLine key={line.no} line={line} text={text} />
+        <LogLine key={line.no} line={line} text={text} times={times} />
       ))}
     </pre>
   );
 }
 
-function LogLine({ line, text }: { line: Line; text: string }) {
+function LogLine({ line, text, times }: { line: Line; text: string; times: boolean }) {
   const parts = cut(line.text, text);
   let at = 0;
   return (
     <span className={line.note ? 'line note' : line.err ? 'line err' : 'line'}>
       <span className="by">{saidBy(line)}</span>
+      {times && <span className="at">{cameAt(line)}</span>}
       <span>
         {parts.map((part, i) => {
           const key = at;

@@ -509,12 +509,12 @@ impl Runner {
     /// Output that has not been shipped yet, about `budget` bytes of it.
     pub fn logs(&mut self, budget: usize) -> Vec<LogChunk> {
         let mut out = Vec::new();
-        let mut left = budget;
+        let (now, mut left) = (Instant::now(), budget);
         // One piece of each stream in turn, so that a chatty rank does not silence the others.
         loop {
             let before = out.len();
             for slot in self.slots.values_mut() {
-                slot.logs(&mut left, &mut out);
+                slot.logs(now, &mut left, &mut out);
             }
             if left == 0 || out.len() == before {
                 return out;

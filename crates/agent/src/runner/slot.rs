@@ -207,6 +207,7 @@ impl Slot {
         let Some(meta) = dir.find::<MetaFile>("meta.json")? else { return Ok(None) };
         let state: StateFile = dir.find("state.json")?.unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
+        slot.tails.iter_mut().flatten().for_each(Tail::found_again);
         slot.this_boot = meta.boot == process::boot_id();
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was

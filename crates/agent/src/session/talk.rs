@@ -46,6 +46,8 @@ struct ConnectionTimers {
     columns_sent: bool,
     /// Welcomed, and not ordered anything since.
     fresh: bool,
+    /// The server reads how old output is.
+    output_age: bool,
 }
 
 impl Session {
@@ -87,7 +89,7 @@ impl Session {
         let mut beats: Option<ConnectionTimers> = None;
         let end = loop {
             let full = match &beats {
-                Some(_) => self.pump(&wire),
+                Some(b) => self.pump(&wire, b.output_age),
                 None => {
                     self.collect_messages(false);
                     false
@@ -156,7 +158,7 @@ impl Session {
     }
 
     /// Hands over what is new, output before reports; says whether output waits for room.
-    fn pump(&mut self, wire: &Wire) -> bool {
+    fn pump(&mut self, wire: &Wire, output_age: bool) -> bool {
         // Ends are seen first, then their last output is shipped, then they are told.
         let early = self.collect_messages(false);
         let room = wire.room();
@@ -166,8 +168,11 @@ impl Session {
             if chunks.is_empty() {
                 break;
             }
-            for chunk in chunks {
+            for mut chunk in chunks {
                 left = left.saturating_sub(chunk.data.len());
+                if !output_age {
+                    chunk.age = Some(Span(0));
+                }
                 wire.log(chunk);
             }
         }
@@ -221,7 +226,15 @@ impl Session {
     ) -> Result<(), End> {
         let now = Instant::now();
         match message {
-            FromServer::Welcome { site, epoch, seq, heartbeat, telemetry, protected } => {
+            FromServer::Welcome {
+                site,
+                epoch,
+                seq,
+                heartbeat,
+                telemetry,
+                protected,
+                output_age,
+            } => {
                 if let Some(own) = self.site.site.as_ref().filter(|s| **s != site) {
                     return Err(End::Fatal(AgentError::WrongSite {
                         own: own.to_string(),
@@ -239,7 +252,8 @@ impl Session {
                     // earlier than what this node saw in a life of the log that is lost.
                     self.site.seq = seq;
                 }
-                *beats = Some(self.beats(heartbeat, telemetry, now));
+                let timers = self.beats(heartbeat, telemetry, now);
+                *beats = Some(ConnectionTimers { output_age, ..timers });
                 self.save_site(true);
             }
             FromServer::Refused { code, message, retry: false } => {
@@ -301,8 +315,8 @@ impl Session {
                 if inventory {
                     // What was seen of it comes first; the whole inventory is told by connecting
                     // anew.
-                    if beats.is_some() {
-                        self.pump(wire);
+                    if let Some(output_age) = beats.as_ref().map(|b| b.output_age) {
+                        self.pump(wire, output_age);
                     }
                     return Err(End::Anew);
                 }
@@ -325,6 +339,7 @@ impl Session {
             telemetry,
             columns_sent: false,
             fresh: true,
+            output_age: false,
         }
     }
 

@@ -122,6 +122,7 @@ impl Server {
             heartbeat: Span(100),
             telemetry: Span(100),
             protected: false,
+            output_age: true,
         })
         .await;
     }

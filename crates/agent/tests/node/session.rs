@@ -381,6 +381,7 @@ pub(crate) fn a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log() {
             heartbeat: Span(100),
             telemetry: Span(100),
             protected,
+            output_age: false,
         };
         let agent = node(&server, dir.path(), true);
         let mut conn = server.accept().await;

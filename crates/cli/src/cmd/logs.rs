@@ -1,9 +1,10 @@
 //! `muster logs`.
 
+use super::events::moment;
 use clap::Args;
 use muster_api::{Job, LogsQuery};
 use muster_model::job::ArrayTask;
-use muster_terminal::ctx::Ctx;
+use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::follow::{self, Printer};
 use muster_terminal::{output, pick};
@@ -11,8 +12,11 @@ use muster_terminal::{output, pick};
 /// Show the output of a job's ranks
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n\n\
-With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line."
+    after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n  muster logs -t 42 --since 10m\n\n\
+With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line.\n\n\
+Times are when the node saw the output, by the server's clock, in UTC and to a tenth of a second. `no-time`\n\
+stands before output whose time is not known: an older server stored it, or it was printed while no agent\n\
+ran on its node. --since leaves such output out, and says so."
 )]
 pub(crate) struct Logs {
     /// Id or name
@@ -30,32 +34,43 @@ pub(crate) struct Logs {
     /// Only the last lines of each rank
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
+    /// Put the time before each line
+    #[arg(short, long)]
+    timestamps: bool,
+    /// Only output since then: 10m, or a time like 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
 }
 
 impl Logs {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let Logs { job: given, follow, rank, attempt, tail } = self;
+        let Logs { job: given, follow, rank, attempt, tail, timestamps, since } = self;
+        let since = since.as_deref().map(|t| moment(t, now())).transpose();
+        let since = since.map_err(|e| Fail::usage(format!("--since: {e}")))?;
         let client = ctx.client()?;
         let job = pick::job(&client, &given).await?;
         if let Some(array) = pick::array(&job, &given) {
             output::note(&one_of(&job, array));
         }
         let many = rank.is_none() && job.ranks() > 1;
-        let mut printer = Printer::new(many);
-        let query = LogsQuery { rank, attempt, follow, tail };
+        let mut printer = Printer::new(many).timestamps(timestamps);
+        let query = LogsQuery { rank, attempt, follow, tail, timestamps, since };
         let mut pieces = follow::pieces(&client, &job.id, query);
         while let Some(piece) = pieces.recv().await {
             let piece = piece?;
             if ctx.is_table() {
                 printer.print(piece)?;
             } else {
-                let text = serde_json::json!({
+                let mut text = serde_json::json!({
                     "attempt": piece.attempt,
                     "rank": piece.rank,
                     "stream": piece.stream,
                     "text": String::from_utf8_lossy(&piece.bytes),
                     "note": piece.note,
                 });
+                if timestamps {
+                    text["at"] = serde_json::json!(piece.at);
+                }
                 output::print_json(&format!("{text}\n"))?;
             }
         }

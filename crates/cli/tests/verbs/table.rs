@@ -48,6 +48,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("logs {held} --rank 99", 3, "rank 0 only"),
     ("logs {failed} --attempt 9", 3, "has had 1 attempt"),
     ("logs {failed} --token {eve}", 3, "no job {failed}"),
+    ("logs {failed} --since yesterday", 2, "--since: `yesterday` is not a time"),
     ("logs {held}", 0, "has not started yet"),
     ("logs {array}", 0, "this is task {array}_0"),
     ("cancel 4242", 3, "4242"),

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use muster_link::messages::{LogChunk, Stream};
+use muster_model::units::Span;
 use muster_model::{AttemptKey, JobId};
 use muster_server::output_search::{OutputSearch, OutputSearchConfig};
 use serde_json::Value;
@@ -30,8 +31,8 @@ async fn indexed() -> (Site, tempfile::TempDir, DropGuard) {
 /// What rank 0 of a job's first attempt prints.
 async fn print(s: &Site, job: u64, text: &str) {
     let key = AttemptKey { job: JobId(job), attempt: 1 };
-    let data = Bytes::copy_from_slice(text.as_bytes());
-    let chunk = LogChunk { key, rank: 0, stream: Stream::Stdout, offset: 0, data };
+    let (age, data) = (Some(Span(0)), Bytes::copy_from_slice(text.as_bytes()));
+    let chunk = LogChunk { key, rank: 0, stream: Stream::Stdout, offset: 0, age, data };
     s.logs.append(chunk).await.unwrap();
 }
 

@@ -7,6 +7,7 @@ use axum::body::BodyDataStream;
 use futures::StreamExt as _;
 use muster_link::messages::{LogChunk, Stream};
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::units::Span;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tower::ServiceExt as _;
@@ -203,9 +204,8 @@ async fn a_stream_ends_when_its_token_does() {
     while stream.next().await.is_some() {}
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn output_comes_as_lines_or_as_bytes() {
-    let s = site().await;
+/// The id of a job that has begun, and its attempt.
+async fn begun(s: &Site) -> (String, AttemptKey) {
     let spec = json!({"gang": {"gpus": 1}, "run": {"command": ["true"]}});
     let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
     let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
@@ -213,12 +213,73 @@ async fn output_comes_as_lines_or_as_bytes() {
     while s.brain.read(|st| st.jobs[&JobId(number)].attempts == 0) {
         tokio::time::timeout(PATIENCE, durable.changed()).await.unwrap().unwrap();
     }
-    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    (id, AttemptKey { job: JobId(number), attempt: 1 })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_has_its_times_where_they_are_asked_for() {
+    let s = site().await;
+    let (id, key) = begun(&s).await;
+    let begin = s.brain.now();
+    let print = async |offset, age, data: &'static [u8]| {
+        let (stream, data) = (Stream::Stdout, bytes::Bytes::from_static(data));
+        s.logs.append(LogChunk { key, rank: 0, stream, offset, age, data }).await.unwrap();
+    };
+    print(0, None, b"unseen\n").await;
+    print(7, Some(Span::hours(2)), b"early\nbeg").await;
+    print(16, Some(Span::hours(1)), b"un\nlate\n").await;
+    let path = format!("/v1/jobs/{id}/logs");
+    let pieces = async |path: String| {
+        let got = s.get(&s.user, &path).await;
+        assert_eq!(got.status, 200);
+        let lines = got.body.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+        lines.map(|l| serde_json::from_slice::<Value>(l).unwrap()).collect::<Vec<_>>()
+    };
+    let all = "unseen\nearly\nbegun\nlate\n";
+    let plain = pieces(path.clone()).await;
+    assert_eq!((plain.len(), &plain[0]["text"]), (1, &json!(all)));
+    assert!(plain[0].get("at").is_none(), "nobody asked");
+    let timed = pieces(format!("{path}?timestamps=true")).await;
+    let texts: Vec<_> = timed.iter().map(|p| p["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["unseen\n", "early\nbeg", "un\nlate\n"]);
+    assert!(timed[0].get("at").is_none(), "a time that nobody knows is not made up");
+    let at = |p: &Value| p["at"].as_str().unwrap().parse::<muster_api::Timestamp>().unwrap().0;
+    let hours = |p: &Value| (begin + Span::mins(30)).since(at(p)).0 / Span::hours(1).0;
+    assert_eq!((hours(&timed[1]), hours(&timed[2])), (2, 1));
+
+    // Of a moment or later: whole lines, and a note about what has no time.
+    let since = muster_api::Timestamp(begin - Span::mins(90));
+    let late = pieces(format!("{path}?since={since}")).await;
+    assert!(late[0]["note"].as_str().unwrap().contains("its time is not known"), "{late:?}");
+    assert_eq!((late.len(), &late[1]["text"]), (2, &json!("late\n")));
+    assert_eq!(s.get(&s.user, &format!("{path}?since=yesterday")).await.status, 400);
+
+    let accept = [("accept", "text/plain")];
+    let text = async |more: &str| {
+        let path = format!("{path}?rank=0{more}");
+        let got = s.call(&s.user, "GET", &path, &Value::Null, &accept).await;
+        String::from_utf8(got.body.to_vec()).unwrap()
+    };
+    assert_eq!(text("").await, all, "byte for byte");
+    let stamped = text("&timestamps=true").await;
+    let (early, late) = (timed[1]["at"].as_str().unwrap(), timed[2]["at"].as_str().unwrap());
+    assert_eq!(
+        stamped,
+        format!("no-time unseen\n{early} early\n{early} begun\n{late} late\n"),
+        "a line has the time of its first byte"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_comes_as_lines_or_as_bytes() {
+    let s = site().await;
+    let (id, key) = begun(&s).await;
     let chunk = |offset, data: &'static [u8]| LogChunk {
         key,
         rank: 0,
         stream: Stream::Stdout,
         offset,
+        age: Some(Span(0)),
         data: bytes::Bytes::from_static(data),
     };
     s.logs.append(chunk(0, b"one\ntwo\n\xff\nthree\n")).await.unwrap();

@@ -206,6 +206,7 @@ pub(super) async fn enter(
         heartbeat: inner.config.heartbeat,
         telemetry: inner.config.telemetry,
         protected,
+        output_age: true,
     };
     claim.kept = true;
     drop(claim);

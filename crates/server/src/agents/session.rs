@@ -223,6 +223,7 @@ impl Live {
                 heartbeat: self.inner.config.heartbeat,
                 telemetry: self.inner.config.telemetry,
                 protected: false,
+                output_age: true,
             };
             conn.w.queue(&welcome)?;
         }

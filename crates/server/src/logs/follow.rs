@@ -25,6 +25,8 @@ pub struct Follow {
     open: BTreeSet<(u32, Stream)>,
     /// Which streams there are is not known.
     lost: bool,
+    /// Pieces have their times.
+    timed: bool,
 }
 
 impl Follow {
@@ -35,12 +37,24 @@ impl Follow {
             .entry(key)
             .or_insert_with(|| broadcast::Sender::new(HINTS))
             .subscribe();
-        Follow { keeper, key, rank, hints, at: BTreeMap::new(), open: BTreeSet::new(), lost: true }
+        let (at, open) = (BTreeMap::new(), BTreeSet::new());
+        Follow { keeper, key, rank, hints, at, open, lost: true, timed: false }
     }
 
     /// Goes on from here instead of the beginning.
     pub fn seek(&mut self, rank: u32, stream: Stream, offset: u64) {
         self.at.insert((rank, stream), offset);
+    }
+
+    /// Goes on from here where it would begin before it.
+    pub fn skip_to(&mut self, rank: u32, stream: Stream, offset: u64) {
+        let at = self.at.entry((rank, stream)).or_default();
+        *at = offset.max(*at);
+    }
+
+    /// Whether pieces have their times.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timed = timed;
     }
 
     fn hint(&mut self, rank: u32, stream: Stream) {
@@ -69,7 +83,8 @@ impl Follow {
         }
         while let Some(&(rank, stream)) = self.open.first() {
             let at = self.at.get(&(rank, stream)).copied().unwrap_or(0);
-            let piece = self.keeper.read(self.key, rank, stream, at, PIECE).await?;
+            let piece =
+                self.keeper.read_with(self.key, rank, stream, at, PIECE, self.timed).await?;
             // Remembered only once it is handed over, so that a dropped call loses nothing.
             if piece.data.is_empty() {
                 self.open.remove(&(rank, stream));

@@ -3,19 +3,22 @@
 //! A stream (one rank's stdout or stderr) is a row of segments, each a plain file that begins at
 //! the offset in its name. What the node had to drop, what the disk had no room for and what fell
 //! to the cap are all the same thing: a hole between two segments, which a reader is told of.
-//! Offsets are those of the rank's own output, for ever.
+//! Offsets are those of the rank's own output, for ever. When each part came is in a file of its own.
 
 mod changes;
 mod follow;
 mod segments;
+mod times;
 mod writer;
 
 pub use changes::{OutputChanges, StreamId};
 pub use follow::Follow;
 
+use crate::brain::clock;
 use bytes::Bytes;
 use muster_link::messages::{LogChunk, LogMark, Stream};
 use muster_model::ids::AttemptKey;
+use muster_model::units::Time;
 use segments::Index;
 use std::collections::HashMap;
 use std::io;
@@ -80,6 +83,9 @@ pub struct LogPiece {
     pub offset: u64,
     /// The bytes, exactly as they were printed. Empty at the end of what is there.
     pub data: Bytes,
+    /// From which offset on they came when, to a tenth of a second; no time where it is not known. Empty
+    /// where nobody asked.
+    pub times: Vec<(u64, Option<Time>)>,
 }
 
 impl LogPiece {
@@ -89,11 +95,35 @@ impl LogPiece {
         self.offset + self.data.len() as u64
     }
 
+    /// Its parts, each with its offset and when it came: one without a time where nobody asked.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(u64, Option<Time>, Bytes)> {
+        let untimed = [(self.offset, None)];
+        let times = if self.times.is_empty() { &untimed[..] } else { &self.times[..] };
+        let within = |offset: u64| {
+            usize::try_from(offset.saturating_sub(self.offset)).unwrap_or(0).min(self.data.len())
+        };
+        let ends = times.iter().skip(1).map(|(from, _)| *from).chain([self.next()]);
+        let part = |(&(from, at), to): (&(u64, Option<Time>), u64)| {
+            (from, at, self.data.slice(within(from)..within(to)))
+        };
+        times.iter().zip(ends).map(part).collect()
+    }
+
     /// A line for people about what is missing before this piece.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         (self.dropped > 0).then(|| format!("[muster: {} bytes were dropped here]\n", self.dropped))
     }
+}
+
+/// Where in a stream output of a moment or later begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSince {
+    /// The offset.
+    pub offset: u64,
+    /// Some of what is kept before that has no time.
+    pub untimed: bool,
 }
 
 /// What is kept of a stream.
@@ -207,7 +237,9 @@ impl LogKeeper {
     /// Only when the keeper has stopped.
     pub async fn append(&self, chunk: LogChunk) -> Result<LogMark, LogError> {
         let (tx, rx) = oneshot::channel();
-        let job = writer::Job::Append(chunk, tx);
+        // By this server's clock, so that ranks of many nodes can be compared.
+        let at = chunk.age.map(|age| clock() - age);
+        let job = writer::Job::Append(chunk, at, tx);
         self.to_writer.send(job).await.map_err(|_| LogError::Stopped)?;
         rx.await.map_err(|_| LogError::Stopped)
     }
@@ -242,7 +274,33 @@ impl LogKeeper {
         offset: u64,
         max: usize,
     ) -> Result<LogPiece, LogError> {
-        self.blocking(move |s| segments::read(s, key, rank, stream, offset, max)).await
+        self.read_with(key, rank, stream, offset, max, false).await
+    }
+
+    async fn read_with(
+        &self,
+        key: AttemptKey,
+        rank: u32,
+        stream: Stream,
+        offset: u64,
+        max: usize,
+        timed: bool,
+    ) -> Result<LogPiece, LogError> {
+        self.blocking(move |s| segments::read(s, key, rank, stream, offset, max, timed)).await
+    }
+
+    /// Where in a stream output of a moment or later begins; its end where there is none.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn since(
+        &self,
+        key: AttemptKey,
+        rank: u32,
+        stream: Stream,
+        moment: Time,
+    ) -> Result<LogSince, LogError> {
+        self.blocking(move |s| segments::since(s, key, rank, stream, moment)).await
     }
 
     /// The last `max` bytes that are kept without a hole.
@@ -258,7 +316,7 @@ impl LogKeeper {
     ) -> Result<LogPiece, LogError> {
         self.blocking(move |s| {
             let from = s.index().get(s, key)?.tail_start(rank, stream, max as u64);
-            segments::read(s, key, rank, stream, from, max)
+            segments::read(s, key, rank, stream, from, max, false)
         })
         .await
     }
@@ -287,7 +345,7 @@ impl LogKeeper {
         offset: u64,
         max: usize,
     ) -> Result<LogPiece, LogError> {
-        segments::read(&self.shared, key, rank, stream, offset, max)
+        segments::read(&self.shared, key, rank, stream, offset, max, false)
     }
 
     /// The streams of an attempt as they are on disk, read on this thread and not remembered.

@@ -1,9 +1,10 @@
 //! Which segments there are, in memory as on disk.
 
-use super::{LogError, LogPiece, LogStream, Shared};
+use super::{LogError, LogPiece, LogSince, LogStream, Shared, times};
 use bytes::Bytes;
 use muster_link::messages::Stream;
 use muster_model::ids::AttemptKey;
+use muster_model::units::Time;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +21,18 @@ const SHARD: u64 = 1000;
 pub(super) struct Segment {
     pub(super) start: u64,
     pub(super) len: u64,
+    /// Length of the file with its times.
+    pub(super) times: u64,
 }
 
 impl Segment {
     pub(super) fn end(self) -> u64 {
         self.start + self.len
+    }
+
+    /// What it takes of the disk.
+    pub(super) fn on_disk(self) -> u64 {
+        self.len + self.times
     }
 }
 
@@ -128,6 +136,14 @@ pub(super) fn segment_name(rank: u32, stream: Stream, start: u64) -> String {
     if start == 0 { format!("{rank}.{kind}") } else { format!("{rank}.{kind}.{start}") }
 }
 
+/// What the file with a segment's times has after the segment's name.
+const TIMES: &str = ".at";
+
+/// The file with the times of a segment.
+pub(super) fn times_name(rank: u32, stream: Stream, start: u64) -> String {
+    segment_name(rank, stream, start) + TIMES
+}
+
 fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
     let mut parts = name.split('.');
     let rank = parts.next()?.parse().ok()?;
@@ -148,12 +164,27 @@ pub(super) fn load(dir: &Path) -> Result<AttemptLog, LogError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(log),
         Err(e) => return Err(failed(e)),
     };
+    let mut times = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        let Some((rank, stream, start)) = name.to_str().and_then(parse_name) else { continue };
+        let Some(name) = name.to_str() else { continue };
+        let of = name.strip_suffix(TIMES);
+        let Some((rank, stream, start)) = parse_name(of.unwrap_or(name)) else { continue };
         let len = entry.metadata().map_err(failed)?.len();
-        log.streams.entry((rank, stream)).or_default().segments.push(Segment { start, len });
+        if of.is_some() {
+            times.push(((rank, stream), start, len));
+            continue;
+        }
+        let segments = &mut log.streams.entry((rank, stream)).or_default().segments;
+        segments.push(Segment { start, len, times: 0 });
+    }
+    for (stream, start, len) in times {
+        let segments = log.streams.get_mut(&stream).map(|s| &mut s.segments);
+        let segment = segments.and_then(|all| all.iter_mut().find(|s| s.start == start));
+        if let Some(segment) = segment {
+            segment.times = len;
+        }
     }
     for s in log.streams.values_mut() {
         s.segments.sort_unstable();
@@ -169,6 +200,7 @@ pub(super) fn read(
     stream: Stream,
     offset: u64,
     max: usize,
+    timed: bool,
 ) -> Result<LogPiece, LogError> {
     let mut asked = offset;
     loop {
@@ -183,11 +215,13 @@ pub(super) fn read(
             // A loss at the very end is told too.
             let dropped = taken.saturating_sub(offset);
             let offset = offset.max(taken);
-            return Ok(LogPiece { rank, stream, dropped, offset, data: Bytes::new() });
+            let (data, times) = (Bytes::new(), Vec::new());
+            return Ok(LogPiece { rank, stream, dropped, offset, data, times });
         };
         let from = asked.max(segment.start);
         let want = usize::try_from(segment.end() - from).unwrap_or(usize::MAX).min(max);
-        let path = shared.attempt_dir(key).join(segment_name(rank, stream, segment.start));
+        let dir = shared.attempt_dir(key);
+        let path = dir.join(segment_name(rank, stream, segment.start));
         let data = match read_at(&path, from - segment.start, want) {
             Ok(data) => data,
             // It fell to the cap since we looked.
@@ -197,8 +231,48 @@ pub(super) fn read(
             }
             Err(source) => return Err(LogError::Io { what: "read", path, source }),
         };
-        return Ok(LogPiece { rank, stream, dropped: from - offset, offset: from, data });
+        // Read after the bytes: their times were written before them.
+        let times = if timed && !data.is_empty() {
+            let path = dir.join(times_name(rank, stream, segment.start));
+            times_of(&path, segment, from, data.len())
+        } else {
+            Vec::new()
+        };
+        return Ok(LogPiece { rank, stream, dropped: from - offset, offset: from, data, times });
     }
+}
+
+fn times_of(path: &Path, segment: Segment, from: u64, len: usize) -> Vec<times::Stretch> {
+    let within = from - segment.start;
+    let found = times::stretches(path, within, within + len as u64).unwrap_or_else(|e| {
+        tracing::warn!(path = %path.display(), error = %e, "cannot read the times of output");
+        vec![(within, None)]
+    });
+    found.into_iter().map(|(at, time)| (segment.start + at, time)).collect()
+}
+
+/// Where output of a moment or later begins.
+pub(super) fn since(
+    shared: &Shared,
+    key: AttemptKey,
+    rank: u32,
+    stream: Stream,
+    moment: Time,
+) -> Result<LogSince, LogError> {
+    let log = shared.index().get(shared, key)?.streams.get(&(rank, stream)).cloned();
+    let log = log.unwrap_or_default();
+    let dir = shared.attempt_dir(key);
+    let mut untimed = false;
+    for segment in log.segments.iter().filter(|s| s.len > 0) {
+        let path = dir.join(times_name(rank, stream, segment.start));
+        let (found, before) = times::since(&path, moment)
+            .map_err(|source| LogError::Io { what: "read", path, source })?;
+        untimed |= before;
+        if let Some(from) = found {
+            return Ok(LogSince { offset: segment.start + from, untimed });
+        }
+    }
+    Ok(LogSince { offset: log.taken, untimed })
 }
 
 fn read_at(path: &Path, at: u64, len: usize) -> io::Result<Bytes> {

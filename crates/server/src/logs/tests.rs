@@ -1,5 +1,6 @@
 use super::*;
 use muster_model::ids::JobId;
+use muster_model::units::Span;
 
 fn key(job: u64) -> AttemptKey {
     AttemptKey { job: JobId(job), attempt: 1 }
@@ -11,6 +12,7 @@ fn chunk(offset: u64, data: &[u8]) -> LogChunk {
         rank: 0,
         stream: Stream::Stdout,
         offset,
+        age: Some(Span(0)),
         data: Bytes::copy_from_slice(data),
     }
 }
@@ -92,7 +94,7 @@ async fn a_long_stream_keeps_its_head_and_its_newest_tail() {
     let dropped: u64 = got.iter().map(|(d, _)| *d).sum();
     assert!((800..=1600).contains(&kept), "{kept}");
     assert_eq!(kept as u64 + dropped, 10_000);
-    assert_eq!(k.stats().bytes, kept as u64);
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
     assert_eq!(k.ranks(key(1)).await.unwrap()[0].dropped, dropped);
 }
 
@@ -108,7 +110,76 @@ async fn a_restart_goes_on_where_the_files_end() {
     k.append(chunk(13, b"three")).await.unwrap();
     let got = all(&k, 0, Stream::Stdout).await;
     assert_eq!(got, [(0, Bytes::from("one")), (7, Bytes::from("twothree"))]);
-    assert_eq!(k.stats().bytes, 11);
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
+}
+
+/// The parts of what is kept of rank 0's stdout, with their times.
+async fn timed(k: &LogKeeper) -> Vec<(Option<Time>, String)> {
+    let mut f = k.follow(key(1), None);
+    f.set_timed(true);
+    let mut out = Vec::new();
+    while let Some(piece) = f.ready().await.unwrap() {
+        for (_, at, data) in piece.parts() {
+            out.push((at, String::from_utf8_lossy(&data).into_owned()));
+        }
+    }
+    out
+}
+
+#[tokio::test]
+async fn each_part_has_the_time_at_which_its_node_saw_it_also_after_a_restart() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    let begin = clock();
+    let late = |age, offset, data: &[u8]| LogChunk { age, ..chunk(offset, data) };
+    k.append(late(Some(Span::hours(2)), 0, b"two hours\n")).await.unwrap();
+    k.append(late(Some(Span::hours(1)), 10, b"one hour\n")).await.unwrap();
+    drop(k);
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(late(None, 19, b"unseen\n")).await.unwrap();
+    k.append(late(Some(Span(0)), 26, b"now\n")).await.unwrap();
+    let got = timed(&k).await;
+    let texts: Vec<&str> = got.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["two hours\n", "one hour\n", "unseen\n", "now\n"]);
+    let soon = begin + Span::mins(30);
+    let ago = |at: Option<Time>| at.map(|at| soon.since(at).0 / Span::hours(1).0);
+    let ages: Vec<_> = got.iter().map(|(at, _)| ago(*at)).collect();
+    assert_eq!(ages, [Some(2), Some(1), None, Some(0)]);
+    // Bytes are as they were for whoever does not ask.
+    let plain = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(plain, [(0, Bytes::from("two hours\none hour\nunseen\nnow\n"))]);
+    // By time: the first of that moment or later, and whether something before it has none.
+    let since = async |ago: Span| k.since(key(1), 0, Stream::Stdout, begin - ago).await.unwrap();
+    assert_eq!(since(Span::hours(3)).await, LogSince { offset: 0, untimed: false });
+    assert_eq!(since(Span::mins(90)).await, LogSince { offset: 10, untimed: false });
+    assert_eq!(since(Span::mins(30)).await, LogSince { offset: 26, untimed: true });
+    let after = k.since(key(1), 0, Stream::Stdout, clock() + Span::hours(1)).await.unwrap();
+    assert_eq!(after, LogSince { offset: 30, untimed: true });
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
+}
+
+#[tokio::test]
+async fn what_an_older_server_kept_has_no_time_and_what_follows_it_has() {
+    let d = tempfile::tempdir().unwrap();
+    let dir = segments::attempt_dir(d.path(), 0, key(1));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join(segments::segment_name(0, Stream::Stdout, 0)), "old\n").unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    assert_eq!(timed(&k).await, [(None, "old\n".to_owned())]);
+    k.append(chunk(4, b"new\n")).await.unwrap();
+    let got = timed(&k).await;
+    assert_eq!((got[0].clone(), got[1].0.is_some()), ((None, "old\n".to_owned()), true));
+}
+
+#[tokio::test]
+async fn times_that_cannot_be_written_leave_the_output_without_and_cost_none_of_it() {
+    let d = tempfile::tempdir().unwrap();
+    let dir = segments::attempt_dir(d.path(), 0, key(1));
+    // A directory where the times would be.
+    std::fs::create_dir_all(dir.join(segments::times_name(0, Stream::Stdout, 0))).unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(chunk(0, b"kept\n")).await.unwrap();
+    assert_eq!((timed(&k).await, k.stats().lost), (vec![(None, "kept\n".to_owned())], 0));
 }
 
 #[tokio::test]

@@ -2,9 +2,11 @@
 
 use super::Shared;
 use super::changes::StreamId;
-use super::segments::{LIFE, Segment, StreamLog, segment_name};
+use super::segments::{LIFE, Segment, StreamLog, segment_name, times_name};
+use super::times::Times;
 use muster_link::messages::{LogChunk, LogMark};
 use muster_model::ids::AttemptKey;
+use muster_model::units::Time;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,13 +27,23 @@ const MOST_SEGMENTS: usize = 64;
 const COMPLAIN: Duration = Duration::from_secs(30);
 
 pub(super) enum Job {
-    Append(LogChunk, oneshot::Sender<LogMark>),
+    /// A chunk, and when it was seen.
+    Append(LogChunk, Option<Time>, oneshot::Sender<LogMark>),
     Settle(oneshot::Sender<()>),
+}
+
+/// The segment of a stream that is written to.
+struct OpenSegment {
+    file: File,
+    start: u64,
+    /// When it was last used, by the writer's count.
+    used: u64,
+    times: Times,
 }
 
 struct Writer {
     shared: Arc<Shared>,
-    files: HashMap<StreamId, (File, u64, u64)>,
+    files: HashMap<StreamId, OpenSegment>,
     clock: u64,
     complained: Option<Instant>,
     /// Room is not looked for again before this much more has been written.
@@ -49,8 +61,8 @@ pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
         // Ends with the last keeper.
         while let Some(job) = rx.blocking_recv() {
             match job {
-                Job::Append(chunk, done) => {
-                    let _ = done.send(w.append(&chunk));
+                Job::Append(chunk, at, done) => {
+                    let _ = done.send(w.append(&chunk, at));
                 }
                 Job::Settle(done) => {
                     let _ = done.send(());
@@ -62,8 +74,8 @@ pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
 }
 
 impl Writer {
-    fn append(&mut self, chunk: &LogChunk) -> LogMark {
-        let LogChunk { key, rank, stream, offset, data } = chunk;
+    fn append(&mut self, chunk: &LogChunk, at: Option<Time>) -> LogMark {
+        let LogChunk { key, rank, stream, offset, data, .. } = chunk;
         let end = offset.saturating_add(data.len() as u64);
         let mark = |offset| LogMark { key: *key, rank: *rank, stream: *stream, offset };
         let known = self
@@ -83,8 +95,8 @@ impl Writer {
         }
         let skip = usize::try_from(log.taken.saturating_sub(*offset)).unwrap_or(0);
         let (from, fresh) = (offset + skip as u64, &data[skip.min(data.len())..]);
-        let before: u64 = log.segments.iter().map(|s| s.len).sum();
-        match self.write((*key, *rank, *stream), &mut log, from, fresh) {
+        let before: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
+        match self.write((*key, *rank, *stream), &mut log, from, fresh, at) {
             Ok(()) => {}
             Err(e) => {
                 let kept = log.segments.last().map_or(0, |s| s.end()).saturating_sub(from);
@@ -94,7 +106,7 @@ impl Writer {
         }
         log.taken = end;
         self.trim((*key, *rank, *stream), &mut log);
-        let after: u64 = log.segments.iter().map(|s| s.len).sum();
+        let after: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
         let bytes = &self.shared.bytes;
         bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         if let Ok(a) = self.shared.index().get(&self.shared, *key) {
@@ -122,7 +134,9 @@ impl Writer {
         log: &mut StreamLog,
         mut from: u64,
         mut data: &[u8],
+        at: Option<Time>,
     ) -> io::Result<()> {
+        let shared = self.shared.clone();
         let half = (self.shared.config.per_stream / 2).max(1);
         let step = (half / TAIL_SEGMENTS).max(1);
         while !data.is_empty() {
@@ -130,19 +144,23 @@ impl Writer {
                 Some(s) if s.end() == from => {
                     // The first segment is the head; the rest roll.
                     let most = if log.segments.len() == 1 && s.start == 0 { half } else { step };
-                    most.saturating_sub(s.len)
+                    // Times count the bytes of a segment in 32 bits.
+                    most.min(u64::from(u32::MAX)).saturating_sub(s.len)
                 }
                 _ => 0,
             };
             if room == 0 {
                 self.create(id, from)?;
-                log.segments.push(Segment { start: from, len: 0 });
+                log.segments.push(Segment { start: from, len: 0, times: 0 });
                 continue;
             }
             let n = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             let Some(last) = log.segments.last_mut() else { continue };
-            let file = self.open(id, last.start)?;
-            let wrote = match file.write_at(&data[..n], last.len) {
+            let open = self.open(id, last.start)?;
+            let (start, (key, rank, stream)) = (last.start, id);
+            let times = || shared.attempt_dir(key).join(times_name(rank, stream, start));
+            last.times = open.times.note(last.len, at, times);
+            let wrote = match open.file.write_at(&data[..n], last.len) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(wrote) => wrote,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -173,17 +191,17 @@ impl Writer {
         Ok(())
     }
 
-    fn open(&mut self, id: StreamId, start: u64) -> io::Result<&File> {
+    fn open(&mut self, id: StreamId, start: u64) -> io::Result<&mut OpenSegment> {
         self.clock += 1;
         let clock = self.clock;
-        if self.files.get(&id).is_none_or(|f| f.1 != start) {
+        if self.files.get(&id).is_none_or(|f| f.start != start) {
             let file = OpenOptions::new().write(true).open(self.path(id, start))?;
             self.cache(id, file, start);
         }
         match self.files.get_mut(&id) {
             Some(f) => {
-                f.2 = clock;
-                Ok(&f.0)
+                f.used = clock;
+                Ok(f)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         }
@@ -192,23 +210,31 @@ impl Writer {
     fn cache(&mut self, id: StreamId, file: File, start: u64) {
         if self.files.len() >= self.shared.config.open_files.max(1)
             && !self.files.contains_key(&id)
-            && let Some(oldest) = self.files.iter().min_by_key(|(_, f)| f.2).map(|(id, _)| *id)
+            && let Some(oldest) = self.files.iter().min_by_key(|(_, f)| f.used).map(|(id, _)| *id)
         {
             self.files.remove(&oldest);
         }
-        self.files.insert(id, (file, start, self.clock));
+        let times = Times::default();
+        self.files.insert(id, OpenSegment { file, start, used: self.clock, times });
     }
 
     /// Keeps the head and as much of the tail as the cap allows.
     fn trim(&self, id: StreamId, log: &mut StreamLog) {
         let cap = self.shared.config.per_stream;
-        let mut sum: u64 = log.segments.iter().map(|s| s.len).sum();
+        let mut sum: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
         while log.segments.len() > 2 && (sum > cap || log.segments.len() > MOST_SEGMENTS) {
             let second = log.segments.remove(1);
-            sum -= second.len;
-            let path = self.path(id, second.start);
-            if let Err(e) = fs::remove_file(&path) {
-                tracing::warn!(path = %path.display(), error = %e, "cannot remove old output");
+            sum -= second.on_disk();
+            let mut gone = vec![self.path(id, second.start)];
+            if second.times > 0 {
+                let (key, rank, stream) = id;
+                let dir = self.shared.attempt_dir(key);
+                gone.push(dir.join(times_name(rank, stream, second.start)));
+            }
+            for path in gone {
+                if let Err(e) = fs::remove_file(&path) {
+                    tracing::warn!(path = %path.display(), error = %e, "cannot remove old output");
+                }
             }
         }
     }
@@ -280,7 +306,7 @@ pub(super) fn attempts(dir: &Path) -> Vec<(AttemptKey, PathBuf)> {
 }
 
 /// Bytes in the files below a directory.
-fn disk_use(dir: &Path) -> u64 {
+pub(super) fn disk_use(dir: &Path) -> u64 {
     let mut sum = 0;
     let mut todo = vec![dir.to_path_buf()];
     while let Some(d) = todo.pop() {

@@ -30,7 +30,12 @@ impl Slot {
         desk: &RunnerShared,
     ) -> Option<Observed> {
         let changed = std::mem::take(&mut self.look);
-        self.output |= changed || !self.watched;
+        let news = changed || !self.watched;
+        self.output |= news;
+        if news && !connected {
+            // It is shipped later, and still says when it was written.
+            self.tails.iter_mut().flatten().for_each(|tail| tail.look(now));
+        }
         if let Some(child) = &mut self.child
             && !matches!(child.try_wait(), Ok(None))
         {
@@ -302,7 +307,12 @@ impl Slot {
         self.save(!again, Instant::now());
     }
 
-    pub(in crate::runner) fn logs(&mut self, left: &mut usize, out: &mut Vec<LogChunk>) {
+    pub(in crate::runner) fn logs(
+        &mut self,
+        now: Instant,
+        left: &mut usize,
+        out: &mut Vec<LogChunk>,
+    ) {
         if !self.output {
             return;
         }
@@ -313,10 +323,10 @@ impl Slot {
                 if *left == 0 {
                     return;
                 }
-                match tail.read() {
-                    Ok(Some((offset, data))) => {
+                match tail.read(now) {
+                    Ok(Some((offset, data, age))) => {
                         *left = left.saturating_sub(data.len());
-                        out.push(LogChunk { key: self.key, rank, stream, offset, data });
+                        out.push(LogChunk { key: self.key, rank, stream, offset, age, data });
                     }
                     Ok(None) => {}
                     Err(e) => {

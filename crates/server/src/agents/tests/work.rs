@@ -12,7 +12,7 @@ use muster_model::units::{Span, Time};
 
 fn chunk(key: AttemptKey, rank: u32, offset: u64, text: &str) -> LogChunk {
     let data = bytes::Bytes::copy_from_slice(text.as_bytes());
-    LogChunk { key, rank, stream: Stream::Stdout, offset, data }
+    LogChunk { key, rank, stream: Stream::Stdout, offset, age: Some(Span(0)), data }
 }
 
 async fn forgets(line: &mut Line, key: AttemptKey) {
