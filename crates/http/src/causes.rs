@@ -16,7 +16,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::remediation::Remediation;
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
 use muster_slo::causes::CauseGroup;
@@ -204,12 +204,17 @@ impl Books<'_> {
         let run = runs.find(|r| same("node", &r.vars) || same("incident", &r.vars));
         let (missing, _) = book.check_vars(&vars);
         let step = match run {
-            Some(r) => r.step,
+            Some(r) => Some(r.step),
             // What is not known cannot be looked up.
-            None if !missing.is_empty() => 1,
-            None => current_step(site, book, &vars).unwrap_or(1),
+            None if !missing.is_empty() => Some(1),
+            None => current_step(site, book, &vars),
         };
-        let step_title = book.step(step).map(|x| fill(&x.title, &vars)).unwrap_or_default();
+        let watched = g.remediations.iter().any(|r| r.step == RemediationStep::Probation);
+        let step_title = match step.and_then(|no| book.step(no)) {
+            Some(x) => fill(&x.title, &vars),
+            None if watched => "nothing to do while the node is on probation".to_owned(),
+            None => "nothing is left to do".to_owned(),
+        };
         let run = run.map(|r| r.id.to_string());
         let (name, title) = (book.name.clone(), book.title.clone());
         Some(CauseRunbook { name, title, step, step_title, vars, run })

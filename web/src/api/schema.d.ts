@@ -2570,10 +2570,10 @@ export interface components {
             run?: string | null;
             /**
              * Format: int32
-             * @description The first step that is left to do, from 1.
+             * @description The first step that is left to do, from 1; null where nothing is left to do.
              */
-            step: number;
-            /** @description What that step is about. */
+            step?: number | null;
+            /** @description What that step is about, or why nothing is left to do. */
             step_title: string;
             /** @description What it is about. */
             title: string;

@@ -181,7 +181,8 @@ function Runbook({ of: c, main }: { of: Cause; main: boolean }) {
           search={runbookSearch(c)}
           className={className}
         >
-          {book.title}, step {book.step}: {book.step_title}
+          {book.title}
+          {book.step ? `, step ${book.step}` : ''}: {book.step_title}
         </Link>
       )}
     </p>
