@@ -382,6 +382,7 @@ fn whatever_an_alert_can_be_about_has_a_book() {
         "part-panicked",
         "clock-set",
         "no-spares",
+        "breaker-open",
         "certificate-ends",
         "nodes-out",
         "slo-burn",

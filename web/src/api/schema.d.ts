@@ -5761,6 +5761,9 @@ export interface components {
         OpenCause: {
             /** @description Its open alerts. */
             alerts: components["schemas"]["Alert"][];
+            /** @description Breakers that are not closed: nodes get no new work because of them; empty for tokens bound to
+             *     a project. */
+            breakers?: components["schemas"]["Breaker"][];
             /** @description What it is about, as `kind:name`. */
             entity: string;
             /** @description Its open findings, worst first (at most 8). */
