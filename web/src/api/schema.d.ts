@@ -5530,9 +5530,11 @@ export interface components {
             generation?: number;
             /** @description GPUs that no job may use, by index. */
             gpus_excluded: number[];
+            /** @description GPUs that it had and does not report any more, by index: off the bus, and not replaced yet. */
+            gpus_missing?: number[];
             /**
              * Format: int32
-             * @description GPUs it has.
+             * @description GPUs it reports; those in `gpus_missing` are not among them.
              */
             gpus_total: number;
             /**
