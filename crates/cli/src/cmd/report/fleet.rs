@@ -186,10 +186,9 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
         if let (Some(demand), Some(growth), Some(spread)) =
             (c.demand_gpus, c.growth_gpus_per_day, c.spread_gpus)
         {
-            let (trend, by) = (if growth < 0.0 { "falling" } else { "rising" }, growth.abs());
-            f.text(&format!(
-                "demand of {demand:.1} GPUs, {trend} by {by:.1} a day, standard deviation {spread:.1}"
-            ));
+            let trend = if growth < 0.0 { "falling" } else { "rising" };
+            let trend = format!("{trend} by {:.1} a day", growth.abs());
+            f.text(&format!("demand of {demand:.1} GPUs, {trend}, standard deviation {spread:.1}"));
         }
     }
 }
