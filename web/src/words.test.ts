@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drainable, servesWords } from './words';
+import { drainable, gpusWords, servesWords } from './words';
 
 const node = (more: object) =>
   ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];
@@ -17,4 +17,9 @@ test('who uncordons a node reads what is still in the way', () => {
 test('a node that is out of service is not offered to be drained', () => {
   for (const stage of ['ready', 'suspect', 'enrolled']) expect(drainable(node({ stage }))).toBe(true);
   for (const stage of ['quarantined', 'repairing', 'retired']) expect(drainable(node({ stage }))).toBe(false);
+});
+
+test('a GPU that is off the bus is counted among those that the node is to have', () => {
+  expect(gpusWords({ gpus_total: 8, gpus_missing: [] })).toBe('8');
+  expect(gpusWords({ gpus_total: 7, gpus_missing: [3] })).toBe('7 of 8');
 });

@@ -39,6 +39,12 @@ export function servesWords(n: Staged, end = 'no longer cordoned'): string {
   return still ? `${n.name} is ${end}; it is still ${still} and gets no work` : `${n.name} takes work again`;
 }
 
+/** GPUs of a node, of all that it is to have where some are missing: `7 of 8`. */
+export function gpusWords(n: Pick<Schemas['Node'], 'gpus_total' | 'gpus_missing'>): string {
+  const missing = n.gpus_missing?.length ?? 0;
+  return missing === 0 ? `${n.gpus_total}` : `${n.gpus_total} of ${n.gpus_total + missing}`;
+}
+
 /** Is a node cordoned? The reason may be empty. */
 export const isCordoned = (n: Pick<Schemas['Node'], 'cordon'>) => typeof n.cordon === 'string';
 

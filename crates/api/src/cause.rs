@@ -1,12 +1,12 @@
 //! What is wrong, one entry for each cause.
 
-use crate::{Alert, Finding, Incident, Remediation, Timestamp};
+use crate::{Alert, Breaker, Finding, Incident, Remediation, Timestamp};
 use muster_model::alert::Urgency;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that is open about one cause: alerts, incidents, findings and remediations.
+/// Everything that is open about one cause: alerts, incidents, breakers, findings and remediations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenCause {
@@ -20,7 +20,7 @@ pub struct OpenCause {
     pub entity: String,
     /// In a sentence.
     pub summary: String,
-    /// How bad the worst of its findings and incidents is; null where there are none.
+    /// How bad the worst of its findings, incidents and breakers is; null where there are none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
     pub severity: Option<Severity>,
     /// How soon somebody has to look; null where no alert is open.
@@ -32,6 +32,10 @@ pub struct OpenCause {
     pub alerts: Vec<Alert>,
     /// Its open incidents; empty for tokens bound to a project.
     pub incidents: Vec<Incident>,
+    /// Breakers that are not closed: nodes get no new work because of them; empty for tokens bound to
+    /// a project.
+    #[serde(default)]
+    pub breakers: Vec<Breaker>,
     /// Its open findings, worst first (at most 8).
     pub findings: Vec<Finding>,
     /// Open findings in all.
@@ -80,9 +84,9 @@ pub struct CauseRunbook {
     pub name: String,
     /// What it is about.
     pub title: String,
-    /// The first step that is left to do, from 1.
-    pub step: u32,
-    /// What that step is about.
+    /// The first step that is left to do, from 1; null where nothing is left to do.
+    pub step: Option<u32>,
+    /// What that step is about, or why nothing is left to do.
     pub step_title: String,
     /// What the runbook asks for, as far as the cause says it: `node`, `gpu`, `finding` and others.
     pub vars: BTreeMap<String, String>,

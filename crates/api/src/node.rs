@@ -49,8 +49,11 @@ pub struct Node {
     pub host: String,
     /// SKU of its GPUs, or `cpu`.
     pub sku: String,
-    /// GPUs it has.
+    /// GPUs it reports; those in `gpus_missing` are not among them.
     pub gpus_total: u32,
+    /// GPUs that it had and does not report any more, by index: off the bus, and not replaced yet.
+    #[serde(default)]
+    pub gpus_missing: Vec<u32>,
     /// GPUs that are allocated to jobs.
     pub gpus_used: u32,
     /// GPUs that no job may use, by index.
@@ -251,7 +254,7 @@ impl Node {
             orphans,
             protected,
             excluded_gpus,
-            missing_gpus: _,
+            missing_gpus,
             role,
             hazard,
             qualifying,
@@ -287,6 +290,7 @@ impl Node {
             host: host.clone(),
             sku: node.sku().into(),
             gpus_total: node.gpu_set().len(),
+            gpus_missing: missing_gpus.iter().map(|g| g.index).collect(),
             gpus_used: used.gpus.len(),
             gpus_excluded: excluded_gpus.iter().collect(),
             cpus_total: inventory.cpus,

@@ -382,6 +382,7 @@ fn whatever_an_alert_can_be_about_has_a_book() {
         "part-panicked",
         "clock-set",
         "no-spares",
+        "breaker-open",
         "certificate-ends",
         "nodes-out",
         "slo-burn",
@@ -426,6 +427,38 @@ fn a_book_is_opened_at_the_first_step_that_is_left_to_do() {
     assert_eq!(at(&w), Some(2));
     w.ok(Command::Cordon { node: node(1), reason: "x".into() });
     assert_eq!(at(&w), Some(4), "it is cordoned and empty");
+}
+
+#[test]
+fn what_is_done_is_not_advised_again() {
+    use crate::health::{able, stands, tested, xid79};
+    use muster_model::node::Stage;
+    use muster_model::qualification::Outcome;
+    use muster_model::remediation::RemediationStep;
+    let book = |name: &str| {
+        let text = muster_runbook::shelf::text(name).expect("it is on the shelf");
+        muster_runbook::parse(name, text).expect("it is sound")
+    };
+    let (lost, hot) = (book("gpu-off-bus"), book("power-brake"));
+    let at = |w: &World, b: &muster_runbook::Book| {
+        let no = current_step(w.engine.state(), b, &vars(1))?;
+        b.step(no).map(|s| s.title.clone())
+    };
+    let mut w = able(8);
+    assert_eq!(at(&w, &lost).as_deref(), Some("Cordon the node"));
+    assert_eq!(at(&w, &hot).as_deref(), Some("Drain the node"));
+    w.ok(Command::Cordon { node: node(1), reason: "x".into() });
+    assert_ne!(at(&w, &hot).as_deref(), Some("Drain the node"), "cordoned, and nothing runs there");
+    w.ok(Command::Uncordon { node: node(1) });
+    // Found, out of service, repaired, tested: it is back and only watched.
+    xid79(&mut w, &node(1));
+    w.pass(Span::secs(2));
+    assert_eq!(stands(&w, &node(1)).1, RemediationStep::Approval);
+    assert_eq!(at(&w, &lost).as_deref(), Some("Let it restart the node"));
+    w.ok(Command::Repaired { node: node(1), note: "reseated".into() });
+    tested(&mut w, &node(1), Outcome::Passed);
+    assert_eq!(stands(&w, &node(1)), (Stage::Ready, RemediationStep::Probation));
+    assert_eq!((at(&w, &lost), at(&w, &hot)), (None, None));
 }
 
 #[test]

@@ -516,6 +516,26 @@ fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
 }
 
 #[test]
+fn an_objective_burns_from_the_moment_of_its_alert_on() {
+    let mut w = site(2);
+    for _ in 0..10 {
+        errors(&mut w, 1000, 1000);
+        w.sleep(Span::mins(1));
+    }
+    let mut seen = Vec::new();
+    for _ in 0..12 {
+        errors(&mut w, 100, 1000);
+        w.sleep(Span::secs(10));
+        let all = w.engine.state().objective_statuses(w.now);
+        let api = all.iter().find(|s| s.objective.name.as_str() == "api-availability").unwrap();
+        let raised = open(&w).iter().any(|a| a.kind == "api-availability");
+        assert_eq!(!api.status.firing.is_empty(), raised, "{:?}", api.status);
+        seen.push(raised);
+    }
+    assert_eq!((seen[0], seen[11]), (false, true), "{seen:?}");
+}
+
+#[test]
 fn a_site_of_seconds_with_one_failed_job_alerts_nobody() {
     let mut w = site(2);
     let job = w.run(gang(1, 8));

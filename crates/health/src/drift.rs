@@ -4,9 +4,12 @@
 //! meant: nobody has to write down a set of versions first. While a rollout is half way there is
 //! no such majority, and nothing is said.
 
+use muster_model::entity::Entity;
 use muster_model::names::NodeName;
 use std::collections::BTreeMap;
 
+/// Nodes that are named of those that share a difference.
+const NAMED: usize = 12;
 /// With fewer peers there is no majority to speak of.
 const PEERS_MIN: usize = 4;
 /// So many of a hundred must agree.
@@ -89,6 +92,43 @@ pub fn drift<'a>(nodes: impl IntoIterator<Item = Setup<'a>>) -> BTreeMap<NodeNam
     out
 }
 
+/// What differs, by cause, with lines of evidence. A version that several nodes have is one cause,
+/// such as a rollout that has begun or is nearly over; what one node has alone is its own.
+#[must_use]
+pub fn by_cause(all: &BTreeMap<NodeName, Vec<Drift>>) -> BTreeMap<Entity, Vec<String>> {
+    let mut shared: BTreeMap<(&str, &str), Vec<(&NodeName, &Drift)>> = BTreeMap::new();
+    for (node, d) in all.iter().flat_map(|(n, found)| found.iter().map(move |d| (n, d))) {
+        shared.entry((d.component.as_str(), d.has.as_str())).or_default().push((node, d));
+    }
+    let mut out: BTreeMap<Entity, Vec<String>> = BTreeMap::new();
+    for ((component, has), of) in shared {
+        let version = Entity::Version(component.to_owned(), has.to_owned());
+        // A name that could not be read back from the log is none.
+        let readable = version.to_string().parse::<Entity>().is_ok_and(|read| read == version);
+        match &of[..] {
+            [(_, first), _, ..] if readable => {
+                let Drift { most, agree, peers, .. } = first;
+                let nodes = of.len();
+                let named: Vec<&str> = of.iter().take(NAMED).map(|(n, _)| n.as_str()).collect();
+                let more = nodes.saturating_sub(NAMED);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let line = format!(
+                    "{component} {has} on {nodes} nodes ({}{more}); {agree} of {peers} like them \
+                     have {most}",
+                    named.join(", ")
+                );
+                out.insert(version, vec![line]);
+            }
+            _ => {
+                for (node, d) in &of {
+                    out.entry(Entity::Node((*node).clone())).or_default().push(d.words());
+                }
+            }
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +149,29 @@ mod tests {
         all.into_iter()
             .flat_map(|(n, d)| d.into_iter().map(move |d| format!("{n}: {}", d.words())))
             .collect()
+    }
+
+    #[test]
+    fn nodes_that_share_a_version_have_one_cause() {
+        let f = fleet(&["580", "580", "580", "575", "580", "580", "575", "580"]);
+        let setups = f.iter().map(|(node, versions)| Setup { node, pool: "", sku: "", versions });
+        let all = by_cause(&drift(setups));
+        let line = "driver 575 on 2 nodes (n3, n6); 6 of 8 like them have 580".to_owned();
+        let one: Entity = "version:driver/575".parse().expect("an entity");
+        assert_eq!(all, BTreeMap::from([(one, vec![line])]));
+        // One alone is the node's own, and so is what no name can be made of.
+        let mut odd = fleet(&["580", "580", "580", "575", "580"]);
+        for (i, (_, versions)) in odd.iter_mut().enumerate() {
+            versions.insert("a/b".into(), if i < 2 { "2" } else { "1" }.into());
+        }
+        odd.extend((5..9).map(|i| {
+            let versions = [("driver", "580"), ("a/b", "1")];
+            let versions = versions.map(|(c, v)| (c.to_owned(), v.to_owned())).into();
+            (format!("n{i}").parse().expect("a name"), versions)
+        }));
+        let setups = odd.iter().map(|(node, versions)| Setup { node, pool: "", sku: "", versions });
+        let all: Vec<String> = by_cause(&drift(setups)).keys().map(ToString::to_string).collect();
+        assert_eq!(all, ["node:n0", "node:n1", "node:n3"]);
     }
 
     #[test]

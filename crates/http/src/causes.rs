@@ -2,7 +2,7 @@
 
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
-use crate::health::{findings, incidents, remediations, title};
+use crate::health::{breakers, findings, incidents, remediations, title};
 use crate::slo::alerts;
 use crate::slo::open::{affected, by_cause};
 use crate::{App, answer};
@@ -12,11 +12,12 @@ use muster_api::{CauseJob, CauseList, CauseRunbook, OpenCause};
 use muster_engine::{State as Site, current_step};
 use muster_model::JobId;
 use muster_model::alert::Urgency;
+use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::remediation::Remediation;
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
 use muster_slo::causes::CauseGroup;
@@ -29,6 +30,8 @@ const CAUSES: usize = 200;
 const FINDINGS: usize = 8;
 /// Nodes and jobs that are named with a cause.
 const NAMED: usize = 64;
+/// What a cause is called of which nothing but a breaker is left.
+const BREAKER_OPEN: &str = "breaker-open";
 
 /// List what is wrong, worst first: alerts, incidents, findings and remediations by their cause.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/causes", tag = "health",
@@ -69,7 +72,10 @@ fn is_pending(r: &Remediation) -> bool {
 
 fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
     let found = g.findings.iter().map(|f| f.seen.severity);
-    found.chain(g.incidents.iter().map(|i| i.severity)).max()
+    // Whoever forced a breaker knows of it.
+    let warns = |b: &&Breaker| if b.pinned.is_some() { Severity::Info } else { Severity::Warning };
+    let breakers = g.breakers.iter().map(warns);
+    found.chain(g.incidents.iter().map(|i| i.severity)).chain(breakers).max()
 }
 
 fn since(g: &CauseGroup<'_>) -> Time {
@@ -77,7 +83,9 @@ fn since(g: &CauseGroup<'_>) -> Time {
     let incidents = g.incidents.iter().map(|i| i.began_at);
     let findings = g.findings.iter().map(|f| f.seen.first_seen);
     let remediations = g.remediations.iter().map(|r| r.at);
-    alerts.chain(incidents).chain(findings).chain(remediations).min().unwrap_or(Time(0))
+    let breakers = g.breakers.iter().map(|b| b.since);
+    let all = alerts.chain(incidents).chain(findings).chain(remediations).chain(breakers);
+    all.min().unwrap_or(Time(0))
 }
 
 /// The finding that stands for a cause: the worst, and of those the first.
@@ -98,8 +106,12 @@ fn lead(g: &CauseGroup<'_>) -> (String, String, String) {
         let summary = format!("{entity}: {kind}");
         return (kind, entity, summary);
     }
-    let Some(r) = g.remediations.first() else { return Default::default() };
-    (r.kind.clone(), format!("node:{}", r.node), r.why.clone())
+    if let Some(r) = g.remediations.first() {
+        return (r.kind.clone(), format!("node:{}", r.node), r.why.clone());
+    }
+    let Some(b) = g.breakers.first() else { return Default::default() };
+    let summary = format!("breaker {} is {}: {}", b.entity, b.state.word(), b.reason);
+    (BREAKER_OPEN.to_owned(), b.entity.to_string(), summary)
 }
 
 fn cause(
@@ -131,6 +143,7 @@ fn cause(
         since: since(g).into(),
         alerts: g.alerts.iter().map(|a| alerts::view(s, caller, a, Some(&affected))).collect(),
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
+        breakers: g.breakers.iter().map(|b| breakers::view(s, b)).collect(),
         findings: found.iter().take(FINDINGS).map(|f| findings::view(f)).collect(),
         findings_open: g.findings.len() as u64,
         pending: pending().map(|r| r.id.to_string()).collect(),
@@ -204,12 +217,17 @@ impl Books<'_> {
         let run = runs.find(|r| same("node", &r.vars) || same("incident", &r.vars));
         let (missing, _) = book.check_vars(&vars);
         let step = match run {
-            Some(r) => r.step,
+            Some(r) => Some(r.step),
             // What is not known cannot be looked up.
-            None if !missing.is_empty() => 1,
-            None => current_step(site, book, &vars).unwrap_or(1),
+            None if !missing.is_empty() => Some(1),
+            None => current_step(site, book, &vars),
         };
-        let step_title = book.step(step).map(|x| fill(&x.title, &vars)).unwrap_or_default();
+        let watched = g.remediations.iter().any(|r| r.step == RemediationStep::Probation);
+        let step_title = match step.and_then(|no| book.step(no)) {
+            Some(x) => fill(&x.title, &vars),
+            None if watched => "nothing to do while the node is on probation".to_owned(),
+            None => "nothing is left to do".to_owned(),
+        };
         let run = run.map(|r| r.id.to_string());
         let (name, title) = (book.name.clone(), book.title.clone());
         Some(CauseRunbook { name, title, step, step_title, vars, run })
@@ -237,6 +255,8 @@ fn vars(g: &CauseGroup<'_>) -> BTreeMap<String, String> {
     });
     put("job", job.map(|j| j.to_string()));
     put("incident", g.incidents.first().map(|i| i.id.to_string()));
-    put("breaker", g.incidents.first().map(|i| i.cause.to_string()));
+    let breaker = g.incidents.first().map(|i| &i.cause);
+    let breaker = breaker.or_else(|| g.breakers.first().map(|b| &b.entity));
+    put("breaker", breaker.map(ToString::to_string));
     out
 }

@@ -210,14 +210,17 @@ fn words(f: &Forecast) -> String {
             if f.days == 1 { "" } else { "s" }
         );
     };
+    // What is in service now may be less: nodes come and go within a day.
     let capacity = gpus(f.capacity);
+    let service = format!("the {capacity:.0} GPUs in service (mean of the last whole day)");
+    let falls = t.slope < 0;
     match t.meets {
-        CapacityReached::Already => {
-            format!("demand has met the {capacity:.0} GPUs in service already")
+        CapacityReached::Already if falls => format!("demand has met {service} already, and falls"),
+        CapacityReached::Already => format!("demand has met {service} already"),
+        CapacityReached::NotWithinAYear if falls => {
+            format!("demand falls and does not meet {service}")
         }
-        CapacityReached::NotWithinAYear => {
-            format!("demand does not meet the {capacity:.0} GPUs in service within a year")
-        }
+        CapacityReached::NotWithinAYear => format!("demand does not meet {service} within a year"),
         CapacityReached::At(when) => {
             let early = match t.earliest {
                 CapacityReached::At(e) => day(e),
@@ -228,7 +231,7 @@ fn words(f: &Forecast) -> String {
                 _ => "later than a year".into(),
             };
             let when = day(when);
-            format!("demand meets the {capacity:.0} GPUs in service on {when} ({early} to {late})")
+            format!("demand meets {service} on {when} ({early} to {late})")
         }
     }
 }
@@ -267,11 +270,14 @@ mod tests {
             forecast(&line(&days, 200_000)).summary
         };
         assert_eq!(of(&[1]), "not enough history: 1 whole day of the 3 that a line needs");
-        assert_eq!(of(&[9, 9, 9]), "demand does not meet the 200 GPUs in service within a year");
-        assert_eq!(of(&[190, 200, 210]), "demand has met the 200 GPUs in service already");
+        let service = "the 200 GPUs in service (mean of the last whole day)";
+        assert_eq!(of(&[9, 9, 9]), format!("demand does not meet {service} within a year"));
+        assert_eq!(of(&[9, 8, 7]), format!("demand falls and does not meet {service}"));
+        assert_eq!(of(&[190, 200, 210]), format!("demand has met {service} already"));
+        assert_eq!(of(&[230, 220, 210]), format!("demand has met {service} already, and falls"));
         assert_eq!(
             of(&[160, 170, 180]),
-            "demand meets the 200 GPUs in service on 1970-01-06 (1970-01-06 to 1970-01-06)"
+            format!("demand meets {service} on 1970-01-06 (1970-01-06 to 1970-01-06)")
         );
     }
 }

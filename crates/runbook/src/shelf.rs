@@ -15,6 +15,7 @@ shelf! {
     "approvals-wait"
     "automation-stopped"
     "bad-version"
+    "breaker-open"
     "certificate-ends"
     "control-plane"
     "driver-hang"

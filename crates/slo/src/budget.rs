@@ -120,6 +120,20 @@ pub fn reach(window: Window, now: Time) -> (TimeRange, Span) {
 /// How an objective stands at a moment.
 #[must_use]
 pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
+    status_judged(objective, counts, now, now)
+}
+
+/// The whole minute at which alerts last followed from objectives: they are evaluated once a minute,
+/// so whoever looks in between sees the rules that fired then, and the alert with them.
+#[must_use]
+pub fn last_judged(now: Time) -> Time {
+    const MINUTE: i64 = 60_000;
+    Time(now.0.div_euclid(MINUTE).saturating_mul(MINUTE))
+}
+
+/// How an objective stands at a moment, with the rules that fired at an earlier one.
+#[must_use]
+pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judged: Time) -> Status {
     let meter = Meter::new(objective, counts);
     let (window, length) = reach(objective.window, now);
     let (count, counted) = (meter.count(window, now), meter.counted(window, now).min(length));
@@ -130,7 +144,7 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
         causes
     };
     let rules = burn::rules(objective);
-    let firing = burn::firing(objective, &rules, counts, now);
+    let firing = burn::firing(objective, &rules, counts, judged);
     // Causes are kept by the hour: one more, so that the window is all in it.
     let lately = burn::worst(&firing)
         .map_or(window, |f| TimeRange::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
@@ -267,6 +281,25 @@ mod tests {
         assert_eq!(state(9, 10), ("met", Some(true)));
         let none = status(&o, Counts(&[]), now);
         assert_eq!((none.state(o.target), meets(none.count, o.target)), ("no_data", None));
+    }
+
+    #[test]
+    fn an_objective_burns_from_the_minute_on_at_which_its_alert_is_raised() {
+        let o = objective("99.9%");
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let mut l = Ledger::default();
+        for m in 0..600 {
+            l.note(Time(m * 60_000), &series, Count::good(1000), None);
+        }
+        let minute = Time(600 * 60_000);
+        l.note(minute + Span::secs(5), &series, Count::bad_ones(5000), Some(Cause::Slow));
+        let at = |now: Time| status_judged(&o, Counts(&[&l]), now, last_judged(now));
+        // Alerts are decided at whole minutes: until the next one it is not called burning.
+        let before = at(minute + Span::secs(30));
+        assert!(before.firing.is_empty() && before.count.bad() > 0, "{before:?}");
+        let after = at(minute + Span::mins(1));
+        assert_eq!(after.firing, status(&o, Counts(&[&l]), minute + Span::mins(1)).firing);
+        assert!(!after.firing.is_empty(), "{after:?}");
     }
 
     #[test]

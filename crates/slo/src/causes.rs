@@ -1,9 +1,10 @@
-//! What belongs together on an on-call page: alerts, incidents, findings and remediations with one
-//! cause. Alerts are grouped already; everything else goes to the alert that names it.
+//! What belongs together on an on-call page: alerts, incidents, breakers, findings and remediations
+//! with one cause. Alerts are grouped already; everything else goes to the alert that names it.
 
 use crate::conditions::{SiteConditions, of_finding};
 use crate::group::base;
 use muster_model::alert::Alert;
+use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
@@ -17,6 +18,8 @@ pub struct CauseGroup<'a> {
     pub alerts: Vec<&'a Alert>,
     /// Incidents; mostly one, or none.
     pub incidents: Vec<&'a Incident>,
+    /// Breakers that are not closed.
+    pub breakers: Vec<&'a Breaker>,
     /// Findings, oldest first.
     pub findings: Vec<&'a Finding>,
     /// Remediations that have not ended.
@@ -30,6 +33,8 @@ pub struct Open<'a> {
     pub alerts: Vec<&'a Alert>,
     /// Incidents that are not closed.
     pub incidents: Vec<&'a Incident>,
+    /// Breakers that are not closed.
+    pub breakers: Vec<&'a Breaker>,
     /// Findings that are not closed.
     pub findings: Vec<&'a Finding>,
     /// Remediations that have not ended.
@@ -72,6 +77,13 @@ pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
         let key = places.find(format!("incident:{}", i.id), &i.cause);
         places.causes.entry(key.clone()).or_default().incidents.push(i);
         of_incident.insert(i.id, key);
+    }
+    for &b in &open.breakers {
+        // An incident may be over before the probe of its breaker has passed.
+        let incident = b.because_of.and_then(|i| of_incident.get(&i)).cloned();
+        let own = || places.find(format!("breaker:{}", b.entity), &b.entity);
+        let key = incident.unwrap_or_else(own);
+        places.causes.entry(key).or_default().breakers.push(b);
     }
     let mut of_finding_id: BTreeMap<u64, String> = BTreeMap::new();
     let mut of_node: BTreeMap<&NodeName, String> = BTreeMap::new();
@@ -187,6 +199,24 @@ mod tests {
         let all = causes(&Open { alerts: vec![&feed], ..open });
         let of_feed = &all["finding:feed-loss:feed:A"];
         assert_eq!((of_feed.incidents.len(), of_feed.findings[0].id), (1, 1));
+    }
+
+    #[test]
+    fn a_breaker_is_with_its_incident_and_stays_when_that_is_over() {
+        let breaker: Breaker = serde_json::from_value(json!({"entity": "version:driver/580",
+            "state": "open", "since": 0, "reason": "r", "back_off": "20m", "trips": 1,
+            "because_of": 9}))
+        .unwrap();
+        let incidents = [incident(9, "version:driver/580")];
+        let open = Open {
+            incidents: incidents.iter().collect(),
+            breakers: vec![&breaker],
+            ..Open::default()
+        };
+        let all = causes(&open);
+        assert_eq!((all.len(), all["incident:9"].breakers.len()), (1, 1));
+        let all = causes(&Open { incidents: vec![], ..open });
+        assert_eq!(all["breaker:version:driver/580"].breakers.len(), 1);
     }
 
     #[test]

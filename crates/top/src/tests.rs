@@ -338,7 +338,7 @@ fn sums_of_nodes_are_those_of_health() {
     assert!(shown.contains("in service 1  cordoned 1  leaving 2  unhealthy 0"), "{shown}");
     assert!(!shown.contains("spares"), "{shown}");
     // Idle GPUs of a spare are not offered to new work: they are not called free.
-    assert!(shown.contains("allocated 27  free 0  spare 5  out 0"), "{shown}");
+    assert!(shown.contains("allocated 27  free 0  spare 5  blocked 0"), "{shown}");
     m.update(Msg::Health(
         Box::new(HealthSummary { spares_left: 0, spares: 4, ..health() }),
         Vec::new(),

@@ -2572,10 +2572,10 @@ export interface components {
             run?: string | null;
             /**
              * Format: int32
-             * @description The first step that is left to do, from 1.
+             * @description The first step that is left to do, from 1; null where nothing is left to do.
              */
-            step: number;
-            /** @description What that step is about. */
+            step?: number | null;
+            /** @description What that step is about, or why nothing is left to do. */
             step_title: string;
             /** @description What it is about. */
             title: string;
@@ -5533,9 +5533,11 @@ export interface components {
             generation?: number;
             /** @description GPUs that no job may use, by index. */
             gpus_excluded: number[];
+            /** @description GPUs that it had and does not report any more, by index: off the bus, and not replaced yet. */
+            gpus_missing?: number[];
             /**
              * Format: int32
-             * @description GPUs it has.
+             * @description GPUs it reports; those in `gpus_missing` are not among them.
              */
             gpus_total: number;
             /**
@@ -5764,6 +5766,9 @@ export interface components {
         OpenCause: {
             /** @description Its open alerts. */
             alerts: components["schemas"]["Alert"][];
+            /** @description Breakers that are not closed: nodes get no new work because of them; empty for tokens bound to
+             *     a project. */
+            breakers?: components["schemas"]["Breaker"][];
             /** @description What it is about, as `kind:name`. */
             entity: string;
             /** @description Its open findings, worst first (at most 8). */

@@ -106,6 +106,26 @@ function Affected({ of: c }: { of: Cause }) {
   );
 }
 
+/** Breakers of a cause: what they block, and how one is closed. */
+function Breakers({ of: c }: { of: Cause }) {
+  const open = c.breakers ?? [];
+  if (open.length === 0) return null;
+  return (
+    <ul className="plain">
+      {open.map((b) => (
+        <li key={b.entity}>
+          Breaker {b.entity} is {b.state === 'half_open' ? 'half-open' : b.state}:{' '}
+          {count(b.nodes, 'node gets', 'nodes get')} no new work{' '}
+          <span className="dim">
+            ({b.pinned ? `forced by ${b.pinned.replace(/^user:/, '')}` : tidy(b.reason)}). To close it:{' '}
+            <code>muster breakers force {b.entity} closed</code>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** Who knows of an alert, and who took it. */
 function AlertLine({ alert: a }: { alert: Alert }) {
   const { whole } = useRights();
@@ -181,7 +201,8 @@ function Runbook({ of: c, main }: { of: Cause; main: boolean }) {
           search={runbookSearch(c)}
           className={className}
         >
-          {book.title}, step {book.step}: {book.step_title}
+          {book.title}
+          {book.step ? `, step ${book.step}` : ''}: {book.step_title}
         </Link>
       )}
     </p>
@@ -326,6 +347,7 @@ export function CauseCard({
       </h3>
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
       <Remediation of={c} />
+      <Breakers of={c} />
       <Affected of={c} />
       {(c.alerts.length > 0 || c.incidents.length > 0) && (
         <ul className="plain">

@@ -72,6 +72,8 @@ test('there is one thing to do next, and none that would be refused', () => {
   }
   const owned = cause({ incidents: [{ id: '9', owner: 'user:ann' }], runbook });
   expect(primary(owned, true).does).toBe('runbook');
+  const watched = cause({ runbook: { ...runbook, step: null } });
+  expect(primary(watched, true).does).toBe('nothing');
   expect(primary(cause({}), true).does).toBe('nothing');
   const waiting = cause({ kind: 'approvals-wait', alerts: [alert('a', { urgency: 'ticket' })] });
   expect(primary(waiting, true).does).toBe('review');

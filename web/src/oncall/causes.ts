@@ -64,7 +64,7 @@ export function primary(c: Judged, operates: boolean): Primary {
     const incident = c.incidents.find((i) => !i.owner);
     if (incident) return { does: 'assign', incident: incident.id };
   }
-  return c.runbook ? { does: 'runbook' } : { does: 'nothing' };
+  return c.runbook?.run || c.runbook?.step ? { does: 'runbook' } : { does: 'nothing' };
 }
 
 /** Does a cause only inform, so that nobody has to do anything about it? */
@@ -169,5 +169,5 @@ export interface RunbookSearch {
 export function runbookSearch(c: Pick<Cause, 'runbook' | 'findings'>): RunbookSearch {
   if (!c.runbook) return {};
   const { node, gpu, job, finding, incident, breaker } = c.runbook.vars;
-  return { node, gpu, job, finding: finding ?? c.findings[0]?.id, incident, breaker, step: c.runbook.step };
+  return { node, gpu, job, finding: finding ?? c.findings[0]?.id, incident, breaker, step: c.runbook.step ?? undefined };
 }

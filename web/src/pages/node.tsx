@@ -27,7 +27,7 @@ import {
 } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
-import { drainable, isCordoned, servesWords, standing } from '../words';
+import { drainable, gpusWords, isCordoned, servesWords, standing } from '../words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
@@ -129,7 +129,7 @@ function Shown({ node: n }: { node: Node }) {
                   {l.nvlink !== n.name && `, NVLink domain ${l.nvlink}`}, feed {l.feed}
                 </Fact>
                 <Fact word="GPUs">
-                  {n.gpus_total} {n.sku}
+                  {gpusWords(n)} {n.sku}
                   {n.gpus_excluded.length > 0 && `, ${n.gpus_excluded.join(', ')} excluded`}
                 </Fact>
                 <Fact word="processors">

@@ -6,7 +6,7 @@ import { Choice } from '../ui/choice';
 import { useMore } from '../ui/paged';
 import { Empty, Loaded, NodeState } from '../ui/parts';
 import { Rows } from '../ui/virtual';
-import { standing } from '../words';
+import { gpusWords, standing } from '../words';
 
 const STATES = [
   '',
@@ -78,7 +78,7 @@ export function NodesPage() {
                     {n.role === 'spare' && <span className="dim"> spare</span>}
                   </span>
                   <span className="cut">
-                    {n.gpus_total} {n.sku}
+                    {gpusWords(n)} {n.sku}
                   </span>
                   <span data-l="allocated">{n.gpus_used}</span>
                   <span className="cut dim">

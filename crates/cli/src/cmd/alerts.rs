@@ -11,6 +11,7 @@ use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::{full, relative};
 use muster_terminal::{output, pick};
+use std::collections::BTreeMap;
 
 /// List alerts, worst first; show or acknowledge one
 #[derive(Debug, Args)]
@@ -139,9 +140,25 @@ fn affected(a: &Alert) -> String {
     let count = |n: u64, word: &str| output::plural(usize::try_from(n).unwrap_or(usize::MAX), word);
     match (a.jobs, a.members.len()) {
         (0, 0) => "-".to_owned(),
-        (0, things) => output::plural(things, "thing"),
+        (0, _) => kinds(&a.members),
         (jobs, _) => format!("{}, {}", count(jobs, "job"), count(a.gpus, "GPU")),
     }
+}
+
+/// What kinds of things these are, and how many of each: `2 nodes, 1 GPU`.
+fn kinds(members: &[String]) -> String {
+    let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+    for m in members {
+        *all.entry(m.split(':').next().unwrap_or(m)).or_default() += 1;
+    }
+    let words = all.into_iter().map(|(kind, n)| match kind {
+        "gpu" => output::plural(n, "GPU"),
+        "sku" => output::plural(n, "SKU"),
+        "leaf" if n > 1 => format!("{n} leaves"),
+        "storage" => output::plural(n, "file system"),
+        other => output::plural(n, other),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Where an alert stands, in one word for all commands: one that is silenced notifies nobody.
@@ -215,6 +232,15 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_affected_is_named() {
+        let of = |all: &[&str]| kinds(&all.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["node:n1"]), "1 node");
+        assert_eq!(of(&["gpu:n1/3"]), "1 GPU");
+        assert_eq!(of(&["node:n1", "gpu:n1/3", "node:n2"]), "1 GPU, 2 nodes");
+        assert_eq!(of(&["leaf:a/b", "leaf:a/c", "site"]), "2 leaves, 1 site");
+    }
 
     #[test]
     fn a_list_and_a_page_of_an_alert_say_the_same_state() {

@@ -4,6 +4,7 @@ use super::several::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{Finding, FindingsQuery, Remediation};
 use muster_model::finding::Severity;
+use muster_model::remediation::RemediationStep;
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -190,6 +191,24 @@ pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
     table
 }
 
+/// What is left for people while a remediation is active; none where it does nothing by itself.
+fn to_do(r: &Remediation) -> Option<String> {
+    let (id, node, what) = (&r.id, &r.node, &r.action_text);
+    Some(match r.step {
+        step if r.approved.is_none() && r.action.awaits_approval(step) => {
+            format!("Approve or deny remediation {id} ({what}): `muster remediations approve {id}`")
+        }
+        RemediationStep::Proposed | RemediationStep::Ended => return None,
+        RemediationStep::Repairing => {
+            format!("Repair {node} ({what}), then `muster node repaired {node}`")
+        }
+        RemediationStep::Probation => {
+            format!("Nothing now: {node} passed its test and is on probation")
+        }
+        step => format!("Nothing now: remediation {id} ({what}) is active: {}", step.words()),
+    })
+}
+
 /// One finding for people.
 fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> String {
     let mut out = Facts::new();
@@ -219,7 +238,9 @@ fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> Strin
     }
     if let Some(m) = muster_health::modes::mode(&f.kind) {
         out.section("What to do", on);
-        out.text(m.runbook);
+        // What is being done already is not advised again.
+        let next = chosen.filter(|_| f.is_open()).and_then(to_do);
+        out.text(next.as_deref().unwrap_or(m.runbook));
         if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
             out.text(&format!("`muster runbook run {}` goes through it step by step", book.name));
         }
@@ -277,6 +298,23 @@ pub(crate) mod tests {
         chosen.state = "denied".into();
         let text = text(&finding(12), Some(&chosen), Time(120_000), false);
         assert!(text.contains("Remediation:  31, denied\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_being_done_is_not_advised_again() {
+        let mut chosen = muster_api::samples::remediation(31);
+        let advice = |r: &Remediation| {
+            let text = text(&finding(12), Some(r), Time(120_000), false);
+            text.split("What to do").nth(1).unwrap_or_default().to_owned()
+        };
+        assert!(advice(&chosen).contains("`muster remediations approve 31`"));
+        chosen.step = RemediationStep::Moving;
+        let moving = "Nothing now: remediation 31 (reboot the node) is active: work is leaving";
+        assert!(advice(&chosen).contains(moving), "{}", advice(&chosen));
+        chosen.step = RemediationStep::Probation;
+        assert!(advice(&chosen).contains("is on probation"), "{}", advice(&chosen));
+        chosen.step = RemediationStep::Ended;
+        assert!(advice(&chosen).contains("Reboot the node."), "{}", advice(&chosen));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
             cell(&node.name),
             state(&state_text(node)),
             cell(&node.sku),
-            cell(bar(node.gpus_used, node.gpus_total)),
+            cell(gpus(node)),
             number(format!("{}/{}", node.cpus_used, node.cpus_total)),
             cell(format!("{}/{}/{}", place.spine, place.leaf, place.rack)),
             cell(jobs.join(",")),
@@ -70,6 +70,13 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Its GPUs that are allocated, of all that it is to have: a sum over nodes is the whole fleet.
+pub(crate) fn gpus(node: &Node) -> String {
+    let missing = u32::try_from(node.gpus_missing.len()).unwrap_or(u32::MAX);
+    let all = bar(node.gpus_used, node.gpus_total.saturating_add(missing));
+    if missing == 0 { all } else { format!("{all}, {missing} missing") }
 }
 
 /// Its state, and whether new work stays away although the state does not say so.
@@ -121,6 +128,7 @@ pub(crate) mod tests {
             host: "h".into(),
             sku: "h100-sxm".into(),
             gpus_total: 8,
+            gpus_missing: Vec::new(),
             gpus_used: 4,
             gpus_excluded: Vec::new(),
             cpus_total: 128,
@@ -164,6 +172,14 @@ pub(crate) mod tests {
         let text = table(&[node("hgx-01"), lemon]).render_for(None, false);
         assert!(text.starts_with("NAME    STATE  ROLE                   SKU"), "{text}");
         assert!(text.contains("ready  lemon, hazard 30/1000  h100-sxm"), "{text}");
+    }
+
+    #[test]
+    fn a_gpu_that_is_off_the_bus_is_counted_and_named() {
+        let mut short = node("hgx-01");
+        (short.gpus_total, short.gpus_missing) = (7, vec![3]);
+        let text = table(&[short, node("hgx-02")]).render_for(None, false);
+        assert!(text.contains("████░░░░ 4/8, 1 missing"), "{text}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use muster_model::topology::{Level, Topology};
 use muster_specs::draw;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
-use muster_terminal::output::{self, bar::bar};
+use muster_terminal::output;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -95,8 +95,8 @@ fn words(nodes: &[Node], name: &str) -> String {
     };
     match found {
         None => "not joined".into(),
-        Some(n) if n.state == "ready" => bar(n.gpus_used, n.gpus_total),
-        Some(n) => format!("{} {}", bar(n.gpus_used, n.gpus_total), n.state),
+        Some(n) if n.state == "ready" => super::nodes::gpus(n),
+        Some(n) => format!("{} {}", super::nodes::gpus(n), n.state),
     }
 }
 

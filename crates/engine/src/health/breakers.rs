@@ -29,6 +29,12 @@ fn not_opened(entity: &Entity) -> String {
 }
 
 impl HealthBook {
+    /// Breakers that keep new work from nodes: open, or half-open until their probe has passed.
+    pub fn open_breakers(&self) -> impl Iterator<Item = &Breaker> {
+        let all = self.breakers.values().map(|b| &**b);
+        all.filter(|b| b.state != BreakerState::Closed && !is_work(&b.entity))
+    }
+
     /// What held back the breaker of an incident's cause, if something did and it is not open.
     #[must_use]
     pub fn refused_breaker(&self, i: &Incident) -> Option<&str> {

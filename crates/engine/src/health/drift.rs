@@ -1,11 +1,9 @@
 //! Nodes that are set up differently from their peers: a remark, and no more.
 
 use crate::Engine;
-use muster_health::drift::{Setup, drift};
+use muster_health::drift::{Setup, by_cause, drift};
 use muster_model::FailureMode;
-use muster_model::entity::Entity;
-use muster_model::finding::{ObservedFinding, Severity};
-use muster_model::names::NodeName;
+use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
 
@@ -30,23 +28,23 @@ impl Engine {
             sku: n.inventory.gpus.first().map_or("", |g| g.sku.as_str()),
             versions: &n.inventory.versions,
         }));
-        let ours = |node: &NodeName| {
-            let f = self.state.health.open_of(&Entity::Node(node.clone()), KIND)?;
-            f.seen.evidence.first().is_some_and(|e| e.starts_with(MARK)).then_some(f.id)
+        let all = by_cause(&all);
+        let ours = |f: &Finding| {
+            let marked = f.seen.evidence.first().is_some_and(|e| e.starts_with(MARK));
+            f.seen.kind == KIND && marked && !all.contains_key(&f.seen.entity)
         };
-        let over: Vec<u64> =
-            self.state.nodes.keys().filter(|n| !all.contains_key(*n)).filter_map(ours).collect();
-        for (node, found) in all {
-            let (entity, now) = (Entity::Node(node), self.state.now);
+        let over: Vec<u64> = self.state.health.open().filter(|f| ours(f)).map(|f| f.id).collect();
+        for (entity, lines) in all {
+            let now = self.state.now;
             let mut seen =
                 ObservedFinding::new(KIND, entity, Severity::Warning, now).with_confidence(700);
-            for d in found {
-                seen = seen.because(format!("{MARK}{}", d.words()));
+            for line in lines {
+                seen = seen.because(format!("{MARK}{line}"));
             }
             self.found(seen, true);
         }
         for id in over {
-            self.close_finding(id, "it is like its peers again", true);
+            self.close_finding(id, "like its peers again, or part of another finding", true);
         }
     }
 

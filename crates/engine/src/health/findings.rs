@@ -74,7 +74,7 @@ impl Engine {
 
     /// A conclusion: a detector's, or one that follows from what the log holds.
     pub(crate) fn found(&mut self, seen: ObservedFinding, decided: bool) {
-        let seen = seen.bounded();
+        let seen = self.as_evidence(seen.bounded());
         if seen.entity.node().is_some_and(|n| !self.state.nodes.contains_key(n)) {
             return;
         }
@@ -90,6 +90,25 @@ impl Engine {
             Some(f) => self.update_open_finding(&f, seen, decided),
             None => self.open_finding(seen, decided),
         }
+    }
+
+    /// A GPU that fell off the bus is missing, too: what is seen second is evidence of the finding
+    /// that is open, so that one cause is one finding.
+    fn as_evidence(&self, mut seen: ObservedFinding) -> ObservedFinding {
+        let open = |kind: &str| self.state.health.open_of(&seen.entity, kind).is_some();
+        let other = if seen.kind == FailureMode::GPU_MISSING {
+            FailureMode::GPU_OFF_BUS.code()
+        } else if seen.kind == FailureMode::GPU_OFF_BUS {
+            FailureMode::GPU_MISSING.code()
+        } else {
+            return seen;
+        };
+        if !seen.over && !open(&seen.kind) && open(other) {
+            other.clone_into(&mut seen.kind);
+            // How often the other one was seen is not how often this one was.
+            seen.count = 0;
+        }
+        seen
     }
 
     pub(super) fn open_finding(&mut self, seen: ObservedFinding, decided: bool) {

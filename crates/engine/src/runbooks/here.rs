@@ -4,14 +4,20 @@ use super::observe::observe;
 use crate::state::State;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
+use muster_model::remediation::RemediationStep;
 use muster_model::runbook::StepOutcome;
 use muster_runbook::{Act, ActKind, Book, Next, StepKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first step that somebody has to take: checks are looked up, waits that are over and acts that
-/// are done already are passed. None where nothing is left to do.
+/// are done already are passed. None where nothing is left to do, as of a node that was repaired and
+/// tested and is only watched.
 #[must_use]
 pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>) -> Option<u32> {
+    let about_node = book.needs.iter().any(|v| v == "node");
+    if about_node && on_probation(state, vars) {
+        return None;
+    }
     let (mut no, mut seen) = (1, BTreeSet::new());
     while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
         let outcome = match &step.what {
@@ -31,13 +37,24 @@ pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>)
     None
 }
 
+/// Did the node that the book is about return, and is it watched?
+fn on_probation(state: &State, vars: &BTreeMap<String, String>) -> bool {
+    let name = vars.get("node").and_then(|n| n.parse::<NodeName>().ok());
+    let mut remediations = name.iter().flat_map(|n| state.health.remediations_of(n)).peekable();
+    remediations.peek().is_some() && remediations.all(|r| r.step == RemediationStep::Probation)
+}
+
 /// Would an act change nothing? Only what keeps work from a node is judged.
 fn is_done(state: &State, act: &Act, vars: &BTreeMap<String, String>) -> bool {
     let name = act.field("node", vars).and_then(|n| n.parse::<NodeName>().ok());
     let Some(node) = name.and_then(|n| state.nodes.get(&n)) else { return false };
     match act.kind {
         ActKind::Cordon => node.cordon.is_some() || node.stage != Stage::Ready,
-        ActKind::Drain => node.stage != Stage::Ready && node.stage != Stage::Enrolled,
+        ActKind::Drain => {
+            let empty = || state.attempts_on(&node.name).next().is_none();
+            (node.stage != Stage::Ready && node.stage != Stage::Enrolled)
+                || (node.cordon.is_some() && empty())
+        }
         _ => false,
     }
 }

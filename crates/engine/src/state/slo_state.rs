@@ -9,7 +9,7 @@ use muster_model::names::{Label, NodeName};
 use muster_model::node::Node;
 use muster_model::slo::{Objective, Objectives};
 use muster_model::units::Time;
-use muster_slo::budget::{Counts, Status};
+use muster_slo::budget::{Counts, Status, last_judged, status_judged};
 use muster_slo::{Book, Facts, Ledger, NotificationDesk, defaults};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -128,13 +128,15 @@ impl State {
         self.objective_statuses_with(&self.slo_tail(now), now)
     }
 
-    /// How every objective stands, with what only counts at the moment given.
+    /// How every objective stands, with what only counts at the moment given. Whoever asks gets the
+    /// rules that fired at the last whole minute: a state and its alert are one computation.
     #[must_use]
     pub fn objective_statuses_with(&self, tail: &Ledger, now: Time) -> Vec<ObjectiveStatus> {
         let ledgers = [&self.slo.book.ledger, tail];
+        let judged = last_judged(now);
         let of = |o: &Objective| ObjectiveStatus {
             objective: o.clone(),
-            status: muster_slo::status(o, Counts(&ledgers), now),
+            status: status_judged(o, Counts(&ledgers), now, judged),
         };
         self.slo.in_force.iter().map(of).collect()
     }

@@ -47,9 +47,12 @@ fn a_rollout_is_no_drift_until_only_a_few_are_left_behind() {
         driver(&mut w, i, "580.2");
         w.pass(Span::mins(2));
         let odd: Vec<String> = open(&w).iter().map(|f| f.seen.entity.to_string()).collect();
+        // One cause is one finding: a node alone, or the version that several have.
         let expected: Vec<String> = match i {
-            0 | 1 => (0..=i).map(|n| format!("node:{}", node(n))).collect(),
-            5 | 6 => (i + 1..8).map(|n| format!("node:{}", node(n))).collect(),
+            0 => vec![format!("node:{}", node(0))],
+            1 => vec!["version:driver/580.2".to_owned()],
+            5 => vec!["version:driver/575.1".to_owned()],
+            6 => vec![format!("node:{}", node(7))],
             _ => Vec::new(),
         };
         assert_eq!(odd, expected, "after {i}");

@@ -18,7 +18,7 @@ fn denied() -> (World, NodeName) {
     w.ok(Command::StopAutomation { reason: "we look ourselves".into() });
     let n = node(1);
     xid79(&mut w, &n);
-    see(&mut w, "gpu-missing", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    see(&mut w, "nvlink-errors", Entity::Gpu(n.clone(), 3), Severity::Critical);
     while let Some(r) = remediation(&w, &n) {
         w.ok(Command::DenyRemediation { id: r.id, reason: "a false alarm".into() });
     }
@@ -26,6 +26,23 @@ fn denied() -> (World, NodeName) {
     w.pass(Span::mins(1));
     w.ok(Command::Drain { node: n.clone(), reason: "a look".into(), stop: true });
     (w, n)
+}
+
+#[test]
+fn a_gpu_that_is_off_the_bus_and_missing_is_one_finding() {
+    let mut w = able(8);
+    let (n, m) = (node(1), node(2));
+    xid79(&mut w, &n);
+    see(&mut w, "gpu-missing", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    // And the other way round.
+    see(&mut w, "gpu-missing", Entity::Gpu(m.clone(), 3), Severity::Critical);
+    xid79(&mut w, &m);
+    assert_eq!(open_on(&w, &m), ["gpu-missing"]);
+    w.sleep(Span::mins(3));
+    let f = w.engine.state().health.open_on(&n).next().unwrap().clone();
+    assert!(f.seen.evidence.iter().any(|e| e == "seen by a test"), "{:?}", f.seen.evidence);
+    assert_eq!(f.seen.count, 1, "it was seen once");
 }
 
 #[test]

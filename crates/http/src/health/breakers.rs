@@ -16,7 +16,7 @@ use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 
 /// The breaker as the API shows it.
-fn view(site: &Site, b: &ModelBreaker) -> Breaker {
+pub(crate) fn view(site: &Site, b: &ModelBreaker) -> Breaker {
     let held = site.nodes.values().filter(|n| n.breaker.as_ref() == Some(&b.entity)).count();
     Breaker::of(b, u32::try_from(held).unwrap_or(u32::MAX))
 }

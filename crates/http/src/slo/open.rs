@@ -26,6 +26,7 @@ pub(crate) fn by_cause<'a>(s: &'a Site, caller: &Caller) -> BTreeMap<String, Cau
     // Incidents and remediations are the site's own business.
     if caller.actor.project.is_none() {
         open.incidents = s.health.open_incidents().map(|i| &**i).collect();
+        open.breakers = s.health.open_breakers().collect();
         open.remediations = s.health.live_remediations().map(|r| &**r).collect();
     }
     causes(&open)

@@ -11,7 +11,7 @@ use muster_model::FailureMode;
 use muster_model::alert::{MatcherInput, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
-use muster_model::node::{NodeRole, Stage};
+use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::tenant::Role;
 use muster_slo::readiness::{Site, checks, is_ready};
@@ -37,6 +37,16 @@ fn facts(s: &Engine) -> Site {
         project: None,
     };
     let count = |n: usize| n as u64;
+    let differ = s.health.open().filter(|f| f.seen.kind == FailureMode::CONFIG_DRIFT);
+    let differ: Vec<&Entity> = differ.map(|f| &f.seen.entity).collect();
+    // One finding may be about all nodes with a version.
+    let drifts = |n: &Node| {
+        differ.iter().any(|e| match e {
+            Entity::Version(c, v) => n.inventory.versions.get(c) == Some(v),
+            e => e.node() == Some(&n.name),
+        })
+    };
+    let drifted = nodes().filter(|n| drifts(n)).count();
     Site {
         stated: s.slo.is_stated(),
         objectives: s.slo.in_force().to_vec(),
@@ -48,9 +58,7 @@ fn facts(s: &Engine) -> Site {
                 })
                 .count(),
         ),
-        drifted: count(
-            s.health.open().filter(|f| f.seen.kind == FailureMode::CONFIG_DRIFT).count(),
-        ),
+        drifted: count(drifted),
         unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
         protected: count(nodes().filter(|n| n.protected).count()),
         spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),

@@ -5,6 +5,7 @@ use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Repeats within this time are told as one.
 const FOLD: Span = Span::secs(60);
@@ -12,6 +13,9 @@ const FOLD: Span = Span::secs(60);
 const MOST: usize = 20;
 /// Kinds of fault remembered of a node; more are only counted.
 const KINDS: usize = 256;
+/// Reports of a node that are recognised when they are sent again. An agent sends as many as this
+/// again after a new connection: what it sent since the last heartbeat that was answered.
+const RECEIVED: usize = 256;
 
 type Key = (String, Option<u32>, Option<AttemptKey>);
 
@@ -28,6 +32,8 @@ pub(super) struct Gate {
     kinds: BTreeMap<Key, Kind>,
     /// When the last ones were written down.
     recent: VecDeque<Time>,
+    /// The last reports, each as one number.
+    received: VecDeque<u64>,
 }
 
 /// What is to be written down now, and how many faults were not told one by one.
@@ -38,11 +44,45 @@ pub(super) struct AdmittedFaults {
 }
 
 impl Gate {
-    /// Takes in what a node told, at `now` on a clock that never jumps.
-    pub(super) fn take(&mut self, faults: Vec<ObservedFault>, now: Time) -> AdmittedFaults {
+    /// These faults of the node are in the log: a server that was restarted, or leads anew, has
+    /// received none of them itself.
+    pub(super) fn note_logged<'a>(&mut self, faults: impl Iterator<Item = &'a ObservedFault>) {
+        for fault in faults {
+            self.is_new(fault);
+        }
+    }
+
+    /// Whether this report was not received before: the same line, seen at the same time by the
+    /// node's clock, is one fault however often it is sent.
+    fn is_new(&mut self, fault: &ObservedFault) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (fault.at, &fault.code, fault.gpu, &fault.text).hash(&mut hasher);
+        let report = hasher.finish();
+        if self.received.contains(&report) {
+            return false;
+        }
+        if self.received.len() >= RECEIVED {
+            self.received.pop_front();
+        }
+        self.received.push_back(report);
+        true
+    }
+
+    /// Takes in what a node told, at `now` on a clock that never jumps. `dated` says when by the
+    /// server's clock something was that the node saw.
+    pub(super) fn take(
+        &mut self,
+        faults: Vec<ObservedFault>,
+        now: Time,
+        dated: impl Fn(Time) -> Time,
+    ) -> AdmittedFaults {
         let mut out = AdmittedFaults::default();
         for fault in faults {
-            let fault = fault.bounded();
+            let mut fault = fault.bounded();
+            if !self.is_new(&fault) {
+                continue;
+            }
+            fault.at = dated(fault.at);
             let key = (fault.code.clone(), fault.gpu, fault.attempt);
             if self.kinds.len() >= KINDS && !self.kinds.contains_key(&key) {
                 out.folded = out.folded.saturating_add(fault.count);
@@ -95,9 +135,13 @@ mod tests {
     use muster_model::fault::{FaultAction, FaultClass, FaultSource};
 
     fn fault(code: &str, gpu: u32) -> ObservedFault {
+        seen(code, gpu, 1)
+    }
+
+    fn seen(code: &str, gpu: u32, at: i64) -> ObservedFault {
         ObservedFault {
             code: code.into(),
-            at: Time(1),
+            at: Time(at),
             count: 1,
             source: FaultSource::Kernel,
             class: FaultClass::Bus,
@@ -114,20 +158,40 @@ mod tests {
         Time(1_000_000) + Span::secs(s)
     }
 
+    fn same(t: Time) -> Time {
+        t
+    }
+
+    #[test]
+    fn a_report_that_is_sent_again_is_no_second_fault() {
+        let mut g = Gate::default();
+        assert_eq!(g.take(vec![fault("xid-79", 2)], at(0), same).faults.len(), 1);
+        // After a new connection the agent's clock may be rated differently: it is the same line.
+        let again = g.take(vec![fault("xid-79", 2)], at(1), |t| t + Span(7));
+        assert_eq!((again.faults.len(), again.folded), (0, 0));
+        assert!(g.due(at(60)).is_empty(), "nothing was folded");
+        assert!(g.take(vec![fault("xid-79", 2)], at(600), same).faults.is_empty(), "however late");
+        assert_eq!(g.take(vec![seen("xid-79", 2, 2)], at(601), same).faults.len(), 1);
+        let mut next = Gate::default();
+        next.note_logged([fault("xid-79", 2).bounded()].iter());
+        assert!(next.take(vec![fault("xid-79", 2)], at(0), same).faults.is_empty());
+    }
+
     #[test]
     fn the_first_is_told_at_once_and_repeats_are_folded() {
         let mut g = Gate::default();
-        let first = g.take(vec![fault("xid-79", 2)], at(0));
+        let first = g.take(vec![fault("xid-79", 2)], at(0), same);
         assert_eq!((first.faults.len(), first.folded), (1, 0));
         assert_eq!(first.faults[0].text.len(), 500);
         let mut folded = 0;
         for s in 1..=50 {
-            let p = g.take(vec![fault("xid-79", 2)], at(s));
+            let p = g.take(vec![seen("xid-79", 2, 1 + s)], at(s.unsigned_abs()), same);
             assert!(p.faults.is_empty());
             folded += p.folded;
         }
         assert_eq!(folded, 50);
-        assert_eq!(g.take(vec![fault("xid-79", 3)], at(51)).faults.len(), 1, "another GPU is new");
+        let other = g.take(vec![fault("xid-79", 3)], at(51), same);
+        assert_eq!(other.faults.len(), 1, "another GPU is new");
         assert!(g.due(at(59)).is_empty());
         let again = g.due(at(60));
         assert_eq!((again.len(), again[0].count), (1, 50));
@@ -140,7 +204,7 @@ mod tests {
         let mut g = Gate::default();
         let (mut told, mut folded) = (0, 0);
         for n in 0..1000 {
-            let p = g.take(vec![fault(&format!("xid-{n}"), 0)], at(0));
+            let p = g.take(vec![fault(&format!("xid-{n}"), 0)], at(0), same);
             told += p.faults.len();
             folded += p.folded;
         }

@@ -150,6 +150,10 @@ impl Live {
         welcome: &FromServer,
         ended: Vec<AttemptKey>,
     ) -> Result<(), End> {
+        self.inner.brain.read(|s| {
+            let logged = s.faults_of(&self.session.node).map(|kept| &kept.fault);
+            self.seat.faults().note_logged(logged);
+        });
         conn.w.queue(welcome)?;
         if !ended.is_empty() {
             ended.iter().for_each(|k| self.orders.forget(*k));
@@ -270,13 +274,12 @@ impl Live {
             }
             FromAgent::Report { key, observed, ago } => self.report(key, observed, ago),
             FromAgent::Progress { key, rank, report } => self.note_progress(key, rank, report, now),
-            FromAgent::Faults { mut faults } => {
+            FromAgent::Faults { faults } => {
+                let skew = self.session.skew_ms.load(Ordering::Relaxed);
                 // Simulated nodes tell their faults by the wall's clock.
-                if !self.session.simulated {
-                    let skew = self.session.skew_ms.load(Ordering::Relaxed);
-                    faults.iter_mut().for_each(|f| f.at = by_server(f.at, skew, now));
-                }
-                let passed = self.seat.faults().take(faults, self.inner.clock());
+                let simulated = self.session.simulated;
+                let dated = |at| if simulated { at } else { by_server(at, skew, now) };
+                let passed = self.seat.faults().take(faults, self.inner.clock(), dated);
                 self.inner.folded.fetch_add(passed.folded, Ordering::Relaxed);
                 self.faults(passed.faults);
             }

@@ -122,7 +122,7 @@ fn totals(
         (format!(" allocated {}", t.held), Tone::Plain),
         (format!("  free {free}"), Tone::Plain),
         (spare, Tone::Plain),
-        (format!("  out {}", t.out), if t.out == 0 { Tone::Faint } else { Tone::Warn }),
+        (format!("  blocked {}", t.out), if t.out == 0 { Tone::Faint } else { Tone::Warn }),
         (t.util.map(|u| format!("  busy {u}%")).unwrap_or_default(), Tone::Plain),
     ];
     let mut out = vec![row(nodes, pen, w), row(gpus, pen, w)];

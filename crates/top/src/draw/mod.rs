@@ -127,7 +127,7 @@ fn views(model: &Model, pen: Pen, w: usize) -> Line<'static> {
                 let (runs, waits) = (model.jobs.running.len(), model.jobs.waiting.len());
                 format!("2 Queue {runs} run, {waits}{more} wait")
             }
-            View::Incidents => match wrong(model) {
+            View::Incidents => match model.health.as_ref().map_or(0, |h| h.incidents.len()) {
                 0 => "3 Incidents".to_owned(),
                 n => format!("3 Incidents {n}"),
             },
@@ -157,7 +157,7 @@ fn views(model: &Model, pen: Pen, w: usize) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How much is wrong and not yet looked after.
+/// How much is wrong and not yet looked after: alerts and what is pending approval, too.
 fn wrong(model: &Model) -> usize {
     let alerts = model.alerts.iter();
     let open = alerts.filter(|a| a.silenced.is_none() && a.acknowledged.is_none()).count();

@@ -3,7 +3,6 @@
 use crate::cmd::{faults, findings, node as steer, nodes, remediations};
 use muster_api::{Node, TimelineEntry};
 use muster_model::units::Time;
-use muster_terminal::output::bar::bar;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::size;
 use muster_terminal::output::table::{Table, cell, number, state};
@@ -45,7 +44,9 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     );
     f.line("Rails", l.rails.join(","));
     f.line("Address", format!("{} on host {}", node.address, node.host));
-    f.line("GPUs", format!("{} {}", bar(node.gpus_used, node.gpus_total), node.sku));
+    f.line("GPUs", format!("{} {}", nodes::gpus(node), node.sku));
+    let missing: Vec<String> = node.gpus_missing.iter().map(ToString::to_string).collect();
+    f.line("Missing", missing.join(","));
     let excluded: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
     f.line("Excluded", excluded.join(","));
     f.line("CPUs", format!("{} of {} used", node.cpus_used, node.cpus_total));

@@ -186,9 +186,9 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
         if let (Some(demand), Some(growth), Some(spread)) =
             (c.demand_gpus, c.growth_gpus_per_day, c.spread_gpus)
         {
-            f.text(&format!(
-                "demand of {demand:.1} GPUs, {growth:+.1} a day, standard deviation {spread:.1}"
-            ));
+            let trend = if growth < 0.0 { "falling" } else { "rising" };
+            let trend = format!("{trend} by {:.1} a day", growth.abs());
+            f.text(&format!("demand of {demand:.1} GPUs, {trend}, standard deviation {spread:.1}"));
         }
     }
 }
@@ -228,6 +228,23 @@ mod tests {
         r.telemetry_since = Some(Time(3_600_000).into());
         let since = "BUSY and POWER are known since 1970-01-01T01:00:00.000Z only\n";
         assert!(text(&r, false).contains(since), "{}", text(&r, false));
+        let mut forecast = muster_api::CapacityForecast {
+            summary: "demand falls".into(),
+            days: 7,
+            capacity_gpus: 8.0,
+            demand_gpus: Some(6.0),
+            growth_gpus_per_day: Some(-0.5),
+            spread_gpus: Some(1.0),
+            met: Some(false),
+            meets_at: None,
+            meets_earliest: None,
+            meets_latest: None,
+        };
+        r.forecast = Some(forecast.clone());
+        assert!(text(&r, false).contains("falling by 0.5 a day"), "{}", text(&r, false));
+        forecast.growth_gpus_per_day = Some(0.5);
+        r.forecast = Some(forecast);
+        assert!(text(&r, false).contains("rising by 0.5 a day"), "{}", text(&r, false));
         r.telemetry_since = None;
         let none = "BUSY and POWER: no data, no GPU has reported\n";
         assert!(text(&r, false).contains(none), "{}", text(&r, false));

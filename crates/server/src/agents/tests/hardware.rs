@@ -52,8 +52,9 @@ async fn faults_reach_the_log_once_and_with_the_attempt_they_hit() {
     line.say(FromAgent::Report { key, observed: Observed::Running, ago: None }).await;
     let own = ObservedFault { attempt: Some(key), ..fault("xid-31", 0) };
     line.say(FromAgent::Faults { faults: vec![own, fault("xid-79", 2)] }).await;
-    for _ in 0..100 {
-        line.say(FromAgent::Faults { faults: vec![fault("xid-79", 2)] }).await;
+    for n in 0..100 {
+        let again = ObservedFault { at: Time(6 + n), ..fault("xid-79", 2) };
+        line.say(FromAgent::Faults { faults: vec![again] }).await;
     }
     s.until(|st| st.faults.len() == 2).await;
     // Everything said before a heartbeat is taken in when it is answered.
@@ -68,6 +69,28 @@ async fn faults_reach_the_log_once_and_with_the_attempt_they_hit() {
     assert!(kept.iter().all(|f| f.fault.text.len() == 500));
     assert_eq!(hit.unwrap().project, Some(s.job(job).project.clone()));
     assert_eq!(s.agents.folded_faults(), 100);
+}
+
+#[tokio::test]
+async fn a_fault_that_is_sent_again_after_a_new_connection_is_one_fault() {
+    let mut s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    line.say(FromAgent::Faults { faults: vec![fault("xid-79", 2)] }).await;
+    s.until(|st| st.faults.len() == 1).await;
+    drop(line);
+    // The agent does not know whether it arrived.
+    let (mut line, _) = agent.greet().await;
+    line.say(FromAgent::Faults { faults: vec![fault("xid-79", 2)] }).await;
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;
+    assert_eq!(s.agents.folded_faults(), 0, "it is no repeat that is written down later");
+    drop(line);
+    s.restart().await;
+    agent.addr.clone_from(&s.addr);
+    let (mut line, _) = agent.greet().await;
+    line.say(FromAgent::Faults { faults: vec![fault("xid-79", 2), fault("xid-31", 0)] }).await;
+    s.until(|st| st.faults.values().any(|f| f.fault.code == "xid-31")).await;
+    assert_eq!(s.brain.read(|st| st.faults.len()), 2, "and after a restart of the server");
 }
 
 /// An agent that can test its node.
