@@ -195,7 +195,7 @@ impl State {
     }
 
     /// Slots of a job's present attempt that hold something.
-    pub(crate) fn left(&self, job: JobId) -> AllocatedSlots {
+    pub(crate) fn allocated_slots(&self, job: JobId) -> AllocatedSlots {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn heartbeats(slow: bool) -> WriteCounts {
                     let FromAgent::Heartbeat { at } = read(&runtime, bytes) else {
                         panic!("another message than was written");
                     };
-                    watch.note_heartbeat(node, at);
+                    watch.note_contact(node, at);
                 }
                 let ack = FromServer::Ack { seq: Seq(1_000_000), uncertain: false };
                 out.queue(&ack).expect("it is small");

@@ -97,13 +97,13 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
     };
     let context = Context { driver_major, sku, pool: o.pool.clone() };
     let pids = o.hands.pids.clone();
-    let bell = Arc::new(Notify::new());
-    let rung = bell.clone();
+    let wakeup = Arc::new(Notify::new());
+    let notify = wakeup.clone();
     let mut config = Config::reading(catalogue, context);
     config.every = o.every;
     config.dirs = o.dirs;
     config.probe = more.watch_fs;
-    config.bell = Arc::new(move || rung.notify_one());
+    config.wakeup = Arc::new(move || notify.notify_one());
     let owners = pids.clone();
     config.owner_of = Arc::new(move |pid| owners.owner_of(pid));
     let monitor = match driver {
@@ -113,7 +113,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
             Monitor::start_without(config, &e)?
         }
     };
-    let watch = Arc::new(Watch::new(monitor, bell));
+    let watch = Arc::new(Watch::new(monitor, wakeup));
     let hand = ActExecutor::new(more.allowed, watch.clone(), pids.clone());
     let pool = o.pool.clone();
     let exporter = o.exporter.and_then(|(addr, page)| {

@@ -132,7 +132,7 @@ impl ActiveJob {
         out.hit = hit.map(|p| sign(p.no).unwrap_or_else(|| p.freed()));
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
-            held: Allocated::left(a),
+            held: Allocated::of_attempt(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             works: a.started_at.is_some(),

@@ -91,7 +91,7 @@ impl AttemptHistory {
     fn of_current(a: &Attempt) -> AttemptHistory {
         AttemptHistory {
             no: a.no,
-            held: Allocated::left(a),
+            held: Allocated::of_attempt(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             stop_at: a.stop.as_ref().map(|s| s.at),

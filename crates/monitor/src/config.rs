@@ -41,8 +41,8 @@ pub struct Config {
     pub verdicts: Verdicts,
     /// Whose process it is.
     pub owner_of: OwnerOf,
-    /// Rung when there is a fault to take.
-    pub bell: FaultSignal,
+    /// Called when there is a fault to take.
+    pub wakeup: FaultSignal,
     /// The wall's clock.
     pub wall: Wall,
     /// The clock by which calls hang and samples grow old.
@@ -80,7 +80,7 @@ impl Config {
             ears,
             verdicts: Arc::new(|_| None),
             owner_of: Arc::new(|_| None),
-            bell: Arc::new(|| {}),
+            wakeup: Arc::new(|| {}),
             wall: clock::system(),
             steady: Steady::start(),
         }

@@ -100,13 +100,13 @@ impl Device for FakeDevice {
     }
     fn sample(&self, sample: &mut Sample) -> Result<(), DeviceError> {
         let i = self.index as usize;
-        let (lock, bell) = &*self.fake.world;
+        let (lock, wakeup) = &*self.fake.world;
         let mut w = lock.lock().expect("whole");
         w.asked[i] += 1;
         if w.moods[i] == FakeDeviceMode::Hang {
             w.inside += 1;
             while w.moods[i] == FakeDeviceMode::Hang {
-                w = bell.wait(w).expect("whole");
+                w = wakeup.wait(w).expect("whole");
             }
             w.inside -= 1;
         }
@@ -161,10 +161,10 @@ impl Driver for Fake {
             .collect()
     }
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        let (lock, bell) = &*self.world;
+        let (lock, wakeup) = &*self.world;
         let mut w = lock.lock().expect("whole");
         if w.events.is_empty() {
-            w = bell.wait_timeout(w, most).expect("whole").0;
+            w = wakeup.wait_timeout(w, most).expect("whole").0;
         }
         let event = w.events.pop_front();
         drop(w);

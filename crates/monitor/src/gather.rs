@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::check::{Verdict, judge};
     use crate::fake::{Fake, FakeDeviceMode};
-    use crate::simulated_load::SimulatedLoad;
+    use crate::simulated_gpus::SimulatedGpus;
     use muster_gpu::simulated::{SimFault, Throttle};
 
     fn quick() -> Gather {
@@ -278,8 +278,8 @@ mod tests {
         judge(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
     }
 
-    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedLoad)) -> NodeObservation {
-        let world = SimulatedLoad::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
+    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedGpus)) -> NodeObservation {
+        let world = SimulatedGpus::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
             .expect("started");
         spoil(&world);
         let driver = world.driver();

@@ -125,7 +125,7 @@ impl Monitor {
         driver: Arc<dyn Driver>,
         why: Option<&DeviceError>,
     ) -> Result<Monitor, MonitorError> {
-        let outbox = Outbox::new(config.bell).judging(config.verdicts);
+        let outbox = Outbox::new(config.wakeup).judging(config.verdicts);
         let wall = config.wall;
         let board = Arc::new(Board {
             latest: Mutex::default(),

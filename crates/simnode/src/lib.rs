@@ -301,7 +301,7 @@ impl SimNode {
             let mine = self.devices.iter().filter(|d| work.uses(d.index)).map(|d| &d.condition);
             let (mut left, mut narrow) = (100, false);
             for c in mine {
-                left = left.min(c.left(self.host.brake));
+                left = left.min(c.speed_percent(self.host.brake));
                 narrow |= c.narrow;
             }
             work.burden(left, narrow);

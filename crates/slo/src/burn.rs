@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(fires(&lost(3, 13), day), vec![]);
         assert_eq!(fires(&lost(day, day + 10), day + 16), vec![]);
         let s = crate::budget::status(&o, Counts(&[&lost(3, 13)]), Time(16_000));
-        assert!(!s.is_exhausted() && s.left() > Some(Ratio::new(99, 100)), "{s:?}");
+        assert!(!s.is_exhausted() && s.remaining() > Some(Ratio::new(99, 100)), "{s:?}");
         assert!(s.burn.iter().all(|(w, b)| *w < Span::mins(30) || *b < Some(Ratio::ONE)), "{s:?}");
         // All that was used for hours was lost: that is something.
         assert!(!fires(&lost(0, 5 * 3600), 5 * 3600).is_empty());

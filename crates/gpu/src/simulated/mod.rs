@@ -58,8 +58,8 @@ pub struct SimDriver {
 
 struct World {
     state: Mutex<State>,
-    /// Rung when an event came, or a GPU was released.
-    bell: Condvar,
+    /// Notified when an event came, or a GPU was released.
+    wakeup: Condvar,
 }
 
 struct State {
@@ -91,7 +91,7 @@ impl World {
         let mut state = self.lock();
         while state.life(gpu)?.has(SimFault::Hang) {
             state.waiting += 1;
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
         let life = state.life(gpu)?;
@@ -118,7 +118,7 @@ impl SimDriver {
             made: 0,
             waiting: 0,
         };
-        SimDriver { world: Arc::new(World { state: Mutex::new(state), bell: Condvar::new() }) }
+        SimDriver { world: Arc::new(World { state: Mutex::new(state), wakeup: Condvar::new() }) }
     }
 
     /// Lets time pass.
@@ -136,7 +136,7 @@ impl SimDriver {
             }
         }
         drop(state);
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 
     /// How long the world has lived.
@@ -164,7 +164,7 @@ impl SimDriver {
             report_xids(life, &xids, events);
         }
         drop(state);
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 
     /// Takes a fault away; what it did stays done. `Hang` is released by this.
@@ -206,7 +206,7 @@ impl SimDriver {
         if let Ok(life) = self.world.lock().life(gpu) {
             f(life);
         }
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 }
 
@@ -240,7 +240,7 @@ impl Driver for SimDriver {
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
         let state = self.world.lock();
         let quiet = |s: &mut State| s.events.is_empty();
-        let waited = self.world.bell.wait_timeout_while(state, most, quiet);
+        let waited = self.world.wakeup.wait_timeout_while(state, most, quiet);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Ok(state.events.pop_front())
     }

@@ -182,7 +182,7 @@ impl Watch {
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.
-    pub fn note_heartbeat(&mut self, node: &NodeName, at: Time) {
+    pub fn note_contact(&mut self, node: &NodeName, at: Time) {
         let Some(i) = self.node(node) else { return };
         let nodes = self.names.len() as u64;
         let Some(node) = self.nodes.get_mut(i).and_then(Option::as_mut) else { return };

@@ -164,7 +164,7 @@ pub(super) async fn enter(
         );
     }
     let silent_for = seat.last_heartbeat().map(|h| inner.clock().since(h));
-    seat.note_heartbeat(inner.clock());
+    seat.note_contact(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
         machine: hello.machine.clone(),
@@ -197,7 +197,7 @@ pub(super) async fn enter(
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
         return Ok(Err(refused("stale_leader", message, true)));
     }
-    seat.note_heartbeat(inner.clock());
+    seat.note_contact(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
     let welcome = FromServer::Welcome {
         site,

@@ -76,7 +76,7 @@ impl NodeEntry {
         Some(Time(self.heard.load(Ordering::Relaxed))).filter(|t| t.0 != 0)
     }
 
-    pub(super) fn note_heartbeat(&self, now: Time) {
+    pub(super) fn note_contact(&self, now: Time) {
         self.heard.fetch_max(now.0, Ordering::Relaxed);
     }
 
