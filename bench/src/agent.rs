@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.theirs("cpu_percent_per_node", "%", "dcgm-exporter, as reported", 131.0, false);
     report.note(format!(
         "{GPUS} simulated GPUs at 1 Hz for {} s, host every 10 s, scraped every {} s, in a process \
-         of its own. The simulation's own work is in the figures; a real driver's is not. What is \
+         of its own. The simulation's own work is in the numbers; a real driver's is not. What is \
          reported of dcgm-exporter is a bad case, not a measurement of ours.",
         length.as_secs(),
         SCRAPE.as_secs()
@@ -160,7 +160,7 @@ fn cpu_seconds(pid: i32) -> Result<f64> {
 /// Memory that is this process's own, and its part of what it shares.
 fn pss_mib(pid: i32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
-        .context("the kernel does not tell the process's memory")?;
+        .context("the kernel does not report the process's memory")?;
     let kib = crate::machine::field_kib(&text, "Pss:").context("smaps_rollup has no Pss")?;
     Ok(kib as f64 / 1024.0)
 }
