@@ -330,7 +330,7 @@ impl State {
         let mut made = None;
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
-        } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
+        } else if let Some(text) = self.index.waits.evaluate_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
         } else if !out.starts_now {
             // The predicates say what is there; whether others make room is the plan's to say.
@@ -364,7 +364,7 @@ impl State {
             };
             return Some(("hold", format!("is held by {hold}{then}")));
         }
-        if let Some(text) = self.index.waits.judge(self, job).words(self) {
+        if let Some(text) = self.index.waits.evaluate(self, job).words(self) {
             return Some(("dependency", text));
         }
         let wait = Span::secs(job.not_before.since(now).0.div_ceil(1000));

@@ -338,7 +338,7 @@ impl Engine {
             if job.state != JobState::Queued || job.held.is_some() {
                 continue;
             }
-            if let Depends::Broken(why) = self.state.index.waits.judge(&self.state, &job) {
+            if let Depends::Broken(why) = self.state.index.waits.evaluate(&self.state, &job) {
                 let reason = why.words(&self.state);
                 let before = self.state.index.waits.outlook(&job);
                 self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });

@@ -54,7 +54,7 @@ impl Engine {
         // Work that just left may be what a remediation waits for.
         self.advance_remediations();
         self.advance_runbook_runs();
-        self.judge_due_objectives();
+        self.evaluate_due_objectives();
         self.dirty
     }
 

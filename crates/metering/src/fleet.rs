@@ -290,7 +290,7 @@ impl Fleet {
         };
         let Some((no, was, at)) = going.last.filter(|l| l.0 == key.attempt) else { return };
         if was == now {
-            going.judge(no, now, sign);
+            going.evaluate(no, now, sign);
             return;
         }
         let open = |at: Time| at >= final_before(told);
@@ -304,7 +304,7 @@ impl Fleet {
             shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);
         }
-        going.judge(no, now, sign);
+        going.evaluate(no, now, sign);
     }
 
     /// What became of all GPUs between two moments, in whole hours or days, up to now.

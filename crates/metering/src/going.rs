@@ -437,7 +437,7 @@ impl ActiveJob {
     }
 
     /// An attempt was judged anew.
-    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
+    pub(crate) fn evaluate(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
             if self.attempt.is_none() && !self.anew {

@@ -152,7 +152,7 @@ pub fn agent_fault(
 fn verdict(code: &str) -> (FaultClass, FaultAction) {
     let catalogue = Catalogue::builtin();
     catalogue.code(code).map_or((FaultClass::Unknown, FaultAction::Watch), |code| {
-        let rule = catalogue.judge(code, "", "");
+        let rule = catalogue.evaluate(code, "", "");
         (rule.class, rule.action)
     })
 }

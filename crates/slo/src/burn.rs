@@ -88,7 +88,7 @@ fn holds(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> Option<(Ratio, Ratio)>
 #[must_use]
 pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) -> Vec<Firing> {
     let meter = Meter::new(o, counts);
-    let judge = |rule: &BurnRule| {
+    let evaluate = |rule: &BurnRule| {
         let (long, short) = holds(&meter, rule, now)?;
         let minutes = 1..=rule.held.0 / 60_000;
         let before = |m: u64| holds(&meter, rule, now - Span::mins(m)).is_some();
@@ -97,7 +97,7 @@ pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) 
         let held = minutes.into_iter().all(before);
         held.then(|| Firing { rule: rule.clone(), over, long, short })
     };
-    rules.iter().filter_map(judge).collect()
+    rules.iter().filter_map(evaluate).collect()
 }
 
 /// The rule that holds and says most: the most urgent, then the fastest.

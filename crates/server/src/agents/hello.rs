@@ -44,7 +44,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-fn judge(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), FromServer> {
+fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), FromServer> {
     join::speaks(hello.protocol)?;
     let node = &hello.node;
     if peer.not_after < now {
@@ -103,7 +103,7 @@ pub(super) async fn enter(
     let now = inner.brain.now();
     let node = &hello.node;
     let verdict = inner.brain.read(|s| {
-        judge(s, peer, hello, now)?;
+        evaluate(s, peer, hello, now)?;
         let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
         Ok((s.site.clone(), noted, s.lost_enrolment(node)))
     });

@@ -203,7 +203,7 @@ impl RunningFabricTest {
         let outcomes = join_all(tests).await;
         let mut all: Vec<Tested> = round.iter().copied().zip(outcomes).map(Tested::once).collect();
         self.again(group, &mut all).await;
-        self.judge(group, all)
+        self.evaluate(group, all)
     }
 
     /// What looks slow is measured again before it is judged, with fewer others beside it: once in
@@ -261,7 +261,7 @@ impl RunningFabricTest {
     }
 
     /// A round is judged as a whole: its paths are each other's peers.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         group: &[Arc<Node>],
         round: Vec<Tested>,
@@ -272,10 +272,10 @@ impl RunningFabricTest {
                 self.figures.entry(class).or_default().push(f.mbps);
             }
         }
-        round.into_iter().map(|t| (t.pair, self.judge_one(group, t))).collect()
+        round.into_iter().map(|t| (t.pair, self.evaluate_one(group, t))).collect()
     }
 
-    fn judge_one(&mut self, group: &[Arc<Node>], tested: Tested) -> PairResult {
+    fn evaluate_one(&mut self, group: &[Arc<Node>], tested: Tested) -> PairResult {
         let Tested { pair: (ia, ib), outcome, times } = tested;
         let (a, b) = (&group[ia], &group[ib]);
         let mut shown = self.shown(a, b);
