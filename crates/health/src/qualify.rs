@@ -168,7 +168,7 @@ fn median(values: &mut [i64]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::qualification::{Figure, Level};
+    use muster_model::qualification::{Level, Measurement};
     use muster_model::units::{Span, Time};
 
     fn check(gpu: u32, value: i64) -> Check {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn past(values: &[i64]) -> Arc<PastQualification> {
-        let figures = (0..).zip(values).map(|(g, v)| Figure {
+        let figures = (0..).zip(values).map(|(g, v)| Measurement {
             name: "gemm-bf16".into(),
             gpu: Some(g),
             value: Milli(*v),

@@ -237,15 +237,15 @@ impl HealthCounts {
 }
 
 /// Figures about what is wrong, what is done about it, and how long that takes.
-pub(crate) fn health_figures(app: &App, out: &mut Registry) {
+pub(crate) fn health_metrics(app: &App, out: &mut Registry) {
     app.brain().read(HealthCounts::of).write(out);
     let help = "Time from a report of faults to its events in the log.";
     let mut m = out.histogram("muster_signal_commit_seconds", help);
     m.times(&[], &app.agents().signal_commit());
-    watch_figures(&app.agents().health(), out);
+    watch_metrics(&app.agents().health(), out);
 }
 
-fn watch_figures(h: &HealthStats, out: &mut Registry) {
+fn watch_metrics(h: &HealthStats, out: &mut Registry) {
     let mut m = out.counter("muster_findings_total", "Findings since this server started.");
     for (kind, n) in &h.opened {
         m.put(&[("kind", kind)], n);

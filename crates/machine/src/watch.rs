@@ -106,7 +106,7 @@ impl TelemetrySource for Watch {
     }
 
     fn host(&self) -> BTreeMap<String, f64> {
-        self.monitor.row_figures()
+        self.monitor.row_metrics()
     }
 }
 

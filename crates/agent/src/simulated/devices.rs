@@ -106,7 +106,7 @@ impl Devices for Simulated {
         }
         self.show_load(at);
         let columns = COLUMNS.iter().map(|c| (*c).to_owned()).collect();
-        let (gpus, host) = (self.node.telemetry(), self.node.host_figures());
+        let (gpus, host) = (self.node.telemetry(), self.node.host_metrics());
         Some(Telemetry { at, columns, gpus, host })
     }
 

@@ -4,9 +4,9 @@
 mod body;
 mod device;
 mod fault;
-mod figures;
 mod load;
 mod memory;
+mod specs;
 #[cfg(test)]
 mod tests;
 mod wear;
@@ -14,8 +14,8 @@ mod wear;
 pub use body::Rates;
 pub use device::SimDevice;
 pub use fault::{SimFault, Throttle};
-pub use figures::{SimSku, SimSkuError};
 pub use load::{Phase, Workload};
+pub use specs::{SimSku, SimSkuError};
 
 use crate::device::{Device, DeviceError, Driver, DriverEvent, Process};
 use crate::mig::{Creation, MigPlan};
@@ -103,10 +103,10 @@ impl SimDriver {
     /// A new world, at its beginning.
     #[must_use]
     pub fn new(config: &SimGpus) -> SimDriver {
-        let figures = config.sku.figures();
+        let specs = config.sku.specs();
         let count = config.gpus.min(64);
         let life = |i| {
-            let mut life = SimulatedGpu::new(config.seed, &config.node, i, figures, config.rates);
+            let mut life = SimulatedGpu::new(config.seed, &config.node, i, specs, config.rates);
             life.numa = u32::from(i >= count.div_ceil(2));
             life
         };
@@ -199,7 +199,7 @@ impl SimDriver {
         let mut state = self.world.lock();
         let life = state.life(gpu).ok()?;
         let alive = !life.has(SimFault::Lost) && !life.has(SimFault::Hang);
-        alive.then_some(life.able / life.figures.sm_mhz)
+        alive.then_some(life.able / life.specs.sm_mhz)
     }
 
     fn change(&self, gpu: u32, f: impl FnOnce(&mut SimulatedGpu)) {
@@ -267,7 +267,7 @@ impl Driver for SimDriver {
         }
         let goes = |s: &MigSlice| plan.destroy.iter().any(|d| d.gpu_instance == s.gpu_instance);
         life.slices.retain(|s| !goes(s));
-        let profiles = life.figures.profiles();
+        let profiles = life.specs.profiles();
         for c in &plan.create {
             made += 1;
             let slice = cut(life, &profiles, c, made)?;

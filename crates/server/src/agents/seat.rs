@@ -140,7 +140,7 @@ impl NodeEntry {
     }
 
     /// How long ago the newest row came in.
-    pub(super) fn figures_age(&self, now: Time) -> Option<Span> {
+    pub(super) fn metrics_age(&self, now: Time) -> Option<Span> {
         lock(&self.ring).newest_row_at().map(|t| now.since(t))
     }
 

@@ -9,7 +9,7 @@ use muster_health::fabric::book::{Baseline, Path, Reading};
 use muster_health::fabric::isolate::{FabricNodeStatus, Isolate};
 use muster_health::fabric::pairs::Pair;
 use muster_health::fabric::verdict::{self, PairVerdict};
-use muster_link::messages::FabricFigures;
+use muster_link::messages::FabricMeasurement;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::finding::ObservedFinding;
@@ -69,7 +69,7 @@ impl Tested {
     }
 
     /// Figures, where something came through.
-    fn figures(&self) -> Option<&FabricFigures> {
+    fn figures(&self) -> Option<&FabricMeasurement> {
         match &self.outcome {
             Outcome::Measured(f) if f.error.is_none() => Some(f),
             _ => None,
@@ -91,7 +91,7 @@ impl Tested {
 
 /// How long the machines of a test were held up, of a thousand parts of the time: both, as either
 /// alone keeps the other waiting.
-fn held(f: &FabricFigures) -> u16 {
+fn held(f: &FabricMeasurement) -> u16 {
     f.held[0].saturating_add(f.held[1]).min(1000)
 }
 

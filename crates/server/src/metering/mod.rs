@@ -40,7 +40,7 @@ pub struct AttemptMetric<T> {
 
 /// Figures of one job.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct JobMetrics {
     /// Where its time went.
     pub goodput: Goodput,
     /// Ranks and GPUs of the job were heard from here on only.
@@ -178,7 +178,7 @@ impl Metering {
     }
 
     /// Where a job's time went, by the log as it stands now.
-    pub async fn figures(&self, job: &Job) -> Figures {
+    pub async fn figures(&self, job: &Job) -> JobMetrics {
         let life = {
             let (jobs, _) = self.jobs.caught_up(usize::MAX).await;
             jobs.lives.get(job.id).cloned()
@@ -210,7 +210,7 @@ impl Metering {
         // Before its first attempt there was nothing to hear.
         let first = goodput.attempts.first().and_then(|a| began(a.no));
         let since = Some(self.inner.since).filter(|t| first.is_some_and(|f| f < *t));
-        Figures { goodput, since, used, pace }
+        JobMetrics { goodput, since, used, pace }
     }
 
     /// What became of all GPUs between two moments; without an end, up to now.

@@ -248,7 +248,7 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Tally {
         return Tally::new();
     }
     // Of a node that never told anything nothing is shown.
-    let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.figures_age(n, now)).collect();
+    let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.metrics_age(n, now)).collect();
     if ages.is_empty() {
         return Tally::new();
     }

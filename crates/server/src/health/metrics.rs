@@ -23,7 +23,7 @@ impl Busy {
 }
 
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(super) struct HealthMetrics {
     /// Findings opened, by failure mode.
     opened: Mutex<BTreeMap<&'static str, u64>>,
     /// Parts of recoveries.
@@ -42,9 +42,9 @@ pub(super) struct Figures {
     pub(super) failures: AtomicU64,
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures {
+impl Default for HealthMetrics {
+    fn default() -> HealthMetrics {
+        HealthMetrics {
             opened: Mutex::default(),
             parts: std::array::from_fn(|_| Timer::with(&COARSE)),
             between: Timer::with(&LIFE),
@@ -57,7 +57,7 @@ impl Default for Figures {
     }
 }
 
-impl Figures {
+impl HealthMetrics {
     /// A finding was opened. Kinds that the map of failure modes does not name share one word.
     pub(super) fn finding(&self, kind: &str) {
         let kind = modes::mode(kind).map_or("other", |m| m.code);
