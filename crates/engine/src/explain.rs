@@ -52,7 +52,7 @@ fn note_window(out: &mut Explanation, detail: String) {
 }
 
 /// Says that others make room for a job, why they have to, and by when it starts.
-fn tell_made_room(out: &mut Explanation, room: &PlannedPreemption, now: Time) {
+fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time) {
     for c in &mut out.constraints {
         c.binding = false;
     }
@@ -337,7 +337,7 @@ impl State {
             made = made_room(self.queued(w.clone(), now), w.job, &self.policy, now);
         }
         if let Some(room) = &made {
-            tell_made_room(&mut out, room, now);
+            explain_preemption(&mut out, room, now);
         } else if let Some(e) = &mut out.estimate {
             self.forecast(e, w, false, now);
         }

@@ -109,7 +109,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
     let monitor = match driver {
         Ok(driver) => Monitor::start(config, driver)?,
         Err(e) => {
-            say_why(&e);
+            log_no_driver(&e);
             Monitor::start_without(config, &e)?
         }
     };
@@ -161,7 +161,7 @@ fn about(driver: &dyn Driver) -> (String, Option<u32>) {
     (sku, major)
 }
 
-fn say_why(e: &DeviceError) {
+fn log_no_driver(e: &DeviceError) {
     match e {
         // Most machines that run the control plane have none.
         DeviceError::NoDriver(why) => tracing::debug!(why, "no GPU driver on this machine"),

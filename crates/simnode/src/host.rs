@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Whether the agent tells its figures.
-    pub(crate) fn tells(&self, now: Time) -> bool {
+    pub(crate) fn reports(&self, now: Time) -> bool {
         self.hang.is_none_or(|(_, until)| now >= until)
     }
 

@@ -255,8 +255,8 @@ impl SimNode {
 
     /// Whether its agent tells figures now.
     #[must_use]
-    pub fn tells(&self, now: Time) -> bool {
-        self.host.tells(now)
+    pub fn reports(&self, now: Time) -> bool {
+        self.host.reports(now)
     }
 
     /// Tells which GPUs are kept busy by ranks that really run.

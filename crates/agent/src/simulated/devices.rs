@@ -101,7 +101,7 @@ impl Devices for Simulated {
     /// By the node's own clock.
     fn telemetry(&mut self, now: Instant) -> Option<Telemetry> {
         let at = self.clock.at(now);
-        if !self.node.tells(at) {
+        if !self.node.reports(at) {
             return None;
         }
         self.show_load(at);

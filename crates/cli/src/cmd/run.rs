@@ -232,7 +232,7 @@ impl Waiting {
 
     /// Whether the job is held. That is said once, in a line that stays: somebody has to act, and what
     /// spins looks like work.
-    fn say_held(&mut self, job: &Job) -> bool {
+    fn note_held(&mut self, job: &Job) -> bool {
         let before = std::mem::replace(&mut self.held, job.held.is_some());
         if let Some(by) = job.held.as_ref().filter(|_| !before) {
             self.hide();
@@ -246,7 +246,7 @@ impl Waiting {
     }
 
     async fn update(&mut self, client: &Client, job: &Job) {
-        let held = self.say_held(job);
+        let held = self.note_held(job);
         match job.state {
             JobState::Queued if held => {}
             JobState::Queued => {

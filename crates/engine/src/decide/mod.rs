@@ -160,8 +160,8 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::EndSilence { .. }
         | Command::AcknowledgeAlert { .. }
         | Command::EscalateAlert { .. }
-        | Command::TellCounts { .. }
-        | Command::TellCondition { .. }
+        | Command::ReportCounts { .. }
+        | Command::ReportCondition { .. }
         | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }

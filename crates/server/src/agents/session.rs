@@ -249,7 +249,7 @@ impl Live {
                 let due = self.seat.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
-                self.report_observation(HealthObservation::Heard {
+                self.report_observation(HealthObservation::Contact {
                     node: self.session.node.clone(),
                     at,
                 });

@@ -148,7 +148,7 @@ impl Watcher {
                 self.stepped(key);
             }
             HealthObservation::Output { key, rank, at } => eye.watch.output(key, rank, at),
-            HealthObservation::Heard { node, at } => eye.watch.note_contact(&node, at),
+            HealthObservation::Contact { node, at } => eye.watch.note_contact(&node, at),
             HealthObservation::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
         }
     }

@@ -197,7 +197,7 @@ impl Counter {
         if counts.is_empty() {
             return;
         }
-        if let Err(e) = brain.system(Command::TellCounts { counts: counts.clone() }).await {
+        if let Err(e) = brain.system(Command::ReportCounts { counts: counts.clone() }).await {
             tracing::debug!(error = %e, "counts are reported to the log later");
             self.put_back(&counts);
         }

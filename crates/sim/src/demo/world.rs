@@ -66,7 +66,7 @@ impl Simulation<'_> {
                 let node = self.name(node).clone();
                 self.submit_command(Command::NodeLost { node, last_seen });
             }
-            DemoEvent::Back(node) => self.says_hello(node),
+            DemoEvent::Back(node) => self.connect_agent(node),
             DemoEvent::Done(id, message) => {
                 self.submit_command(Command::ActDone { id, ok: true, message });
             }
@@ -162,10 +162,10 @@ impl Simulation<'_> {
             match effect {
                 Effect::Xid { gpu, code } => {
                     let line = xid_line(&self.nodes[node as usize].pci(gpu), code);
-                    self.kernel_says(node, &line);
+                    self.write_kernel_line(node, &line);
                 }
-                Effect::Line(line) => self.kernel_says(node, &line),
-                Effect::Inventory => self.says_hello(node),
+                Effect::Line(line) => self.write_kernel_line(node, &line),
+                Effect::Inventory => self.connect_agent(node),
                 Effect::Down { until } => {
                     self.plan(now + LOST_AFTER, DemoEvent::Lost(node, now));
                     self.plan(until.max(now + LOST_AFTER + Span::secs(5)), DemoEvent::Back(node));
@@ -175,7 +175,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn kernel_says(&mut self, node: u32, line: &str) {
+    fn write_kernel_line(&mut self, node: u32, line: &str) {
         let now = self.now;
         let sku = self.nodes[node as usize].sku();
         let Some(story) = &mut self.story else { return };
@@ -227,7 +227,7 @@ impl Simulation<'_> {
     }
 
     /// The agent of a node connects and says everything it sees.
-    fn says_hello(&mut self, node: u32) {
+    fn connect_agent(&mut self, node: u32) {
         let seen = self.gangs_on(node, 1);
         let lives = |k: &AttemptKey| {
             let lead = self.gangs.by_key.get(k).map(|g| g.nodes[0]);
@@ -245,7 +245,7 @@ impl Simulation<'_> {
         if newer.as_deref() == Some(super::NEW_DRIVER) {
             self.new_driver(node);
         }
-        self.says_hello(node);
+        self.connect_agent(node);
         let note = "part replaced, cables reseated".to_owned();
         let node = self.name(node).clone();
         self.submit_as(HANDS, Command::Repaired { node, note });
@@ -295,7 +295,7 @@ impl Simulation<'_> {
             one(Sli::Admission { under: Span::secs(1) }, rough(9.0), 0, Cause::Slow),
             one(Sli::TelemetryFreshness { under: Span::mins(1) }, nodes, stale, Cause::Slow),
         ];
-        self.submit_command(Command::TellCounts { counts });
+        self.submit_command(Command::ReportCounts { counts });
         self.plan(self.now + COUNTS_EVERY, DemoEvent::Counts);
     }
 }

@@ -218,7 +218,7 @@ fn storage_stalls_and_slows_and_processes_hang() {
 fn an_agent_that_hangs_tells_nothing_and_then_how_long() {
     let mut n = node(1, "n");
     has(&mut n, Fault::AgentHang { length: Span::secs(45) }, 0);
-    assert!(!n.tells(at(44)) && n.tells(at(45)));
+    assert!(!n.reports(at(44)) && n.reports(at(45)));
     n.advance(at(50));
     assert_eq!(n.host_metrics()["agent.gap_ms"], 45_000.0);
     assert_eq!(n.host_metrics()["agent.gap_ms"], 1000.0);
