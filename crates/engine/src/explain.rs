@@ -13,7 +13,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{
-    Durations, ENOUGH, PlannedPreemption, RunLength, made_room, range,
+    Durations, ENOUGH, PlannedPreemption, RunLength, planned_preemption, range,
 };
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
@@ -234,7 +234,7 @@ impl State {
             };
             let basis = match p.basis {
                 Basis::Limits => limits.as_str(),
-                Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
+                Basis::Preemption if self.is_preempted_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
                 Basis::Resize => "it is being resized",
@@ -334,7 +334,7 @@ impl State {
             bind_first(&mut out, "dependency", text);
         } else if !out.starts_now {
             // The predicates say what is there; whether others make room is the plan's to say.
-            made = made_room(self.queued(w.clone(), now), w.job, &self.policy, now);
+            made = planned_preemption(self.queued(w.clone(), now), w.job, &self.policy, now);
         }
         if let Some(room) = &made {
             explain_preemption(&mut out, room, now);
@@ -398,7 +398,7 @@ impl State {
     }
 
     /// Is anybody being stopped for a job, or told that they will be?
-    fn is_made_room_for(&self, id: JobId) -> bool {
+    fn is_preempted_for(&self, id: JobId) -> bool {
         self.index.cluster.running.keys().filter_map(|other| self.jobs.get(other)).any(|j| {
             let a = j.attempt.as_ref();
             let stop = a.and_then(|a| a.stop.as_ref()).map(|s| &s.reason);

@@ -57,7 +57,7 @@ pub fn evaluate_against(
             continue;
         };
         let notes: Vec<String> =
-            [beside_peers(c, value, way, peers), beside_own(c, value, way, history)]
+            [compare_with_peers(c, value, way, peers), compare_with_past(c, value, way, history)]
                 .into_iter()
                 .flatten()
                 .collect();
@@ -86,7 +86,7 @@ fn percent_behind(gap: i64, of: i64, percent: i64, strictly: bool) -> bool {
     if strictly { a > b } else { a >= b }
 }
 
-fn beside_peers(
+fn compare_with_peers(
     c: &Check,
     value: Milli,
     way: Good,
@@ -116,7 +116,7 @@ fn beside_peers(
     })
 }
 
-fn beside_own(
+fn compare_with_past(
     c: &Check,
     value: Milli,
     way: Good,

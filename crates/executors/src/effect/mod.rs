@@ -78,7 +78,7 @@ pub trait Effect: Sized + Send + Sync + 'static {
     fn intended(&self) -> Intended<Self>;
 
     /// May it be begun beside those that are under way?
-    fn has_room<'a>(
+    fn has_capacity<'a>(
         &self,
         _key: &Self::Key,
         _under_way: impl Iterator<Item = &'a Self::Key>,
@@ -143,7 +143,7 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
             pauses.retain(|key, _| open.contains(key));
         }
         for (key, task) in intended {
-            if held.contains_key(&key) || !effect.has_room(&key, under_way.values()) {
+            if held.contains_key(&key) || !effect.has_capacity(&key, under_way.values()) {
                 continue;
             }
             held.insert(key.clone(), NotStarted::UnderWay);

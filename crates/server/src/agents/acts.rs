@@ -149,7 +149,7 @@ impl Effect for EndedActs {
         (over, None)
     }
 
-    fn has_room<'a>(&self, _: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
+    fn has_capacity<'a>(&self, _: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
         under_way.count() < AT_ONCE
     }
 
