@@ -35,8 +35,8 @@ pub struct Config {
     pub probe: Vec<PathBuf>,
     /// Where the kernel's log is read.
     pub kernel_log: KernelLog,
-    /// Who understands it.
-    pub ears: Box<dyn FaultParser>,
+    /// What reads faults from it.
+    pub parser: Box<dyn FaultParser>,
     /// How the site judges what the agent finds by its own looking.
     pub verdicts: Verdicts,
     /// Whose process it is.
@@ -63,9 +63,9 @@ impl Config {
         config
     }
 
-    /// The usual pace, with these ears.
+    /// The usual pace, with this parser.
     #[must_use]
-    pub fn new(ears: Box<dyn FaultParser>) -> Config {
+    pub fn new(parser: Box<dyn FaultParser>) -> Config {
         Config {
             every: Duration::from_secs(1),
             keep: Duration::from_secs(120),
@@ -77,7 +77,7 @@ impl Config {
             dirs: Vec::new(),
             probe: Vec::new(),
             kernel_log: KernelLog::Auto,
-            ears,
+            parser,
             verdicts: Arc::new(|_| None),
             owner_of: Arc::new(|_| None),
             wakeup: Arc::new(|| {}),

@@ -130,7 +130,7 @@ impl Monitor {
         let board = Arc::new(Board {
             latest: Mutex::default(),
             host: Mutex::new(None),
-            hub: Hub::new(config.ears, config.owner_of, outbox.clone(), wall.clone()),
+            hub: Hub::new(config.parser, config.owner_of, outbox.clone(), wall.clone()),
             outbox: outbox.clone(),
             no_driver: why.map(ToString::to_string),
             ready: AtomicBool::new(false),

@@ -107,7 +107,7 @@ const IDS_PER_EPOCH: u64 = 1000;
 /// The first id of a life that begins after a restore. How many jobs the lost life had is not
 /// known, nor whether the same backup was restored before. But the store makes the epoch jump by a
 /// random million or more at each restore, and an epoch is never granted twice: ids follow it.
-pub(super) fn first_of_life(next_job: u64, epoch: Epoch) -> JobId {
+pub(super) fn first_of_generation(next_job: u64, epoch: Epoch) -> JobId {
     JobId((next_job / IDS_PER_EPOCH).saturating_add(epoch.0).saturating_mul(IDS_PER_EPOCH))
 }
 

@@ -133,7 +133,7 @@ fn label(life: u64, id: u64) -> String {
 
 /// The life of the log in which an act was asked for.
 fn life(s: &State, id: u64) -> u64 {
-    s.life_at(Seq(id)).0
+    s.generation_at(Seq(id)).0
 }
 
 /// Was an act asked for before the lead `epoch` began? The server that led then may have begun it.

@@ -33,8 +33,8 @@ impl LogSource for Script {
 
 fn hub() -> (Hub, Outbox) {
     let out = Outbox::new(Arc::new(|| {}));
-    let ears = Box::<FakeFaultParser>::default();
-    (Hub::new(ears, Arc::new(|_| None), out.clone(), clock::system()), out)
+    let parser = Box::<FakeFaultParser>::default();
+    (Hub::new(parser, Arc::new(|_| None), out.clone(), clock::system()), out)
 }
 
 #[test]

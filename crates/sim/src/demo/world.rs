@@ -2,7 +2,7 @@
 //! that write lines. Everything goes through what a real agent would use.
 
 use super::people::{FLEET, HANDS};
-use super::story::DemoEvent;
+use super::script::DemoEvent;
 use crate::simulation::Simulation;
 use muster_health::faults::{Catalogue, Code, Context, Reader};
 use muster_model::command::{Actor, Command, Observed};
@@ -27,7 +27,7 @@ const COUNTS_EVERY: Span = Span::mins(5);
 impl Simulation<'_> {
     /// A beat of the story.
     pub(crate) fn beat(&mut self, i: usize) {
-        let Some(beat) = self.story.as_mut().and_then(|s| s.beats.get_mut(i)?.take()) else {
+        let Some(beat) = self.script.as_mut().and_then(|s| s.beats.get_mut(i)?.take()) else {
             return;
         };
         match beat {
@@ -46,7 +46,7 @@ impl Simulation<'_> {
                 self.submit_command(Command::FindingsSeen { findings: vec![seen] });
             }
             DemoEvent::Tested { node, id, level, began } => {
-                let tests = self.story.as_mut().map_or(0, |s| {
+                let tests = self.script.as_mut().map_or(0, |s| {
                     s.tests += 1;
                     s.tests
                 });
@@ -107,14 +107,14 @@ impl Simulation<'_> {
                 self.plan(now + took, DemoEvent::Tested { node, id, level, began: now });
             }
             Event::QualificationEnded { node, report, .. } => {
-                let mine = self.story.as_mut().is_some_and(|s| s.updating.remove(node));
+                let mine = self.script.as_mut().is_some_and(|s| s.updating.remove(node));
                 if mine && report.outcome <= muster_model::qualification::Outcome::Passed {
                     let back = Command::Undrain { node: node.clone() };
                     self.plan(now + Span::mins(1), DemoEvent::Says(FLEET, back));
                 }
             }
             Event::NodeDrained { node } => {
-                let updating = self.story.as_ref().is_some_and(|s| s.updating.contains(node));
+                let updating = self.script.as_ref().is_some_and(|s| s.updating.contains(node));
                 if let Some(ix) = index(self, node).filter(|_| updating) {
                     self.plan(now + Span::mins(2), DemoEvent::Update(ix));
                 }
@@ -141,7 +141,7 @@ impl Simulation<'_> {
                 self.plan(now + BOOT_TAKES, DemoEvent::Back(node));
             }
             (Act::Ticket { .. }, _) => {
-                let no = self.story.as_mut().map_or(0, |s| {
+                let no = self.script.as_mut().map_or(0, |s| {
                     s.tickets += 1;
                     4100 + s.tickets
                 });
@@ -178,9 +178,9 @@ impl Simulation<'_> {
     fn write_kernel_line(&mut self, node: u32, line: &str) {
         let now = self.now;
         let sku = self.nodes[node as usize].sku();
-        let Some(story) = &mut self.story else { return };
-        let catalogue = story.catalogue.clone();
-        let reader = story.readers.entry(node).or_insert_with(|| {
+        let Some(script) = &mut self.script else { return };
+        let catalogue = script.catalogue.clone();
+        let reader = script.readers.entry(node).or_insert_with(|| {
             Reader::new(catalogue, Context { driver_major: Some(580), sku, pool: String::new() })
         });
         reader.line(now, line.as_bytes());
@@ -254,7 +254,7 @@ impl Simulation<'_> {
     fn begin_wave(&mut self, wave: usize) {
         for node in self.wave(wave) {
             let name = self.name(node).clone();
-            if let Some(s) = &mut self.story {
+            if let Some(s) = &mut self.script {
                 s.updating.insert(name.clone());
             }
             let reason = format!("driver {}, rack {} of 4", super::NEW_DRIVER, wave + 1);
