@@ -75,7 +75,7 @@ struct Options {
     /// health: seconds of the fleet's clock in a second.
     #[arg(long)]
     speed: Option<f64>,
-    /// health: so many faults and as many look-alikes, in a life of that length.
+    /// health: so many faults and as many look-alikes, in a run of that length.
     #[arg(long)]
     faults: Option<u32>,
     /// health: keep the truth and what was found in this directory.

@@ -19,7 +19,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("backfill", "mean bounded slowdown on logs of real machines, and as published"),
     ("forecast", "share of jobs that start inside the forecast range, compared with Slurm"),
     ("sim", "speed of the simulator, and its results compared with formulas"),
-    ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
+    ("ui", "the web console before 100,000 GPUs: first paint, frames, memory, open consoles"),
     ("health", "share of faults that are detected, and how soon, and as published"),
     (
         "history",

@@ -227,7 +227,7 @@ impl HealthCounts {
             m.put(&[("step", word)], self.remediations.get(&step).copied().unwrap_or(0));
         }
         // A name of its own: under `muster_nodes` every node would count twice in a sum.
-        let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life.");
+        let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life cycle.");
         for (stage, word) in STAGES {
             m.put(&[("stage", word)], self.stages.get(&stage).copied().unwrap_or(0));
         }
@@ -270,7 +270,7 @@ fn watch_metrics(h: &HealthStats, out: &mut Registry) {
             "Findings dropped because the log accepted none for too long.",
             h.lost,
         ),
-        ("muster_watch_failures_total", "Times that a detector fell over.", h.failures),
+        ("muster_watch_failures_total", "Times that a detector failed.", h.failures),
     ] {
         out.counter(name, help).set(n);
     }

@@ -50,7 +50,7 @@ pub struct SimulatedGpus {
 
 impl std::fmt::Debug for SimulatedGpus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SimulatedLoad").finish_non_exhaustive()
+        f.debug_struct("SimulatedGpus").finish_non_exhaustive()
     }
 }
 

@@ -110,7 +110,7 @@ function Work({ project }: { project: string }) {
                 search={{ state: 'ended', user }}
                 empty={
                   <Empty title={`No job of ${whose} has ended yet`}>
-                    <p>Why each one ended, and what to do next, will stand here.</p>
+                    <p>Why each one ended, and what to do next, is shown here.</p>
                   </Empty>
                 }
                 row={(j) => <EndedJob key={j.id} job={j} submits={submits} />}

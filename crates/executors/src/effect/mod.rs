@@ -159,7 +159,7 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
             () = L::grown(&mut growth) => {}
             Some(done) = tasks.join_next_with_id() => {
                 let (id, outcome) = done.unwrap_or_else(|e| {
-                    tracing::error!(error = %e, "carrying something out fell over; it is tried again");
+                    tracing::error!(error = %e, "an action failed; it is tried again");
                     (e.id(), Outcome::Later)
                 });
                 let Some(key) = under_way.remove(&id) else { continue };

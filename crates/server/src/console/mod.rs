@@ -85,7 +85,7 @@ pub struct ConsoleSubscription {
 
 /// The picture could not be made; the server's log says why.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the picture of the fleet cannot be made now")]
+#[error("the snapshot of the fleet cannot be made now")]
 pub struct NoSnapshot;
 
 impl Console {
@@ -172,7 +172,7 @@ impl Inner {
             World::next(before, seen)
         });
         let (world, change) = work.await.map_err(|error| {
-            tracing::error!(%error, "the console's picture of the fleet failed");
+            tracing::error!(%error, "the console's snapshot of the fleet failed");
             NoSnapshot
         })?;
         hub.world = Some(world);

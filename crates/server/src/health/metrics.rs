@@ -38,7 +38,7 @@ pub(super) struct HealthMetrics {
     pub(super) told: AtomicU64,
     /// Findings that were dropped because the log took none for too long.
     pub(super) lost: AtomicU64,
-    /// Times that a detector fell over.
+    /// Times that a detector failed.
     pub(super) failures: AtomicU64,
 }
 
@@ -120,7 +120,7 @@ pub struct HealthStats {
     pub told: u64,
     /// Findings that the log did not take for so long that they were dropped.
     pub lost: u64,
-    /// Times that a detector fell over.
+    /// Times that a detector failed.
     pub failures: u64,
     /// Rows, steps and signs of life taken in.
     pub taken: u64,
