@@ -3,9 +3,9 @@
 
 use crate::allocated::Allocated;
 use crate::days::{Bucket, Calendar, Step, Supply, TelemetryTotals, Work};
-use crate::going::ActiveJob;
 use crate::goodput::AttemptObservation;
-use crate::life::{ends_job, gang_milli, node_milli};
+use crate::history::{ends_job, gang_milli, node_milli};
+use crate::running::ActiveJob;
 use crate::signs::FailureSigns;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};

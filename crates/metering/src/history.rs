@@ -1,4 +1,4 @@
-//! The lives of jobs as the log tells them: a fold over its records that keeps only what figures
+//! The histories of jobs by the log: a fold over its records that keeps only what metrics
 //! need, and what the state knows where the log was not read from the beginning.
 
 use crate::allocated::{Allocated, mig_milli};
