@@ -54,10 +54,10 @@ impl Config {
     #[must_use]
     pub fn reading(catalogue: Arc<Catalogue>, context: Context) -> Config {
         let (sku, pool) = (context.sku.clone(), context.pool.clone());
-        let evaluate = catalogue.clone();
+        let rules = catalogue.clone();
         let mut config = Config::new(Box::new(Reader::new(catalogue, context)));
         config.verdicts = Arc::new(move |code| {
-            let rule = evaluate.evaluate(evaluate.code(code)?, &sku, &pool);
+            let rule = rules.evaluate(rules.code(code)?, &sku, &pool);
             Some((rule.class, rule.action))
         });
         config

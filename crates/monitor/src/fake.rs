@@ -114,7 +114,7 @@ impl Device for FakeDevice {
             w.moods[i] = FakeDeviceMode::Well;
             // Not under the lock: the others go on.
             drop(w);
-            panic!("a device that falls over");
+            panic!("a device that fails");
         }
         sample.clear();
         match &w.moods[i] {
@@ -168,7 +168,7 @@ impl Driver for Fake {
         }
         let event = w.events.pop_front();
         drop(w);
-        assert!(event.as_ref().is_none_or(|e| e.xid != FALLS_OVER), "a driver that falls over");
+        assert!(event.as_ref().is_none_or(|e| e.xid != FALLS_OVER), "a driver that fails");
         Ok(event)
     }
 }

@@ -195,7 +195,7 @@ function FirstJob({ project, all }: { project: string; all: boolean }) {
           </>
         ) : (
           <p>
-            This token may not submit jobs. Those of {project} stand here as soon as somebody submits them.
+            This token may not submit jobs. Those of {project} appear here once somebody submits them.
           </p>
         )}
         {others > 0 && (
