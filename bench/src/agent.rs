@@ -8,7 +8,7 @@ use crate::stats::{memory_mib, ms, percentile};
 use anyhow::{Context, Result, ensure};
 use muster_health::faults::{self, Catalogue};
 use muster_monitor::kmsg::KernelLog;
-use muster_monitor::simulated_load::SimulatedLoad;
+use muster_monitor::simulated_gpus::SimulatedGpus;
 use muster_monitor::{Config, Monitor};
 use rustix::fs::{CWD, FileType, Mode};
 use std::io::{Read, Write};
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.theirs("cpu_percent_per_node", "%", "dcgm-exporter, as reported", 131.0, false);
     report.note(format!(
         "{GPUS} simulated GPUs at 1 Hz for {} s, host every 10 s, scraped every {} s, in a process \
-         of its own. The simulation's own work is in the figures; a real driver's is not. What is \
+         of its own. The simulation's own work is in the numbers; a real driver's is not. What is \
          reported of dcgm-exporter is a bad case, not a measurement of ours.",
         length.as_secs(),
         SCRAPE.as_secs()
@@ -95,19 +95,19 @@ fn watch(options: &Options, length: Duration) -> Result<Run> {
     Ok(Run { cores, pss: pss_mib(pid)?, rss, scrapes, page_kib })
 }
 
-/// Milliseconds from the line in the kernel's log to the bell; no line is a repeat of another.
+/// Milliseconds from the line in the kernel's log to the signal; no line is a repeat of another.
 fn faults_seen(times: u32) -> Result<Vec<f64>> {
     let dir = TempDir::new("agent-log")?;
     let log = dir.path().join("kmsg");
     rustix::fs::mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
         .context("cannot make a pipe")?;
-    let world = SimulatedLoad::start(&"h100-sxm:1".parse()?)?;
-    let (rung, heard) = std::sync::mpsc::channel();
+    let world = SimulatedGpus::start(&"h100-sxm:1".parse()?)?;
+    let (signal, signalled) = std::sync::mpsc::channel();
     let catalogue = Arc::new(Catalogue::builtin().clone());
     let mut config = Config::reading(catalogue, faults::Context::default());
     config.kernel_log = KernelLog::File(log.clone());
-    config.bell = Arc::new(move || {
-        let _ = rung.send(());
+    config.wakeup = Arc::new(move || {
+        let _ = signal.send(());
     });
     let monitor = Monitor::start(config, world.driver())?;
     // Opening waits for the reader.
@@ -121,7 +121,7 @@ fn faults_seen(times: u32) -> Result<Vec<f64>> {
             format!("4,{n},{n},-;NVRM: Xid (PCI:0000:{bus:02x}:00): 43, pid={pid}, name=x\n");
         let began = Instant::now();
         pipe.write_all(line.as_bytes())?;
-        heard.recv_timeout(Duration::from_secs(10)).context("a fault was not seen")?;
+        signalled.recv_timeout(Duration::from_secs(10)).context("a fault was not seen")?;
         seen.push(ms(began.elapsed()));
         ensure!(monitor.take_faults().iter().any(|f| f.code == "xid-43"), "another fault came");
     }
@@ -160,7 +160,7 @@ fn cpu_seconds(pid: i32) -> Result<f64> {
 /// Memory that is this process's own, and its part of what it shares.
 fn pss_mib(pid: i32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
-        .context("the kernel does not tell the process's memory")?;
+        .context("the kernel does not report the process's memory")?;
     let kib = crate::machine::field_kib(&text, "Pss:").context("smaps_rollup has no Pss")?;
     Ok(kib as f64 / 1024.0)
 }

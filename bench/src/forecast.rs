@@ -232,7 +232,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.note(
         "Jobs that wait after the cycle of their submission, the first in each of so many equal stretches of the log; \
          KTH-SP2 unless a case names another log, of Curie the first 10,000 jobs. inside_range and range_median_s: of \
-         those for which a range was said. The peer's range is from the submission to its bound. by_late_end: started \
+         those that have a range. The peer's range is from the submission to its bound. by_late_end: started \
          by the late end.",
     );
     Ok(report)

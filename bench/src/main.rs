@@ -16,12 +16,12 @@ mod openb;
 mod pressure;
 mod report;
 mod scheduler;
+mod simulator;
 mod slurm;
 mod slurm_place;
 mod stats;
 mod submit;
 mod topology;
-mod twin;
 mod ui;
 
 use anyhow::{Context, Result, bail};
@@ -29,7 +29,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs one benchmark beside its peers.
+/// Runs one benchmark and its peers.
 #[derive(Debug, Parser)]
 #[command(name = "muster-bench")]
 struct Options {
@@ -50,7 +50,7 @@ struct Options {
     /// With --save: the directory to write to, where there is no repository.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Simulated nodes (agents: 10,000 unless said, a tenth of it with --quick; slurm and
+    /// Simulated nodes (agents: 10,000 unless given, a tenth of it with --quick; slurm and
     /// scheduler: this size alone instead of all).
     #[arg(long)]
     nodes: Option<u32>,
@@ -75,7 +75,7 @@ struct Options {
     /// health: seconds of the fleet's clock in a second.
     #[arg(long)]
     speed: Option<f64>,
-    /// health: so many faults and as many look-alikes, in a life of that length.
+    /// health: so many faults and as many look-alikes, in a run of that length.
     #[arg(long)]
     faults: Option<u32>,
     /// health: keep the truth and what was found in this directory.
@@ -131,7 +131,7 @@ fn run(options: &Options) -> Result<()> {
         "openb" => openb::run(options)?,
         "backfill" => backfill::run(options)?,
         "forecast" => forecast::run(options)?,
-        "sim" => twin::run(options)?,
+        "sim" => simulator::run(options)?,
         "health" => health::run(options)?,
         "history" => history::run(options)?,
         "ui" => ui::run(options)?,

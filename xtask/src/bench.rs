@@ -6,21 +6,21 @@ use std::process::{Command, ExitCode};
 
 /// The benchmarks there are, and what each measures.
 pub const BENCHMARKS: &[(&str, &str)] = &[
-    ("submit", "submissions, start latency and trivial jobs per second, beside Slurm"),
+    ("submit", "submissions, start latency and trivial jobs per second, compared with Slurm"),
     ("agent", "what watching a node costs it: processor time, memory, lines of the kernel's log"),
     ("agents", "cost of many connected nodes to the server, and how fast they come back"),
-    ("slurm", "jobs placed per second on 1,024 and 4,096 nodes, beside Slurm"),
+    ("slurm", "jobs placed per second on 1,024 and 4,096 nodes, compared with Slurm"),
     (
         "scheduler",
         "cost of a plan, a cycle and a claim on up to 125,000 nodes, and starts per second",
     ),
-    ("topology", "gangs inside one leaf, beside best fit and Slurm's tree rule"),
-    ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
-    ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
-    ("forecast", "share of jobs that start inside the range that was told, beside Slurm's --start"),
-    ("sim", "how fast the twin lives, beside formulas and published counts"),
-    ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
-    ("health", "what is found of what fails, and how soon, beside what was published"),
+    ("topology", "gangs inside one leaf, compared with best fit and Slurm's tree rule"),
+    ("openb", "GPUs in use when 130% is asked for, on 13 mixes, compared with FGD"),
+    ("backfill", "mean bounded slowdown on logs of real machines, and as published"),
+    ("forecast", "share of jobs that start inside the forecast range, compared with Slurm"),
+    ("sim", "speed of the simulator, and its results compared with formulas"),
+    ("ui", "the web console before 100,000 GPUs: first paint, frames, memory, open consoles"),
+    ("health", "share of faults that are detected, and how soon, and as published"),
     (
         "history",
         "metrics over time of 100,000 GPUs: cores, bytes, answers, compared with VictoriaMetrics",

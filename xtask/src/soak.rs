@@ -37,11 +37,11 @@ pub struct Options {
 enum SoakKind {
     /// Kill a loaded server at random moments and at failpoints, restart, compare.
     Crash,
-    /// Live fresh random lives of a whole site, every invariant checked after every event.
+    /// Simulate fresh random histories of a whole site, every invariant checked after every event.
     Sim,
-    /// Live fresh random lives, and compare what every reading endpoint says at moments of them.
+    /// Simulate fresh random histories, and compare what every reading endpoint answers.
     Truth,
-    /// Live in whole what only begins with every change, and score many fleets.
+    /// Simulate in full what every change only begins, and score many fleets.
     Year,
     /// Hold every property to many fresh random cases.
     Props,
@@ -192,11 +192,11 @@ fn crash(options: &Options, first_seed: u64) -> Result<Outcome> {
     Ok(Ok(format!("{done} kills per store{short}, seeds from {first_seed}")))
 }
 
-/// Random lives of a whole site with fresh seeds. One that ends badly is shrunk and printed by
+/// Random histories of a whole site with fresh seeds. One that ends badly is shrunk and printed by
 /// the test itself, ready to be kept.
 fn sim(options: &Options, first: u64) -> Result<Outcome> {
     let minutes = options.minutes;
-    eprintln!("\n=== fresh lives for {minutes} minutes, seeds from {first}");
+    eprintln!("\n=== fresh histories for {minutes} minutes, seeds from {first}");
     let test = || {
         let mut command = cargo();
         command.args(["test", "--release", "-p", "muster-sim", "--test", "it"]);
@@ -208,23 +208,21 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
         .env("MUSTER_SIM_MINUTES", minutes.to_string())
         .env("MUSTER_SIM_SEED", first.to_string())
         .env("RUST_BACKTRACE", "0")
-        .args(["--", "--nocapture", "--exact", "system::fresh_lives_for_as_long_as_was_asked_for"]);
+        .args(["--", "--nocapture", "--exact", "system::fresh_histories_until_time_is_over"]);
     // The time asked for, and shrinking; what takes longer hangs.
     let limit = Duration::from_secs(minutes * 60 + 3600);
     let (status, _) = proc::tee_within(&mut command, limit)?;
     if !status.success() {
-        return Ok(
-            Err("a life ended badly: the run printed its seed and its shortest form".into()),
-        );
+        return Ok(Err("a history failed: the run printed its seed and its shortest form".into()));
     }
-    Ok(Ok(format!("{minutes} minutes of lives, seeds from {first}")))
+    Ok(Ok(format!("{minutes} minutes of histories, seeds from {first}")))
 }
 
-/// Answers of every reading endpoint at moments of random lives. A contradiction is printed by the
-/// test itself, with its seed.
+/// Answers of every reading endpoint at moments of random histories. A contradiction is printed by
+/// the test itself, with its seed.
 fn truth(options: &Options, first: u64) -> Result<Outcome> {
     let minutes = options.minutes;
-    eprintln!("\n=== answers about fresh lives for {minutes} minutes, seeds from {first}");
+    eprintln!("\n=== answers about fresh histories for {minutes} minutes, seeds from {first}");
     let test = || {
         let mut command = cargo();
         command.args(["test", "-p", "muster-http", "--test", "it"]);
@@ -236,8 +234,8 @@ fn truth(options: &Options, first: u64) -> Result<Outcome> {
         .env("MUSTER_TRUTH_MINUTES", minutes.to_string())
         .env("MUSTER_TRUTH_SEED", first.to_string())
         .env("RUST_BACKTRACE", "0")
-        .args(["--", "--nocapture", "--exact", "truth::fresh_lives_for_as_long_as_was_asked_for"]);
-    // The time asked for, and the last life; what takes longer hangs.
+        .args(["--", "--nocapture", "--exact", "truth::fresh_histories_until_time_is_over"]);
+    // The time asked for, and the last history; what takes longer hangs.
     let limit = Duration::from_secs(minutes * 60 + 600);
     let (status, _) = proc::tee_within(&mut command, limit)?;
     if !status.success() {
@@ -245,12 +243,12 @@ fn truth(options: &Options, first: u64) -> Result<Outcome> {
                        which MUSTER_TRUTH_SEED repeats"
             .into()));
     }
-    Ok(Ok(format!("{minutes} minutes of answers about lives, seeds from {first}")))
+    Ok(Ok(format!("{minutes} minutes of answers about histories, seeds from {first}")))
 }
 
-/// What is lived in whole here, and begins or is smaller with every change: the scenarios of the
-/// library, the week of the demo, what was published, the lives of the first seeds; and the scored
-/// fleets.
+/// What is simulated in full here, and begins or is smaller with every change: the scenarios of the
+/// library, the week of the demo, what was published, the histories of the first seeds; and the
+/// scored fleets.
 fn year() -> Result<Outcome> {
     const LONG: [(&str, &[&str]); 2] = [
         ("muster-sim", &["library::", "week::", "published::", "system::"]),
@@ -269,9 +267,7 @@ fn year() -> Result<Outcome> {
         let (status, _) = proc::tee_within(&mut command, Duration::from_secs(6 * 3600))?;
         if !status.success() {
             let tests = tests.join(", ");
-            return Ok(Err(format!(
-                "{tests} of {package}: one did not live up to what it expects"
-            )));
+            return Ok(Err(format!("{tests} of {package}: one did not meet its expectations")));
         }
     }
     Ok(Ok("the whole scenarios, the week, what was published, many scored fleets".into()))

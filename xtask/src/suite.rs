@@ -83,7 +83,7 @@ struct Run {
     total: Counts,
     steps: Vec<(&'static str, Duration)>,
     /// How long each took of what ran beside others.
-    beside: Vec<(&'static str, Duration)>,
+    parallel: Vec<(&'static str, Duration)>,
     slowest: Vec<junit::Case>,
     /// Tests that could not run here, in their own words.
     skips: Vec<String>,
@@ -102,7 +102,7 @@ impl Run {
             if let Some(database) = self.step("PostgreSQL", postgres::ForTests::get) {
                 eprintln!("at {}", database.url());
                 self.counted("tests", || unit(&database.url()));
-                self.told_by_the_tests();
+                self.reported_by_tests();
             }
         }
         // None of these measures how long anything takes, and each waits for much of its time.
@@ -118,11 +118,11 @@ impl Run {
         if wanted(Part::Web) {
             rest.push(work("web console", web::test));
         }
-        self.counted_beside(rest);
+        self.count_parallel(rest);
     }
 
     /// Does several things at a time; one alone is a step as any other.
-    fn counted_beside(&mut self, mut parts: Vec<Work>) {
+    fn count_parallel(&mut self, mut parts: Vec<Work>) {
         if parts.len() < 2 {
             if let Some((name, what)) = parts.pop() {
                 self.counted(name, what);
@@ -147,9 +147,9 @@ impl Run {
                 })
                 .collect()
         });
-        self.steps.push(("what runs beside each other", began.elapsed()));
+        self.steps.push(("what runs in parallel", began.elapsed()));
         for (name, took, outcome) in ended {
-            self.beside.push((name, took));
+            self.parallel.push((name, took));
             match outcome {
                 Ok(counts) => {
                     eprintln!("=== {name}: {counts}");
@@ -184,7 +184,7 @@ impl Run {
     }
 
     /// What the tests wrote beside their output: how long each took, and which could not run.
-    fn told_by_the_tests(&mut self) {
+    fn reported_by_tests(&mut self) {
         let text = fs::read_to_string(junit::file(&root())).unwrap_or_default();
         self.slowest = junit::slowest(&text, SLOWEST);
         self.skips = skips::read().iter().map(ToString::to_string).collect();
@@ -208,7 +208,7 @@ impl Run {
         let steps = self.steps.iter().copied().chain([("altogether", all)]);
         let line =
             |(name, took): (&str, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
-        list("beside each other", self.beside.iter().copied().map(line).collect());
+        list("in parallel", self.parallel.iter().copied().map(line).collect());
         list("steps", steps.map(line).collect());
         text
     }
@@ -330,8 +330,8 @@ mod tests {
     fn what_runs_beside_others_is_counted_each_and_is_one_step() {
         let mut run = Run::default();
         let passed = || Ok(Counts { passed: 2, failed: 0, skipped: 1 });
-        run.counted_beside(vec![work("alone", passed)]);
-        run.counted_beside(vec![
+        run.count_parallel(vec![work("alone", passed)]);
+        run.count_parallel(vec![
             work("one", passed),
             work("two", || anyhow::bail!("no such thing")),
             work("three", || panic!("a bug of ours")),
@@ -339,9 +339,9 @@ mod tests {
         assert_eq!(run.total, Counts { passed: 4, failed: 2, skipped: 2 });
         let names =
             |of: &[(&'static str, Duration)]| of.iter().map(|(n, _)| *n).collect::<Vec<_>>();
-        assert_eq!(names(&run.steps), ["alone", "what runs beside each other"]);
-        assert_eq!(names(&run.beside), ["one", "two", "three"]);
-        assert!(run.closing().contains("=== beside each other"));
+        assert_eq!(names(&run.steps), ["alone", "what runs in parallel"]);
+        assert_eq!(names(&run.parallel), ["one", "two", "three"]);
+        assert!(run.closing().contains("=== in parallel"));
     }
 
     #[test]

@@ -25,7 +25,17 @@ pub struct Options {
 /// The page with the rules.
 const RULES: &str = "docs/words.md";
 /// Directories with texts for people.
-const PLACES: &[&str] = &["crates", "docs", "examples", "python", "scenarios", "web/src"];
+const PLACES: &[&str] = &[
+    "bench/faultgen/src",
+    "bench/src",
+    "crates",
+    "docs",
+    "examples",
+    "python",
+    "scenarios",
+    "web/src",
+    "xtask/src",
+];
 /// Single files with texts for people.
 const FILES: &[&str] = &[
     "ARCHITECTURE.md",
@@ -153,15 +163,16 @@ type Reader = fn(&str, &str) -> Vec<Piece>;
 /// How a file is read; none for files without texts for people.
 fn reader(path: &str) -> Option<Reader> {
     let ends = |ending: &str| path.ends_with(ending);
-    if path == RULES || FOR_TESTS.iter().any(|dir| path.starts_with(dir)) {
+    let own = path.starts_with("xtask/src/words");
+    if path == RULES || own || FOR_TESTS.iter().any(|dir| path.starts_with(dir)) {
         return None;
     }
     if ends(".md") {
         return (!path.starts_with("crates/")).then_some(plain::markdown as Reader);
     }
     if ends(".rs") {
-        let product = path.starts_with("crates/") && path.split('/').nth(2) == Some("src");
-        return (product && !is_test(path)).then_some(rust::read as Reader);
+        let inside = !path.starts_with("crates/") || path.split('/').nth(2) == Some("src");
+        return (inside && !is_test(path)).then_some(rust::read as Reader);
     }
     if path.starts_with("web/src/") {
         let source = (ends(".ts") || ends(".tsx")) && !ends(".d.ts") && !path.contains(".test.");
@@ -247,6 +258,7 @@ mod tests {
     fn product_code_documents_and_pages_are_read_and_tests_are_not() {
         let read = |path: &str| reader(path).is_some();
         for path in [
+            "bench/src/main.rs",
             "crates/cli/src/cmd/slo.rs",
             "crates/health/data/xids.psv",
             "crates/http/openapi.json",
@@ -254,6 +266,7 @@ mod tests {
             "examples/train-toy.yaml",
             "web/index.html",
             "web/src/pages/node.tsx",
+            "xtask/src/bench.rs",
         ] {
             assert!(read(path), "{path}");
         }
@@ -265,6 +278,7 @@ mod tests {
             "crates/specs/tests/sbatch/03-array-sweep.yaml",
             "web/src/words.test.ts",
             "web/src/api/schema.d.ts",
+            "xtask/src/words/table.rs",
             RULES,
         ] {
             assert!(!read(path), "{path}");

@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 pub(crate) async fn live(settings: Settings) -> Result<()> {
     let RunMode::Signals { rate, steady_s, burst, burst_s } = settings.life else {
-        anyhow::bail!("another life was asked for");
+        anyhow::bail!("another mode was asked for");
     };
     let mut rng = Rng::new(settings.seed);
     let token: JoinToken = settings.join.parse().context("the join token")?;

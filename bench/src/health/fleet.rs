@@ -137,7 +137,7 @@ pub(super) async fn submit(api: &mut Api, n: u64, nodes: u32, run_s: u64) -> Res
 
 /// Where the generator is: built beside this program.
 fn generator() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot tell where this program is")?;
+    let own = std::env::current_exe().context("cannot find where this program is")?;
     let path = own.with_file_name("muster-faultgen");
     ensure!(path.is_file(), "{} is not there: build muster-faultgen", path.display());
     Ok(path)

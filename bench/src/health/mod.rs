@@ -127,7 +127,7 @@ fn scored(options: &Options, report: &mut Report) -> Result<()> {
          in time, as itself or by an effect that it must have; precision is faults found / (faults \
          found + wrong findings). Detection time is by the fleet's clock for what rows show, by \
          the machine's for what a line of the log says. Causes that are concluded from many \
-         findings are scored in lives of their own (leaf-loss, feed-loss): in the dense one, where \
+         findings are scored in runs of their own (leaf-loss, feed-loss): in the dense one, where \
          faults come {}x as fast as the server's clock expects, wrong ones are counted apart.",
         plan.nodes,
         operator.gangs(),
@@ -201,10 +201,10 @@ fn live(
         let length = (plan.calm_s + plan.busy_s + plan.tail_s) / plan.speed;
         let until = Instant::now() + Duration::from_secs_f64(length * 3.0 + 60.0);
         let mut told = 0;
-        while !fleet.output().contains("the life is over") {
+        while !fleet.output().contains("the run is over") {
             if let Err(error) = fleet.must_be_running() {
                 // It may have ended well between two looks.
-                if fleet.output().contains("the life is over") {
+                if fleet.output().contains("the run is over") {
                     break;
                 }
                 return Err(error);

@@ -193,7 +193,7 @@ pub(super) fn score(life: &GroundTruth, story: &EventDigest, dense: bool) -> Sco
                 s.wrong_conclusions += 1;
                 continue;
             }
-            let fooled = || story_of(life, f, story);
+            let fooled = || truth_near(life, f, story);
             s.precision.entry(f.kind.clone()).or_default().count(is_right, || {
                 format!("{} at {}: {}{}", f.kind, f.entity, f.evidence.join("; "), fooled().1)
             });
@@ -244,7 +244,7 @@ fn short(nodes: &[String]) -> String {
 }
 
 /// What was really going on where a wrong finding was made.
-fn story_of(life: &GroundTruth, f: &ReportedFinding, story: &EventDigest) -> (String, String) {
+fn truth_near(life: &GroundTruth, f: &ReportedFinding, story: &EventDigest) -> (String, String) {
     let Some(at) = f.at.first() else { return (String::new(), String::new()) };
     let about = |t: &&Truth| {
         within(t, *at)

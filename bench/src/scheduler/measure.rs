@@ -149,7 +149,7 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let took = claimed.wall_ms;
     let stopped = claimed.victims.iter().filter(|v| v.by == by).count();
     eprintln!("  reclaim of {gang} nodes: cpu {:.1} ms, {stopped} victims", claimed.cpu_ms);
-    ensure!(stopped > 0, "nobody made room for the claim");
+    ensure!(stopped > 0, "nothing was preempted for the claim");
     report.ours(&format!("reclaim_ms_{nodes}"), "ms", took);
     Ok(())
 }
@@ -278,7 +278,7 @@ fn rate(mut site: Site, mix: &mut Mix, draw: Draw, jobs: usize) -> f64 {
     let per_cpu = placed as f64 / cpu.elapsed().as_secs_f64();
     eprintln!("  {placed} {draw:?}: {per_cpu:.0} a second of processor time");
     if placed < jobs {
-        eprintln!("  {} of {jobs} found no room", jobs - placed);
+        eprintln!("  {} of {jobs} found no free capacity", jobs - placed);
     }
     placed as f64 / took
 }

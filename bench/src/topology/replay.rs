@@ -56,7 +56,7 @@ impl Run<'_> {
                 Some(hosts) => {
                     ensure!(hosts.len() == j.nodes as usize, "a gang has too few hosts");
                     for h in &hosts {
-                        ensure!(self.free[*h] >= j.gpus, "a GPU is held twice");
+                        ensure!(self.free[*h] >= j.gpus, "a GPU is allocated twice");
                         self.free[*h] -= j.gpus;
                     }
                     self.waiting.remove(&i);

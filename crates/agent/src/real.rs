@@ -138,7 +138,7 @@ impl Devices for RealDevices {
     }
 
     fn telemetry(&mut self, _now: Instant) -> Option<Telemetry> {
-        let mut host = inventory::host_figures();
+        let mut host = inventory::host_metrics();
         let (gpus, columns) = match &self.hooks.telemetry {
             Some(source) => {
                 host.extend(source.host());

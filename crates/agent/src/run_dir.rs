@@ -250,7 +250,7 @@ impl KillBy {
     }
 
     /// What is left of the grace; never more than all of it, whatever became of the clock.
-    pub(crate) fn left(self, now: Time) -> Span {
+    pub(crate) fn remaining(self, now: Time) -> Span {
         self.at.since(now).min(Span(self.grace))
     }
 }
@@ -437,9 +437,9 @@ mod tests {
     #[test]
     fn what_is_left_of_a_grace_is_never_more_than_all_of_it() {
         let by = KillBy::after(Span::secs(30), Time(100_000));
-        assert_eq!(by.left(Time(110_000)), Span::secs(20));
-        assert_eq!(by.left(Time(500_000)), Span(0));
-        assert_eq!(by.left(Time(0)), Span::secs(30), "the clock was set back");
+        assert_eq!(by.remaining(Time(110_000)), Span::secs(20));
+        assert_eq!(by.remaining(Time(500_000)), Span(0));
+        assert_eq!(by.remaining(Time(0)), Span::secs(30), "the clock was set back");
     }
 
     #[test]

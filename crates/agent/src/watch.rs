@@ -26,20 +26,20 @@ struct Inner {
 
 impl Inner {
     /// Anything may have changed.
-    fn ring_all(&self) {
+    fn notify_all(&self) {
         let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
-        wakes.values().for_each(|(bell, _)| bell.ring(None));
+        wakes.values().for_each(|(wakeup, _)| wakeup.notify(None));
     }
 }
 
 /// Wakes one node's runner and says whose directory changed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RunnerWakeup(Arc<BellInner>);
+pub(crate) struct RunnerWakeup(Arc<WakeupState>);
 
 #[derive(Debug, Default)]
-struct BellInner {
+struct WakeupState {
     wake: Arc<Notify>,
-    rung: Mutex<ChangedAttempts>,
+    changed: Mutex<ChangedAttempts>,
 }
 
 /// What changed since the last time somebody asked.
@@ -51,7 +51,7 @@ pub(crate) struct ChangedAttempts {
 }
 
 impl RunnerWakeup {
-    /// Completes when it rings.
+    /// Completes when something changed.
     pub(crate) fn waker(&self) -> Arc<Notify> {
         self.0.wake.clone()
     }
@@ -62,18 +62,18 @@ impl RunnerWakeup {
     }
 
     pub(crate) fn take(&self) -> ChangedAttempts {
-        std::mem::take(&mut *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.changed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn ring(&self, key: Option<AttemptKey>) {
-        let mut rung = self.0.rung.lock().unwrap_or_else(PoisonError::into_inner);
+    fn notify(&self, key: Option<AttemptKey>) {
+        let mut changed = self.0.changed.lock().unwrap_or_else(PoisonError::into_inner);
         match key {
             Some(key) => {
-                rung.keys.insert(key);
+                changed.keys.insert(key);
             }
-            None => rung.all = true,
+            None => changed.all = true,
         }
-        drop(rung);
+        drop(changed);
         self.nudge();
     }
 }
@@ -105,16 +105,16 @@ impl Watcher {
         }
     }
 
-    /// Rings `bell` for `key` whenever something in `dir` changes; says whether it will. A
+    /// Notifies `wakeup` of `key` whenever something in `dir` changes; says whether it will. A
     /// directory that goes away is forgotten by itself.
-    pub(crate) fn watch(&self, dir: &Path, bell: &RunnerWakeup, key: AttemptKey) -> bool {
+    pub(crate) fn watch(&self, dir: &Path, wakeup: &RunnerWakeup, key: AttemptKey) -> bool {
         let Some(inner) = &self.0 else { return false };
         let flags = WatchFlags::MODIFY | WatchFlags::MOVED_TO;
-        // Held over both steps, so that no change is heard before it is known whose it is.
+        // Held over both steps, so that no change is seen before it is known whose it is.
         let mut wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         match inotify::add_watch(inner.fd.get_ref(), dir, flags) {
             Ok(id) => {
-                wakes.insert(id, (bell.clone(), key));
+                wakes.insert(id, (wakeup.clone(), key));
                 true
             }
             Err(_) => false,
@@ -131,9 +131,9 @@ fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 async fn serve(inner: std::sync::Weak<Inner>) {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    // After a panic: what changed meanwhile was not heard.
+    // After a panic: what changed meanwhile was not seen.
     if let Some(inner) = inner.upgrade() {
-        inner.ring_all();
+        inner.notify_all();
     }
     while let Some(inner) = inner.upgrade() {
         let ready = tokio::time::timeout(std::time::Duration::from_secs(5), inner.fd.readable());
@@ -150,10 +150,10 @@ async fn serve(inner: std::sync::Weak<Inner>) {
                         wakes.remove(&event.wd());
                     } else if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                         missed = true;
-                    } else if let Some((bell, key)) =
+                    } else if let Some((wakeup, key)) =
                         wakes.get(&event.wd()).filter(|_| is_news(event.file_name()))
                     {
-                        bell.ring(Some(*key));
+                        wakeup.notify(Some(*key));
                     }
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -161,7 +161,7 @@ async fn serve(inner: std::sync::Weak<Inner>) {
             }
         }
         if missed {
-            inner.ring_all();
+            inner.notify_all();
         }
         ready.clear_ready();
     }

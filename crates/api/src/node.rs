@@ -26,7 +26,7 @@ pub struct Node {
     pub state: String,
     /// The version: the last record that changed it; goes into `If-Match`.
     pub version: u64,
-    /// Stage of life.
+    /// Stage of its life cycle.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
     pub stage: Stage,
     /// True while its agent's heartbeats come.

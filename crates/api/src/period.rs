@@ -162,7 +162,7 @@ pub struct VersionCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodAlerts {
-    /// Those for which somebody was woken.
+    /// Those that paged somebody.
     pub pages: u64,
     /// Those that could wait.
     pub tickets: u64,

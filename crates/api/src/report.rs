@@ -77,7 +77,7 @@ pub struct JobReport {
     pub advice: Vec<AdviceLine>,
 }
 
-/// Parts of a life, in milliseconds.
+/// Parts of a job's time, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimeParts {
@@ -113,7 +113,7 @@ impl TimeParts {
     }
 }
 
-/// Parts of a life, in GPU-seconds.
+/// Parts of a job's time, in GPU-seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GpuParts {

@@ -535,14 +535,14 @@ impl State {
         self.with_index(|ix, s| ix.add(s, &job));
         if was_final != now_final {
             let array = outlook != self.index.waits.outlook(&job);
-            self.rejudge_waiters(&job, array);
+            self.reevaluate_waiters(&job, array);
         }
         Ok(())
     }
 
     /// Jobs that wait for this one, or with `array` for all of its array, may now be free to
     /// start, or never.
-    fn rejudge_waiters(&mut self, job: &Job, array: bool) {
+    fn reevaluate_waiters(&mut self, job: &Job, array: bool) {
         let waiters = self.index.waits.on(job, array);
         if waiters.is_empty() {
             return;
@@ -553,10 +553,10 @@ impl State {
             for job in waiters.iter().filter_map(|w| s.jobs.get(w)) {
                 let before = match last {
                     Some((same, judged)) if Arc::ptr_eq(same, &job.depends) => judged,
-                    _ => ix.waits.judge(s, job),
+                    _ => ix.waits.evaluate(s, job),
                 };
                 last = Some((&job.depends, before));
-                ix.rejudge(s, job, before);
+                ix.reevaluate(s, job, before);
             }
         });
     }

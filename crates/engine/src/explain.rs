@@ -13,7 +13,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{
-    Durations, ENOUGH, PlannedPreemption, RunLength, made_room, range,
+    Durations, ENOUGH, PlannedPreemption, RunLength, planned_preemption, range,
 };
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
@@ -52,7 +52,7 @@ fn note_window(out: &mut Explanation, detail: String) {
 }
 
 /// Says that others make room for a job, why they have to, and by when it starts.
-fn tell_made_room(out: &mut Explanation, room: &PlannedPreemption, now: Time) {
+fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time) {
     for c in &mut out.constraints {
         c.binding = false;
     }
@@ -234,7 +234,7 @@ impl State {
             };
             let basis = match p.basis {
                 Basis::Limits => limits.as_str(),
-                Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
+                Basis::Preemption if self.is_preempted_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
                 Basis::Resize => "it is being resized",
@@ -330,14 +330,14 @@ impl State {
         let mut made = None;
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
-        } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
+        } else if let Some(text) = self.index.waits.evaluate_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
         } else if !out.starts_now {
             // The predicates say what is there; whether others make room is the plan's to say.
-            made = made_room(self.queued(w.clone(), now), w.job, &self.policy, now);
+            made = planned_preemption(self.queued(w.clone(), now), w.job, &self.policy, now);
         }
         if let Some(room) = &made {
-            tell_made_room(&mut out, room, now);
+            explain_preemption(&mut out, room, now);
         } else if let Some(e) = &mut out.estimate {
             self.forecast(e, w, false, now);
         }
@@ -364,7 +364,7 @@ impl State {
             };
             return Some(("hold", format!("is held by {hold}{then}")));
         }
-        if let Some(text) = self.index.waits.judge(self, job).words(self) {
+        if let Some(text) = self.index.waits.evaluate(self, job).words(self) {
             return Some(("dependency", text));
         }
         let wait = Span::secs(job.not_before.since(now).0.div_ceil(1000));
@@ -398,7 +398,7 @@ impl State {
     }
 
     /// Is anybody being stopped for a job, or told that they will be?
-    fn is_made_room_for(&self, id: JobId) -> bool {
+    fn is_preempted_for(&self, id: JobId) -> bool {
         self.index.cluster.running.keys().filter_map(|other| self.jobs.get(other)).any(|j| {
             let a = j.attempt.as_ref();
             let stop = a.and_then(|a| a.stop.as_ref()).map(|s| &s.reason);

@@ -244,7 +244,7 @@ fn queue(s: &State) -> Vec<String> {
     for job in s.jobs.values() {
         let waits = job.state == JobState::Queued
             && job.held.is_none()
-            && s.index.waits.judge(s, job) == Depends::Met;
+            && s.index.waits.evaluate(s, job) == Depends::Met;
         // Who waits for a time is in the queue once a tick has seen it pass.
         let later = s.index.wakes.contains(&(job.not_before, job.id));
         match (queue.contains(&job.id), waits) {

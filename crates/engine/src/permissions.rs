@@ -166,8 +166,8 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::FirstStep { .. }
         | Command::RunbookSaw { .. }
         | Command::QualificationDone { .. }
-        | Command::TellCounts { .. }
-        | Command::TellCondition { .. }
+        | Command::ReportCounts { .. }
+        | Command::ReportCondition { .. }
         | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }

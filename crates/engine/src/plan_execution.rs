@@ -161,7 +161,7 @@ impl Engine {
         let jobs = due.filter_map(|(_, id)| self.state.jobs.get(id));
         let waiting = jobs.filter(|j| j.state == JobState::Queued && !j.depends.is_empty());
         let blocked = waiting.filter_map(|j| {
-            let depends = self.state.index.waits.judge(&self.state, j);
+            let depends = self.state.index.waits.evaluate(&self.state, j);
             let Depends::Waits(_) = depends else { return None };
             let why = depends.words(&self.state)?;
             Some((j.id, j.reserved_start.clone()?, format!("it {why} again")))

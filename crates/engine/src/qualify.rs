@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::lookup::{find, find_versioned};
 use crate::state::State;
-use muster_health::qualify::judge_against;
+use muster_health::qualify::evaluate_against;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
@@ -128,7 +128,7 @@ fn judged(state: &State, n: &Node, mut report: Qualification) -> Qualification {
     let newest = |p: &Arc<Node>| p.past_figures.iter().rev().find(told).cloned();
     let peers: Vec<Arc<PastQualification>> =
         state.nodes.values().filter(kind).filter_map(newest).take(PEERS).collect();
-    for j in judge_against(&report, &n.past_figures, &peers) {
+    for j in evaluate_against(&report, &n.past_figures, &peers) {
         if let Some(c) = report.checks.get_mut(j.check) {
             c.outcome = c.outcome.max(j.outcome);
             c.note = if c.note.is_empty() { j.note } else { format!("{}; {}", c.note, j.note) };

@@ -44,7 +44,7 @@ impl Engine {
         }
         let waits = |j: &Arc<Job>| j.state == JobState::Queued && j.spec.fenced();
         let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
-        let not_before = self.state.now + self.lost_life(&job);
+        let not_before = self.state.now + self.lost_ranks_wait(&job);
         if not_before > job.not_before {
             self.delay_lost(&job, not_before);
         }
@@ -54,12 +54,12 @@ impl Engine {
     pub(crate) fn lost_generation_until(&self, job: &Job) -> Time {
         let life = self.state.lives.last().filter(|l| job.submitted_at < l.at && job.spec.fenced());
         let Some(life) = life else { return Time(0) };
-        let until = life.at + self.lost_life(job);
+        let until = life.at + self.lost_ranks_wait(job);
         if until > self.state.now { until } else { Time(0) }
     }
 
     /// How long ranks of a lost life are waited for that nobody tells of.
-    fn lost_life(&self, job: &Job) -> Span {
+    fn lost_ranks_wait(&self, job: &Job) -> Span {
         let after = match job.spec.partition() {
             OnPartition::StopAfter(after) => after,
             OnPartition::Continue => REPORTED,

@@ -82,7 +82,7 @@ impl Engine {
             return;
         }
         let lost = a.slots.contains(&SlotState::Lost);
-        if lost && stop.fence_until.is_none() && job.spec.fenced() && self.all_heard(a, key) {
+        if lost && stop.fence_until.is_none() && job.spec.fenced() && self.all_can_report(a, key) {
             self.fence_by_clock(job, stop, key);
             return;
         }
@@ -156,22 +156,22 @@ impl Engine {
     /// Does a node that is heard not know whether ranks of an attempt still run there?
     fn is_unseen(&self, a: &Attempt, key: AttemptKey) -> bool {
         let mut slots = a.placement.slots.iter().zip(&a.slots);
-        slots.any(|(slot, s)| *s == SlotState::Lost && self.is_heard(&slot.node, key))
+        slots.any(|(slot, s)| *s == SlotState::Lost && self.can_report(&slot.node, key))
     }
 
     /// Is none of the nodes with lost ranks still to be heard of them? An agent in another directory
     /// than the one that they were started from has nothing to report of them.
-    fn all_heard(&self, a: &Attempt, key: AttemptKey) -> bool {
+    fn all_can_report(&self, a: &Attempt, key: AttemptKey) -> bool {
         let elsewhere = |node: &NodeName| {
             let n = self.state.nodes.get(node);
             n.is_some_and(|n| a.started_elsewhere(node, &n.place))
         };
-        let heard = |node: &NodeName| self.is_heard(node, key) && !elsewhere(node);
+        let heard = |node: &NodeName| self.can_report(node, key) && !elsewhere(node);
         let mut slots = a.placement.slots.iter().zip(&a.slots);
         slots.all(|(slot, s)| *s != SlotState::Lost || heard(&slot.node))
     }
 
-    fn is_heard(&self, node: &NodeName, key: AttemptKey) -> bool {
+    fn can_report(&self, node: &NodeName, key: AttemptKey) -> bool {
         let n = self.state.nodes.get(node);
         n.is_some_and(|n| n.reachable && !n.orphans.contains(&key))
     }
@@ -338,7 +338,7 @@ impl Engine {
             if job.state != JobState::Queued || job.held.is_some() {
                 continue;
             }
-            if let Depends::Broken(why) = self.state.index.waits.judge(&self.state, &job) {
+            if let Depends::Broken(why) = self.state.index.waits.evaluate(&self.state, &job) {
                 let reason = why.words(&self.state);
                 let before = self.state.index.waits.outlook(&job);
                 self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });

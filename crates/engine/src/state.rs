@@ -195,7 +195,7 @@ impl State {
     }
 
     /// Slots of a job's present attempt that hold something.
-    pub(crate) fn left(&self, job: JobId) -> AllocatedSlots {
+    pub(crate) fn allocated_slots(&self, job: JobId) -> AllocatedSlots {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 
@@ -277,14 +277,14 @@ impl State {
 
     /// The life in which a record was written, by the lead it began with; 0 is the first.
     #[must_use]
-    pub fn life_at(&self, seq: Seq) -> Epoch {
+    pub fn generation_at(&self, seq: Seq) -> Epoch {
         self.lives.iter().rev().find(|l| l.seq <= seq).map_or(Epoch(0), |l| l.epoch)
     }
 
     /// The life in which an attempt was placed. Of one that is not known any more, that of the
     /// oldest which is; of one that never was, the present one.
     #[must_use]
-    pub fn life_of(&self, key: AttemptKey) -> Epoch {
+    pub fn generation_of(&self, key: AttemptKey) -> Epoch {
         let last = self.lives.last().map_or(Epoch(0), |l| l.epoch);
         let Some(job) = self.jobs.get(&key.job).filter(|_| !self.lives.is_empty()) else {
             return last;

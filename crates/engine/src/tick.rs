@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// So long a server that took the lead waits for nodes at most, before it acts upon the limits of
 /// what runs there: longer than it takes until a silent node is called lost.
-const HEARD_WITHIN: Span = Span::secs(60);
+const CONTACT_WITHIN: Span = Span::secs(60);
 
 /// An agent that connects says of ranks that they run, also of those whose last output it has yet to
 /// send. So long it has to say that they ended.
-const TOLD_WITHIN: Span = Span::secs(5);
+const END_REPORTED_WITHIN: Span = Span::secs(5);
 
 /// Nodes that a server has not heard since it took the lead, or that may not have told everything,
 /// and until when they are waited for.
@@ -54,7 +54,7 @@ impl Engine {
         // Work that just left may be what a remediation waits for.
         self.advance_remediations();
         self.advance_runbook_runs();
-        self.judge_due_objectives();
+        self.evaluate_due_objectives();
         self.dirty
     }
 
@@ -162,7 +162,7 @@ impl Engine {
     /// know: no limit is acted upon before these were heard, or are lost.
     pub(crate) fn await_nodes(&mut self, since: Time) {
         let reachable = self.state.nodes.values().filter(|n| n.reachable);
-        let until = self.state.now + HEARD_WITHIN;
+        let until = self.state.now + CONTACT_WITHIN;
         let nodes: BTreeMap<NodeName, Time> = reachable.map(|n| (n.name.clone(), until)).collect();
         self.unheard =
             (!nodes.is_empty()).then_some(AwaitedNodes { nodes, heard: BTreeSet::new(), since });
@@ -176,7 +176,7 @@ impl Engine {
 
     /// A node was heard for the first time, and ranks with a time limit run there as far as it says.
     pub(crate) fn start_awaiting_node(&mut self, node: &NodeName) {
-        let until = self.state.now + TOLD_WITHIN;
+        let until = self.state.now + END_REPORTED_WITHIN;
         let Some(u) = &mut self.unheard else { return };
         if let Some(t) = u.nodes.get_mut(node) {
             *t = until.min(*t);

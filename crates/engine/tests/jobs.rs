@@ -579,17 +579,17 @@ fn no_id_of_a_job_returns_after_a_restore() {
         w.pass(Span::mins(1));
         lead(&mut w, e, true);
         let state = w.engine.state();
-        assert_eq!(state.life_at(backup.seq), epoch(0));
-        assert_eq!(state.life_at(state.seq), epoch(e));
-        assert_eq!(state.life_of(w.key(kept)), epoch(0), "placed before");
+        assert_eq!(state.generation_at(backup.seq), epoch(0));
+        assert_eq!(state.generation_at(state.seq), epoch(e));
+        assert_eq!(state.generation_of(w.key(kept)), epoch(0), "placed before");
         let first = w.key(kept);
         let node = w.nodes_of(kept)[0].clone();
         w.lose(&node);
         let again = w.key(kept);
         assert_eq!((first.attempt, again.attempt), (1, 2), "its node was lost");
         let state = w.engine.state();
-        assert_eq!(state.life_of(again), epoch(e), "placed after");
-        assert_eq!(state.life_of(first), epoch(0), "over, and still of its own life");
+        assert_eq!(state.generation_of(again), epoch(e), "placed after");
+        assert_eq!(state.generation_of(first), epoch(0), "over, and still of its own life");
         for _ in 0..50 {
             let id = w.gang(1, 8);
             assert!(seen.insert(id), "job {id} was there before");

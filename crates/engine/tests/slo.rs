@@ -477,7 +477,7 @@ fn automation_that_stopped_itself_is_one_page() {
 fn errors(w: &mut World, good: u64, total: u64) {
     let (sli, scope) = (Sli::ApiAvailability, Scope::default());
     let c = IndicatorCount { sli, scope, good, total, cause: None, at: None };
-    w.ok(Command::TellCounts { counts: vec![c] });
+    w.ok(Command::ReportCounts { counts: vec![c] });
 }
 
 #[test]
@@ -567,7 +567,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
         at: None,
     };
     for _ in 0..20 {
-        w.ok(Command::TellCounts { counts: vec![burns.clone()] });
+        w.ok(Command::ReportCounts { counts: vec![burns.clone()] });
         w.sleep(Span::mins(1));
     }
     let api = |w: &World| open(w).into_iter().find(|a| a.kind == "api");
@@ -644,8 +644,8 @@ fn what_is_told_from_outside_lasts_until_it_is_over() {
     let mut w = site(1);
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::mins(10));
-    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
-    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
+    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
+    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
     w.sleep(Span::secs(2));
     assert_eq!(open(&w).len(), 1);
     w.ok(Command::ConditionOver { key: c.key.clone() });
@@ -653,7 +653,7 @@ fn what_is_told_from_outside_lasts_until_it_is_over() {
     assert!(open(&w).is_empty());
     // One that nobody takes back ends by itself.
     let until = Some(w.now + Span::mins(1));
-    w.ok(Command::TellCondition { condition: Box::new(c), until });
+    w.ok(Command::ReportCondition { condition: Box::new(c), until });
     w.sleep(Span::mins(5));
     assert!(open(&w).is_empty());
     // A certificate: nothing for weeks, then a ticket, then a page.

@@ -238,7 +238,7 @@ fn on_call() -> Dashboard {
                     stack(
                         "none",
                         "Nodes by stage",
-                        "Stages of a node's life.",
+                        "Stages of a node's life cycle.",
                         &[("sum by (stage) (muster_nodes_by_stage)", "{{stage}}")],
                     ),
                     lines(

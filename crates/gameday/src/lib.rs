@@ -148,7 +148,9 @@ impl Run {
             // Dropped in the middle, a drill takes everything with it that it started.
             let played = tokio::select! {
                 played = self.one(ctx, d) => played,
-                () = muster_terminal::told_to_end() => return Err(Fail::failed("stopped during a drill")),
+                () = muster_terminal::shutdown_signal() => {
+                    return Err(Fail::failed("stopped during a drill"));
+                }
             };
             let outcome = played.unwrap_or_else(|e| Outcome::broken(d.name, e.message));
             if !outcome.passed || ctx.is_table() || output::is_terminal_err() {

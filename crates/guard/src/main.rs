@@ -6,8 +6,8 @@
 
 mod api;
 mod cluster;
-mod life;
 mod node_reports;
+mod simulator;
 mod site;
 
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ struct Case {
 /// What takes longest comes first: cases run beside each other.
 static CASES: &[Case] = &[
     Case { name: "cycle-12500", counted: Counted::All, work: || cluster::cycles(12_500) },
-    Case { name: "sim-quarter", counted: Counted::All, work: life::quarter },
+    Case { name: "sim-quarter", counted: Counted::All, work: simulator::quarter },
     Case { name: "records-10000", counted: Counted::All, work: site::records },
     Case { name: "console-frame", counted: Counted::All, work: site::console_frame },
     Case { name: "cycle-1000", counted: Counted::All, work: || cluster::cycles(1000) },

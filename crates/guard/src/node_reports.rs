@@ -33,7 +33,7 @@ pub(crate) fn heartbeats(slow: bool) -> WriteCounts {
                     let FromAgent::Heartbeat { at } = read(&runtime, bytes) else {
                         panic!("another message than was written");
                     };
-                    watch.note_heartbeat(node, at);
+                    watch.note_contact(node, at);
                 }
                 let ack = FromServer::Ack { seq: Seq(1_000_000), uncertain: false };
                 out.queue(&ack).expect("it is small");
@@ -59,7 +59,7 @@ pub(crate) fn telemetry_rows() -> WriteCounts {
             let _ = device.advance(at);
             // Names are sent once, as agents do.
             let columns = if row == 0 { columns.clone() } else { Vec::new() };
-            let (gpus, host) = (device.telemetry(), device.host_figures());
+            let (gpus, host) = (device.telemetry(), device.host_metrics());
             let row = Telemetry { at, columns, gpus, host };
             rows.push((node.clone(), frame(&FromAgent::Telemetry(Box::new(row)))));
         }

@@ -46,7 +46,7 @@ fn good(c: &Check) -> Option<Good> {
 /// Judges every check that passed against what the node measured before and against the newest
 /// figures of other nodes of the same kind.
 #[must_use]
-pub fn judge_against(
+pub fn evaluate_against(
     report: &Qualification,
     history: &[Arc<PastQualification>],
     peers: &[Arc<PastQualification>],
@@ -57,7 +57,7 @@ pub fn judge_against(
             continue;
         };
         let notes: Vec<String> =
-            [beside_peers(c, value, way, peers), beside_own(c, value, way, history)]
+            [compare_with_peers(c, value, way, peers), compare_with_past(c, value, way, history)]
                 .into_iter()
                 .flatten()
                 .collect();
@@ -86,7 +86,7 @@ fn percent_behind(gap: i64, of: i64, percent: i64, strictly: bool) -> bool {
     if strictly { a > b } else { a >= b }
 }
 
-fn beside_peers(
+fn compare_with_peers(
     c: &Check,
     value: Milli,
     way: Good,
@@ -116,7 +116,7 @@ fn beside_peers(
     })
 }
 
-fn beside_own(
+fn compare_with_past(
     c: &Check,
     value: Milli,
     way: Good,
@@ -168,7 +168,7 @@ fn median(values: &mut [i64]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::qualification::{Figure, Level};
+    use muster_model::qualification::{Level, Measurement};
     use muster_model::units::{Span, Time};
 
     fn check(gpu: u32, value: i64) -> Check {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn past(values: &[i64]) -> Arc<PastQualification> {
-        let figures = (0..).zip(values).map(|(g, v)| Figure {
+        let figures = (0..).zip(values).map(|(g, v)| Measurement {
             name: "gemm-bf16".into(),
             gpu: Some(g),
             value: Milli(*v),
@@ -213,39 +213,39 @@ mod tests {
     fn one_that_is_far_behind_its_like_is_degraded() {
         let peers: Vec<_> =
             [690_000, 695_000, 700_000, 705_000, 710_000].map(|v| past(&[v, v + 1_000])).to_vec();
-        let found = judge_against(&report(&[700_000, 640_000]), &[], &peers);
+        let found = evaluate_against(&report(&[700_000, 640_000]), &[], &peers);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].check, found[0].outcome), (1, Outcome::Degraded));
         assert_eq!(found[0].note, "8.6 % lower than the 700 TFLOP/s of 5 nodes of its kind");
         // Behind, and not by five deviations.
-        assert!(judge_against(&report(&[675_000]), &[], &peers).is_empty());
+        assert!(evaluate_against(&report(&[675_000]), &[], &peers).is_empty());
         // Too few to know what is usual.
-        assert!(judge_against(&report(&[610_000]), &[], &peers[..3]).is_empty());
+        assert!(evaluate_against(&report(&[610_000]), &[], &peers[..3]).is_empty());
     }
 
     #[test]
     fn peers_that_are_all_alike_make_no_hair_stand_out() {
         let peers = vec![past(&[700_000]); 6];
-        assert!(judge_against(&report(&[690_000]), &[], &peers).is_empty());
-        assert_eq!(judge_against(&report(&[679_000]), &[], &peers).len(), 1);
-        assert!(judge_against(&report(&[900_000]), &[], &peers).is_empty(), "faster is fine");
+        assert!(evaluate_against(&report(&[690_000]), &[], &peers).is_empty());
+        assert_eq!(evaluate_against(&report(&[679_000]), &[], &peers).len(), 1);
+        assert!(evaluate_against(&report(&[900_000]), &[], &peers).is_empty(), "faster is fine");
     }
 
     #[test]
     fn unhealthy_peers_do_not_move_what_is_usual() {
         let mut peers = vec![past(&[700_000]); 5];
         peers.extend(vec![past(&[350_000]); 2]);
-        assert_eq!(judge_against(&report(&[670_000]), &[], &peers).len(), 1);
+        assert_eq!(evaluate_against(&report(&[670_000]), &[], &peers).len(), 1);
     }
 
     #[test]
     fn one_that_was_better_before_is_degraded() {
         let own = [past(&[700_000, 690_000]), past(&[680_000, 690_000])];
-        let found = judge_against(&report(&[660_000, 690_000]), &own, &[]);
+        let found = evaluate_against(&report(&[660_000, 690_000]), &own, &[]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].note, "5.7 % lower than its own best of 700 TFLOP/s");
         assert!(
-            judge_against(&report(&[665_000]), &own, &[]).is_empty(),
+            evaluate_against(&report(&[665_000]), &own, &[]).is_empty(),
             "five percent is allowed"
         );
     }
@@ -256,11 +256,11 @@ mod tests {
         (r.checks[0].expected, r.checks[0].floor) = (Some(Milli(8_000)), Some(Milli(20_000)));
         let own = [past(&[8_000])];
         assert_eq!(
-            judge_against(&r, &own, &[])[0].note,
+            evaluate_against(&r, &own, &[])[0].note,
             "50.0 % higher than its own best of 8.00 TFLOP/s"
         );
         r.checks[0].value = Some(Milli(7_000));
-        assert!(judge_against(&r, &own, &[]).is_empty());
+        assert!(evaluate_against(&r, &own, &[]).is_empty());
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         let mut r = report(&[100_000]);
         for outcome in [Outcome::Failed, Outcome::Skipped, Outcome::Degraded] {
             r.checks[0].outcome = outcome;
-            assert!(judge_against(&r, &own, &[]).is_empty());
+            assert!(evaluate_against(&r, &own, &[]).is_empty());
         }
     }
 }

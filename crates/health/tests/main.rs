@@ -9,4 +9,4 @@
 
 mod corpus;
 mod detect;
-mod judge_hazard;
+mod evaluate_hazard;

@@ -17,13 +17,13 @@ use muster_model::names::{NameError, NodeName};
 use muster_model::placement::GpuSet;
 use muster_model::units::Time;
 use muster_server::agents::Row;
-use muster_server::console::{NoPicture, PastError};
+use muster_server::console::{NoSnapshot, PastError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-impl From<NoPicture> for Failure {
-    fn from(e: NoPicture) -> Failure {
+impl From<NoSnapshot> for Failure {
+    fn from(e: NoSnapshot) -> Failure {
         Failure::unavailable(e.to_string())
     }
 }

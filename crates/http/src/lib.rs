@@ -49,7 +49,7 @@ mod ui;
 pub use limits::{Rate, TokenPlace};
 pub(crate) use registry::{Registry, Sample};
 pub use seal::load_or_create_key;
-pub(crate) use site::write_figures;
+pub(crate) use site::write_metrics;
 
 use crate::remote::RemoteStats;
 use auth::Caller;

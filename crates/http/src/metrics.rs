@@ -227,7 +227,7 @@ impl HealthCounts {
             m.put(&[("step", word)], self.remediations.get(&step).copied().unwrap_or(0));
         }
         // A name of its own: under `muster_nodes` every node would count twice in a sum.
-        let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life.");
+        let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life cycle.");
         for (stage, word) in STAGES {
             m.put(&[("stage", word)], self.stages.get(&stage).copied().unwrap_or(0));
         }
@@ -237,15 +237,15 @@ impl HealthCounts {
 }
 
 /// Figures about what is wrong, what is done about it, and how long that takes.
-pub(crate) fn health_figures(app: &App, out: &mut Registry) {
+pub(crate) fn health_metrics(app: &App, out: &mut Registry) {
     app.brain().read(HealthCounts::of).write(out);
     let help = "Time from a report of faults to its events in the log.";
     let mut m = out.histogram("muster_signal_commit_seconds", help);
     m.times(&[], &app.agents().signal_commit());
-    watch_figures(&app.agents().health(), out);
+    watch_metrics(&app.agents().health(), out);
 }
 
-fn watch_figures(h: &HealthStats, out: &mut Registry) {
+fn watch_metrics(h: &HealthStats, out: &mut Registry) {
     let mut m = out.counter("muster_findings_total", "Findings since this server started.");
     for (kind, n) in &h.opened {
         m.put(&[("kind", kind)], n);
@@ -270,7 +270,7 @@ fn watch_figures(h: &HealthStats, out: &mut Registry) {
             "Findings dropped because the log accepted none for too long.",
             h.lost,
         ),
-        ("muster_watch_failures_total", "Times that a detector fell over.", h.failures),
+        ("muster_watch_failures_total", "Times that a detector failed.", h.failures),
     ] {
         out.counter(name, help).set(n);
     }

@@ -15,7 +15,7 @@ use muster_metering::{
     AttemptParts, GivenResources, GpuUsage, Pace, Part, Parts, Stage, advice, wanted_milli,
 };
 use muster_model::job::{Job, Verdict};
-use muster_server::metering::{AttemptMetric, Figures};
+use muster_server::metering::{AttemptMetric, JobMetrics};
 
 /// Attempts that are told one by one.
 const ATTEMPTS: usize = 256;
@@ -123,7 +123,7 @@ fn attempt(job: &Job, a: &AttemptParts) -> AttemptReport {
     }
 }
 
-fn of(job: &Job, figures: &Figures, asked: &GivenResources) -> JobReport {
+fn of(job: &Job, figures: &JobMetrics, asked: &GivenResources) -> JobReport {
     let g = &figures.goodput;
     let steps = figures.pace.as_ref().map(steps);
     let mut lines: Vec<AdviceLine> = figures

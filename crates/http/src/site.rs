@@ -164,7 +164,7 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: H
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     let made = app.clone();
     let every = app.config().metrics_every;
-    let page = move || Registry::page(|out| write_figures(&made, projects, out));
+    let page = move || Registry::page(|out| write_metrics(&made, projects, out));
     let page = app.0.pages.get(projects, every, page).await;
     let page = page.ok_or_else(Failure::internal)?;
     let varies = HeaderValue::from_static("accept-encoding");
@@ -179,10 +179,10 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller, headers: H
 }
 
 /// All figures.
-pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
+pub(crate) fn write_metrics(app: &App, projects: bool, out: &mut Registry) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     out.gauge("muster_build_info", "What is running.").put(&version, 1);
-    site_figures(app, out);
+    site_metrics(app, out);
     super::figures::write(app, projects, out);
     let stats = app.brain().stats();
     out.gauge("muster_log_seq", "Durable end of the log.").set(app.brain().durable());
@@ -200,7 +200,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
     let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);
     let help = "For how long something was to be written and was not.";
     out.gauge("muster_write_stuck_seconds", help).set(super::metrics::seconds(stuck * 1000));
-    if let Some(f) = app.traces().figures() {
+    if let Some(f) = app.traces().span_counts() {
         let help = "Spans that the collector accepted.";
         out.counter("muster_traces_sent_total", help).set(f.sent);
         let help = "Spans that were dropped, and why.";
@@ -221,14 +221,14 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
             "Times that the oldest lines left the index of job output to stay within its bound.";
         out.counter("muster_output_index_dropped_total", help).set(index.files.dropped);
     }
-    store_figures(&stats, out);
-    super::metrics::health_figures(app, out);
+    store_metrics(&stats, out);
+    super::metrics::health_metrics(app, out);
     super::slo::figures(app, out);
     app.remote().write(out);
     app.http_metrics().write(out);
 }
 
-fn site_figures(app: &App, out: &mut Registry) {
+fn site_metrics(app: &App, out: &mut Registry) {
     let now = app.brain().now();
     let (mut jobs, mut oldest) = (BTreeMap::new(), None);
     super::jobs::each(app.brain(), |j| {
@@ -281,7 +281,7 @@ fn site_figures(app: &App, out: &mut Registry) {
     }
 }
 
-fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Registry) {
+fn store_metrics(stats: &muster_server::brain::BrainStats, out: &mut Registry) {
     for (name, help, h) in [
         ("muster_store_append_seconds", "Time of one durable append.", &stats.append),
         ("muster_cycle_seconds", "Time of one scheduling cycle.", &stats.cycle),

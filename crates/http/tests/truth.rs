@@ -165,7 +165,7 @@ fn no_answer_contradicts_another_or_the_log() {
 }
 
 #[test]
-fn fresh_lives_for_as_long_as_was_asked_for() {
+fn fresh_histories_until_time_is_over() {
     let Some(minutes) = asked("MUSTER_TRUTH_MINUTES") else { return };
     let first = asked("MUSTER_TRUTH_SEED").unwrap_or(1_000_000);
     let until = Instant::now() + Duration::from_secs(minutes * 60);

@@ -129,7 +129,7 @@ pub enum FromAgent {
         /// The test's number, from `FabricDial`.
         id: u64,
         /// What was measured.
-        result: FabricFigures,
+        result: FabricMeasurement,
     },
     /// What an injected fault did.
     Injected {
@@ -384,7 +384,7 @@ pub enum FromServer {
 
 /// What a test of the network between two nodes measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct FabricFigures {
+pub struct FabricMeasurement {
     /// Megabits a second, one way.
     pub mbps: f64,
     /// Microseconds there and back, the middle of many.

@@ -21,7 +21,7 @@ pub enum TestError {
     Start(#[source] std::io::Error),
     /// It said why.
     #[error("{0}")]
-    Said(String),
+    Reported(String),
     /// It died.
     #[error("the test ended with {0} and no report: the driver or the device took it down")]
     Died(ExitStatus),
@@ -118,7 +118,7 @@ impl Spawned {
         match (report, done) {
             (Some(report), _) => Ok(report),
             (None, Err(e)) => Err(e),
-            (None, Ok(())) => Err(TestError::Said("no report came".into())),
+            (None, Ok(())) => Err(TestError::Reported("no report came".into())),
         }
     }
 }
@@ -155,7 +155,7 @@ fn read_answers(
             return Err(TestError::Stopped);
         }
         match heard.recv_timeout(Duration::from_millis(100)) {
-            Ok(Answer::Failed(why)) => return Err(TestError::Said(why)),
+            Ok(Answer::Failed(why)) => return Err(TestError::Reported(why)),
             Ok(answer) => {
                 done |= matches!(answer, Answer::Report(_) | Answer::Scrubbed(_));
                 tell(answer);
@@ -234,7 +234,7 @@ mod tests {
         let (hung, _) = carry_out("exec sleep 60", Duration::from_millis(300), false);
         assert!(matches!(hung, Err(TestError::Hung(_))), "{hung:?}");
         let (said, _) = carry_out("echo '{\"failed\":\"no driver\"}'; exit 1", LONG, false);
-        assert!(matches!(&said, Err(TestError::Said(w)) if w == "no driver"), "{said:?}");
+        assert!(matches!(&said, Err(TestError::Reported(w)) if w == "no driver"), "{said:?}");
         let (stopped, _) = carry_out("exec sleep 60", LONG, true);
         assert!(matches!(stopped, Err(TestError::Stopped)), "{stopped:?}");
     }

@@ -97,23 +97,23 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
     };
     let context = Context { driver_major, sku, pool: o.pool.clone() };
     let pids = o.hands.pids.clone();
-    let bell = Arc::new(Notify::new());
-    let rung = bell.clone();
+    let wakeup = Arc::new(Notify::new());
+    let notify = wakeup.clone();
     let mut config = Config::reading(catalogue, context);
     config.every = o.every;
     config.dirs = o.dirs;
     config.probe = more.watch_fs;
-    config.bell = Arc::new(move || rung.notify_one());
+    config.wakeup = Arc::new(move || notify.notify_one());
     let owners = pids.clone();
     config.owner_of = Arc::new(move |pid| owners.owner_of(pid));
     let monitor = match driver {
         Ok(driver) => Monitor::start(config, driver)?,
         Err(e) => {
-            say_why(&e);
+            log_no_driver(&e);
             Monitor::start_without(config, &e)?
         }
     };
-    let watch = Arc::new(Watch::new(monitor, bell));
+    let watch = Arc::new(Watch::new(monitor, wakeup));
     let hand = ActExecutor::new(more.allowed, watch.clone(), pids.clone());
     let pool = o.pool.clone();
     let exporter = o.exporter.and_then(|(addr, page)| {
@@ -161,7 +161,7 @@ fn about(driver: &dyn Driver) -> (String, Option<u32>) {
     (sku, major)
 }
 
-fn say_why(e: &DeviceError) {
+fn log_no_driver(e: &DeviceError) {
     match e {
         // Most machines that run the control plane have none.
         DeviceError::NoDriver(why) => tracing::debug!(why, "no GPU driver on this machine"),

@@ -15,7 +15,7 @@ const REMEMBERED: usize = 256;
 /// A monitor as the agent sees it.
 pub struct Watch {
     monitor: Monitor,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
     kept: Mutex<BufferedFaults>,
 }
 
@@ -28,10 +28,10 @@ struct BufferedFaults {
 }
 
 impl Watch {
-    /// Takes a monitor whose bell rings this one.
+    /// Takes a monitor that notifies this one of faults.
     #[must_use]
-    pub fn new(monitor: Monitor, bell: Arc<Notify>) -> Watch {
-        Watch { monitor, bell, kept: Mutex::default() }
+    pub fn new(monitor: Monitor, wakeup: Arc<Notify>) -> Watch {
+        Watch { monitor, wakeup, kept: Mutex::default() }
     }
 
     /// The monitor that watches the machine.
@@ -92,7 +92,7 @@ impl FaultSource for Watch {
     }
 
     fn waker(&self) -> Arc<Notify> {
-        self.bell.clone()
+        self.wakeup.clone()
     }
 }
 
@@ -106,7 +106,7 @@ impl TelemetrySource for Watch {
     }
 
     fn host(&self) -> BTreeMap<String, f64> {
-        self.monitor.row_figures()
+        self.monitor.row_metrics()
     }
 }
 

@@ -43,7 +43,7 @@ impl Allocated {
 
     /// What an attempt has left, of which only the state is known.
     #[must_use]
-    pub fn left(a: &Attempt) -> Allocated {
+    pub fn of_attempt(a: &Attempt) -> Allocated {
         let mut out = Allocated::of(&a.placement);
         let slots = a.placement.slots.iter().zip(&a.slots);
         for (slot, _) in slots.filter(|(_, s)| matches!(s, SlotState::Ended { .. })) {

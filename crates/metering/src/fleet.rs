@@ -3,9 +3,9 @@
 
 use crate::allocated::Allocated;
 use crate::days::{Bucket, Calendar, Step, Supply, TelemetryTotals, Work};
-use crate::going::ActiveJob;
 use crate::goodput::AttemptObservation;
-use crate::life::{ends_job, gang_milli, node_milli};
+use crate::history::{ends_job, gang_milli, node_milli};
+use crate::running::ActiveJob;
 use crate::signs::FailureSigns;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
@@ -290,7 +290,7 @@ impl Fleet {
         };
         let Some((no, was, at)) = going.last.filter(|l| l.0 == key.attempt) else { return };
         if was == now {
-            going.judge(no, now, sign);
+            going.evaluate(no, now, sign);
             return;
         }
         let open = |at: Time| at >= final_before(told);
@@ -304,7 +304,7 @@ impl Fleet {
             shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);
         }
-        going.judge(no, now, sign);
+        going.evaluate(no, now, sign);
     }
 
     /// What became of all GPUs between two moments, in whole hours or days, up to now.

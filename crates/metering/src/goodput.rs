@@ -4,7 +4,7 @@
 //! rank, however long its end takes to be settled.
 
 use crate::allocated::Allocated;
-use crate::life::{AttemptHistory, JobHistory, wanted_milli};
+use crate::history::{AttemptHistory, JobHistory, wanted_milli};
 use crate::parts::{Part, Parts, millionths};
 use muster_model::job::{Job, Verdict};
 use muster_model::slo::all_work_counts;

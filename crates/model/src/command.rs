@@ -540,12 +540,12 @@ pub enum Command {
         reason: String,
     },
     /// What the server or a service counted about itself.
-    TellCounts {
+    ReportCounts {
         /// Good and all, by indicator and scope.
         counts: Vec<crate::slo::IndicatorCount>,
     },
     /// Something is wrong that nothing in the log shows.
-    TellCondition {
+    ReportCondition {
         /// The condition; its key says which one it replaces.
         condition: Box<crate::alert::Condition>,
         /// Taken for over after this, unless it is told again.

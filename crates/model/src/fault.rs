@@ -67,7 +67,7 @@ impl FaultClass {
 pub enum FaultAction {
     /// Nothing has to be done.
     None,
-    /// Keep an eye on it.
+    /// Watch it.
     Watch,
     /// The job is to be restarted, or repaired.
     RestartJob,
@@ -89,7 +89,7 @@ impl FaultAction {
     pub fn words(self) -> &'static str {
         match self {
             FaultAction::None => "nothing to do",
-            FaultAction::Watch => "keep an eye on it",
+            FaultAction::Watch => "watch it",
             FaultAction::RestartJob => "restart the job",
             FaultAction::ResetWhenIdle => "reset the GPU when idle",
             FaultAction::ResetGpu => "reset the GPU",

@@ -309,7 +309,7 @@ impl NodeRole {
 pub struct Node {
     /// Its name, unique in the site.
     pub name: NodeName,
-    /// Stage of life.
+    /// Stage of its life cycle.
     pub stage: Stage,
     /// True while its agent's heartbeats come.
     pub reachable: bool,

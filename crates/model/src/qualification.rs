@@ -209,8 +209,9 @@ impl Qualification {
 
     /// What was measured, without the words.
     #[must_use]
-    pub fn figures(&self) -> Vec<Figure> {
-        let one = |c: &Check| Some(Figure { name: c.name.clone(), gpu: c.gpu, value: c.value? });
+    pub fn figures(&self) -> Vec<Measurement> {
+        let one =
+            |c: &Check| Some(Measurement { name: c.name.clone(), gpu: c.gpu, value: c.value? });
         self.checks.iter().filter_map(one).collect()
     }
 
@@ -236,7 +237,7 @@ pub(crate) fn cut(text: &mut String, most: usize) {
 
 /// A measured figure, as it is kept for later comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct Measurement {
     /// The check's name.
     pub name: String,
     /// The GPU, where one is meant.
@@ -280,7 +281,7 @@ pub struct PastQualification {
     /// What came of it.
     pub outcome: Outcome,
     /// What was measured.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Measurement>,
 }
 
 #[cfg(test)]

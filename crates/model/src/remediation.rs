@@ -64,7 +64,7 @@ impl Action {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Action::Watch => "keep an eye on it",
+            Action::Watch => "watch it",
             Action::RestartJob => "restart the job",
             Action::IsolateGpu => "take the GPU out and let the others work",
             Action::Drain => "drain the node and test it",

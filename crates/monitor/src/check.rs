@@ -206,7 +206,7 @@ impl Findings {
 
 /// Judges what was seen.
 #[must_use]
-pub fn judge(look: &NodeObservation) -> Report {
+pub fn evaluate(look: &NodeObservation) -> Report {
     let mut found = Findings(Vec::new());
     gpus::driver(look, &mut found);
     for g in &look.gpus {
@@ -214,7 +214,7 @@ pub fn judge(look: &NodeObservation) -> Report {
     }
     gpus::together(look, &mut found);
     log::faults(look, &mut found);
-    host::judge(look, &mut found);
+    host::evaluate(look, &mut found);
     let mut findings = found.0;
     // Stable: within one verdict they stay in the order of the rules.
     findings.sort_by_key(|f| std::cmp::Reverse(f.verdict));

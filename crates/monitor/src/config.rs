@@ -35,14 +35,14 @@ pub struct Config {
     pub probe: Vec<PathBuf>,
     /// Where the kernel's log is read.
     pub kernel_log: KernelLog,
-    /// Who understands it.
-    pub ears: Box<dyn FaultParser>,
+    /// What reads faults from it.
+    pub parser: Box<dyn FaultParser>,
     /// How the site judges what the agent finds by its own looking.
     pub verdicts: Verdicts,
     /// Whose process it is.
     pub owner_of: OwnerOf,
-    /// Rung when there is a fault to take.
-    pub bell: FaultSignal,
+    /// Called when there is a fault to take.
+    pub wakeup: FaultSignal,
     /// The wall's clock.
     pub wall: Wall,
     /// The clock by which calls hang and samples grow old.
@@ -54,18 +54,18 @@ impl Config {
     #[must_use]
     pub fn reading(catalogue: Arc<Catalogue>, context: Context) -> Config {
         let (sku, pool) = (context.sku.clone(), context.pool.clone());
-        let judge = catalogue.clone();
+        let rules = catalogue.clone();
         let mut config = Config::new(Box::new(Reader::new(catalogue, context)));
         config.verdicts = Arc::new(move |code| {
-            let rule = judge.judge(judge.code(code)?, &sku, &pool);
+            let rule = rules.evaluate(rules.code(code)?, &sku, &pool);
             Some((rule.class, rule.action))
         });
         config
     }
 
-    /// The usual pace, with these ears.
+    /// The usual pace, with this parser.
     #[must_use]
-    pub fn new(ears: Box<dyn FaultParser>) -> Config {
+    pub fn new(parser: Box<dyn FaultParser>) -> Config {
         Config {
             every: Duration::from_secs(1),
             keep: Duration::from_secs(120),
@@ -77,10 +77,10 @@ impl Config {
             dirs: Vec::new(),
             probe: Vec::new(),
             kernel_log: KernelLog::Auto,
-            ears,
+            parser,
             verdicts: Arc::new(|_| None),
             owner_of: Arc::new(|_| None),
-            bell: Arc::new(|| {}),
+            wakeup: Arc::new(|| {}),
             wall: clock::system(),
             steady: Steady::start(),
         }

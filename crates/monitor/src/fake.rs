@@ -100,13 +100,13 @@ impl Device for FakeDevice {
     }
     fn sample(&self, sample: &mut Sample) -> Result<(), DeviceError> {
         let i = self.index as usize;
-        let (lock, bell) = &*self.fake.world;
+        let (lock, wakeup) = &*self.fake.world;
         let mut w = lock.lock().expect("whole");
         w.asked[i] += 1;
         if w.moods[i] == FakeDeviceMode::Hang {
             w.inside += 1;
             while w.moods[i] == FakeDeviceMode::Hang {
-                w = bell.wait(w).expect("whole");
+                w = wakeup.wait(w).expect("whole");
             }
             w.inside -= 1;
         }
@@ -114,7 +114,7 @@ impl Device for FakeDevice {
             w.moods[i] = FakeDeviceMode::Well;
             // Not under the lock: the others go on.
             drop(w);
-            panic!("a device that falls over");
+            panic!("a device that fails");
         }
         sample.clear();
         match &w.moods[i] {
@@ -161,14 +161,14 @@ impl Driver for Fake {
             .collect()
     }
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        let (lock, bell) = &*self.world;
+        let (lock, wakeup) = &*self.world;
         let mut w = lock.lock().expect("whole");
         if w.events.is_empty() {
-            w = bell.wait_timeout(w, most).expect("whole").0;
+            w = wakeup.wait_timeout(w, most).expect("whole").0;
         }
         let event = w.events.pop_front();
         drop(w);
-        assert!(event.as_ref().is_none_or(|e| e.xid != FALLS_OVER), "a driver that falls over");
+        assert!(event.as_ref().is_none_or(|e| e.xid != FALLS_OVER), "a driver that fails");
         Ok(event)
     }
 }

@@ -1,5 +1,5 @@
 //! Faults on their way from whoever saw them to whoever tells the server: a bounded queue with a
-//! bell, so that nobody has to look for them.
+//! signal, so that nobody has to poll for them.
 
 use muster_health::faults::Catalogue;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -12,7 +12,7 @@ const MOST: usize = 1024;
 /// Longest text of a fault, in bytes.
 pub const LONGEST_TEXT: usize = 500;
 
-/// Rung when there is something to take. Called from the thread that saw it: it must not block.
+/// Called when there is something to take, from the thread that saw it: it must not block.
 pub type FaultSignal = Arc<dyn Fn() + Send + Sync>;
 
 /// What a site says of a fault by its code; none for what the catalogue says.
@@ -22,7 +22,7 @@ pub type Verdicts = Arc<dyn Fn(&str) -> Option<(FaultClass, FaultAction)> + Send
 #[derive(Clone)]
 pub struct Outbox {
     inner: Arc<Mutex<Inner>>,
-    bell: FaultSignal,
+    wakeup: FaultSignal,
     verdicts: Option<Verdicts>,
 }
 
@@ -40,10 +40,10 @@ impl std::fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    /// An empty one that rings this bell.
+    /// An empty one that calls this signal.
     #[must_use]
-    pub fn new(bell: FaultSignal) -> Outbox {
-        Outbox { inner: Arc::default(), bell, verdicts: None }
+    pub fn new(wakeup: FaultSignal) -> Outbox {
+        Outbox { inner: Arc::default(), wakeup, verdicts: None }
     }
 
     /// The same, judging the agent's own findings as the site does.
@@ -58,7 +58,7 @@ impl Outbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds faults and rings.
+    /// Adds faults and signals them.
     pub fn put(&self, faults: impl IntoIterator<Item = ObservedFault>) {
         let mut any = false;
         {
@@ -86,7 +86,7 @@ impl Outbox {
             }
         }
         if any {
-            (self.bell)();
+            (self.wakeup)();
         }
     }
 
@@ -152,7 +152,7 @@ pub fn agent_fault(
 fn verdict(code: &str) -> (FaultClass, FaultAction) {
     let catalogue = Catalogue::builtin();
     catalogue.code(code).map_or((FaultClass::Unknown, FaultAction::Watch), |code| {
-        let rule = catalogue.judge(code, "", "");
+        let rule = catalogue.evaluate(code, "", "");
         (rule.class, rule.action)
     })
 }
@@ -163,11 +163,11 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn the_bell_rings_and_the_same_trouble_is_told_once_with_its_count() {
-        let rung = Arc::new(AtomicU32::new(0));
-        let bell = rung.clone();
+    fn faults_are_signalled_and_the_same_one_is_reported_once_with_its_count() {
+        let signals = Arc::new(AtomicU32::new(0));
+        let wakeup = signals.clone();
         let out = Outbox::new(Arc::new(move || {
-            bell.fetch_add(1, Ordering::SeqCst);
+            wakeup.fetch_add(1, Ordering::SeqCst);
         }));
         out.put([agent_fault("gpu-lost", Time(5), Some(3), "gone")]);
         out.put([
@@ -175,7 +175,7 @@ mod tests {
             agent_fault("oom", Time(6), None, "x"),
         ]);
         out.put([]);
-        assert_eq!(rung.load(Ordering::SeqCst), 2);
+        assert_eq!(signals.load(Ordering::SeqCst), 2);
         let all = out.take();
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].count, all[0].at), (2, Time(4)));

@@ -255,9 +255,9 @@ fn within<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Verdict, judge};
+    use crate::check::{Verdict, evaluate};
     use crate::fake::{Fake, FakeDeviceMode};
-    use crate::simulated_load::SimulatedLoad;
+    use crate::simulated_gpus::SimulatedGpus;
     use muster_gpu::simulated::{SimFault, Throttle};
 
     fn quick() -> Gather {
@@ -275,11 +275,11 @@ mod tests {
     }
 
     fn codes(look: &NodeObservation) -> Vec<(String, Option<u32>)> {
-        judge(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
+        evaluate(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
     }
 
-    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedLoad)) -> NodeObservation {
-        let world = SimulatedLoad::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
+    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedGpus)) -> NodeObservation {
+        let world = SimulatedGpus::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
             .expect("started");
         spoil(&world);
         let driver = world.driver();
@@ -301,7 +301,7 @@ mod tests {
             w.world().inject(3, SimFault::Throttle(Throttle::Hardware));
             w.world().advance(Span::secs(30));
         });
-        let report = judge(&look);
+        let report = evaluate(&look);
         assert_eq!(report.verdict, Verdict::Failed);
         let found: Vec<_> =
             report.findings.iter().filter(|f| f.verdict > Verdict::Healthy).collect();
@@ -367,9 +367,9 @@ mod tests {
         assert_eq!(all.past.lines, 502);
         let total: u64 = all.faults.iter().filter(|f| f.code == "xid-31").map(|f| f.count).sum();
         assert_eq!(total, 500, "{:#?}", all.faults);
-        let found = judge(&all);
+        let found = evaluate(&all);
         assert!(found.findings.iter().any(|f| f.code == "xid-79" && f.verdict == Verdict::Failed));
-        let recent = judge(&look(Some(Span::hours(2))));
+        let recent = evaluate(&look(Some(Span::hours(2))));
         assert!(recent.findings.iter().all(|f| f.code != "xid-79"), "{:#?}", recent.findings);
         assert!(recent.findings.iter().any(|f| f.code == "xid-31"));
     }

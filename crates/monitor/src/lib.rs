@@ -2,7 +2,7 @@
 //!
 //! [`Monitor`] runs it all on threads of its own, so that nothing it waits for (a driver, a disk,
 //! a log) can stop whoever uses it. What is found is taken with [`Monitor::latest`] and
-//! [`Monitor::take_faults`]; a bell rings for faults.
+//! [`Monitor::take_faults`]; faults are signalled.
 
 pub mod check;
 pub mod clock;
@@ -17,7 +17,7 @@ mod parts;
 pub mod probe;
 pub mod ring;
 mod sampler;
-pub mod simulated_load;
+pub mod simulated_gpus;
 pub mod snapshot;
 
 #[cfg(test)]

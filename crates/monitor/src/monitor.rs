@@ -5,7 +5,7 @@ use crate::faults::Outbox;
 use crate::host::watch::HostWatch;
 use crate::host::{HostReader, HostSample};
 use crate::kmsg::{self, Hub, KernelLog};
-use crate::parts::{NoDriver, OnBus, driver_fault, figures, linked, ports};
+use crate::parts::{NoDriver, OnBus, driver_fault, linked, metrics, ports};
 use crate::probe::{self, Probes};
 use crate::ring::Row;
 use crate::sampler::{Pace, Sampler, Shared};
@@ -125,12 +125,12 @@ impl Monitor {
         driver: Arc<dyn Driver>,
         why: Option<&DeviceError>,
     ) -> Result<Monitor, MonitorError> {
-        let outbox = Outbox::new(config.bell).judging(config.verdicts);
+        let outbox = Outbox::new(config.wakeup).judging(config.verdicts);
         let wall = config.wall;
         let board = Arc::new(Board {
             latest: Mutex::default(),
             host: Mutex::new(None),
-            hub: Hub::new(config.ears, config.owner_of, outbox.clone(), wall.clone()),
+            hub: Hub::new(config.parser, config.owner_of, outbox.clone(), wall.clone()),
             outbox: outbox.clone(),
             no_driver: why.map(ToString::to_string),
             ready: AtomicBool::new(false),
@@ -279,20 +279,20 @@ impl Monitor {
 
     /// Host figures for the server, by name.
     #[must_use]
-    pub fn host_figures(&self) -> BTreeMap<String, f64> {
+    pub fn host_metrics(&self) -> BTreeMap<String, f64> {
         let host = lock(&self.board.host).clone();
-        host.map(|h| figures(&h)).unwrap_or_default()
+        host.map(|h| metrics(&h)).unwrap_or_default()
     }
 
     /// The same with network ports, file systems and the agent's own pace, for a row that goes to
     /// the server: the longest gap between two looks at the devices since the last such row.
     #[must_use]
-    pub fn row_figures(&self) -> BTreeMap<String, f64> {
-        let mut all = self.host_figures();
+    pub fn row_metrics(&self) -> BTreeMap<String, f64> {
+        let mut all = self.host_metrics();
         if let Some(host) = lock(&self.board.host).clone() {
             all.extend(ports(&host, &lock(&self.board.linked)));
         }
-        all.extend(self.probes.figures());
+        all.extend(self.probes.metrics());
         all.insert("agent.gap_ms".into(), self.shared.take_gap() as f64);
         all
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Host figures for the server, by name.
-pub(crate) fn figures(h: &HostSample) -> BTreeMap<String, f64> {
+pub(crate) fn metrics(h: &HostSample) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     let mut put = |name: &str, value: Option<f64>| {
         if let Some(v) = value {

@@ -175,7 +175,7 @@ impl Probes {
 
     /// What is known now, by the names that the server reads. Waits for nobody.
     #[must_use]
-    pub fn figures(&self) -> BTreeMap<String, f64> {
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
         let mut all = BTreeMap::new();
         for (name, known) in &self.all {
             let known = lock(known);
@@ -268,14 +268,14 @@ mod tests {
         let files = move || Hanging { go: wait, began };
         probes.add("/data".into(), Duration::from_millis(1), files).expect("a thread");
         seen.recv_timeout(Duration::from_secs(60)).expect("it begins");
-        until(|| probes.figures()["fs./data.stalled_s"] > 0.0);
-        let stalled = probes.figures();
+        until(|| probes.metrics()["fs./data.stalled_s"] > 0.0);
+        let stalled = probes.metrics();
         assert_eq!(stalled.len(), 1, "nothing was measured yet: {stalled:?}");
-        until(|| probes.figures()["fs./data.stalled_s"] > stalled["fs./data.stalled_s"]);
+        until(|| probes.metrics()["fs./data.stalled_s"] > stalled["fs./data.stalled_s"]);
         // It answers: what worked is told, what failed is absent.
         go.send(Ok(())).expect("it waits");
         seen.recv_timeout(Duration::from_secs(60)).expect("the next begins");
-        let f = probes.figures();
+        let f = probes.metrics();
         assert!(f.contains_key("fs./data.write_ms") && f.contains_key("fs./data.meta_ms"), "{f:?}");
         assert!(!f.contains_key("fs./data.read_ms"), "{f:?}");
         drop(probes);
@@ -287,8 +287,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let probes = Probes::start(&[dir.path().to_path_buf()], EVERY).expect("threads");
         let name = |what: &str| format!("fs.{}.{what}", dir.path().display());
-        until(|| probes.figures().len() == 4);
-        let f = probes.figures();
+        until(|| probes.metrics().len() == 4);
+        let f = probes.metrics();
         for what in ["read_ms", "write_ms", "meta_ms", "stalled_s"] {
             assert!(f[&name(what)] >= 0.0, "{f:?}");
         }
@@ -301,6 +301,6 @@ mod tests {
         let gone = PathBuf::from("/nowhere/at/all");
         let probes = Probes::start(&[gone], Duration::from_millis(1)).expect("threads");
         until(|| lock(&probes.all[0].1).warned);
-        assert!(probes.figures().keys().all(|k| k.ends_with("stalled_s")));
+        assert!(probes.metrics().keys().all(|k| k.ends_with("stalled_s")));
     }
 }

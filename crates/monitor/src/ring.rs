@@ -89,17 +89,17 @@ impl Ring {
             gpu,
             at: last.at,
             samples: u32::try_from(part.len()).unwrap_or(u32::MAX),
-            figures: Vec::new(),
+            metrics: Vec::new(),
         };
         for field in FIELDS {
-            let mut figure = Figure { mean: 0.0, max: f64::MIN, min: f64::MAX, last: 0.0 };
+            let mut metric = IntervalMetric { mean: 0.0, max: f64::MIN, min: f64::MAX, last: 0.0 };
             let (mut sum, mut n, mut mask) = (0.0, 0.0, 0_u64);
             for v in part.clone().filter_map(|t| t.sample.get(field)) {
                 sum += v;
                 n += 1.0;
-                figure.max = figure.max.max(v);
-                figure.min = figure.min.min(v);
-                figure.last = v;
+                metric.max = metric.max.max(v);
+                metric.min = metric.min.min(v);
+                metric.last = v;
                 if field == Field::ClockReasons {
                     mask |= as_mask(v);
                 }
@@ -107,13 +107,13 @@ impl Ring {
             if n == 0.0 {
                 continue;
             }
-            figure.mean = sum / n;
+            metric.mean = sum / n;
             if field == Field::ClockReasons {
                 // A reason that held for one sample of ten held.
                 let mask = mask as f64;
-                figure = Figure { mean: mask, max: mask, min: mask, last: figure.last };
+                metric = IntervalMetric { mean: mask, max: mask, min: mask, last: metric.last };
             }
-            row.figures.push((field, figure));
+            row.metrics.push((field, metric));
         }
         Some(row)
     }
@@ -128,7 +128,7 @@ pub fn as_mask(value: f64) -> u64 {
 
 /// One figure over an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
+pub struct IntervalMetric {
     /// Mean of the samples; for a mask, all its bits together.
     pub mean: f64,
     /// The highest sample.
@@ -148,29 +148,29 @@ pub struct Row {
     pub at: Time,
     /// How many samples are in it.
     pub samples: u32,
-    figures: Vec<(Field, Figure)>,
+    metrics: Vec<(Field, IntervalMetric)>,
 }
 
 impl Row {
     /// All of a figure.
     #[must_use]
-    pub fn figure(&self, field: Field) -> Option<Figure> {
-        self.figures
+    pub fn metric(&self, field: Field) -> Option<IntervalMetric> {
+        self.metrics
             .binary_search_by_key(&field.place(), |(f, _)| f.place())
             .ok()
-            .map(|i| self.figures[i].1)
+            .map(|i| self.metrics[i].1)
     }
 
     /// The one number that says most: what counts up and what is set as it is now, heat at its
     /// highest and what is left of it at its lowest, the rest on average.
     #[must_use]
     pub fn value(&self, field: Field) -> Option<f64> {
-        let figure = self.figure(field)?;
+        let metric = self.metric(field)?;
         Some(match kind(field) {
-            Kind::Counter | Kind::Setting => figure.last,
-            Kind::Peak => figure.max,
-            Kind::Lowest => figure.min,
-            Kind::Level => figure.mean,
+            Kind::Counter | Kind::Setting => metric.last,
+            Kind::Peak => metric.max,
+            Kind::Lowest => metric.min,
+            Kind::Level => metric.mean,
         })
     }
 
@@ -343,8 +343,8 @@ mod tests {
         }
         let row = ring.summary(7, 0).expect("three samples");
         assert_eq!(
-            row.figure(Field::Temp),
-            Some(Figure { mean: 50.0, max: 60.0, min: 40.0, last: 50.0 })
+            row.metric(Field::Temp),
+            Some(IntervalMetric { mean: 50.0, max: 60.0, min: 40.0, last: 50.0 })
         );
         assert_eq!(row.value(Field::Temp), Some(60.0));
         assert_eq!(row.value(Field::Energy), Some(300.0));

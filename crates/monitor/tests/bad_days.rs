@@ -9,7 +9,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::units::Time;
 use muster_monitor::exporter::{Page, PageConfig};
 use muster_monitor::kmsg::KernelLog;
-use muster_monitor::simulated_load::SimulatedLoad;
+use muster_monitor::simulated_gpus::SimulatedGpus;
 use muster_monitor::{Config, Monitor, clock};
 use muster_testkit::until;
 use std::io::Write;
@@ -33,9 +33,9 @@ fn config() -> Config {
     c
 }
 
-fn pretend(n: u32) -> SimulatedLoad {
+fn pretend(n: u32) -> SimulatedGpus {
     let spec = format!("h100-sxm:{n}").parse().expect("a kind");
-    SimulatedLoad::start(&spec).expect("started")
+    SimulatedGpus::start(&spec).expect("started")
 }
 
 /// Collects faults until one with this code is there.

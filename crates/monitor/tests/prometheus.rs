@@ -5,7 +5,7 @@ use muster_gpu::dcgm;
 use muster_health::faults::{Catalogue, Context};
 use muster_monitor::exporter::{Exporter, JobLabels, PageConfig};
 use muster_monitor::kmsg::KernelLog;
-use muster_monitor::simulated_load::SimulatedLoad;
+use muster_monitor::simulated_gpus::SimulatedGpus;
 use muster_monitor::{Config, Monitor};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -30,12 +30,12 @@ const GPUS: u32 = 8;
 struct Site {
     monitor: Arc<Monitor>,
     exporter: Exporter,
-    _world: SimulatedLoad,
+    _world: SimulatedGpus,
 }
 
 fn site() -> Site {
     let world =
-        SimulatedLoad::start(&format!("h100-sxm:{GPUS}").parse().expect("a kind")).expect("made");
+        SimulatedGpus::start(&format!("h100-sxm:{GPUS}").parse().expect("a kind")).expect("made");
     let catalogue = Arc::new(Catalogue::builtin().clone());
     let mut config = Config::reading(catalogue, Context::default());
     config.every = Duration::from_millis(200);

@@ -65,16 +65,16 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
     let every = Duration::from_millis(100);
     let probes = Probes::start(&[ice.path().to_path_buf()], every).expect("threads");
     let stalled = format!("fs.{}.stalled_s", ice.path().display());
-    until("all figures", || probes.figures().len() == 4);
+    until("all figures", || probes.metrics().len() == 4);
     if !muster_testkit::machine(ice.set(true), "this kernel does not freeze file systems") {
         return;
     }
     let script = "echo x > \"$0/file\"";
     let mut writer =
         Command::new("sh").args(["-c", script]).arg(ice.path()).spawn().expect("started");
-    until("the stall", || probes.figures()[&stalled] > 1.0);
+    until("the stall", || probes.metrics()[&stalled] > 1.0);
     // What the last probe found is no longer told.
-    until("nothing but the stall", || probes.figures().len() == 1);
+    until("nothing but the stall", || probes.metrics().len() == 1);
     // A process that writes there is stuck too, by a clock that shows half a minute more.
     let mut reader = HostReader::new("/");
     until("a stuck process", || {
@@ -83,6 +83,6 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
     });
     assert!(ice.set(false));
     assert!(writer.wait().is_ok_and(|s| s.success()));
-    until("figures again", || probes.figures().len() == 4 && probes.figures()[&stalled] < 1.0);
+    until("figures again", || probes.metrics().len() == 4 && probes.metrics()[&stalled] < 1.0);
     drop(probes);
 }

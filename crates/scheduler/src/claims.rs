@@ -102,8 +102,8 @@ impl Claims {
     }
 
     /// What is kept for others in the tree of a job's quota.
-    pub(crate) fn kept_beside(&self, w: &Work, kind: &Kind) -> u64 {
-        let tree = |l: &Ledger| l.used_beside(&w.project, kind).tree;
+    pub(crate) fn reserved_for_others(&self, w: &Work, kind: &Kind) -> u64 {
+        let tree = |l: &Ledger| l.tree_usage(&w.project, kind).tree;
         let own = self.held.get(&w.job).map_or(0, |(_, milli)| *milli);
         tree(&self.then).saturating_sub(tree(&self.settled)).saturating_sub(own)
     }

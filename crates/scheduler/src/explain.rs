@@ -491,7 +491,7 @@ impl<'a> ExplanationBuilder<'a> {
         let free_gpus: u64 =
             self.c.fleet.entries().filter(|e| e.open()).map(|e| u64::from(e.free_gpus())).sum();
         if self.short(Level::Cluster, free) {
-            let words = self.no_room_words(left.0, free_gpus);
+            let words = self.describe_no_capacity(left.0, free_gpus);
             return self.bind(words);
         }
         let kept = |e: &Entry, a: &Ask| q.passes(&c.fleet, e, a);
@@ -554,7 +554,7 @@ impl<'a> ExplanationBuilder<'a> {
         ))
     }
 
-    fn no_room_words(&self, fitting: u32, free_gpus: u64) -> String {
+    fn describe_no_capacity(&self, fitting: u32, free_gpus: u64) -> String {
         let d = &self.w.demand;
         let on = self.c.fleet.entries().filter(|e| e.open() && e.free_gpus() > 0).count();
         let mut text = format!("waits for free capacity: {}", self.wanted);

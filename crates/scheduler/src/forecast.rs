@@ -162,7 +162,7 @@ pub struct PlannedPreemption {
 /// What the next plan does for a job that waits in the queue of this cluster, where others make room
 /// for it; none where nobody does.
 #[must_use]
-pub fn made_room(
+pub fn planned_preemption(
     mut c: Cluster,
     job: JobId,
     policy: &SitePolicy,

@@ -29,7 +29,7 @@ pub(crate) struct Memo {
     /// By account, demand and tier: SKUs that the quota leaves.
     skus: BTreeMap<(usize, u32, Tier), u64>,
     /// Demands that found no room, with the shortest time that they asked for.
-    no_room: BTreeMap<FitClass, u64>,
+    no_capacity: BTreeMap<FitClass, u64>,
 }
 
 fn time(w: &Work) -> u64 {
@@ -64,18 +64,18 @@ impl Memo {
     }
 
     /// Was there no room for one that asked for as long or shorter? Starts only take room.
-    pub(crate) fn no_room(&self, a: FitClass, w: &Work) -> bool {
-        self.no_room.get(&a).is_some_and(|shortest| *shortest <= time(w))
+    pub(crate) fn no_capacity(&self, a: FitClass, w: &Work) -> bool {
+        self.no_capacity.get(&a).is_some_and(|shortest| *shortest <= time(w))
     }
 
-    pub(crate) fn note_no_room(&mut self, a: FitClass, w: &Work) {
-        let shortest = self.no_room.entry(a).or_insert(u64::MAX);
+    pub(crate) fn note_no_capacity(&mut self, a: FitClass, w: &Work) {
+        let shortest = self.no_capacity.entry(a).or_insert(u64::MAX);
         *shortest = (*shortest).min(time(w));
     }
 
     /// Something that was kept is not kept there any more.
     pub(crate) fn note_released_reservation(&mut self) {
-        self.no_room.clear();
+        self.no_capacity.clear();
     }
 }
 

@@ -166,6 +166,6 @@ fn still_carries(e: &Entry, job: JobId, now: Time) -> bool {
         let share = own.share();
         let begins = e.book.iter().map(|b| b.start).filter(|t| *t > own.start && *t < own.end);
         let mut at = std::iter::once(own.start).chain(begins).map(|t| t.max(now));
-        at.all(|t| Fleet::holds_beside(e, &share, (t, now), |b| b.job != job))
+        at.all(|t| Fleet::fits_with(e, &share, (t, now), |b| b.job != job))
     })
 }

@@ -101,7 +101,7 @@ pub(crate) enum AskResult {
     Started,
     /// A quota or a limit stops it; room is not the matter.
     Gated,
-    NoRoom,
+    NoFreeCapacity,
 }
 
 pub(crate) struct Cycle<'c> {
@@ -335,7 +335,7 @@ impl Cycle<'_> {
                     self.mark(t);
                     return false;
                 }
-                AskResult::NoRoom => self.mark(t),
+                AskResult::NoFreeCapacity => self.mark(t),
             }
         }
         self.reserve_start(t, hopeless)
@@ -369,7 +369,7 @@ impl Cycle<'_> {
                 asked => {
                     self.mark(t);
                     stopped.extend(strict);
-                    if asked == AskResult::NoRoom && head.is_none() {
+                    if asked == AskResult::NoFreeCapacity && head.is_none() {
                         head = Some(t.job);
                         // What is kept for it is found anew each time.
                         self.reserve_anew(t);
@@ -557,21 +557,21 @@ impl Cycle<'_> {
         }
         let shape = self.c.queue.bucket(turn.bucket()).map_or(0, |b| b.shape);
         let alike = alike(self.c, &work, shape, skus);
-        if alike.is_some_and(|a| self.memo.no_room(a, &work)) {
-            return AskResult::NoRoom;
+        if alike.is_some_and(|a| self.memo.no_capacity(a, &work)) {
+            return AskResult::NoFreeCapacity;
         }
         if self.start_as(&work, skus) {
             return AskResult::Started;
         }
         if let Some(a) = alike {
-            self.memo.note_no_room(a, &work);
+            self.memo.note_no_capacity(a, &work);
         }
         if let Some((min, _)) = work.elastic
             && self.start_smaller(&work, min, skus)
         {
             return AskResult::Started;
         }
-        AskResult::NoRoom
+        AskResult::NoFreeCapacity
     }
 
     /// An elastic gang starts with as many nodes as there are, if they are enough.

@@ -131,7 +131,7 @@ pub(crate) fn next_preemptible_at(c: &Cluster, w: &Work, policy: &SitePolicy, no
 /// enough in time, nobody else has to.
 ///
 /// `busy`: who is started, stopped or resized by this cycle; `going`: those of them who are stopped.
-pub(crate) fn make_room(
+pub(crate) fn find_preemption(
     c: &Cluster,
     w: &Work,
     q: &Query<'_>,

@@ -64,7 +64,7 @@ pub struct QuotaShortage {
 
 /// What a quota uses of a kind, and others of its tree beside it; in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct UsedBeside {
+pub(crate) struct TreeUsage {
     /// By the quota and all below it.
     pub(crate) own: u64,
     /// By its whole tree.
@@ -371,16 +371,16 @@ impl Ledger {
     }
 
     /// What the quota of a project uses of a kind, and what others of its tree do.
-    pub(crate) fn used_beside(&self, project: &ProjectName, kind: &Kind) -> UsedBeside {
+    pub(crate) fn tree_usage(&self, project: &ProjectName, kind: &Kind) -> TreeUsage {
         let leaf = self.leaf.get(project).copied();
         let (Some(leaf), Some(k)) = (leaf, self.kinds.iter().position(|x| x == kind)) else {
-            return UsedBeside::default();
+            return TreeUsage::default();
         };
         let path = self.path(leaf);
         let beside = self.nodes.iter().enumerate().filter(|(i, n)| {
             !path.contains(i) && n.parent.is_some_and(|p| p != leaf && path.contains(&p))
         });
-        UsedBeside {
+        TreeUsage {
             own: self.nodes[leaf].gross[k],
             tree: path.last().map_or(0, |root| self.nodes[*root].gross[k]),
             borrowed: beside.map(|(_, n)| n.gross[k].saturating_sub(n.owned[k])).sum(),

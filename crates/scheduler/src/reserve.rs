@@ -6,7 +6,7 @@ use crate::fleet::{CapacityReservation, Fleet};
 use crate::node::Entry;
 use crate::place::{Query, place};
 use crate::plan::{Cycle, Resize, StartReservation, Victim};
-use crate::preempt::{PreemptionPlan, make_room, next_preemptible_at};
+use crate::preempt::{PreemptionPlan, find_preemption, next_preemptible_at};
 use crate::queue::QueuePosition;
 use crate::timeline::FutureStart;
 use crate::work::{FAR, Work};
@@ -205,13 +205,13 @@ impl Cycle<'_> {
     fn cheapest_way(&self, w: &Work, q: &mut Query<'_>) -> Option<PreemptionPlan> {
         let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
         let out = (&self.busy, &going[..]);
-        let beside = make_room(self.c, w, q, self.policy, out);
+        let beside = find_preemption(self.c, w, q, self.policy, out);
         let above = self.c.fleet.overruled_by(w.priority);
         if above.is_none() {
             return beside;
         }
         q.who.above = above;
-        let alone = make_room(self.c, w, q, self.policy, out);
+        let alone = find_preemption(self.c, w, q, self.policy, out);
         let less = |a: &PreemptionPlan| beside.as_ref().is_none_or(|b| a.cost < b.cost);
         if let Some(alone) = alone.filter(less) {
             return Some(alone);

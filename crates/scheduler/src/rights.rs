@@ -86,9 +86,9 @@ impl<'a> UserRights<'a> {
         if self.c.ledger.emptied().check(&w.project, sku, w.tier, milli).is_err() {
             words += ", and never will: it may not borrow that many";
         } else {
-            let used = self.c.ledger.used_beside(&w.project, &short.kind);
+            let used = self.c.ledger.tree_usage(&w.project, &short.kind);
             words += &format!(": {} nominal, {} used", gpus(short.nominal), gpus(used.own));
-            let kept = self.claims.as_ref().map_or(0, |c| c.kept_beside(w, &short.kind));
+            let kept = self.claims.as_ref().map_or(0, |c| c.reserved_for_others(w, &short.kind));
             if kept > 0 {
                 words +=
                     &format!(", {} reserved for jobs that others are preempted for", gpus(kept));

@@ -256,11 +256,11 @@ impl Fleet {
 
     /// Does the share fit at the moment `t`, beside what is kept then?
     pub(crate) fn holds_at(e: &Entry, a: &Ask, who: Asker<'_>, t: Time, now: Time) -> bool {
-        Fleet::holds_beside(e, a, (t, now), |b| who.respects_booking(b))
+        Fleet::fits_with(e, a, (t, now), |b| who.respects_booking(b))
     }
 
     /// The same beside those bookings that stand in the way.
-    pub(crate) fn holds_beside(
+    pub(crate) fn fits_with(
         e: &Entry,
         a: &Ask,
         (t, now): (Time, Time),

@@ -347,7 +347,7 @@ impl Table {
     }
 
     /// Ends some connections that have done nothing for longest, to have their files.
-    pub(crate) fn make_room(&self) {
+    pub(crate) fn evict_idle(&self) {
         let mut seats = self.seats();
         let idle = seats.idle.len() + seats.idle_probes.len();
         for _ in 0..(idle / EVICTED_OF).max(1) {

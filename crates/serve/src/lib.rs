@@ -327,8 +327,9 @@ impl Server {
             view.read(|s| s.jobs.get(&key.job).is_some_and(|j| j.attempt_key() == Some(key)))
         });
         let view = brain.clone();
-        let life = Arc::new(move |key| view.read(|s| s.life_of(key).0));
-        let logs = LogKeeper::open_with_lives(&dir.join("logs"), LogConfig::default(), live, life)?;
+        let life = Arc::new(move |key| view.read(|s| s.generation_of(key).0));
+        let logs =
+            LogKeeper::open_generations(&dir.join("logs"), LogConfig::default(), live, life)?;
         let listen = api.local_addr().map_err(io_error("the API's address"))?;
         let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
         let mut link_config = config.agents;

@@ -87,7 +87,7 @@ async fn accept(
                 Err(e) => {
                     // Out of descriptors, most likely: one that does nothing makes room.
                     tracing::warn!(error = %e, "a connection could not be accepted");
-                    table.make_room();
+                    table.evict_idle();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }

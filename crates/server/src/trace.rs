@@ -23,12 +23,12 @@ pub trait Listener: Send + Sync {
     /// them. What makes no sense is ignored.
     fn goes_on(&self, span: &Span, traceparent: &str, tracestate: Option<&str>);
     /// What became of the spans.
-    fn figures(&self) -> Figures;
+    fn span_counts(&self) -> SpanCounts;
 }
 
 /// What became of the spans since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct SpanCounts {
     /// Taken by the collector.
     pub sent: u64,
     /// Dropped because too many waited.
@@ -55,8 +55,8 @@ impl Traces {
     }
 
     /// What became of the spans; none when nobody listens.
-    pub fn figures(&self) -> Option<Figures> {
-        self.0.as_ref().map(|l| l.figures())
+    pub fn span_counts(&self) -> Option<SpanCounts> {
+        self.0.as_ref().map(|l| l.span_counts())
     }
 
     /// Does somebody listen?
@@ -238,6 +238,6 @@ mod tests {
         assert!(traces.request(&request, "/v1/jobs").is_disabled());
         assert!(cycle(3, 1).is_disabled() && commit(1, 1).is_disabled());
         assert!(decide(&Span::none()).is_disabled());
-        assert_eq!(traces.figures(), None);
+        assert_eq!(traces.span_counts(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Figures from the books.
 
 use crate::books::Page;
-use crate::outcome::{History, Outcome, Prediction, SizeClass, SpareFigures, Spread, Waterfall};
+use crate::outcome::{History, Outcome, Prediction, SizeClass, SpareOutcome, Spread, Waterfall};
 use crate::simulation::{Simulation, seconds};
 use muster_health::{Expect, ettr};
 use muster_model::units::Span;
@@ -194,7 +194,7 @@ impl Simulation<'_> {
             waterfall,
             by_size: by_size(&books.pages),
             wait_by_class: classes.iter_mut().map(|(k, v)| (k.clone(), spread(v))).collect(),
-            spares_found: (self.gangs.needed > 0).then_some(SpareFigures {
+            spares_found: (self.gangs.needed > 0).then_some(SpareOutcome {
                 needed: self.gangs.needed,
                 found: self.gangs.found,
                 share: found,

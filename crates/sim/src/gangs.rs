@@ -157,7 +157,7 @@ impl Simulation<'_> {
             self.break_gang(key, &why);
         }
         self.job_hazard(key);
-        if self.story.is_some() {
+        if self.script.is_some() {
             self.first_step_after(key, work.startup);
         }
     }
@@ -268,7 +268,7 @@ impl Simulation<'_> {
         let cost = work.map(|s| s.checkpoint_cost.0);
         let step = work.and_then(|s| s.step).map_or(1000, |s| s.0.max(1));
         let dir = job.and_then(|j| j.spec.checkpoint.as_ref()).map(|c| c.dir.clone());
-        let told = self.story.as_ref().and(dir);
+        let told = self.script.as_ref().and(dir);
         let path = told.map(|dir| format!("{dir}/step-{}", saved.0 / step));
         self.submit_command(Command::CheckpointDone {
             key,

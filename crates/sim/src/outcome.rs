@@ -61,7 +61,7 @@ pub struct Outcome {
     pub wait_by_class: BTreeMap<String, Spread>,
     /// Node failures that found a spare at once, of those that needed one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spares_found: Option<SpareFigures>,
+    pub spares_found: Option<SpareOutcome>,
     /// How well precursors told failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
@@ -146,7 +146,7 @@ pub struct SizeClass {
 
 /// How spares did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct SpareFigures {
+pub struct SpareOutcome {
     /// Node failures under running gangs.
     pub needed: u64,
     /// Found within two minutes.

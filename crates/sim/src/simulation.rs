@@ -73,12 +73,12 @@ pub(crate) struct Setting {
     pub(crate) start: Time,
     pub(crate) hosted: Hosted,
     pub(crate) until_done: bool,
-    pub(crate) story: Option<Box<crate::demo::DemoScript>>,
+    pub(crate) script: Option<Box<crate::demo::DemoScript>>,
 }
 
 impl Setting {
     pub(crate) fn usual(until_done: bool) -> Setting {
-        Setting { start: START, hosted: Hosted::default(), until_done, story: None }
+        Setting { start: START, hosted: Hosted::default(), until_done, script: None }
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Simulation<'a> {
     pub(crate) now: Time,
     pub(crate) end: Time,
     hosted: Hosted,
-    pub(crate) story: Option<Box<crate::demo::DemoScript>>,
+    pub(crate) script: Option<Box<crate::demo::DemoScript>>,
     queue: BinaryHeap<Reverse<(Time, u64, Ev)>>,
     order: u64,
     pub(crate) fleet: &'a Fleet,
@@ -143,8 +143,8 @@ impl<'a> Simulation<'a> {
         setting: Setting,
         sink: Sink<'a>,
     ) -> Result<Simulation<'a>, SimError> {
-        let Setting { start, hosted, until_done, story } = setting;
-        let policy = if story.is_some() {
+        let Setting { start, hosted, until_done, script } = setting;
+        let policy = if script.is_some() {
             // The log goes on in a real server, which judges objectives. Judging them is what takes
             // most of the time here.
             Policy { objectives: true, judged_every: Span::mins(15), ..Policy::default() }
@@ -160,7 +160,7 @@ impl<'a> Simulation<'a> {
             now: start,
             end: start + s.length,
             hosted,
-            story,
+            script,
             queue: BinaryHeap::new(),
             order: 0,
             fleet,
@@ -202,7 +202,7 @@ impl<'a> Simulation<'a> {
             ttl: None,
         })?;
         for name in s.projects() {
-            let about = self.story.as_ref().map_or("", |_| crate::demo::about(&name));
+            let about = self.script.as_ref().map_or("", |_| crate::demo::about(&name));
             let name = name.parse().map_err(|e| SimError::new(format!("{e}")))?;
             self.must(Command::CreateProject { name, description: about.to_owned() })?;
         }
@@ -371,7 +371,7 @@ impl<'a> Simulation<'a> {
         for r in records {
             self.records += 1;
             (self.sink)(&r);
-            if self.story.is_some() {
+            if self.script.is_some() {
                 self.apply_record(&r);
             }
             self.answer(r.event);
@@ -423,7 +423,7 @@ impl<'a> Simulation<'a> {
 
     fn arrive(&mut self, i: usize) {
         let Some(mut a) = self.next[i].take() else { return };
-        if self.story.is_some() {
+        if self.script.is_some() {
             crate::demo::complete_demo_spec(&mut a.spec);
         }
         let actor = Actor { name: format!("user:{}", a.user), role: Role::User, project: None };

@@ -55,7 +55,7 @@ fn one_life_that_was_asked_for() {
 }
 
 #[test]
-fn fresh_lives_for_as_long_as_was_asked_for() {
+fn fresh_histories_until_time_is_over() {
     let Some(minutes) = asked("MUSTER_SIM_MINUTES") else { return };
     let first = asked("MUSTER_SIM_SEED").unwrap_or(1_000_000);
     let until = Instant::now() + Duration::from_secs(minutes * 60);
@@ -106,7 +106,7 @@ fn started_after_the_default_lease(w: &world::World) -> usize {
 }
 
 #[test]
-fn random_lives_start_jobs_again_after_the_default_lease() {
+fn random_histories_start_jobs_again_after_the_default_lease() {
     let lived = |seed| {
         let mut w = world::World::new(SiteScript::of(seed));
         assert_eq!(w.run(), None, "seed {seed}");

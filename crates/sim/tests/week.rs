@@ -4,14 +4,14 @@
 use muster_model::event::{Event, Record};
 use muster_model::units::{Span, Time};
 use muster_sim::Hosted;
-use muster_sim::demo::{LENGTH, Live, NEW_DRIVER, UpcomingJob, Week, story_of};
+use muster_sim::demo::{LENGTH, Live, NEW_DRIVER, UpcomingJob, Week, demo_history};
 use std::collections::BTreeSet;
 
 const END: Time = Time(1_900_000_000_000);
 
 fn lived(length: Span, seed: u64, end: Time) -> Week {
     let hosted = Hosted { can: ["qualify".into()].into(), ..Hosted::default() };
-    story_of(length, seed, end, hosted).unwrap()
+    demo_history(length, seed, end, hosted).unwrap()
 }
 
 fn records(w: &Week) -> Vec<Record> {

@@ -85,7 +85,7 @@ pub(crate) fn text(o: &Outcome, expected: usize, missed: &[Missed]) -> String {
         say::seconds(o.makespan_s),
         o.seed,
     );
-    for (name, value) in key_figures(o) {
+    for (name, value) in key_metrics(o) {
         t.push_str(&format!("{name:<16}{value}\n"));
     }
     for line in expectations(expected, missed) {
@@ -111,7 +111,7 @@ pub(crate) fn text(o: &Outcome, expected: usize, missed: &[Missed]) -> String {
     t
 }
 
-fn key_figures(o: &Outcome) -> Vec<(&'static str, String)> {
+fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
     let ettr = match o.ettr_expected {
         Some(e) => format!("{:.3}, the formula gives {e:.3}", o.ettr),
         None => format!("{:.3}", o.ettr),

@@ -61,12 +61,12 @@ struct SweepResult {
     file: String,
     scenario: String,
     seeds: Vec<u64>,
-    points: Vec<PointFigures>,
+    points: Vec<PointResult>,
 }
 
 /// One point of it.
 #[derive(Debug, Serialize)]
-struct PointFigures {
+struct PointResult {
     set: BTreeMap<String, toml::Value>,
     #[serde(skip)]
     label: String,
@@ -110,10 +110,10 @@ impl Sweep {
         };
         let histories: Vec<Option<History>> = lived.iter_mut().map(|(_, h)| h.take()).collect();
         let outcomes: Vec<Outcome> = lived.into_iter().map(|(o, _)| o).collect();
-        let figures: Vec<PointFigures> = points
+        let figures: Vec<PointResult> = points
             .iter()
             .zip(outcomes.chunks(seeds.len()))
-            .map(|(p, runs)| point_figures(p, runs))
+            .map(|(p, runs)| point_result(p, runs))
             .collect();
         if let Some(file) = &self.report {
             let runs: Vec<_> = histories
@@ -140,10 +140,10 @@ impl Sweep {
     }
 }
 
-fn point_figures(point: &Point, runs: &[Outcome]) -> PointFigures {
+fn point_result(point: &Point, runs: &[Outcome]) -> PointResult {
     let all: Vec<&Outcome> = runs.iter().collect();
     let figure = |m: &'static Metric| Some((m.name.to_owned(), compare::figure(&all, m)?));
-    PointFigures {
+    PointResult {
         set: point.set.iter().map(|a| (a.key.clone(), a.value.clone())).collect(),
         label: point.label(),
         figures: METRICS.iter().filter_map(figure).collect(),
@@ -151,7 +151,7 @@ fn point_figures(point: &Point, runs: &[Outcome]) -> PointFigures {
     }
 }
 
-fn cells(p: &PointFigures) -> impl Iterator<Item = String> + '_ {
+fn cells(p: &PointResult) -> impl Iterator<Item = String> + '_ {
     COLUMNS.iter().map(|(name, _)| match (by_name(name), p.figures.get(*name)) {
         (Some(m), Some(i)) => say::with_half(m.unit, i),
         _ => say::NONE.into(),
@@ -175,8 +175,8 @@ fn text(s: &SweepResult) -> String {
     )
 }
 
-fn sheet(points: &[PointFigures], seeds: usize) -> ReportSheet {
-    let row = |p: &PointFigures| std::iter::once(p.label.clone()).chain(cells(p)).collect();
+fn sheet(points: &[PointResult], seeds: usize) -> ReportSheet {
+    let row = |p: &PointResult| std::iter::once(p.label.clone()).chain(cells(p)).collect();
     let shown = if points.len() > IN_FULL {
         format!("the first {IN_FULL} points are shown below")
     } else {

@@ -70,7 +70,7 @@ pub(crate) struct Condition {
 
 impl Condition {
     /// Percent of its arithmetic that is left.
-    pub(crate) fn left(&self, brake: bool) -> u64 {
+    pub(crate) fn speed_percent(&self, brake: bool) -> u64 {
         let mut left = 100 - u64::from(self.slow_percent.min(99));
         left = left * (100 - u64::from(self.low_clocks.min(99))) / 100;
         if self.hot {

@@ -1,9 +1,9 @@
 //! What is in a simulated node, with figures as the makers publish them.
 
 use crate::condition::Condition;
-use crate::figures::Figures;
 use crate::host::{Host, nic_name};
 use crate::random::Random;
+use crate::specs::SkuSpecs;
 use crate::telemetry::Thermal;
 use muster_model::node::{Disk, Gpu, Inventory, Nic, Numa};
 use muster_model::units::Bytes;
@@ -49,15 +49,15 @@ impl FromStr for Sku {
 
 impl fmt::Display for Sku {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.figures().name)
+        f.write_str(self.specs().name)
     }
 }
 
 impl Sku {
-    pub(crate) fn figures(self) -> Figures {
+    pub(crate) fn specs(self) -> SkuSpecs {
         let xeon = "Intel(R) Xeon(R) Platinum 8480C";
         match self {
-            Sku::H100Sxm => Figures {
+            Sku::H100Sxm => SkuSpecs {
                 name: "h100-sxm",
                 memory: Bytes::mib(81_559),
                 idle_w: 72,
@@ -68,7 +68,7 @@ impl Sku {
                 cpu: xeon,
                 nic_mbps: 400_000,
             },
-            Sku::H200Sxm => Figures {
+            Sku::H200Sxm => SkuSpecs {
                 name: "h200-sxm",
                 memory: Bytes::mib(143_771),
                 idle_w: 76,
@@ -79,7 +79,7 @@ impl Sku {
                 cpu: xeon,
                 nic_mbps: 400_000,
             },
-            Sku::B200Sxm => Figures {
+            Sku::B200Sxm => SkuSpecs {
                 name: "b200-sxm",
                 memory: Bytes::mib(183_359),
                 idle_w: 140,
@@ -90,7 +90,7 @@ impl Sku {
                 cpu: "Intel(R) Xeon(R) Platinum 8570",
                 nic_mbps: 400_000,
             },
-            Sku::Gb200 => Figures {
+            Sku::Gb200 => SkuSpecs {
                 name: "gb200",
                 memory: Bytes::mib(189_471),
                 idle_w: 150,
@@ -200,7 +200,7 @@ pub(crate) fn inventory(
     devices: &[Device],
     host: &Host,
 ) -> Inventory {
-    let f = config.sku.figures();
+    let f = config.sku.specs();
     let half = config.cpus / 2;
     let numa_of = |i: u32| u32::from(i >= config.gpus.div_ceil(2));
     let first_mig = config.gpus.min(64).saturating_sub(config.mig_gpus);

@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Whether the agent tells its figures.
-    pub(crate) fn tells(&self, now: Time) -> bool {
+    pub(crate) fn reports(&self, now: Time) -> bool {
         self.hang.is_none_or(|(_, until)| now >= until)
     }
 
@@ -198,7 +198,7 @@ impl Host {
     }
 
     /// Figures of the host by name. The first after a hang knows how long it was.
-    pub(crate) fn figures(&mut self, now: Time) -> BTreeMap<String, f64> {
+    pub(crate) fn metrics(&mut self, now: Time) -> BTreeMap<String, f64> {
         let mut all = BTreeMap::new();
         for p in self.ports.iter().filter(|p| !p.lost) {
             let mut put = |name: &str, value: u64| {

@@ -8,11 +8,11 @@
 mod condition;
 mod devices;
 mod fault;
-mod figures;
 mod host;
 mod past;
 mod qualify;
 mod random;
+mod specs;
 mod stages;
 mod telemetry;
 mod work;
@@ -236,7 +236,7 @@ impl SimNode {
     /// One row per GPU in the order of [`COLUMNS`]. A GPU off the bus tells nothing.
     #[must_use]
     pub fn telemetry(&self) -> Vec<Vec<Option<f32>>> {
-        let sku = self.config.sku.figures();
+        let sku = self.config.sku.specs();
         let rows = self.devices.iter().map(|d| {
             if d.condition.lost {
                 vec![None; COLUMNS.len()]
@@ -249,14 +249,14 @@ impl SimNode {
     }
 
     /// Figures of the host by name, as far as the node was advanced.
-    pub fn host_figures(&mut self) -> BTreeMap<String, f64> {
-        self.host.figures(self.now)
+    pub fn host_metrics(&mut self) -> BTreeMap<String, f64> {
+        self.host.metrics(self.now)
     }
 
     /// Whether its agent tells figures now.
     #[must_use]
-    pub fn tells(&self, now: Time) -> bool {
-        self.host.tells(now)
+    pub fn reports(&self, now: Time) -> bool {
+        self.host.reports(now)
     }
 
     /// Tells which GPUs are kept busy by ranks that really run.
@@ -278,7 +278,7 @@ impl SimNode {
     fn pass(&mut self, now: Time) {
         let to = self.now.max(now);
         let time = to.since(self.now);
-        let (sku, brake) = (self.config.sku.figures(), self.host.brake);
+        let (sku, brake) = (self.config.sku.specs(), self.host.brake);
         let loads: Vec<Load> = self.devices.iter().map(|d| self.load(d.index)).collect();
         for (d, load) in self.devices.iter_mut().zip(loads) {
             d.thermal.pass(&sku, load, &d.condition, brake, time);
@@ -301,7 +301,7 @@ impl SimNode {
             let mine = self.devices.iter().filter(|d| work.uses(d.index)).map(|d| &d.condition);
             let (mut left, mut narrow) = (100, false);
             for c in mine {
-                left = left.min(c.left(self.host.brake));
+                left = left.min(c.speed_percent(self.host.brake));
                 narrow |= c.narrow;
             }
             work.burden(left, narrow);

@@ -104,7 +104,7 @@ impl SimNode {
 
     /// What has worked for long is as warm as that makes it.
     fn warm_up(&mut self) {
-        let (sku, brake) = (self.config.sku.figures(), self.host.brake);
+        let (sku, brake) = (self.config.sku.specs(), self.host.brake);
         let loads: Vec<_> = self.devices.iter().map(|d| self.load(d.index)).collect();
         for (d, load) in self.devices.iter_mut().zip(loads) {
             d.thermal.pass(&sku, load, &d.condition, brake, LONG);

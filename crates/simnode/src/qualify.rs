@@ -155,7 +155,7 @@ impl SimNode {
                 })),
                 TestExpectation::Rate { unit, expected, by } => {
                     for d in self.present() {
-                        let left = left(&d.condition, by, self.host.brake);
+                        let left = rate_percent(&d.condition, by, self.host.brake);
                         let got = self.measured(step.name, d.index, run, expected) * left / 100;
                         checks.push(rated(step.name, d.index, unit, expected, got));
                     }
@@ -219,10 +219,10 @@ impl SimNode {
 }
 
 /// Percent of a rate that is left.
-fn left(c: &Condition, by: Part, brake: bool) -> i64 {
+fn rate_percent(c: &Condition, by: Part, brake: bool) -> i64 {
     match by {
         Part::Memory => 100,
-        Part::Arithmetic => i64::try_from(c.left(brake)).unwrap_or(100),
+        Part::Arithmetic => i64::try_from(c.speed_percent(brake)).unwrap_or(100),
         Part::Bus if c.narrow => 25,
         Part::Links if c.links_bad => 70,
         Part::Bus | Part::Links => 100,

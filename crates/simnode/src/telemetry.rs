@@ -3,7 +3,7 @@
 //! on every machine.
 
 use crate::condition::{BRAKED, Condition};
-use crate::figures::Figures;
+use crate::specs::SkuSpecs;
 use muster_model::units::{Span, Time};
 
 /// Names of the figures, in the order of a row. Temperatures in degrees, clocks in MHz, power in
@@ -98,7 +98,7 @@ fn held(milli_c: i64) -> i64 {
 }
 
 /// What it draws before heat holds it down.
-fn watts(f: &Figures, load: Load, c: &Condition, brake: bool) -> i64 {
+fn watts(f: &SkuSpecs, load: Load, c: &Condition, brake: bool) -> i64 {
     let span = f.busy_w - f.idle_w;
     let used = match load {
         Load::Free | Load::Held => 0,
@@ -118,7 +118,14 @@ impl Thermal {
         Thermal { milli_c: 30_000 + offset, offset, energy_mj: 0 }
     }
 
-    pub(crate) fn pass(&mut self, f: &Figures, load: Load, c: &Condition, brake: bool, time: Span) {
+    pub(crate) fn pass(
+        &mut self,
+        f: &SkuSpecs,
+        load: Load,
+        c: &Condition,
+        brake: bool,
+        time: Span,
+    ) {
         if time.0 == 0 {
             return;
         }
@@ -143,7 +150,7 @@ impl Thermal {
 
     pub(crate) fn row(
         &self,
-        f: &Figures,
+        f: &SkuSpecs,
         load: Load,
         c: &Condition,
         brake: bool,

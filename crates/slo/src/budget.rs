@@ -100,7 +100,7 @@ impl Status {
 
     /// The share of the budget that is left.
     #[must_use]
-    pub fn left(&self) -> Option<Ratio> {
+    pub fn remaining(&self) -> Option<Ratio> {
         self.consumed.map(Ratio::rest)
     }
 }
@@ -219,7 +219,7 @@ mod tests {
     fn no_data_is_said_and_is_no_hundred_percent() {
         let empty = Ledger::default();
         let s = status(&objective("99.9%"), Counts(&[&empty]), Time(1000 * HOUR));
-        assert_eq!((s.sli, s.consumed, s.left(), s.exhausted_in), (None, None, None, None));
+        assert_eq!((s.sli, s.consumed, s.remaining(), s.exhausted_in), (None, None, None, None));
         assert!(!s.is_exhausted() && s.firing.is_empty());
     }
 

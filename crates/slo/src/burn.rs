@@ -88,7 +88,7 @@ fn holds(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> Option<(Ratio, Ratio)>
 #[must_use]
 pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) -> Vec<Firing> {
     let meter = Meter::new(o, counts);
-    let judge = |rule: &BurnRule| {
+    let evaluate = |rule: &BurnRule| {
         let (long, short) = holds(&meter, rule, now)?;
         let minutes = 1..=rule.held.0 / 60_000;
         let before = |m: u64| holds(&meter, rule, now - Span::mins(m)).is_some();
@@ -97,7 +97,7 @@ pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) 
         let held = minutes.into_iter().all(before);
         held.then(|| Firing { rule: rule.clone(), over, long, short })
     };
-    rules.iter().filter_map(judge).collect()
+    rules.iter().filter_map(evaluate).collect()
 }
 
 /// The rule that holds and says most: the most urgent, then the fastest.
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(fires(&lost(3, 13), day), vec![]);
         assert_eq!(fires(&lost(day, day + 10), day + 16), vec![]);
         let s = crate::budget::status(&o, Counts(&[&lost(3, 13)]), Time(16_000));
-        assert!(!s.is_exhausted() && s.left() > Some(Ratio::new(99, 100)), "{s:?}");
+        assert!(!s.is_exhausted() && s.remaining() > Some(Ratio::new(99, 100)), "{s:?}");
         assert!(s.burn.iter().all(|(w, b)| *w < Span::mins(30) || *b < Some(Ratio::ONE)), "{s:?}");
         // All that was used for hours was lost: that is something.
         assert!(!fires(&lost(0, 5 * 3600), 5 * 3600).is_empty());

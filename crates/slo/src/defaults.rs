@@ -27,7 +27,7 @@ pub enum Aim {
 
 /// A figure that operators watch, and where it should start.
 #[derive(Debug, Clone, Copy)]
-pub struct Figure {
+pub struct WatchedMetric {
     /// Its number in the set.
     pub id: &'static str,
     /// What operators call it.
@@ -40,22 +40,22 @@ pub struct Figure {
 
 /// The figures of the first set.
 #[rustfmt::skip]
-pub const FIGURES: &[Figure] = &[
-    Figure { id: "M1", name: "GPU utilisation in training", aim: Aim::Between(60, 80), beware: "short bursts mislead" },
-    Figure { id: "M2", name: "GPU memory used", aim: Aim::Below(85), beware: "fragmentation runs out of memory below the limit" },
-    Figure { id: "M3", name: "kernel time against host time", aim: Aim::Trend, beware: "many tiny kernels" },
-    Figure { id: "M4", name: "PCIe throughput", aim: Aim::Trend, beware: "transfers block computing; NVLink could carry them" },
-    Figure { id: "M5", name: "temperature", aim: Aim::Trend, beware: "the margin to the vendor's limit counts, and the air around" },
-    Figure { id: "M6", name: "power draw", aim: Aim::Trend, beware: "a cap throttles silently" },
-    Figure { id: "M7", name: "inference latency", aim: Aim::Objective("inference-p95"), beware: "cold starts distort" },
-    Figure { id: "M8", name: "throughput", aim: Aim::Trend, beware: "batch size" },
-    Figure { id: "M9", name: "job success", aim: Aim::Objective("job-success"), beware: "retries hide failures: look at first attempts too" },
-    Figure { id: "M10", name: "out of memory", aim: Aim::Trend, beware: "leaks" },
-    Figure { id: "M11", name: "driver restarts", aim: Aim::Zero, beware: "they rise after updates" },
-    Figure { id: "M12", name: "GPU queue wait", aim: Aim::Objective("queue-wait-on-demand"), beware: "fragmentation" },
-    Figure { id: "M13", name: "preemptions", aim: Aim::Trend, beware: "lost work, by price class" },
-    Figure { id: "M14", name: "cost per epoch and per successful job", aim: Aim::Trend, beware: "egress and storage" },
-    Figure { id: "M15", name: "cold start", aim: Aim::Objective("start"), beware: "image size" },
+pub const WATCHED_METRICS: &[WatchedMetric] = &[
+    WatchedMetric { id: "M1", name: "GPU utilisation in training", aim: Aim::Between(60, 80), beware: "short bursts mislead" },
+    WatchedMetric { id: "M2", name: "GPU memory used", aim: Aim::Below(85), beware: "fragmentation runs out of memory below the limit" },
+    WatchedMetric { id: "M3", name: "kernel time against host time", aim: Aim::Trend, beware: "many tiny kernels" },
+    WatchedMetric { id: "M4", name: "PCIe throughput", aim: Aim::Trend, beware: "transfers block computing; NVLink could carry them" },
+    WatchedMetric { id: "M5", name: "temperature", aim: Aim::Trend, beware: "the margin to the vendor's limit counts, and the air around" },
+    WatchedMetric { id: "M6", name: "power draw", aim: Aim::Trend, beware: "a cap throttles silently" },
+    WatchedMetric { id: "M7", name: "inference latency", aim: Aim::Objective("inference-p95"), beware: "cold starts distort" },
+    WatchedMetric { id: "M8", name: "throughput", aim: Aim::Trend, beware: "batch size" },
+    WatchedMetric { id: "M9", name: "job success", aim: Aim::Objective("job-success"), beware: "retries hide failures: look at first attempts too" },
+    WatchedMetric { id: "M10", name: "out of memory", aim: Aim::Trend, beware: "leaks" },
+    WatchedMetric { id: "M11", name: "driver restarts", aim: Aim::Zero, beware: "they rise after updates" },
+    WatchedMetric { id: "M12", name: "GPU queue wait", aim: Aim::Objective("queue-wait-on-demand"), beware: "fragmentation" },
+    WatchedMetric { id: "M13", name: "preemptions", aim: Aim::Trend, beware: "lost work, by price class" },
+    WatchedMetric { id: "M14", name: "cost per epoch and per successful job", aim: Aim::Trend, beware: "egress and storage" },
+    WatchedMetric { id: "M15", name: "cold start", aim: Aim::Objective("start"), beware: "image size" },
 ];
 
 fn objective(
@@ -245,9 +245,9 @@ mod tests {
             assert_eq!(site.check(), Ok(()));
             assert!(!site.objectives.is_empty());
         }
-        assert_eq!(FIGURES.len(), 15);
+        assert_eq!(WATCHED_METRICS.len(), 15);
         let names: Vec<Label> = set(1).into_iter().map(|o| o.name).collect();
-        for f in FIGURES {
+        for f in WATCHED_METRICS {
             if let Aim::Objective(name) = f.aim {
                 assert!(names.iter().any(|n| n.as_str() == name), "{name}");
             }

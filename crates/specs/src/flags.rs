@@ -41,6 +41,11 @@ const FLAGS: [(&str, &str); 29] = [
     ("hold", "hold"),
 ];
 
+/// All flags without their dashes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().map(|(name, _)| *name)
+}
+
 /// Whether a flag is followed by a value.
 #[must_use]
 pub fn takes_value(flag: &str) -> bool {

@@ -6,3 +6,4 @@ mod objectives;
 mod resolve;
 mod sbatch;
 mod topology_files;
+mod topology_yaml;

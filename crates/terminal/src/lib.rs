@@ -14,7 +14,7 @@ pub mod pick;
 pub const ENDS_WITH_PARENT: &str = "MUSTER_ENDS_WITH_PARENT";
 
 /// Waits for Ctrl-C or SIGTERM.
-pub async fn told_to_end() {
+pub async fn shutdown_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::terminate()) {
         Ok(mut term) => tokio::select! {

@@ -86,10 +86,10 @@ impl fmt::Display for Skip {
 pub fn required() -> bool {
     ["CI", "MUSTER_TEST_REQUIRE_ALL"]
         .iter()
-        .any(|name| std::env::var(name).is_ok_and(|v| says_yes(&v)))
+        .any(|name| std::env::var(name).is_ok_and(|v| is_yes(&v)))
 }
 
-fn says_yes(value: &str) -> bool {
+fn is_yes(value: &str) -> bool {
     !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false")
 }
 

@@ -64,10 +64,10 @@ fn a_line_says_what_was_skipped_and_is_one_line() {
 #[test]
 fn variables_that_say_no_require_nothing() {
     for no in ["", "0", "false", "FALSE", " "] {
-        assert!(!says_yes(no), "{no:?}");
+        assert!(!is_yes(no), "{no:?}");
     }
     for yes in ["1", "true", "yes"] {
-        assert!(says_yes(yes), "{yes:?}");
+        assert!(is_yes(yes), "{yes:?}");
     }
 }
 

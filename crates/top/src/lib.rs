@@ -29,7 +29,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster top\n  muster top --view queue\n  muster top --view job:42\n  \
-muster top --once --view fleet           one picture as plain text\n  \
+muster top --once --view fleet           one screen as plain text\n  \
 muster top --once --size 120x40 > fleet.txt\n\n\
 Keys: 1-4 or Tab choose what to look at, j/k or arrows move, Enter opens, Esc goes back, / filters,\n\
 ? explains, q quits. It only looks; `muster cancel`, `muster node drain`,\n\
@@ -40,10 +40,10 @@ pub struct Top {
     /// What to look at first: fleet, queue, incidents, or job:ID
     #[arg(long, value_name = "VIEW", default_value = "fleet")]
     view: Start,
-    /// Print one picture as plain text and end
+    /// Print one screen as plain text and end
     #[arg(long)]
     once: bool,
-    /// With --once: columns and rows of the picture; this terminal's, or 80x24
+    /// With --once: columns and rows of the screen; this terminal's, or 80x24
     #[arg(long, value_name = "COLSxROWS", requires = "once")]
     size: Option<Size>,
 }
@@ -104,12 +104,12 @@ impl Top {
         let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
         if !self.once && !terminal {
             return Err(Fail::usage("top needs a terminal, and this is none").hint(
-                "`muster top --once` prints one picture as plain text; over ssh use `ssh -t`",
+                "`muster top --once` prints one screen as plain text; over ssh use `ssh -t`",
             ));
         }
         if !self.once && std::env::var_os("TERM").is_some_and(|t| t == "dumb") {
             return Err(Fail::usage("top needs a terminal that can be drawn on, and TERM is dumb")
-                .hint("`muster top --once` prints one picture as plain text"));
+                .hint("`muster top --once` prints one screen as plain text"));
         }
         let client = live::client(ctx, !self.once)?;
         let me = client.whoami().await?;

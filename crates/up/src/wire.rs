@@ -261,7 +261,7 @@ pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move {
-        muster_terminal::told_to_end().await;
+        muster_terminal::shutdown_signal().await;
         stop.cancel();
     });
     let hooks = machine.hooks.clone();

@@ -4006,7 +4006,7 @@ export interface components {
             /** @description A MIG slice of this profile. */
             mig: string;
         };
-        /** @description Parts of a life, in GPU-seconds. */
+        /** @description Parts of a job's time, in GPU-seconds. */
         GpuParts: {
             /**
              * Format: double
@@ -5588,7 +5588,7 @@ export interface components {
             role: components["schemas"]["NodeRole"];
             /** @description SKU of its GPUs, or `cpu`. */
             sku: string;
-            /** @description Stage of life. */
+            /** @description Stage of its life cycle. */
             stage: components["schemas"]["Stage"];
             stage_since?: components["schemas"]["Timestamp"] | null;
             stage_until?: components["schemas"]["Timestamp"] | null;
@@ -5925,7 +5925,7 @@ export interface components {
             acknowledged_median_ms?: number | null;
             /**
              * Format: int64
-             * @description Those for which somebody was woken.
+             * @description Those that paged somebody.
              */
             pages: number;
             /**
@@ -8065,7 +8065,7 @@ export interface components {
          * @enum {string}
          */
         Tier: "spot" | "on-demand" | "reserved";
-        /** @description Parts of a life, in milliseconds. */
+        /** @description Parts of a job's time, in milliseconds. */
         TimeParts: {
             /**
              * Format: int64

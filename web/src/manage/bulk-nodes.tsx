@@ -122,7 +122,7 @@ export function BulkNodesPage() {
         <Chooser groups={groups} words={words} setWords={setWords} chosen={chosen} setChosen={setChosen} />
       ) : (
         <p className="state" role="status">
-          Waiting for the first picture of the fleet…
+          Waiting for the first snapshot of the fleet…
         </p>
       )}
     </Page>

@@ -192,7 +192,7 @@ export function FleetPage() {
       ) : live.error ? (
         <Problem error={live.error} />
       ) : (
-        <Skeleton lines={8} say="Waiting for the first picture…" />
+        <Skeleton lines={8} say="Waiting for the first snapshot…" />
       )}
     </main>
   );

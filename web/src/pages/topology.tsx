@@ -126,7 +126,7 @@ export function TopologyPage() {
     return (
       <main className="page" id="page">
         <p className="state" role="status">
-          Waiting for the first picture…
+          Waiting for the first snapshot…
         </p>
       </main>
     );

@@ -110,7 +110,7 @@ function Work({ project }: { project: string }) {
                 search={{ state: 'ended', user }}
                 empty={
                   <Empty title={`No job of ${whose} has ended yet`}>
-                    <p>Why each one ended, and what to do next, will stand here.</p>
+                    <p>Why each one ended, and what to do next, is shown here.</p>
                   </Empty>
                 }
                 row={(j) => <EndedJob key={j.id} job={j} submits={submits} />}
@@ -195,7 +195,7 @@ function FirstJob({ project, all }: { project: string; all: boolean }) {
           </>
         ) : (
           <p>
-            This token may not submit jobs. Those of {project} stand here as soon as somebody submits them.
+            This token may not submit jobs. Those of {project} appear here once somebody submits them.
           </p>
         )}
         {others > 0 && (

@@ -234,7 +234,7 @@ export function Away({ at }: { at: number }) {
       The server is away.{' '}
       {at > 0
         ? `What is shown is from ${exact(at)}, and may have changed. `
-        : 'No live picture has come yet; what is shown may have changed. '}
+        : 'No live snapshot has come yet; what is shown may have changed. '}
       Buttons that change something are off until it answers.
     </p>
   );

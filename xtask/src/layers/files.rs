@@ -22,7 +22,7 @@ pub(super) fn lints_not_inherited(package: &Member) -> Result<Option<Finding>> {
     Ok((!inherits_lints(&table)).then(|| Finding {
         place: format!("{}/Cargo.toml", package.name),
         what: "does not inherit the workspace's lints".into(),
-        why: "add `[lints]` with `workspace = true`: one set of rules for the whole house".into(),
+        why: "add `[lints]` with `workspace = true`: one set of rules for all crates".into(),
     }))
 }
 

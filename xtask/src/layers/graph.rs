@@ -200,7 +200,7 @@ pub(super) fn arrows_that_do_not_point_down(graph: &Graph) -> Vec<Finding> {
         let Some(my_layer) = layer(from) else {
             findings.push(Finding {
                 place: from.into(),
-                what: "has no place in the house".into(),
+                what: "is in no layer".into(),
                 why: "add it to LAYERS in xtask/src/layers/rules.rs (and to PURE, if it decides)"
                     .into(),
             });
@@ -213,7 +213,7 @@ pub(super) fn arrows_that_do_not_point_down(graph: &Graph) -> Vec<Finding> {
             if rules::TOOLS.contains(&to) {
                 findings.push(finding(
                     format!("depends on the tool `{to}`"),
-                    "tools use the house, not the other way round",
+                    "tools use the crates of the product, not the other way round",
                 ));
             } else if let Some(its_layer) = layer(to)
                 && its_layer <= my_layer

@@ -65,7 +65,7 @@ pub(super) const SIDEWAYS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Tools beside the house: they may use all of it, nothing in it may use them.
+/// Tools outside the product: they may use all of it, nothing in it may use them.
 pub(super) const TOOLS: &[&str] = &[
     "xtask",
     "muster-bench",

@@ -65,7 +65,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
     let RunMode::Scored { speed, calm_s, busy_s, tail_s, faults, alikes, only, truth } =
         settings.life.clone()
     else {
-        anyhow::bail!("another life was asked for");
+        anyhow::bail!("another mode was asked for");
     };
     let (heard, mut inbox) = mpsc::unbounded_channel();
     let mut world = World::new(&settings, heard, Log::create(&truth)?)?;
@@ -109,7 +109,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
     }
     world.close_all()?;
     world.say_how_it_goes(&deck, began);
-    eprintln!("the life is over");
+    eprintln!("the run is over");
     Ok(())
 }
 
@@ -252,7 +252,7 @@ impl World {
         let busy = self.nodes.iter().filter(|n| !n.work.is_empty()).count();
         let up = self.nodes.iter().filter(|n| n.up).count();
         eprintln!(
-            "{:>5.0} s: {:.1} h lived, {up} up, {busy} busy, {} gangs, {} going on, {}",
+            "{:>5.0} s: {:.1} h simulated, {up} up, {busy} busy, {} gangs, {} active, {}",
             began.elapsed().as_secs_f64(),
             self.now.since(self.begun).0 as f64 / 3.6e6,
             self.gangs.len(),

@@ -3,7 +3,7 @@
 use super::gang::{Gang, later};
 use super::{RankDeath, World};
 use crate::link::{ConnectionCommand, ConnectionEvent};
-use muster_link::messages::{Action, FabricFigures, FromAgent, FromServer, RunDetail, RunOrder};
+use muster_link::messages::{Action, FabricMeasurement, FromAgent, FromServer, RunDetail, RunOrder};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -49,7 +49,7 @@ impl World {
             }
             FromServer::FabricDial { id, .. } => {
                 let error = Some("nothing dials here".to_string());
-                let result = FabricFigures { error, ..FabricFigures::default() };
+                let result = FabricMeasurement { error, ..FabricMeasurement::default() };
                 self.nodes[i].tell(FromAgent::FabricDone { id, result });
             }
             _ => {}

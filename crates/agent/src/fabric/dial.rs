@@ -4,7 +4,7 @@ use super::held::{self, StallWatch};
 use super::sent::SendStats;
 use super::socket::{self, Count, First, Hello, Kind, ListenerReport, PING, TAIL};
 use super::{Dial, FabricError};
-use muster_link::messages::FabricFigures;
+use muster_link::messages::FabricMeasurement;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Ends {
     }
 }
 
-pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
+pub(super) fn measure(order: &Dial) -> Result<FabricMeasurement, FabricError> {
     let wrong = |_| FabricError::Address(order.to.clone());
     let to = order.to.to_socket_addrs().map_err(wrong)?.next();
     let to = to.ok_or_else(|| FabricError::Address(order.to.clone()))?;
@@ -66,7 +66,7 @@ pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
     let worse = ways.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let (mbps, held) = worse.unwrap_or_default();
     let resent = ours_again + theirs_again;
-    Ok(FabricFigures { mbps, rtt_us, rtt_p99_us, resent, held, error: None })
+    Ok(FabricMeasurement { mbps, rtt_us, rtt_p99_us, resent, held, error: None })
 }
 
 /// How both machines are at a moment.

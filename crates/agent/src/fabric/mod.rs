@@ -13,7 +13,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use muster_link::messages::{FabricFigures, FromAgent};
+use muster_link::messages::{FabricMeasurement, FromAgent};
 use muster_model::units::Span;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +82,7 @@ pub(crate) trait Runner: Send + Sync {
     /// Binds; nothing is served yet.
     fn listen(&self, order: &Listen) -> Result<Bound, FabricError>;
     /// Measures; called on a thread of its own.
-    fn dial(&self, order: &Dial) -> Result<FabricFigures, FabricError>;
+    fn dial(&self, order: &Dial) -> Result<FabricMeasurement, FabricError>;
 }
 
 /// Bandwidth, round trips and repeats over TCP.
@@ -93,7 +93,7 @@ impl Runner for Tcp {
         listen::bind(order)
     }
 
-    fn dial(&self, order: &Dial) -> Result<FabricFigures, FabricError> {
+    fn dial(&self, order: &Dial) -> Result<FabricMeasurement, FabricError> {
         dial::measure(order)
     }
 }
@@ -142,9 +142,9 @@ pub(crate) fn dial(
                 .unwrap_or_else(|_| Err(std::io::Error::other("the test itself broke off").into())),
             None => Err(FabricError::Busy),
         };
-        let result = measured.unwrap_or_else(|e| FabricFigures {
+        let result = measured.unwrap_or_else(|e| FabricMeasurement {
             error: Some(e.to_string()),
-            ..FabricFigures::default()
+            ..FabricMeasurement::default()
         });
         tell(FromAgent::FabricDone { id, result });
     });

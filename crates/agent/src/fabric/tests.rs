@@ -17,7 +17,7 @@ fn order(id: u64, port: u16) -> Dial {
 
 /// Measures again while nothing came through: a machine that does other things may not let the
 /// streams run at all in so short a time.
-fn until_something_came(mut measure: impl FnMut() -> FabricFigures) -> FabricFigures {
+fn until_something_came(mut measure: impl FnMut() -> FabricMeasurement) -> FabricMeasurement {
     for _ in 0..100 {
         let f = measure();
         assert!(f.error.is_none(), "{f:?}");

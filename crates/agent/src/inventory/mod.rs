@@ -109,7 +109,7 @@ fn os(release: &str) -> String {
 }
 
 /// A few figures of the host.
-pub(crate) fn host_figures() -> BTreeMap<String, f64> {
+pub(crate) fn host_metrics() -> BTreeMap<String, f64> {
     let mut out = BTreeMap::new();
     if let Some(load) = read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()) {
         out.insert("load1".to_owned(), load);

@@ -144,7 +144,7 @@ const LEFTOVERS: usize = 64;
 struct RunnerShared {
     hands: RunnerTools,
     pids: PidMap,
-    bell: RunnerWakeup,
+    wakeup: RunnerWakeup,
 }
 
 /// A start that waits for room on this machine.
@@ -288,11 +288,11 @@ impl Runner {
         self.leftovers.clone()
     }
 
-    /// Lets changes ring the [`Runner::waker`].
+    /// Lets changes notify the [`Runner::waker`].
     pub(crate) fn watch(&mut self, watcher: &Watcher) {
         self.watcher = watcher.clone();
         for (key, slot) in &mut self.slots {
-            let watched = self.watcher.watch(slot.dir(), &self.desk.bell, *key);
+            let watched = self.watcher.watch(slot.dir(), &self.desk.wakeup, *key);
             slot.set_watched(watched);
             // What changed before is not told.
             slot.changed();
@@ -308,7 +308,7 @@ impl Runner {
     /// Completes when there may be something to look at.
     #[must_use]
     pub fn waker(&self) -> Arc<Notify> {
-        self.desk.bell.waker()
+        self.desk.wakeup.waker()
     }
 
     fn runs(&self) -> PathBuf {
@@ -348,12 +348,12 @@ impl Runner {
         let (config, hands, base) = (&self.config, &self.desk.hands, &self.base_env);
         let tools = start::Tools { config, hands, base, lease };
         let mut slot = Slot::start(key, dir, detail, &tools, now, |dir| {
-            watched = self.watcher.watch(dir, &self.desk.bell, key);
+            watched = self.watcher.watch(dir, &self.desk.wakeup, key);
         });
         slot.set_watched(watched);
         self.slots.insert(key, slot);
         // A failure to start is seen by the next look.
-        self.desk.bell.nudge();
+        self.desk.wakeup.nudge();
     }
 
     /// What the supervisor of an attempt is told of its lease.
@@ -392,7 +392,7 @@ impl Runner {
         if !self.knows(key) {
             let dir = RunDir::of(&self.runs(), key);
             self.slots.insert(key, Slot::refused(key, dir, detail, &self.config, end));
-            self.desk.bell.nudge();
+            self.desk.wakeup.nudge();
         }
     }
 
@@ -462,10 +462,10 @@ impl Runner {
         self.looked = Some(now);
         self.begin_waiting(now);
         self.ending.retain_mut(|c| matches!(c.try_wait(), Ok(None)));
-        let rung = self.desk.bell.take();
+        let touched = self.desk.wakeup.take();
         // What a missed change or a dead supervisor did is found by looking at everything.
-        let all =
-            rung.all || self.looked_at_all.is_none_or(|l| now.saturating_duration_since(l) >= LOOK);
+        let all = touched.all
+            || self.looked_at_all.is_none_or(|l| now.saturating_duration_since(l) >= LOOK);
         if all {
             self.looked_at_all = Some(now);
             for slot in self.slots.values_mut().filter(|s| !s.settled()) {
@@ -473,7 +473,7 @@ impl Runner {
                 slot.remember_processes(&self.desk.pids);
             }
         }
-        for key in &rung.keys {
+        for key in &touched.keys {
             if let Some(slot) = self.slots.get_mut(key) {
                 slot.changed();
             }
@@ -501,7 +501,7 @@ impl Runner {
             again |= slot.unfinished() || (connected && was_active && !slot.active());
         }
         if again {
-            self.desk.bell.nudge();
+            self.desk.wakeup.nudge();
         }
         changed
     }

@@ -233,7 +233,7 @@ impl Slot {
         if slot.state.stop.is_some() {
             // What is left of the grace goes on. Whether SIGTERM was sent is not known, and a
             // second one does no harm.
-            let left = slot.state.kill.map_or(GRACE, |k| k.left(wall()));
+            let left = slot.state.kill.map_or(GRACE, |k| k.remaining(wall()));
             let kill_at = now.checked_add(left.to_std()).unwrap_or(now + GRACE.to_std());
             slot.stop = Some(Stopping { termed: false, adopted: true, kill_at, kills: 0 });
         }

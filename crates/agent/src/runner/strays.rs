@@ -60,7 +60,7 @@ impl StrayAttempt {
     }
 
     /// What could not be killed.
-    fn left(self) -> UnprovenEnd {
+    fn into_unproven_end(self) -> UnprovenEnd {
         let supervisors = self.supervisors.into_iter().filter(ProcessId::alive);
         UnprovenEnd::new(self.others.into_values().chain(supervisors).collect(), self.group)
     }
@@ -99,7 +99,7 @@ pub(super) fn stop(
     let mut all: BTreeMap<AttemptKey, UnprovenEnd> =
         strays.keys().map(|key| (*key, UnprovenEnd::new(Vec::new(), None))).collect();
     end(&mut strays, PATIENCE);
-    all.extend(strays.into_iter().map(|(key, stray)| (key, stray.left())));
+    all.extend(strays.into_iter().map(|(key, stray)| (key, stray.into_unproven_end())));
     // Some may have gone since the last look.
     for left in all.values_mut() {
         left.check_processes(false);

@@ -101,12 +101,12 @@ impl Devices for Simulated {
     /// By the node's own clock.
     fn telemetry(&mut self, now: Instant) -> Option<Telemetry> {
         let at = self.clock.at(now);
-        if !self.node.tells(at) {
+        if !self.node.reports(at) {
             return None;
         }
         self.show_load(at);
         let columns = COLUMNS.iter().map(|c| (*c).to_owned()).collect();
-        let (gpus, host) = (self.node.telemetry(), self.node.host_figures());
+        let (gpus, host) = (self.node.telemetry(), self.node.host_metrics());
         Some(Telemetry { at, columns, gpus, host })
     }
 

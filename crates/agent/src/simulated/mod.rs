@@ -1,13 +1,13 @@
-//! The simulated node at work: its model, its clock, and pretended work as attempts.
+//! The simulated node at work: its model, its clock, and simulated work as attempts.
 
 mod devices;
 mod gangs;
 mod inject;
-mod life;
 mod log;
+mod state_file;
 
 pub(crate) use gangs::Gangs;
-pub(crate) use life::NodeStateFile;
+pub(crate) use state_file::NodeStateFile;
 
 use crate::clock::wall;
 use gangs::SOUND;

@@ -1,7 +1,7 @@
 //! The flags that describe a job, shared by `run` and `submit`.
 
 use clap::Args;
-use muster_model::spec::JobSpec;
+use muster_model::spec::{JobSpec, SpecProblem};
 use muster_specs::flags;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -110,6 +110,12 @@ impl JobArgs {
 
     /// Lays the flags over what a file says.
     pub(crate) fn over(self, ctx: &Ctx, spec: &mut JobSpec) -> Result<(), Fail> {
+        self.apply(spec)?;
+        settle(spec, ctx)
+    }
+
+    /// Sets what was given, and nothing else.
+    fn apply(self, spec: &mut JobSpec) -> Result<(), SpecProblem> {
         let single = [
             ("name", self.name),
             ("nodes", self.nodes),
@@ -154,7 +160,7 @@ impl JobArgs {
         if self.hold {
             flags::apply(spec, "hold", None)?;
         }
-        settle(spec, ctx)
+        Ok(())
     }
 }
 
@@ -210,6 +216,52 @@ fn is_here(server: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Arg, Command, FromArgMatches};
+    use std::collections::BTreeSet;
+
+    fn command() -> Command {
+        JobArgs::augment_args(Command::new("job"))
+    }
+
+    /// A value that a flag takes and that is not its default.
+    fn sample(flag: &str) -> &'static str {
+        match flag {
+            "memory" => "64GiB",
+            "topology" | "spread" => "leaf",
+            "elastic" => "2-4",
+            "time" | "on-partition" => "24h",
+            "priority" => "high",
+            "tier" => "spot",
+            "env" | "tag" => "KEY=value",
+            "volume" => "/from:/to",
+            _ => "7",
+        }
+    }
+
+    /// One that is missing in `apply` would be accepted and ignored.
+    #[test]
+    fn every_flag_of_a_job_changes_its_spec() {
+        for arg in command().get_arguments() {
+            let flag = arg.get_long().expect("it has a long name");
+            let dashed = format!("--{flag}");
+            let mut line = vec!["job", dashed.as_str()];
+            line.extend(flags::takes_value(flag).then(|| sample(flag)));
+            let given = command().try_get_matches_from(line).expect(flag);
+            let mut spec = JobSpec::default();
+            JobArgs::from_arg_matches(&given).expect(flag).apply(&mut spec).expect(flag);
+            assert_ne!(spec, JobSpec::default(), "{dashed} is ignored");
+        }
+    }
+
+    #[test]
+    fn the_command_line_has_the_flags_of_directives() {
+        let command = command();
+        let own = command.get_arguments().filter_map(Arg::get_long);
+        // Every command has `--project`.
+        let args: BTreeSet<&str> = own.chain(["project"]).collect();
+        let known: BTreeSet<&str> = flags::names().collect();
+        assert_eq!(args, known);
+    }
 
     #[test]
     fn only_a_server_on_this_machine_shares_its_directories() {

@@ -98,7 +98,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                 let due = stale && since_look >= 2 || since_look >= if deaf { 5 } else { 50 };
                 if due && looking.is_none() {
                     (stale, since_look) = (false, 0);
-                    looking = Some(watch_job(client, &job.id));
+                    looking = Some(fetch_job(client, &job.id));
                 }
             }
             looked = async {
@@ -140,7 +140,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
 
 /// Looks at the job in a task of its own: Ctrl-C is heard also while a server that is started again
 /// is waited for.
-fn watch_job(client: &Client, id: &str) -> JoinHandle<Result<Job, ClientError>> {
+fn fetch_job(client: &Client, id: &str) -> JoinHandle<Result<Job, ClientError>> {
     let (client, id) = (client.patient(), id.to_owned());
     tokio::spawn(async move { client.job(&id).await })
 }
@@ -232,7 +232,7 @@ impl Waiting {
 
     /// Whether the job is held. That is said once, in a line that stays: somebody has to act, and what
     /// spins looks like work.
-    fn say_held(&mut self, job: &Job) -> bool {
+    fn note_held(&mut self, job: &Job) -> bool {
         let before = std::mem::replace(&mut self.held, job.held.is_some());
         if let Some(by) = job.held.as_ref().filter(|_| !before) {
             self.hide();
@@ -246,7 +246,7 @@ impl Waiting {
     }
 
     async fn update(&mut self, client: &Client, job: &Job) {
-        let held = self.say_held(job);
+        let held = self.note_held(job);
         match job.state {
             JobState::Queued if held => {}
             JobState::Queued => {

@@ -174,7 +174,7 @@ fn percent_left(share: f64) -> f64 {
     (share * 100.0 + 1e-9).floor()
 }
 
-fn left(s: &Slo) -> String {
+fn budget_left(s: &Slo) -> String {
     match s.budget_left {
         None => "no data".into(),
         Some(l) => format!("{} {:>3.0}%", bar::part(l.clamp(0.0, 1.0), 10), percent_left(l)),
@@ -201,7 +201,7 @@ pub(crate) fn table(list: &SloList) -> Table {
             number(&s.target),
             number(s.good_text.as_deref().unwrap_or("-")),
             cell(&s.window),
-            cell(left(s)),
+            cell(budget_left(s)),
             number(burns(&s.firing, &s.burn)),
             cell(exhausted_in(s)),
             cell(&s.owner),
@@ -245,7 +245,7 @@ fn text(s: &Slo, on: bool) -> String {
         "Counted for",
         format!("{} of {}; the rest counts as good", short(s.counted_for), s.window),
     );
-    f.line("Budget left", left(s));
+    f.line("Budget left", budget_left(s));
     f.line("Exhausted in", s.exhausted_in.map(short).unwrap_or_default());
     f.line("Mean time", s.mean_time.map(short).unwrap_or_default());
     let gates: Vec<&str> = s.gates.iter().map(|g| g.word()).collect();

@@ -92,7 +92,7 @@ pub(crate) fn named_by(
     }
     let depends: Vec<Dependency> =
         after.iter().map(|a| dependency(s, project, a)).collect::<Result<_, _>>()?;
-    if let Depends::Broken(why) = s.index.waits.judge_all(s, &depends) {
+    if let Depends::Broken(why) = s.index.waits.evaluate_all(s, &depends) {
         let message = format!("it would be cancelled at once: {}", why.words(s));
         return Err(Refusal::new(RefusalCode::Conflict, message)
             .field("after")
@@ -107,7 +107,7 @@ const IDS_PER_EPOCH: u64 = 1000;
 /// The first id of a life that begins after a restore. How many jobs the lost life had is not
 /// known, nor whether the same backup was restored before. But the store makes the epoch jump by a
 /// random million or more at each restore, and an epoch is never granted twice: ids follow it.
-pub(super) fn first_of_life(next_job: u64, epoch: Epoch) -> JobId {
+pub(super) fn first_of_generation(next_job: u64, epoch: Epoch) -> JobId {
     JobId((next_job / IDS_PER_EPOCH).saturating_add(epoch.0).saturating_mul(IDS_PER_EPOCH))
 }
 
@@ -345,7 +345,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
 
 /// What it depends on ended otherwise than it must: back in the queue, it would be cancelled.
 fn refuse_broken(s: &State, job: &Job) -> Result<(), Refusal> {
-    let Depends::Broken(why) = s.index.waits.judge(s, job) else { return Ok(()) };
+    let Depends::Broken(why) = s.index.waits.evaluate(s, job) else { return Ok(()) };
     let (id, why) = (job.display_id(), why.words(s));
     let message = format!("job {id} would be cancelled, not queued: {why}");
     Err(Refusal::new(RefusalCode::Conflict, message)

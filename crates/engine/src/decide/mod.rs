@@ -40,7 +40,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             Ok(Answer::Done)
         }
         Command::Lead { epoch, server, restored } => {
-            let first_job = restored.then(|| jobs::first_of_life(e.state.next_job, *epoch));
+            let first_job = restored.then(|| jobs::first_of_generation(e.state.next_job, *epoch));
             let (epoch, server) = (*epoch, server.clone());
             // The last sign of the server before.
             let since = e.state.at;
@@ -160,8 +160,8 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::EndSilence { .. }
         | Command::AcknowledgeAlert { .. }
         | Command::EscalateAlert { .. }
-        | Command::TellCounts { .. }
-        | Command::TellCondition { .. }
+        | Command::ReportCounts { .. }
+        | Command::ReportCondition { .. }
         | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }

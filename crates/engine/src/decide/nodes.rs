@@ -280,12 +280,12 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     }
     let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
     let gone = match n.boot == *boot {
-        true => LostAttempts {
+        true => LostAttemptEnd {
             end: SlotEnd::agent_anew(),
             away: away.map(|t| e.state.now.since(t)),
             silent_for: *silent_for,
         },
-        false => LostAttempts { end: SlotEnd::ranks_gone(), away: None, silent_for: *silent_for },
+        false => LostAttemptEnd { end: SlotEnd::ranks_gone(), away: None, silent_for: *silent_for },
     };
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
@@ -349,7 +349,7 @@ fn is_recorded(end: &SlotEnd) -> bool {
 }
 
 /// How attempts ended of which their node knows nothing, and since when that may be.
-struct LostAttempts {
+struct LostAttemptEnd {
     end: SlotEnd,
     /// How long no server heard the node, where it comes back to one that started anew.
     away: Option<Span>,
@@ -363,7 +363,7 @@ fn reconcile_attempt(
     key: AttemptKey,
     seen: Option<&Observed>,
     ago: Option<Span>,
-    gone: &LostAttempts,
+    gone: &LostAttemptEnd,
 ) {
     match (standing(&e.state, node, key), seen) {
         (_, Some(o)) => {
@@ -405,7 +405,7 @@ pub(super) fn report(
             let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
             e.emit(project.as_ref(), Event::SlotStarted { key, node: node.clone() });
             // Until the last is up there is nothing to conclude.
-            if e.state.left(key.job).pending == 0 {
+            if e.state.allocated_slots(key.job).pending == 0 {
                 e.conclude_job(key.job);
             }
         }
@@ -469,7 +469,7 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
     }
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
-    let left = e.state.left(key.job);
+    let left = e.state.allocated_slots(key.job);
     if fails || !left.any() || (left.pending == 0 && !started) {
         e.conclude_job(key.job);
     }

@@ -63,7 +63,7 @@ impl Engine {
             self.correlate();
             any = true;
         }
-        if self.next_room().is_some_and(|t| t <= now) {
+        if self.next_capacity().is_some_and(|t| t <= now) {
             self.try_held();
             any = true;
         }
@@ -112,7 +112,7 @@ impl Engine {
     }
 
     /// When what is held back is tried again: soon after there may be room, and now and then.
-    fn next_room(&self) -> Option<Time> {
+    fn next_capacity(&self) -> Option<Time> {
         let last = self.work.tried_at;
         let stopped = self.state.health.automation.stopped.is_some();
         match (self.work.holds, self.work.room) {
@@ -135,7 +135,7 @@ impl Engine {
         let news = !w.due.is_empty() || !w.moved.is_empty() || !w.ended.is_empty();
         let soon = (news || w.all).then_some(Time(0));
         let causes = w.correlate.then_some(w.correlated_at + EVERY);
-        let timed = [w.nodes_at.first(), w.acts_at.first(), w.breakers_at, self.next_room()];
+        let timed = [w.nodes_at.first(), w.acts_at.first(), w.breakers_at, self.next_capacity()];
         let seldom = [self.next_lemons(), self.next_drift(), w.repeats_at.first()];
         let all = timed.into_iter().chain(seldom).chain([soon, causes]);
         all.flatten().min().map(|t| t.max(self.state.now + Span(1)))

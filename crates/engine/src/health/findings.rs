@@ -49,7 +49,8 @@ impl Engine {
         let catalogue = self.policy.faults.as_deref().unwrap_or(Catalogue::builtin());
         let n = self.state.nodes.get(node);
         let place = n.map_or(("", ""), |n| (n.sku(), n.inventory.pool.as_str()));
-        let judged = muster_health::detect::fault::judge_by(catalogue, place, node, fault, before);
+        let judged =
+            muster_health::detect::fault::evaluate_by(catalogue, place, node, fault, before);
         let Some(mut seen) = judged else { return };
         // The node's clock is its own; what is compared with it is the site's. What is told late may
         // be as old as the ends that were told late.
@@ -67,7 +68,7 @@ impl Engine {
         fault: ObservedFault,
     ) -> ObservedFault {
         match (&self.policy.faults, self.state.nodes.get(node)) {
-            (Some(c), Some(n)) => c.rejudge(fault, n.sku(), &n.inventory.pool),
+            (Some(c), Some(n)) => c.reevaluate(fault, n.sku(), &n.inventory.pool),
             _ => fault,
         }
     }

@@ -54,10 +54,10 @@ impl Engine {
             by_clock: by_clock(why),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
-        self.judge(key, &ended, placement, Some(why))
+        self.evaluate(key, &ended, placement, Some(why))
     }
 
-    fn judge(
+    fn evaluate(
         &self,
         key: AttemptKey,
         ended: &EndedAttempt<'_>,
@@ -221,7 +221,7 @@ impl Engine {
                 by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
-            let found = self.judge(key, &ended, placement, p.stopped_for.as_ref());
+            let found = self.evaluate(key, &ended, placement, p.stopped_for.as_ref());
             let better = match found.verdict {
                 Verdict::Infrastructure => true,
                 // Nobody knew why it ended; now somebody does.

@@ -38,7 +38,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         }
         Command::AcknowledgeAlert { id, note } => acknowledge(e, req, id, note),
         Command::EscalateAlert { id, reason } => escalate(e, id, reason),
-        Command::TellCounts { counts } => {
+        Command::ReportCounts { counts } => {
             let watched = e.state.slo.book.watched();
             let asked = |c: &&IndicatorCount| {
                 let series = Series { sli: c.sli, scope: c.scope.clone() };
@@ -50,7 +50,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             }
             Ok(Answer::Done)
         }
-        Command::TellCondition { condition, until } => {
+        Command::ReportCondition { condition, until } => {
             let slo = &e.state.slo;
             let known = slo.outside.get(&condition.key);
             if known.is_none() && slo.outside.len() >= OUTSIDE_MAX {

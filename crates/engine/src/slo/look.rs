@@ -27,12 +27,12 @@ const KEPT: usize = 2000;
 
 impl Engine {
     /// Judges objectives and decides on alerts, as far as they are due.
-    pub(crate) fn judge_due_objectives(&mut self) {
+    pub(crate) fn evaluate_due_objectives(&mut self) {
         if !self.policy.objectives {
             return;
         }
         if self.next_judged() <= self.state.now {
-            self.judge_objectives();
+            self.evaluate_objectives();
         }
         if self.next_look().is_none_or(|t| t > self.state.now) {
             return;
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// The status of every objective: what burns, and what stops because of it.
-    fn judge_objectives(&mut self) {
+    fn evaluate_objectives(&mut self) {
         let now = self.state.now;
         self.watch.judged_at = Some(now);
         let standings = self.state.objective_statuses(now);

@@ -435,7 +435,7 @@ impl Index {
         match job.state {
             JobState::Queued => {
                 self.backlog.add(job);
-                self.line_up(state, job, self.waits.judge(state, job));
+                self.line_up(state, job, self.waits.evaluate(state, job));
             }
             s if s.is_final() => self.ended.insert(job),
             _ => {}
@@ -487,7 +487,7 @@ impl Index {
     }
 
     /// The jobs before a waiting one stand otherwise now.
-    pub(crate) fn rejudge(&mut self, state: &State, job: &Job, before: Depends) {
+    pub(crate) fn reevaluate(&mut self, state: &State, job: &Job, before: Depends) {
         if job.state != JobState::Queued {
             return;
         }
@@ -502,7 +502,7 @@ impl Index {
             self.wakes.range(..=(now, JobId(u64::MAX))).copied().collect();
         for (at, id) in due {
             let Some(job) = state.jobs.get(&id) else { continue };
-            if job.state == JobState::Queued && self.waits.judge(state, job) == Depends::Met {
+            if job.state == JobState::Queued && self.waits.evaluate(state, job) == Depends::Met {
                 self.wakes.remove(&(at, id));
                 self.wait(state, job);
             }

@@ -186,15 +186,15 @@ impl DependencyIndex {
     }
 
     /// How the jobs before this one stand. Costs what it names, not what that stands for.
-    pub(crate) fn judge(&self, state: &State, job: &Job) -> Depends {
-        self.judge_all(state, &job.depends)
+    pub(crate) fn evaluate(&self, state: &State, job: &Job) -> Depends {
+        self.evaluate_all(state, &job.depends)
     }
 
     /// The same for a job that is not submitted yet.
-    pub(crate) fn judge_all(&self, state: &State, depends: &[Dependency]) -> Depends {
+    pub(crate) fn evaluate_all(&self, state: &State, depends: &[Dependency]) -> Depends {
         let mut waits = None;
         for d in depends {
-            match self.judge_one(state, d) {
+            match self.evaluate_one(state, d) {
                 Depends::Broken(why) => return Depends::Broken(why),
                 Depends::Waits(id) => waits = waits.or(Some(id)),
                 Depends::Met => {}
@@ -205,9 +205,9 @@ impl DependencyIndex {
 
     /// A job that was forgotten ended long ago; how, only the log knows. Broken is the safe answer
     /// for a condition on how it ended.
-    fn judge_one(&self, state: &State, d: &Dependency) -> Depends {
+    fn evaluate_one(&self, state: &State, d: &Dependency) -> Depends {
         if d.count > 1 {
-            return self.judge_array(d);
+            return self.evaluate_array(d);
         }
         let Some(other) = state.jobs.get(&d.job) else {
             return match d.condition {
@@ -228,7 +228,7 @@ impl DependencyIndex {
 
     /// `ok`: every task succeeded. `fail`: all have ended, and at least one failed. `any`: all have
     /// ended.
-    fn judge_array(&self, d: &Dependency) -> Depends {
+    fn evaluate_array(&self, d: &Dependency) -> Depends {
         let none = Tasks::default();
         let tasks = self.arrays.get(&d.job).unwrap_or(&none);
         let forgotten = tasks.known() < d.count as usize;

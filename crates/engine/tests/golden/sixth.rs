@@ -27,7 +27,7 @@ pub(crate) fn live() -> World {
         cause: None,
         at: Some(w.now),
     };
-    w.ok(Command::TellCounts { counts: vec![counted] });
+    w.ok(Command::ReportCounts { counts: vec![counted] });
     let none = Objectives { defaults: 0, ..Objectives::default() };
     w.ok(Command::SetObjectives { objectives: Arc::new(none) });
     let text = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}},
@@ -58,7 +58,7 @@ pub(crate) fn live() -> World {
     }
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::hours(1));
-    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
+    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
     w.sleep(Span::mins(1));
     let id = w.engine.state().slo.open().next().expect("an alert").id.clone();
     let error = "refused".to_owned();
@@ -67,7 +67,7 @@ pub(crate) fn live() -> World {
     deliver(&mut w);
     // More is known of it: the alert changes.
     let more = conditions::cannot_write("the disk of the log is full", w.now);
-    w.ok(Command::TellCondition { condition: Box::new(more), until });
+    w.ok(Command::ReportCondition { condition: Box::new(more), until });
     w.sleep(Span::mins(1));
     w.ok(Command::AcknowledgeAlert { id: id.clone(), note: "on it".into() });
     w.ok(Command::EscalateAlert { id, reason: "two disks at once".into() });
@@ -79,7 +79,7 @@ pub(crate) fn live() -> World {
     w.pass(Span::hours(36 * 24));
     // What was over long ago is forgotten with the next look.
     let until = Some(w.now + Span::hours(1));
-    w.ok(Command::TellCondition { condition: Box::new(c), until });
+    w.ok(Command::ReportCondition { condition: Box::new(c), until });
     w.sleep(Span::mins(1));
     w
 }

@@ -121,7 +121,7 @@ fn is_open(s: &State, id: u64) -> bool {
     s.health.acts.get(&id).is_some_and(|a| a.ended.is_none())
 }
 
-fn has_room<'a>((kind, _): &Key, under_way: impl Iterator<Item = &'a Key>) -> bool {
+fn has_capacity<'a>((kind, _): &Key, under_way: impl Iterator<Item = &'a Key>) -> bool {
     under_way.filter(|(k, _)| k == kind).count() < UNDER_WAY
 }
 
@@ -133,7 +133,7 @@ fn label(life: u64, id: u64) -> String {
 
 /// The life of the log in which an act was asked for.
 fn life(s: &State, id: u64) -> u64 {
-    s.life_at(Seq(id)).0
+    s.generation_at(Seq(id)).0
 }
 
 /// Was an act asked for before the lead `epoch` began? The server that led then may have begun it.
@@ -153,8 +153,8 @@ impl<L: Log> Effect for Acts<L> {
         (open.into_iter().map(|a| ((discriminant(&a.act), a.id), a)).collect(), None)
     }
 
-    fn has_room<'a>(&self, key: &Key, under_way: impl Iterator<Item = &'a Key>) -> bool {
-        has_room(key, under_way)
+    fn has_capacity<'a>(&self, key: &Key, under_way: impl Iterator<Item = &'a Key>) -> bool {
+        has_capacity(key, under_way)
     }
 
     fn is_wanted(&self, (_, id): &Key) -> bool {

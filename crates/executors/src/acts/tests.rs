@@ -2,7 +2,7 @@
 
 use super::hook::Hook;
 use super::page::{self, Page};
-use super::{End, UNDER_WAY, asked_before, bundle, has_room, power, ticket};
+use super::{End, UNDER_WAY, asked_before, bundle, has_capacity, power, ticket};
 use crate::effect::Outcome;
 use crate::webhook::signature;
 use axum::extract::State as Shared;
@@ -279,12 +279,12 @@ fn tickets_that_cannot_be_sent_hold_up_nothing_else() {
     let key = |act: Act, id| (discriminant(&act), id);
     let under_way: Vec<_> = (1..=UNDER_WAY as u64).map(|id| key(a_ticket().act, id)).collect();
     let ticket = key(a_ticket().act, 99);
-    assert!(!has_room(&ticket, under_way.iter()));
-    assert!(has_room(&ticket, under_way[1..].iter()));
+    assert!(!has_capacity(&ticket, under_way.iter()));
+    assert!(has_capacity(&ticket, under_way[1..].iter()));
     let page = Act::Page { title: "storm".into(), detail: String::new() };
     let power = Act::PowerCycle { node: n1(), boot: "b".into() };
-    assert!(has_room(&key(page, 100), under_way.iter()));
-    assert!(has_room(&key(power, 101), under_way.iter()));
+    assert!(has_capacity(&key(page, 100), under_way.iter()));
+    assert!(has_capacity(&key(power, 101), under_way.iter()));
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub trait Effect: Sized + Send + Sync + 'static {
     fn intended(&self) -> Intended<Self>;
 
     /// May it be begun beside those that are under way?
-    fn has_room<'a>(
+    fn has_capacity<'a>(
         &self,
         _key: &Self::Key,
         _under_way: impl Iterator<Item = &'a Self::Key>,
@@ -143,7 +143,7 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
             pauses.retain(|key, _| open.contains(key));
         }
         for (key, task) in intended {
-            if held.contains_key(&key) || !effect.has_room(&key, under_way.values()) {
+            if held.contains_key(&key) || !effect.has_capacity(&key, under_way.values()) {
                 continue;
             }
             held.insert(key.clone(), NotStarted::UnderWay);
@@ -159,7 +159,7 @@ pub async fn run<L: Log, E: Effect>(effect: Arc<E>, log: L, stop: impl Future<Ou
             () = L::grown(&mut growth) => {}
             Some(done) = tasks.join_next_with_id() => {
                 let (id, outcome) = done.unwrap_or_else(|e| {
-                    tracing::error!(error = %e, "carrying something out fell over; it is tried again");
+                    tracing::error!(error = %e, "an action failed; it is tried again");
                     (e.id(), Outcome::Later)
                 });
                 let Some(key) = under_way.remove(&id) else { continue };

@@ -98,7 +98,7 @@ impl Effect for Acts {
         (asked.into_iter().filter(|id| self.is_wanted(id)).map(|id| (id, ())).collect(), None)
     }
 
-    fn has_room<'a>(&self, key: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
+    fn has_capacity<'a>(&self, key: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
         *key <= STUCK || under_way.filter(|k| **k > STUCK).count() < 2
     }
 

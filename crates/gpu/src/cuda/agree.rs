@@ -35,11 +35,11 @@ impl Cuda {
         launch(&mut args, config)?;
         let sums: Vec<u64> = sums.read(self, blocks as usize)?;
         let wheres: Vec<u32> = wheres.read(self, blocks as usize)?;
-        Ok(judge(&sums, &wheres))
+        Ok(evaluate(&sums, &wheres))
     }
 }
 
-fn judge(sums: &[u64], wheres: &[u32]) -> Agreement {
+fn evaluate(sums: &[u64], wheres: &[u32]) -> Agreement {
     let mut votes: BTreeMap<u64, u32> = BTreeMap::new();
     for s in sums {
         *votes.entry(*s).or_default() += 1;
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn the_majority_is_right_and_the_odd_one_is_named() {
-        let a = judge(&[7, 7, 9, 7, 9], &[0, 1, 2, 3, 2]);
+        let a = evaluate(&[7, 7, 9, 7, 9], &[0, 1, 2, 3, 2]);
         assert_eq!((a.answer, a.took_part), (7, 4));
         assert_eq!(a.dissent, BTreeMap::from([(2, 2)]));
-        assert_eq!(judge(&[], &[]), Agreement::default());
+        assert_eq!(evaluate(&[], &[]), Agreement::default());
     }
 }

@@ -1,7 +1,7 @@
 //! One GPU behind the library.
 
 use super::code::error;
-use super::events::{LastXid, NEVER_TOLD};
+use super::events::{LastXid, NO_EVENTS};
 use super::gpm::Gpm;
 use super::raw::{Api, Handle};
 use super::sampler::{Sampler, wide};
@@ -81,7 +81,7 @@ impl Device for NvmlDevice {
             sample.clear();
         } else {
             let xid = self.last_xid.load(Ordering::Relaxed);
-            sample.put(Field::Xid, (xid != NEVER_TOLD).then_some(f64::from(xid)));
+            sample.put(Field::Xid, (xid != NO_EVENTS).then_some(f64::from(xid)));
         }
         looked
     }

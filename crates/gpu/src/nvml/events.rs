@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The last XID of a device, shared with whoever samples it. [`NEVER_TOLD`] while no event can
+/// The last XID of a device, shared with whoever samples it. [`NO_EVENTS`] while no event can
 /// come.
 pub(super) type LastXid = Arc<AtomicU32>;
 
 /// No event of this device can come, so nothing is known about its XIDs.
-pub(super) const NEVER_TOLD: u32 = u32::MAX;
+pub(super) const NO_EVENTS: u32 = u32::MAX;
 
 /// A device as events name it.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Events {
             match told {
                 Ok(()) => {
                     let known = d.last.compare_exchange(
-                        NEVER_TOLD,
+                        NO_EVENTS,
                         0,
                         Ordering::Relaxed,
                         Ordering::Relaxed,

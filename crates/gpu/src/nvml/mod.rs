@@ -16,7 +16,7 @@ pub use device::NvmlDevice;
 use crate::device::{Device, DeviceError, Driver, DriverEvent};
 use crate::mig::MigPlan;
 use code::Code;
-use events::{Events, LastXid, NEVER_TOLD, WatchedDevice};
+use events::{Events, LastXid, NO_EVENTS, WatchedDevice};
 use nvml_wrapper::Nvml;
 use raw::Api;
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl NvmlDriver {
         let nvml = builder.init().map_err(|e| code::error(&e))?;
         let api = Arc::new(Api::new(nvml));
         let count = api.safe().device_count().map_err(|e| code::error(&e))?;
-        let xids: Vec<LastXid> = (0..count).map(|_| Arc::new(AtomicU32::new(NEVER_TOLD))).collect();
+        let xids: Vec<LastXid> = (0..count).map(|_| Arc::new(AtomicU32::new(NO_EVENTS))).collect();
         let watched: Vec<WatchedDevice> = xids
             .iter()
             .zip(0..)

@@ -95,7 +95,14 @@ impl Expectations {
 
     /// A measured value, judged.
     #[must_use]
-    pub fn judge(&self, sku: &str, name: &str, gpu: Option<u32>, value: f64, unit: &str) -> Check {
+    pub fn evaluate(
+        &self,
+        sku: &str,
+        name: &str,
+        gpu: Option<u32>,
+        value: f64,
+        unit: &str,
+    ) -> Check {
         let bar = self.bar(sku, name);
         let short = |b: &Bar| if b.most { value > b.floor } else { value < b.floor };
         let (outcome, note) = match bar {
@@ -136,11 +143,11 @@ mod tests {
     #[test]
     fn a_value_below_its_floor_fails_and_an_unknown_kind_is_not_judged() {
         let e = Expectations::builtin();
-        let at = |v| e.judge("h200-sxm", "hbm-copy", Some(0), v, "GB/s");
+        let at = |v| e.evaluate("h200-sxm", "hbm-copy", Some(0), v, "GB/s");
         assert_eq!(at(4250.0).outcome, Outcome::Passed);
         assert_eq!(at(3999.0).outcome, Outcome::Failed);
         assert_eq!(at(f64::NAN).outcome, Outcome::Failed);
-        let other = e.judge("z9", "hbm-copy", Some(0), 1.0, "GB/s");
+        let other = e.evaluate("z9", "hbm-copy", Some(0), 1.0, "GB/s");
         assert_eq!((other.outcome, other.floor), (Outcome::Passed, None));
         assert!(other.note.contains("not checked"));
     }
@@ -163,7 +170,7 @@ mod tests {
     fn an_operators_bar_goes_over_ours() {
         let own = "[h200-sxm]\nhbm-copy = { expected = 4300, floor = 4200, unit = \"GB/s\" }";
         let e = Expectations::builtin().with(Expectations::parse(own).unwrap());
-        let c = e.judge("h200-sxm", "hbm-copy", None, 4190.0, "GB/s");
+        let c = e.evaluate("h200-sxm", "hbm-copy", None, 4190.0, "GB/s");
         assert_eq!(c.outcome, Outcome::Failed);
         assert!(e.bar("h200-sxm", "gemm-bf16").is_some());
     }

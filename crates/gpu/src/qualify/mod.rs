@@ -349,7 +349,7 @@ fn work(
     go: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Check>, CudaError> {
     let gpu = device.index();
-    let rate = |name: &str, v: f64, unit: &str| o.expect.judge(sku, name, Some(gpu), v, unit);
+    let rate = |name: &str, v: f64, unit: &str| o.expect.evaluate(sku, name, Some(gpu), v, unit);
     let length = Duration::from_secs(step.seconds());
     Ok(match step {
         Step::Bus => {
@@ -411,7 +411,7 @@ fn work(
                 seconds.push(trace::Second { rate, sample });
                 go()
             })?;
-            trace::judge(&seconds, sku, gpu, &o.expect)
+            trace::evaluate(&seconds, sku, gpu, &o.expect)
         }
         Step::Repeat(_) => {
             let (times, errors, first) = probe.repeat(length, go)?;
@@ -432,7 +432,7 @@ fn collectives(bench: &dyn Bench, devices: &[Box<dyn Device>], o: &Options) -> C
     }
     let sku = devices.first().and_then(|d| d.describe().ok()).map(|g| g.sku).unwrap_or_default();
     match bench.all_reduce(&all) {
-        Ok(v) => o.expect.judge(&sku, "nccl-all-reduce", None, v, "GB/s"),
+        Ok(v) => o.expect.evaluate(&sku, "nccl-all-reduce", None, v, "GB/s"),
         Err(e) => Check::plain("nccl-all-reduce", None, Outcome::Failed, e.to_string()),
     }
 }

@@ -27,12 +27,12 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Judges the whole run. The beginning, in which the device warms up, does not count.
 #[must_use]
-pub fn judge(seconds: &[Second], sku: &str, gpu: u32, expect: &Expectations) -> Vec<Check> {
+pub fn evaluate(seconds: &[Second], sku: &str, gpu: u32, expect: &Expectations) -> Vec<Check> {
     let warm = &seconds[seconds.len() / 10..];
     let mut out = Vec::new();
     let rates = || warm.iter().map(|s| s.rate);
     let Some(rate) = mean(rates()) else { return out };
-    out.push(expect.judge(sku, "sustained-bf16", Some(gpu), rate, "TFLOP/s"));
+    out.push(expect.evaluate(sku, "sustained-bf16", Some(gpu), rate, "TFLOP/s"));
     let quarter = (warm.len() / 4).max(1);
     let ends = (mean(warm.iter().take(quarter).map(|s| s.rate)), mean(rates().rev().take(quarter)));
     if let (Some(first), Some(last)) = ends {
@@ -52,7 +52,7 @@ pub fn judge(seconds: &[Second], sku: &str, gpu: u32, expect: &Expectations) -> 
     }
     let field = |f: Field| warm.iter().filter_map(move |s| s.sample.get(f));
     if let Some(power) = mean(field(Field::PowerNow)).or_else(|| mean(field(Field::Power))) {
-        out.push(expect.judge(sku, "sustained-power", Some(gpu), power, "W"));
+        out.push(expect.evaluate(sku, "sustained-power", Some(gpu), power, "W"));
     }
     let told = |name: &str, value: f64, unit: &str| Check {
         value: Some(Milli::from_f64(value)),
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_healthy_run_at_the_power_limit_passes() {
         let run: Vec<Second> = (0..100).map(|_| second(700.0, 4.0, 20.0)).collect();
-        let checks = judge(&run, "h200-sxm", 0, &Expectations::builtin());
+        let checks = evaluate(&run, "h200-sxm", 0, &Expectations::builtin());
         assert!(checks.iter().all(|c| c.outcome == Outcome::Passed), "{checks:?}");
     }
 
@@ -142,21 +142,21 @@ mod tests {
     fn heat_brakes_and_decline_are_found() {
         let e = Expectations::builtin();
         let hot: Vec<Second> = (0..100).map(|_| second(700.0, 64.0, -1.0)).collect();
-        let checks = judge(&hot, "h200-sxm", 0, &e);
+        let checks = evaluate(&hot, "h200-sxm", 0, &e);
         assert_eq!(outcome(&checks, "throttling"), Outcome::Failed);
         assert_eq!(outcome(&checks, "thermal-margin"), Outcome::Failed);
         let fading: Vec<Second> =
             (0..100).map(|i| second(720.0 - f64::from(i), 4.0, 20.0)).collect();
         assert_eq!(
-            outcome(&judge(&fading, "h200-sxm", 0, &e), "sustained-steady"),
+            outcome(&evaluate(&fading, "h200-sxm", 0, &e), "sustained-steady"),
             Outcome::Failed
         );
         let soft: Vec<Second> = (0..100).map(|_| second(700.0, 32.0, 20.0)).collect();
-        assert_eq!(outcome(&judge(&soft, "h200-sxm", 0, &e), "throttling"), Outcome::Degraded);
+        assert_eq!(outcome(&evaluate(&soft, "h200-sxm", 0, &e), "throttling"), Outcome::Degraded);
     }
 
     #[test]
     fn nothing_measured_is_nothing_judged() {
-        assert!(judge(&[], "h200-sxm", 0, &Expectations::builtin()).is_empty());
+        assert!(evaluate(&[], "h200-sxm", 0, &Expectations::builtin()).is_empty());
     }
 }

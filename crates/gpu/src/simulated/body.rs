@@ -3,9 +3,9 @@
 //! that a life is the same however its time is handed in.
 
 use super::fault::{SimFault, Throttle};
-use super::figures::Figures;
 use super::load::{Activity, Phase, Run, Workload, wide};
 use super::memory::Memory;
+use super::specs::SkuSpecs;
 use crate::device::Process;
 use muster_model::node::MigSlice;
 use muster_simnode::Random;
@@ -83,7 +83,7 @@ pub(super) struct SimulatedGpu {
     pub(super) serial: String,
     /// NUMA node it hangs on.
     pub(super) numa: u32,
-    pub(super) figures: Figures,
+    pub(super) specs: SkuSpecs,
     pub(super) rates: Rates,
     pub(super) faults: BTreeSet<SimFault>,
     pub(super) run: Option<Run>,
@@ -119,7 +119,7 @@ impl SimulatedGpu {
         seed: u64,
         name: &str,
         index: u32,
-        figures: Figures,
+        specs: SkuSpecs,
         rates: Rates,
     ) -> SimulatedGpu {
         // The same draws as the simulated node's, so that both name the same parts.
@@ -132,7 +132,7 @@ impl SimulatedGpu {
             uuid,
             serial,
             numa: 0,
-            figures,
+            specs,
             rates,
             faults: BTreeSet::new(),
             run: None,
@@ -143,17 +143,17 @@ impl SimulatedGpu {
             wires: LinkCounters::default(),
             held: ThrottleTimes::default(),
             now: Activity::default(),
-            clock: figures.idle_mhz,
-            able: figures.sm_mhz,
+            clock: specs.idle_mhz,
+            able: specs.sm_mhz,
             reasons: reason::IDLE,
-            power: figures.idle_w,
-            power_average: figures.idle_w,
+            power: specs.idle_w,
+            power_average: specs.idle_w,
             energy_mj: 0.0,
             core_c: INLET_C + offset + 4.0,
             memory_c: INLET_C + offset + 8.0,
             last_xid: 0,
             offset,
-            cool_clock: figures.sm_mhz,
+            cool_clock: specs.sm_mhz,
             tripped: false,
             idle_ms: IDLE_AFTER_MS,
             random: Random::new(seed, &[name, "gpu life", &index.to_string()]),
@@ -174,7 +174,7 @@ impl SimulatedGpu {
 
     /// The limit in force.
     pub(super) fn limit_w(&self) -> f64 {
-        let f = &self.figures;
+        let f = &self.specs;
         let cut = if self.throttled(Throttle::PowerCap) { 0.55 } else { 1.0 };
         (f.limit_w * cut).max(f.least_w)
     }
@@ -194,7 +194,7 @@ impl SimulatedGpu {
         self.energy_mj += self.power * dt;
         self.heat(dt);
         self.count(dt);
-        let speed = self.clock / self.figures.sm_mhz;
+        let speed = self.clock / self.specs.sm_mhz;
         if let Some(run) = &mut self.run {
             run.advance(dt, speed);
         }
@@ -204,14 +204,14 @@ impl SimulatedGpu {
     /// Watts at this clock with work that takes this share of the power: partly linear, mostly with the cube, as voltage
     /// follows the clock.
     fn demand(&self, clock: f64, share: f64) -> f64 {
-        let f = &self.figures;
+        let f = &self.specs;
         let x = clock / f.sm_mhz;
         let idle = f.idle_w * (0.85 + 0.15 * x);
         idle + (f.busy_w - f.idle_w) * share * (0.35 * x + 0.65 * x * x * x)
     }
 
     pub(super) fn set_clock(&mut self) {
-        let f = self.figures;
+        let f = self.specs;
         self.reasons = 0;
         let mut most = f.sm_mhz;
         for fault in &self.faults {
@@ -260,7 +260,7 @@ impl SimulatedGpu {
     }
 
     fn heat(&mut self, dt: f64) {
-        let f = &self.figures;
+        let f = &self.specs;
         let worse = if self.throttled(Throttle::Hot) {
             4.0
         } else if self.throttled(Throttle::Warm) {
@@ -282,7 +282,7 @@ impl SimulatedGpu {
         self.held.board += because(reason::POWER_BRAKE);
         self.held.low_use += because(reason::IDLE);
         // Both directions.
-        self.wires.kib += 2.0 * self.now.nvlink * self.figures.nvlink * dt / 1000.0 / 1024.0;
+        self.wires.kib += 2.0 * self.now.nvlink * self.specs.nvlink * dt / 1000.0 / 1024.0;
     }
 
     /// The driver told these.

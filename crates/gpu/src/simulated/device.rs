@@ -51,7 +51,7 @@ impl Device for SimDevice {
     }
 
     fn bus(&self) -> BusNow {
-        let ask = |life: &SimulatedGpu| life.figures.pcie_gen;
+        let ask = |life: &SimulatedGpu| life.specs.pcie_gen;
         let pcie_gen = self.world.ask(self.index, ask).ok();
         BusNow { pcie_gen, pcie_width: pcie_gen.map(|_| 16) }
     }
@@ -84,7 +84,7 @@ impl Device for SimDevice {
 }
 
 fn describe(life: &SimulatedGpu) -> Gpu {
-    let f = &life.figures;
+    let f = &life.specs;
     let links = |link| GpuLink { link, active: true, peer: None };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole watts")]
     let watts = |w: f64| w as u32;
@@ -123,7 +123,7 @@ fn describe(life: &SimulatedGpu) -> Gpu {
 }
 
 fn fill(life: &SimulatedGpu, s: &mut Sample) {
-    let f = life.figures;
+    let f = life.specs;
     let a = life.now;
     if !life.mig {
         // A GPU in slices has no utilisation of its own; its slices have.
@@ -200,7 +200,7 @@ fn memory(life: &SimulatedGpu, s: &mut Sample) {
         Field::RemapBanksLow,
         Field::RemapBanksNone,
     ];
-    for (field, n) in banks.into_iter().zip(m.histogram(life.figures.banks)) {
+    for (field, n) in banks.into_iter().zip(m.histogram(life.specs.banks)) {
         s.set(field, f64::from(n));
     }
 }
@@ -212,11 +212,11 @@ fn wires(life: &SimulatedGpu, s: &mut Sample) {
     s.set(Field::NvlinkReplay, wide(w.link_replay));
     s.set(Field::NvlinkRecovery, wide(w.recovery));
     s.set(Field::NvlinkBytes, w.kib.floor());
-    s.set(Field::NvlinkActive, f64::from(life.figures.links));
+    s.set(Field::NvlinkActive, f64::from(life.specs.links));
 }
 
 fn activity(life: &SimulatedGpu, s: &mut Sample) {
-    let (a, f) = (&life.now, &life.figures);
+    let (a, f) = (&life.now, &life.specs);
     s.set(Field::GrActive, a.util);
     s.set(Field::SmActive, a.sm);
     s.set(Field::SmOccupancy, a.occupancy);
@@ -232,7 +232,7 @@ fn activity(life: &SimulatedGpu, s: &mut Sample) {
 }
 
 fn slices(life: &SimulatedGpu) -> Vec<(u32, u32, Sample)> {
-    let profiles = life.figures.profiles();
+    let profiles = life.specs.profiles();
     let one = |slice: &muster_model::node::MigSlice| {
         let mut s = Sample::default();
         let total = profiles.iter().find(|p| p.name == slice.profile);

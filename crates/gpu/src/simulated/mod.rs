@@ -4,9 +4,9 @@
 mod body;
 mod device;
 mod fault;
-mod figures;
 mod load;
 mod memory;
+mod specs;
 #[cfg(test)]
 mod tests;
 mod wear;
@@ -14,8 +14,8 @@ mod wear;
 pub use body::Rates;
 pub use device::SimDevice;
 pub use fault::{SimFault, Throttle};
-pub use figures::{SimSku, SimSkuError};
 pub use load::{Phase, Workload};
+pub use specs::{SimSku, SimSkuError};
 
 use crate::device::{Device, DeviceError, Driver, DriverEvent, Process};
 use crate::mig::{Creation, MigPlan};
@@ -58,8 +58,8 @@ pub struct SimDriver {
 
 struct World {
     state: Mutex<State>,
-    /// Rung when an event came, or a GPU was released.
-    bell: Condvar,
+    /// Notified when an event came, or a GPU was released.
+    wakeup: Condvar,
 }
 
 struct State {
@@ -91,7 +91,7 @@ impl World {
         let mut state = self.lock();
         while state.life(gpu)?.has(SimFault::Hang) {
             state.waiting += 1;
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
         let life = state.life(gpu)?;
@@ -103,10 +103,10 @@ impl SimDriver {
     /// A new world, at its beginning.
     #[must_use]
     pub fn new(config: &SimGpus) -> SimDriver {
-        let figures = config.sku.figures();
+        let specs = config.sku.specs();
         let count = config.gpus.min(64);
         let life = |i| {
-            let mut life = SimulatedGpu::new(config.seed, &config.node, i, figures, config.rates);
+            let mut life = SimulatedGpu::new(config.seed, &config.node, i, specs, config.rates);
             life.numa = u32::from(i >= count.div_ceil(2));
             life
         };
@@ -118,7 +118,7 @@ impl SimDriver {
             made: 0,
             waiting: 0,
         };
-        SimDriver { world: Arc::new(World { state: Mutex::new(state), bell: Condvar::new() }) }
+        SimDriver { world: Arc::new(World { state: Mutex::new(state), wakeup: Condvar::new() }) }
     }
 
     /// Lets time pass.
@@ -136,7 +136,7 @@ impl SimDriver {
             }
         }
         drop(state);
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 
     /// How long the world has lived.
@@ -164,7 +164,7 @@ impl SimDriver {
             report_xids(life, &xids, events);
         }
         drop(state);
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 
     /// Takes a fault away; what it did stays done. `Hang` is released by this.
@@ -199,14 +199,14 @@ impl SimDriver {
         let mut state = self.world.lock();
         let life = state.life(gpu).ok()?;
         let alive = !life.has(SimFault::Lost) && !life.has(SimFault::Hang);
-        alive.then_some(life.able / life.figures.sm_mhz)
+        alive.then_some(life.able / life.specs.sm_mhz)
     }
 
     fn change(&self, gpu: u32, f: impl FnOnce(&mut SimulatedGpu)) {
         if let Ok(life) = self.world.lock().life(gpu) {
             f(life);
         }
-        self.world.bell.notify_all();
+        self.world.wakeup.notify_all();
     }
 }
 
@@ -240,7 +240,7 @@ impl Driver for SimDriver {
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
         let state = self.world.lock();
         let quiet = |s: &mut State| s.events.is_empty();
-        let waited = self.world.bell.wait_timeout_while(state, most, quiet);
+        let waited = self.world.wakeup.wait_timeout_while(state, most, quiet);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Ok(state.events.pop_front())
     }
@@ -267,7 +267,7 @@ impl Driver for SimDriver {
         }
         let goes = |s: &MigSlice| plan.destroy.iter().any(|d| d.gpu_instance == s.gpu_instance);
         life.slices.retain(|s| !goes(s));
-        let profiles = life.figures.profiles();
+        let profiles = life.specs.profiles();
         for c in &plan.create {
             made += 1;
             let slice = cut(life, &profiles, c, made)?;

@@ -69,7 +69,7 @@ fn describe(driver: &SimDriver) -> Gpu {
 fn idle_and_busy_read_like_the_real_ones() {
     for sku in KINDS {
         let d = world(sku, 1);
-        let f = sku.figures();
+        let f = sku.specs();
         d.advance(Span::mins(5));
         assert!(figure(&d, Field::Temp) < 45.0, "{sku:?} idles cool");
         assert_eq!(figure(&d, Field::SmClock), f.idle_mhz);
@@ -318,7 +318,7 @@ fn wrong_results_are_silent() {
 fn names_of_kinds_are_understood() {
     for sku in KINDS {
         assert_eq!(sku.name().parse(), Ok(sku));
-        assert_eq!(crate::sku(sku.figures().product), sku.name());
+        assert_eq!(crate::sku(sku.specs().product), sku.name());
     }
     assert!("tpu".parse::<SimSku>().is_err());
 }
@@ -393,7 +393,7 @@ proptest! {
             prop_assert!((20.0..=95.0).contains(&get(Field::Temp)), "{}", get(Field::Temp));
             prop_assert!((20.0..=115.0).contains(&get(Field::MemTemp)));
             prop_assert!(get(Field::SmClock) > 0.0);
-            prop_assert!(get(Field::SmClock) <= KINDS[kind].figures().sm_mhz);
+            prop_assert!(get(Field::SmClock) <= KINDS[kind].specs().sm_mhz);
             prop_assert!(get(Field::PowerNow) > 0.0);
             prop_assert!(get(Field::FbFree) >= 0.0);
             let banks = [
@@ -401,7 +401,7 @@ proptest! {
                 Field::RemapBanksLow, Field::RemapBanksNone,
             ];
             let all: f64 = banks.into_iter().map(get).sum();
-            prop_assert_eq!(all, f64::from(KINDS[kind].figures().banks));
+            prop_assert_eq!(all, f64::from(KINDS[kind].specs().banks));
             for c in COUNTERS {
                 prop_assert!(s.get(c) >= before.get(c), "{:?} went back", c);
             }

@@ -25,7 +25,7 @@ impl SimulatedGpu {
             self.wires.recovery += broken;
             xids.extend((0..broken).map(|_| 74));
         }
-        let banks = self.figures.banks;
+        let banks = self.specs.banks;
         for _ in 0..single {
             xids.extend(self.memory.single(&mut self.random, banks));
         }
@@ -45,7 +45,7 @@ impl SimulatedGpu {
 
     /// What happens at once when a fault comes. Returns the XIDs that the driver tells.
     pub(super) fn inject(&mut self, fault: SimFault) -> Vec<u32> {
-        let banks = self.figures.banks;
+        let banks = self.specs.banks;
         match fault {
             SimFault::Xid(xid) => return vec![xid],
             SimFault::RemapPending => return self.memory.double(&mut self.random, banks),

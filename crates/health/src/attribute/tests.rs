@@ -28,9 +28,9 @@ fn of(mut f: ObservedFinding, attempt: u32) -> ObservedFinding {
 /// What it is, the first guess, what is known, the verdict and the findings it rests on.
 type Row = (&'static str, Verdict, Vec<ObservedFinding>, Verdict, Vec<u64>);
 
-fn judge(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
+fn evaluate(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
     let nodes = [name("n1"), name("n2")];
-    judge_end(EndedAttempt { nodes: &nodes, ..end(guess) }, found)
+    attribute_end(EndedAttempt { nodes: &nodes, ..end(guess) }, found)
 }
 
 fn end(verdict: Verdict) -> EndedAttempt<'static> {
@@ -38,7 +38,7 @@ fn end(verdict: Verdict) -> EndedAttempt<'static> {
     EndedAttempt { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
 }
 
-fn judge_end(ended: EndedAttempt<'_>, found: &[ObservedFinding]) -> Attribution {
+fn attribute_end(ended: EndedAttempt<'_>, found: &[ObservedFinding]) -> Attribution {
     let known: Vec<NumberedFinding<'_>> =
         found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
     attribute(&ended, KEY, &known)
@@ -63,7 +63,7 @@ fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
             (-40, Verdict::Infrastructure),
         ] {
             let silent = at(mode, Entity::Node(name("n1")), secs);
-            assert_eq!(judge_end(told, &[silent]).verdict, verdict, "{mode} {secs}");
+            assert_eq!(attribute_end(told, &[silent]).verdict, verdict, "{mode} {secs}");
         }
     }
     // However soon the site calls a node lost: what told of the end later was silent before.
@@ -76,10 +76,10 @@ fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
     // Another rank noticed first; this one's node never told.
     let lost = at("node-lost", Entity::Node(name("n1")), -2);
     let untold = EndedAttempt { told_at: None, ..told };
-    assert_eq!(judge_end(untold, &[lost]).verdict, Verdict::Infrastructure);
+    assert_eq!(attribute_end(untold, &[lost]).verdict, Verdict::Infrastructure);
     // A GPU's fault is often noticed only afterwards.
     let gone = at("gpu-off-bus", gpu("n1", 0), 46);
-    assert_eq!(judge_end(told, &[gone]).verdict, Verdict::Infrastructure);
+    assert_eq!(attribute_end(told, &[gone]).verdict, Verdict::Infrastructure);
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn what_begins_after_a_time_limit_did_not_end_it() {
     let limit = EndedAttempt { nodes: &nodes, by_clock: true, ..end(Verdict::Application) };
     for (kind, entity) in [("node-lost", Entity::Node(name("n1"))), ("gpu-off-bus", gpu("n1", 0))] {
         let late = at(kind, entity.clone(), 1);
-        assert_eq!(judge_end(limit, &[late]).verdict, Verdict::Application, "{kind}");
+        assert_eq!(attribute_end(limit, &[late]).verdict, Verdict::Application, "{kind}");
         // It hung on a broken GPU until its time was up.
         let before = at(kind, entity, -1);
-        assert_eq!(judge_end(limit, &[before]).verdict, Verdict::Infrastructure, "{kind}");
+        assert_eq!(attribute_end(limit, &[before]).verdict, Verdict::Infrastructure, "{kind}");
     }
 }
 
@@ -206,7 +206,7 @@ fn whose_doing_it_was() {
         ("done", Success, vec![at("ecc-uncorrectable", gpu("n1", 3), -1)], Success, vec![]),
     ];
     for (what, guess, found, verdict, ids) in table {
-        let got = judge(guess, &found);
+        let got = evaluate(guess, &found);
         assert_eq!((got.verdict, got.findings), (verdict, ids), "{what}: {}", got.reason);
         assert!(!got.reason.is_empty());
     }
@@ -215,9 +215,9 @@ fn whose_doing_it_was() {
 #[test]
 fn a_detector_that_is_not_sure_excuses_nobody() {
     let weak = at("gpu-off-bus", gpu("n1", 3), -1).with_confidence(499);
-    assert_eq!(judge(Verdict::Application, &[weak]).verdict, Verdict::Application);
+    assert_eq!(evaluate(Verdict::Application, &[weak]).verdict, Verdict::Application);
     let sure = at("gpu-off-bus", gpu("n1", 3), -1).with_confidence(500);
-    assert_eq!(judge(Verdict::Application, &[sure]).verdict, Verdict::Infrastructure);
+    assert_eq!(evaluate(Verdict::Application, &[sure]).verdict, Verdict::Infrastructure);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn what_goes_on_for_hours_counts_when_it_kills_and_not_when_it_slows() {
     {
         let mut f = at(kind, gpu("n1", 3), -7200);
         f.last_seen = END;
-        assert_eq!(judge(Verdict::Application, &[f]).verdict, verdict, "{kind}");
+        assert_eq!(evaluate(Verdict::Application, &[f]).verdict, verdict, "{kind}");
     }
 }
 
@@ -246,7 +246,7 @@ fn what_was_over_before_it_began_is_not_its_end() {
 
 #[test]
 fn the_reason_reads_well() {
-    let got = judge(
+    let got = evaluate(
         Verdict::Unknown,
         &[at("gpu-off-bus", gpu("n1", 3), -12), at("nvlink-errors", gpu("n1", 2), -11)],
     );

@@ -205,7 +205,7 @@ pub(super) fn explain(hits: &[LocatedFinding<'_>], size: &dyn Fn(&Entity) -> u32
             g.retain(|s| !gone.contains(&s.hit.id));
         }
         groups.retain(|_, g| nodes_of(g).len() >= NODES_MIN);
-        out.push(describe_group(&best));
+        out.push(make_common(&best));
     }
     out
 }
@@ -291,7 +291,7 @@ fn killed(group: &[LocatedFinding<'_>]) -> bool {
     dead.map(|s| s.no).collect::<BTreeSet<_>>().len() >= NODES_MIN
 }
 
-fn describe_group(fit: &GroupFit<'_>) -> Common {
+fn make_common(fit: &GroupFit<'_>) -> Common {
     use FaultClass::{Host, Network, Power, Thermal};
     let group = &fit.group;
     let most = kinds_of(group).first().map_or(FailureMode::NODE_LOST.code(), |k| k.0);

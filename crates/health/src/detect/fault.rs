@@ -24,13 +24,13 @@ const TRACE: Code = Code::Xid(45);
 /// A false alarm costs what the mode's `false_alarm` says; faults of the application's class
 /// never cost a node anything.
 #[must_use]
-pub fn judge(node: &NodeName, fault: &ObservedFault, before: u64) -> Option<ObservedFinding> {
-    judge_by(Catalogue::builtin(), ("", ""), node, fault, before)
+pub fn evaluate(node: &NodeName, fault: &ObservedFault, before: u64) -> Option<ObservedFinding> {
+    evaluate_by(Catalogue::builtin(), ("", ""), node, fault, before)
 }
 
 /// The same by a site's own catalogue, for a node with GPUs of a SKU in a pool.
 #[must_use]
-pub fn judge_by(
+pub fn evaluate_by(
     catalogue: &Catalogue,
     (sku, pool): (&str, &str),
     node: &NodeName,
@@ -42,7 +42,7 @@ pub fn judge_by(
     }
     let code = catalogue.code(&fault.code);
     let entry = code.and_then(|c| catalogue.entry(c));
-    let usual = code.map(|c| catalogue.judge(c, sku, pool).action);
+    let usual = code.map(|c| catalogue.evaluate(c, sku, pool).action);
     let kind = kind(code, fault).code();
     let severity = severity(kind, code, usual, fault);
     let entity = match fault.gpu {

@@ -87,7 +87,7 @@ impl PeerComparison<'_> {
 ///
 /// These are the ranks' own words: what they may lead to is limited where remediations are chosen.
 #[must_use]
-pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
+pub fn evaluate(c: &WatchConfig, paces: &[Pace]) -> Window {
     let mut out = Window::default();
     let column = |f: &dyn Fn(&Pace) -> f64| paces.iter().map(f).collect::<Vec<f64>>();
     let own = column(&|p| p.own);
@@ -216,13 +216,13 @@ mod tests {
         for n in [2, 3, 8, 64] {
             let mut g = gang(n);
             g[1] = pace(1, 1.2, Some(1.0));
-            let w = judge(&c, &g);
+            let w = evaluate(&c, &g);
             assert_eq!(w.slow.len(), 1, "{n}: {w:?}");
             assert_eq!((w.slow[0].rank, w.slow[0].cause, w.job), (1, Cause::Own, false));
         }
         let mut g = gang(8);
         g[1] = pace(1, 1.05, Some(1.0));
-        assert!(judge(&c, &g).slow.is_empty(), "five percent are noise");
+        assert!(evaluate(&c, &g).slow.is_empty(), "five percent are noise");
     }
 
     #[test]
@@ -230,10 +230,10 @@ mod tests {
         let c = WatchConfig::default();
         let g: Vec<Pace> =
             (0..16).map(|r| pace(r, if r < 8 { 1.25 } else { 1.0 }, Some(1.0))).collect();
-        let w = judge(&c, &g);
+        let w = evaluate(&c, &g);
         assert!(w.job || w.slow.is_empty(), "{w:?}");
         let all: Vec<Pace> = (0..16).map(|r| pace(r, 1.25, Some(1.0))).collect();
-        assert!(judge(&c, &all).slow.is_empty(), "all alike");
+        assert!(evaluate(&c, &all).slow.is_empty(), "all alike");
     }
 
     #[test]
@@ -243,15 +243,15 @@ mod tests {
         let own = |of: [f64; 4]| -> Vec<Pace> {
             (0..4).map(|r| pace(r, of[r as usize], Some(1.0))).collect()
         };
-        assert_eq!(judge(&c, &own([5.0, 5.1, 4.9, 9.0])), Window::default());
-        assert_eq!(judge(&c, &own([1.3, 1.31, 1.3, 1.5])), Window::default());
+        assert_eq!(evaluate(&c, &own([5.0, 5.1, 4.9, 9.0])), Window::default());
+        assert_eq!(evaluate(&c, &own([1.3, 1.31, 1.3, 1.5])), Window::default());
         // One of them is another matter.
-        let w = judge(&c, &own([1.3, 1.31, 1.3, 2.2]));
+        let w = evaluate(&c, &own([1.3, 1.31, 1.3, 2.2]));
         assert_eq!((w.slow.len(), w.slow[0].rank, w.slow[0].cause), (1, 3, Cause::Own), "{w:?}");
         // Slow from the start, and now as much slower as all others.
         let mut g = own([1.3, 1.31, 1.3, 2.0]);
         g[3].base = Some(1.5);
-        let w = judge(&c, &g);
+        let w = evaluate(&c, &g);
         assert_eq!((w.slow[0].rank, w.slow[0].cause), (3, Cause::FromStart), "{w:?}");
     }
 
@@ -260,11 +260,11 @@ mod tests {
         let c = WatchConfig::default();
         let role = |r: u32| if r % 4 == 3 { 1.3 } else { 1.0 };
         let g: Vec<Pace> = (0..16).map(|r| pace(r, role(r), Some(role(r)))).collect();
-        let own = judge(&c, &g).slow.iter().filter(|s| s.cause == Cause::Own).count();
+        let own = evaluate(&c, &g).slow.iter().filter(|s| s.cause == Cause::Own).count();
         assert_eq!(own, 0);
         let mut g = g;
         g[2] = pace(2, 1.2, Some(1.0));
-        let w = judge(&c, &g);
+        let w = evaluate(&c, &g);
         assert!(w.slow.iter().any(|s| s.rank == 2 && s.cause == Cause::Own), "{w:?}");
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let c = WatchConfig::default();
         let mut g = gang(8);
         g[4] = Pace { least: 1.0, ..pace(4, 1.2, Some(1.0)) };
-        assert!(judge(&c, &g).slow.is_empty(), "its quickest step was as quick as ever");
+        assert!(evaluate(&c, &g).slow.is_empty(), "its quickest step was as quick as ever");
     }
 
     #[test]
@@ -291,14 +291,14 @@ mod tests {
         };
         let mut g: Vec<Pace> = (0..8).map(|r| step(r, 0.2, 0.05)).collect();
         g[5] = step(5, 0.6, 0.05);
-        assert_eq!(judge(&c, &g).slow[0].cause, Cause::Network);
+        assert_eq!(evaluate(&c, &g).slow[0].cause, Cause::Network);
         g[5] = step(5, 0.2, 0.6);
-        assert_eq!(judge(&c, &g).slow[0].cause, Cause::Reading);
+        assert_eq!(evaluate(&c, &g).slow[0].cause, Cause::Reading);
         // The one with the slow network exchanges for long and waits for nobody.
         let told = |r, exchange: f64| Pace { exchange, ..step(r, 0.5, 0.05) };
         let mut g: Vec<Pace> = (0..8).map(|r| told(r, 0.2)).collect();
         g[5] = told(5, 0.45);
-        let w = judge(&c, &g);
+        let w = evaluate(&c, &g);
         assert_eq!((w.slow.len(), w.slow[0].rank, w.slow[0].cause), (1, 5, Cause::Network));
     }
 
@@ -318,7 +318,7 @@ mod tests {
             rank: 0,
         };
         g[1] = Pace { base: Some(0.0), ..g[1] };
-        assert!(judge(&c, &g).slow.iter().all(|s| s.rank == 1));
-        assert_eq!(judge(&c, &[]), Window::default());
+        assert!(evaluate(&c, &g).slow.iter().all(|s| s.rank == 1));
+        assert_eq!(evaluate(&c, &[]), Window::default());
     }
 }

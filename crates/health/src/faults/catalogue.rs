@@ -143,7 +143,7 @@ impl Catalogue {
 
     /// How a fault is judged on a node with GPUs of a SKU in a pool. What nobody knows is watched.
     #[must_use]
-    pub fn judge(&self, code: Code, sku: &str, pool: &str) -> &Rule {
+    pub fn evaluate(&self, code: Code, sku: &str, pool: &str) -> &Rule {
         let mut best: Option<&Exception> = None;
         for e in self.exceptions.iter().filter(|e| e.fits(code, sku, pool)) {
             if best.is_none_or(|b| e.weight() > b.weight()) {
@@ -160,10 +160,10 @@ impl Catalogue {
     /// where that gave the usual verdict and this one's is another, this one counts. What the
     /// node concluded beyond that (from repeats, or from the driver's own verdict) stays.
     #[must_use]
-    pub fn rejudge(&self, mut fault: ObservedFault, sku: &str, pool: &str) -> ObservedFault {
+    pub fn reevaluate(&self, mut fault: ObservedFault, sku: &str, pool: &str) -> ObservedFault {
         let Some(code) = self.code(&fault.code) else { return fault };
-        let usual = Catalogue::builtin().judge(code, sku, pool);
-        let rule = self.judge(code, sku, pool);
+        let usual = Catalogue::builtin().evaluate(code, sku, pool);
+        let rule = self.evaluate(code, sku, pool);
         if fault.class == usual.class {
             fault.class = rule.class;
         }
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_nobody_knows_is_watched() {
-        let rule = Catalogue::builtin().judge(Code::Xid(999), "h200-sxm", "train");
+        let rule = Catalogue::builtin().evaluate(Code::Xid(999), "h200-sxm", "train");
         assert_eq!((rule.class, rule.action), (FaultClass::Unknown, FaultAction::Watch));
         assert_eq!(Catalogue::builtin().code("oom"), Some(Code::Other("oom")));
         assert_eq!(Catalogue::builtin().code("ooms"), None);

@@ -106,7 +106,7 @@ impl Catalogue {
         changes.sort_by_key(Change::exception_weight);
         for change in changes {
             let (sku, pool) = change.aimed_at();
-            let base = next.judge(change.code, sku, pool).clone();
+            let base = next.evaluate(change.code, sku, pool).clone();
             let made = change.onto(base);
             next.exceptions
                 .retain(|e| !(e.code == made.code && e.sku == made.sku && e.pool == made.pool));
@@ -284,11 +284,11 @@ mod tests {
              [[fault]]\ncode = \"xid-200\"\nclass = \"gpu\"\naction = \"reset_gpu\"\n",
         )
         .expect("a good file");
-        let rule = c.judge(Code::Xid(63), "h100", "train");
+        let rule = c.evaluate(Code::Xid(63), "h100", "train");
         assert_eq!((rule.class, rule.action), (FaultClass::Memory, FaultAction::Watch));
         assert_eq!(rule.note.as_deref(), Some("weekly restart"));
-        assert_eq!(c.judge(Code::Xid(200), "", "").action, FaultAction::ResetGpu);
-        assert_eq!(c.judge(Code::Xid(64), "", "").action, FaultAction::Replace);
+        assert_eq!(c.evaluate(Code::Xid(200), "", "").action, FaultAction::ResetGpu);
+        assert_eq!(c.evaluate(Code::Xid(64), "", "").action, FaultAction::Replace);
     }
 
     #[test]
@@ -300,13 +300,13 @@ mod tests {
              [[fault]]\ncode=\"oom\"\nclass=\"host\"\n",
         )
         .expect("a good file");
-        let action = |sku, pool| c.judge(Code::Other("oom"), sku, pool).action;
+        let action = |sku, pool| c.evaluate(Code::Other("oom"), sku, pool).action;
         assert_eq!(action("h100", "dev"), FaultAction::None);
         assert_eq!(action("h200", "dev"), FaultAction::Watch);
         assert_eq!(action("h100", "train"), FaultAction::Inspect);
         assert_eq!(action("h200", "train"), FaultAction::RestartJob);
         for (sku, pool) in [("h100", "dev"), ("h200", "dev"), ("h100", "x"), ("x", "x")] {
-            assert_eq!(c.judge(Code::Other("oom"), sku, pool).class, FaultClass::Host);
+            assert_eq!(c.evaluate(Code::Other("oom"), sku, pool).class, FaultClass::Host);
         }
     }
 
@@ -314,7 +314,7 @@ mod tests {
     fn a_later_file_goes_before_an_earlier_one() {
         let one = with("[[fault]]\ncode=\"oom\"\naction=\"watch\"\n").expect("good");
         let two = one.with_overrides("[[fault]]\ncode=\"oom\"\naction=\"none\"\n").expect("good");
-        assert_eq!(two.judge(Code::Other("oom"), "", "").action, FaultAction::None);
+        assert_eq!(two.evaluate(Code::Other("oom"), "", "").action, FaultAction::None);
     }
 
     #[test]
@@ -325,8 +325,8 @@ mod tests {
         )
         .expect("a good file");
         let want = Repeat { count: 3, within: Span::secs(3600), action: FaultAction::ResetGpu };
-        assert_eq!(c.judge(Code::Xid(94), "", "").repeat, Some(want));
-        assert_eq!(c.judge(Code::Xid(79), "", "").repeat, None);
+        assert_eq!(c.evaluate(Code::Xid(94), "", "").repeat, Some(want));
+        assert_eq!(c.evaluate(Code::Xid(79), "", "").repeat, None);
     }
 
     #[test]

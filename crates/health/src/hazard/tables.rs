@@ -3,7 +3,7 @@
 use super::Model;
 
 /// Fitted to Titan's GPUs (K20X, 2014 to 2019): double-bit errors and GPUs off the bus. Fitted on
-/// one half of the serial numbers, measured on the other, by `tests/judge_hazard.rs`, which also
+/// one half of the serial numbers, measured on the other, by `tests/evaluate_hazard.rs`, which also
 /// fails when these figures are not what the fit gives. Nothing else was recorded there, so every
 /// other factor is one.
 pub const TITAN: Model = Model {

@@ -53,7 +53,7 @@ impl Attempt {
         self.update_clock(now, view);
         view.fresh = self.clock.map(|c| c - STALE);
         if let Some((paces, at)) = self.window(ms(view.config.step_window)) {
-            self.judge_window(&paces, at, view);
+            self.evaluate_window(&paces, at, view);
         }
         let Some(clock) = self.clock else { return };
         if clock.0.saturating_sub(self.judged.0) < EVERY {
@@ -61,8 +61,8 @@ impl Attempt {
         }
         let dt = clock.since(self.judged).0 as f32 / 1000.0;
         self.judged = clock;
-        self.judge_hang(clock, dt.min(600.0), view);
-        self.judge_clocks(clock, view);
+        self.evaluate_hang(clock, dt.min(600.0), view);
+        self.evaluate_clocks(clock, view);
     }
 
     /// The clock of its nodes: of their rows, else of when they were heard, else of the caller.
@@ -103,9 +103,9 @@ impl Attempt {
         self.findings.settle(news, kind, || Entity::Job(job), say, when, hit);
     }
 
-    fn judge_window(&mut self, paces: &[Pace], at: Time, view: &mut View<'_>) {
+    fn evaluate_window(&mut self, paces: &[Pace], at: Time, view: &mut View<'_>) {
         let c = view.config;
-        let window = gang::judge(c, paces);
+        let window = gang::evaluate(c, paces);
         let slow: BTreeMap<u32, SlowRank> = if window.job {
             BTreeMap::new()
         } else {
@@ -129,9 +129,9 @@ impl Attempt {
             rank.close(p.own, found == Some(Cause::Own));
         }
         self.stragglers(&slow, at, view);
-        self.judge_pace(paces, &slow, at, view);
+        self.evaluate_pace(paces, &slow, at, view);
         if !open {
-            self.judge_stragglers(at, view);
+            self.evaluate_stragglers(at, view);
         }
     }
 

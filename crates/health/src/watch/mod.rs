@@ -141,8 +141,8 @@ impl Watch {
             let layout = self.layouts.gpu(s.columns, node.gpu_layout.as_ref());
             node.gpu_layout = Some(layout);
             node.gpu_rows(c, s.gpus, s.at, dt);
-            node.judge_gpus(c, s.at, news);
-            node.judge_hazard(c, s.at, news);
+            node.evaluate_gpus(c, s.at, news);
+            node.evaluate_hazard(c, s.at, news);
         }
         if !s.host_columns.is_empty() {
             self.host(i, s, dt);
@@ -167,7 +167,7 @@ impl Watch {
         }
         for (port, cols) in node.ports.iter_mut().zip(&layout.ports) {
             let row = cols.read(s.host);
-            port.judge(c, &node.name, row, s.at, &mut node.findings, news);
+            port.evaluate(c, &node.name, row, s.at, &mut node.findings, news);
         }
         for (mount, cols) in node.mounts.iter_mut().zip(&layout.mounts) {
             let figures = (cols.latency(s.host), cols.stalled(s.host));
@@ -182,7 +182,7 @@ impl Watch {
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.
-    pub fn note_heartbeat(&mut self, node: &NodeName, at: Time) {
+    pub fn note_contact(&mut self, node: &NodeName, at: Time) {
         let Some(i) = self.node(node) else { return };
         let nodes = self.names.len() as u64;
         let Some(node) = self.nodes.get_mut(i).and_then(Option::as_mut) else { return };

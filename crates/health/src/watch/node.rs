@@ -163,7 +163,7 @@ impl Node {
     }
 
     /// Judges the GPUs by their newest row.
-    pub(super) fn judge_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
+    pub(super) fn evaluate_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
         let peers = Peers::of(&self.gpus);
         let tell = self.gpus.iter().filter(|g| g.told && g.without == 0).count();
         for i in 0..self.gpus.len() {
@@ -229,7 +229,12 @@ impl Node {
     }
 
     /// GPUs that are likely to fail soon, by their figures alone.
-    pub(super) fn judge_hazard(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
+    pub(super) fn evaluate_hazard(
+        &mut self,
+        c: &WatchConfig,
+        at: Time,
+        news: &mut PendingFindings,
+    ) {
         if self.hazard_at.is_some_and(|h| at >= h && at.since(h).0 < HAZARD_EVERY) {
             return;
         }

@@ -83,7 +83,7 @@ impl Port {
     }
 
     /// Takes in a row and judges it.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         c: &WatchConfig,
         node: &NodeName,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const LEARN: u32 = 6;
 
 impl Attempt {
-    pub(super) fn judge_pace(
+    pub(super) fn evaluate_pace(
         &mut self,
         paces: &[Pace],
         slow: &BTreeMap<u32, SlowRank>,
@@ -80,7 +80,7 @@ impl Attempt {
 
     /// Steps tell nothing of who waits for whom: the straggler is the one that works, or whose
     /// clocks are low, while the others wait and the job is slower than it was.
-    pub(super) fn judge_stragglers(&mut self, at: Time, view: &mut View<'_>) {
+    pub(super) fn evaluate_stragglers(&mut self, at: Time, view: &mut View<'_>) {
         let c = view.config;
         let slow = self.slower;
         let figures: Vec<(u32, [f64; 3])> = self

@@ -18,7 +18,7 @@ const SILENT: u64 = 45_000;
 
 impl Attempt {
     /// Whole nodes whose clocks are below those of the other nodes of the job.
-    pub(super) fn judge_clocks(&mut self, at: Time, view: &mut View<'_>) {
+    pub(super) fn evaluate_clocks(&mut self, at: Time, view: &mut View<'_>) {
         let c = view.config;
         let mut clocks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for m in &self.members {
@@ -69,7 +69,7 @@ impl Attempt {
         }
     }
 
-    pub(super) fn judge_hang(&mut self, clock: Time, dt: f32, view: &mut View<'_>) {
+    pub(super) fn evaluate_hang(&mut self, clock: Time, dt: f32, view: &mut View<'_>) {
         let c = view.config;
         let mut still = Stillness {
             since_step: clock.0.saturating_sub(self.step_clock.0),

@@ -276,7 +276,7 @@ fn an_agent_that_is_heard_and_tells_no_rows_hangs() {
     let mut found = Vec::new();
     for _ in 0..36 {
         found.extend(f.tick());
-        f.watch.note_heartbeat(&n3, Time(f.now));
+        f.watch.note_contact(&n3, Time(f.now));
     }
     found.extend(f.tick());
     assert_eq!(kinds(&found), [("agent-hang".to_owned(), "node:n3".to_owned())]);

@@ -284,7 +284,7 @@ impl Fleet {
             host_columns: &self.host_columns,
             host: &host,
         });
-        self.watch.note_heartbeat(&self.names[node], Time(self.now));
+        self.watch.note_contact(&self.names[node], Time(self.now));
     }
 
     fn gpu(

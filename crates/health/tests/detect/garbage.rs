@@ -106,7 +106,7 @@ proptest! {
                     let seen = StepObservation { key: key(job), rank, at: Time(at), step, t: Some(t), stages: &stages };
                     w.step(&seen);
                 }
-                WatchInput::Heard(n, at) => w.note_heartbeat(&name(n), Time(at)),
+                WatchInput::Heard(n, at) => w.note_contact(&name(n), Time(at)),
                 WatchInput::Gone(n) => w.gone(&name(n)),
                 WatchInput::Output(j, at) => w.output(key(j), 0, Time(at)),
                 WatchInput::Saving(j, under_way) => w.checkpointing(key(j), under_way),

@@ -155,7 +155,7 @@ impl IncidentTimeline {
             Event::RunbookEnded { run, outcome, why, .. } if self.runs.contains(run) => {
                 self.add(r, "runbook", None, format!("run {run} is {}: {why}", outcome.word()));
             }
-            Event::AlertOpened { alert } if self.tells_of(&alert.link) => {
+            Event::AlertOpened { alert } if self.refers_to(&alert.link) => {
                 self.alerts.insert(alert.id.clone());
                 self.pages_by(alert);
                 let text = format!("{}: {}", alert.urgency.word(), alert.summary);
@@ -201,7 +201,7 @@ impl IncidentTimeline {
     }
 
     /// Is this the address of the incident, or of a finding of it?
-    fn tells_of(&self, link: &str) -> bool {
+    fn refers_to(&self, link: &str) -> bool {
         let number = |prefix| link.strip_prefix(prefix).and_then(|n| n.parse::<u64>().ok());
         number("/incidents/") == Some(self.incident.id)
             || number("/findings/").is_some_and(|f| self.findings.contains_key(&f))

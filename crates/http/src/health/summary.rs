@@ -76,7 +76,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         out.breakers = breakers::open(s);
         out.automation = Some(automation::view(s, now));
     }
-    judge(s, &mut out, whole, now);
+    evaluate(s, &mut out, whole, now);
     out.findings.truncate(FINDINGS);
     out
 }
@@ -122,7 +122,7 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
 }
 
 /// What it comes to, and why.
-fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
+fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let (mut bad, mut attention) = (Vec::new(), Vec::new());
     let some = |n: usize, one: &str, many: &str| {
         if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
@@ -285,7 +285,7 @@ mod tests {
             spares_left: 0,
             spares: 0,
         };
-        judge(site, &mut out, whole, Time(0));
+        evaluate(site, &mut out, whole, Time(0));
         (out.state, out.reasons)
     }
 

@@ -2,7 +2,7 @@
 
 mod encode;
 
-use crate::{App, Registry, write_figures};
+use crate::{App, Registry, write_metrics};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             // A page of a large site takes a moment; others are not to wait for it.
             let (site, extra) = (app.clone(), extra.clone());
             let made = tokio::task::spawn_blocking(move || {
-                let samples = Registry::samples(|out| write_figures(&site, true, out));
+                let samples = Registry::samples(|out| write_metrics(&site, true, out));
                 encode::packed(&encode::request(&samples, site.now().0, &extra))
             });
             match made.await {

@@ -175,7 +175,7 @@ fn readable_hit(
     let job = app.brain().read(|s| {
         let job = s.jobs.get(&key.job)?;
         let own = job.project == *project && caller.sees(&job.project);
-        (own && s.life_of(key).0 == of.life).then(|| Arc::clone(job))
+        (own && s.generation_of(key).0 == of.life).then(|| Arc::clone(job))
     })?;
     let is_older = |since| found.at.is_none() && ended_before(&job, key.attempt, since);
     if request.since.is_some_and(is_older) {

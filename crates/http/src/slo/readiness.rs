@@ -90,7 +90,7 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
             .collect();
         (s.seq, facts(s), names)
     });
-    let told = names.iter().filter(|n| app.agents().figures_age(n, now).is_some());
+    let told = names.iter().filter(|n| app.agents().metrics_age(n, now).is_some());
     site.telling = told.count() as u64;
     let standings = app.objective_statuses().get(app.brain());
     site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;

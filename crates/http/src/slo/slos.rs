@@ -146,7 +146,7 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
         good_share: st.sli.map(Ratio::to_f64),
         good_text: st.sli.map(|r| percent(r, &target)),
         target,
-        budget_left: st.left().map(Ratio::to_f64),
+        budget_left: st.remaining().map(Ratio::to_f64),
         budget_consumed: st.consumed.map(Ratio::to_f64),
         burn: st
             .burn

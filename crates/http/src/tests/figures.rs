@@ -2,7 +2,7 @@
 
 use super::{held, patient, site, site_with};
 use crate::jobs::{SCANNED_AT_ONCE, each};
-use crate::{Registry, write_figures};
+use crate::{Registry, write_metrics};
 use flate2::read::GzDecoder;
 use muster_model::ids::JobId;
 use serde_json::Value;
@@ -16,8 +16,8 @@ async fn every_figure_is_declared_once_and_is_sent_as_it_is_shown() {
     s.held_job(&s.user).await;
     let app = s.app.clone();
     let made = tokio::task::spawn_blocking(move || {
-        let page = Registry::page(|out| write_figures(&app, true, out));
-        (page, Registry::samples(|out| write_figures(&app, true, out)))
+        let page = Registry::page(|out| write_metrics(&app, true, out));
+        (page, Registry::samples(|out| write_metrics(&app, true, out)))
     });
     let (page, samples) = made.await.unwrap();
     let (mut declared, mut shown) = (BTreeMap::new(), BTreeSet::new());
@@ -51,7 +51,7 @@ async fn every_job_is_looked_at_once_however_many_there_are() {
     let looked = tokio::task::spawn_blocking(move || {
         let mut seen = Vec::new();
         each(&brain, |job| seen.push(job.id));
-        (seen, Registry::page(|out| write_figures(&app, true, out)))
+        (seen, Registry::page(|out| write_metrics(&app, true, out)))
     });
     let (seen, page) = looked.await.unwrap();
     let all: Vec<JobId> = s.brain.read(|state| state.jobs.keys().copied().collect());

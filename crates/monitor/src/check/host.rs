@@ -12,7 +12,7 @@ const MANY_CHANGES: u64 = 20;
 /// Without these nothing runs.
 const NEEDED: [&str; 4] = ["/", "/var", "/tmp", "/home"];
 
-pub(super) fn judge(look: &NodeObservation, found: &mut Findings) {
+pub(super) fn evaluate(look: &NodeObservation, found: &mut Findings) {
     disks(look, found);
     tasks(look, found);
     ports(look, found);

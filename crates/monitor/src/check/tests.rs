@@ -79,7 +79,7 @@ fn look(gpus: u32) -> NodeObservation {
 fn spoiled(spoil: impl FnOnce(&mut NodeObservation)) -> Report {
     let mut l = look(2);
     spoil(&mut l);
-    judge(&l)
+    evaluate(&l)
 }
 
 fn only(report: &Report) -> (&str, Verdict, Option<u32>) {
@@ -97,7 +97,7 @@ fn by_sample(values: &[(Field, f64)]) -> Report {
 
 #[test]
 fn a_healthy_machine_has_no_findings() {
-    let r = judge(&look(8));
+    let r = evaluate(&look(8));
     assert_eq!((r.verdict, r.findings.len(), r.verdict.exit_code()), (Verdict::Healthy, 0, 0));
     assert_eq!(r.summary, "8 GPUs and the host are healthy");
     assert_eq!(r.gpus[3].temp, Some(40.0));
@@ -105,7 +105,7 @@ fn a_healthy_machine_has_no_findings() {
     for (gpus, summary) in
         [(0, "no GPU on this machine"), (1, "1 GPU is healthy"), (8, "8 GPUs are healthy")]
     {
-        let r = judge(&NodeObservation {
+        let r = evaluate(&NodeObservation {
             gpus_only: true,
             past: PastLogSummary::default(),
             ..look(gpus)
@@ -118,7 +118,7 @@ fn a_healthy_machine_has_no_findings() {
 fn a_machine_without_gpus_says_so_and_is_healthy() {
     let mut l = look(0);
     l.no_driver = Some(DeviceError::NoDriver("no library".into()));
-    let r = judge(&l);
+    let r = evaluate(&l);
     assert_eq!((r.verdict, r.verdict.exit_code()), (Verdict::Healthy, 0));
     assert_eq!(r.summary, "no GPU on this machine; the host is healthy");
 }
@@ -468,6 +468,6 @@ fn the_worst_comes_first_and_the_rest_is_counted() {
 
 #[test]
 fn a_look_at_nothing_finds_nothing() {
-    let r = judge(&NodeObservation::default());
+    let r = evaluate(&NodeObservation::default());
     assert_eq!((r.verdict, r.findings.len()), (Verdict::Healthy, 0));
 }

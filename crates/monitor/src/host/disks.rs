@@ -152,7 +152,7 @@ pub(super) fn mounts(root: &Path) -> Vec<Mount> {
         }
         let readonly = options.split(',').any(|o| o == "ro");
         all.push(Mount {
-            meant: kind == "overlay" || kind == "tmpfs" || fstab_says_ro(&fstab, &point),
+            meant: kind == "overlay" || kind == "tmpfs" || is_ro_in_fstab(&fstab, &point),
             device: unescape(device),
             kind: kind.into(),
             readonly,
@@ -172,7 +172,7 @@ pub(super) fn mounts(root: &Path) -> Vec<Mount> {
     all
 }
 
-fn fstab_says_ro(fstab: &str, point: &str) -> bool {
+fn is_ro_in_fstab(fstab: &str, point: &str) -> bool {
     fstab.lines().filter(|l| !l.trim_start().starts_with('#')).any(|l| {
         let words: Vec<&str> = l.split_ascii_whitespace().collect();
         words.get(1) == Some(&point)

@@ -98,7 +98,7 @@ pub(crate) trait Devices: Send + Sync {
 
 /// Ears, devices and owners together: from lines to faults that name a GPU and a rank.
 pub(crate) struct Hub {
-    ears: Mutex<Box<dyn FaultParser>>,
+    parser: Mutex<Box<dyn FaultParser>>,
     devices: OnceLock<Arc<dyn Devices>>,
     owner_of: OwnerOf,
     outbox: Outbox,
@@ -109,13 +109,13 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(
-        ears: Box<dyn FaultParser>,
+        parser: Box<dyn FaultParser>,
         owner_of: OwnerOf,
         outbox: Outbox,
         wall: Wall,
     ) -> Hub {
         Hub {
-            ears: Mutex::new(ears),
+            parser: Mutex::new(parser),
             devices: OnceLock::new(),
             owner_of,
             outbox,
@@ -130,8 +130,8 @@ impl Hub {
         let _ = self.devices.set(devices);
     }
 
-    fn ears(&self) -> MutexGuard<'_, Box<dyn FaultParser>> {
-        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parser(&self) -> MutexGuard<'_, Box<dyn FaultParser>> {
+        self.parser.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -154,13 +154,13 @@ impl Hub {
 
     pub(crate) fn line(&self, text: &[u8]) {
         let now = self.now();
-        self.ears().line(now, text);
+        self.parser().line(now, text);
     }
 
     pub(crate) fn driver_event(&self, gpu: Option<u32>, xid: u32) {
         let pci = gpu.and_then(|g| self.devices.get()?.pci_of(g));
         let now = self.now();
-        self.ears().driver_event(now, pci.as_deref(), xid);
+        self.parser().driver_event(now, pci.as_deref(), xid);
         self.publish_faults();
     }
 
@@ -168,8 +168,8 @@ impl Hub {
     pub(crate) fn publish_faults(&self) {
         let now = self.now();
         let (heard, due) = {
-            let mut ears = self.ears();
-            (ears.take(now), ears.next_due())
+            let mut parser = self.parser();
+            (parser.take(now), parser.next_due())
         };
         let mut next = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         *next = due.map(|d| (Steady::start(), Duration::from_millis(d.since(now).0)));

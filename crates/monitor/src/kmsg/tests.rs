@@ -33,8 +33,8 @@ impl LogSource for Script {
 
 fn hub() -> (Hub, Outbox) {
     let out = Outbox::new(Arc::new(|| {}));
-    let ears = Box::<FakeFaultParser>::default();
-    (Hub::new(ears, Arc::new(|_| None), out.clone(), clock::system()), out)
+    let parser = Box::<FakeFaultParser>::default();
+    (Hub::new(parser, Arc::new(|_| None), out.clone(), clock::system()), out)
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_overrun_is_counted_and_told_and_reading_goes_on() {
 }
 
 #[test]
-fn a_fault_of_the_log_names_gpu_and_rank_and_rings_the_bell() {
+fn a_fault_of_the_log_names_gpu_and_rank_and_is_signalled() {
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = dir.path().join("kmsg");
     rustix::fs::mknodat(
@@ -70,13 +70,13 @@ fn a_fault_of_the_log_names_gpu_and_rank_and_rings_the_bell() {
         0,
     )
     .expect("a pipe");
-    let rung = Arc::new(AtomicU32::new(0));
-    let bell = rung.clone();
+    let signals = Arc::new(AtomicU32::new(0));
+    let wakeup = signals.clone();
     let mut c = Config::new(Box::<FakeFaultParser>::default());
     c.root = "/nowhere".into();
     c.kernel_log = KernelLog::File(fifo.clone());
-    c.bell = Arc::new(move || {
-        bell.fetch_add(1, Ordering::SeqCst);
+    c.wakeup = Arc::new(move || {
+        wakeup.fetch_add(1, Ordering::SeqCst);
     });
     let key = AttemptKey { job: JobId(42), attempt: 3 };
     c.owner_of = Arc::new(move |pid| (pid == 423).then_some((key, 5)));
@@ -90,7 +90,7 @@ fn a_fault_of_the_log_names_gpu_and_rank_and_rings_the_bell() {
     });
     let mut pipe = std::fs::File::options().write(true).open(&fifo).expect("opened");
     pipe.write_all(b"4,1,2,-;FAULT xid-31 PCI:0000:11:00 423\n6,2,3,-;boring\n").expect("written");
-    until("the bell", || rung.load(Ordering::SeqCst) > 0);
+    until("the signal", || signals.load(Ordering::SeqCst) > 0);
     let faults = m.take_faults();
     assert_eq!(faults.len(), 1);
     let f = &faults[0];

@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     slots: OnceLock<Vec<Slot>>,
     turn: Mutex<WorkerState>,
     gap: Mutex<Gap>,
-    bell: Condvar,
+    wakeup: Condvar,
     /// Called after every round.
     publish: Box<dyn Fn(&Shared) + Send + Sync>,
 }
@@ -212,7 +212,7 @@ impl Sampler {
             slots: OnceLock::new(),
             turn: Mutex::new(WorkerState { alive: true, ..WorkerState::default() }),
             gap: Mutex::default(),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             publish,
         });
         worker::spawn(shared.clone(), 0)?;
@@ -227,7 +227,7 @@ impl Sampler {
             let mut turn = self.shared.turn();
             turn.stop = true;
         }
-        self.shared.bell.notify_all();
+        self.shared.wakeup.notify_all();
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.end();
         }
@@ -283,7 +283,7 @@ fn watch(shared: &Arc<Shared>) {
         }
         let turn = shared.turn();
         if !turn.stop {
-            drop(shared.bell.wait_timeout(turn, look));
+            drop(shared.wakeup.wait_timeout(turn, look));
         }
     }
 }

@@ -112,7 +112,7 @@ fn rest(shared: &Shared, generation: u64, until: Instant) -> Result<(), NotWante
         if left.is_zero() {
             return Ok(());
         }
-        turn = match shared.bell.wait_timeout(turn, left) {
+        turn = match shared.wakeup.wait_timeout(turn, left) {
             Ok((turn, _)) => turn,
             Err(e) => e.into_inner().0,
         };
@@ -232,7 +232,7 @@ mod tests {
             slots: OnceLock::new(),
             turn: Mutex::new(turn),
             gap: Mutex::default(),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             publish: Box::new(|_: &Shared| ()),
         }
     }

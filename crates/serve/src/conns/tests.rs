@@ -32,7 +32,7 @@ fn in_a_flood_each_new_one_takes_the_place_of_the_one_that_did_nothing_for_longe
     assert_eq!(ended(&seats), [2, 3, 4, 5], "one for each");
     // One whose session has just been made is new, however long that took.
     seats[6].connection.opened();
-    table.make_room();
+    table.evict_idle();
     assert_eq!(ended(&seats), [2, 3, 4, 5, 7], "a file is needed, whoever comes");
 }
 
@@ -61,7 +61,7 @@ fn where_files_run_out_several_are_ended() {
     let here: IpAddr = "10.0.0.1".parse().unwrap();
     let count = 2 * EVICTED_OF;
     let seats: Vec<ConnectionGuard> = (0..count).map(|_| table.admit(here).unwrap()).collect();
-    table.make_room();
+    table.evict_idle();
     assert_eq!(ended(&seats), [0, 1]);
 }
 

@@ -52,7 +52,7 @@ pub(super) fn is_open(s: &State, node: &NodeName, id: u64) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 enum ActDisposition {
     /// Its node is told.
-    Tell,
+    Send,
     /// Somebody else does it.
     Elsewhere,
     /// It is over.
@@ -91,12 +91,12 @@ fn turn_on(n: &Node, act: &Act) -> ActDisposition {
         })
     };
     match act {
-        Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(ActDisposition::Tell),
+        Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(ActDisposition::Send),
         Act::Reboot { boot, .. } => back(boot)
             .or_else(|| cannot("reboot", "--allow-reboot"))
-            .unwrap_or(ActDisposition::Tell),
+            .unwrap_or(ActDisposition::Send),
         Act::PowerCycle { boot, .. } => {
-            let tell = if simulated { ActDisposition::Tell } else { ActDisposition::Elsewhere };
+            let tell = if simulated { ActDisposition::Send } else { ActDisposition::Elsewhere };
             back(boot).unwrap_or(tell)
         }
         Act::Ticket { .. } | Act::Page { .. } => ActDisposition::Elsewhere,
@@ -114,7 +114,7 @@ fn collect_pending(s: &State) -> PendingActs {
     let mut out = PendingActs::default();
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
-            (ActDisposition::Tell, Some(node)) => {
+            (ActDisposition::Send, Some(node)) => {
                 out.tell.entry(node.clone()).or_default().push(a.clone());
             }
             (ActDisposition::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
@@ -149,7 +149,7 @@ impl Effect for EndedActs {
         (over, None)
     }
 
-    fn has_room<'a>(&self, _: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
+    fn has_capacity<'a>(&self, _: &u64, under_way: impl Iterator<Item = &'a u64>) -> bool {
         under_way.count() < AT_ONCE
     }
 
@@ -195,20 +195,20 @@ mod tests {
     #[test]
     fn a_node_that_may_not_says_so_and_one_that_is_back_is_done() {
         let able = node(&["reboot"]);
-        assert_eq!(turn_on(&able, &reboot("boot-1")), ActDisposition::Tell);
+        assert_eq!(turn_on(&able, &reboot("boot-1")), ActDisposition::Send);
         assert!(matches!(turn_on(&able, &reboot("boot-0")), ActDisposition::Over { ok: true, .. }));
         assert!(matches!(
             turn_on(&node(&[]), &reboot("boot-1")),
             ActDisposition::Over { ok: false, .. }
         ));
         let away = Node { reachable: false, ..node(&[]) };
-        assert_eq!(turn_on(&away, &reboot("boot-0")), ActDisposition::Tell, "nobody knows yet");
+        assert_eq!(turn_on(&away, &reboot("boot-0")), ActDisposition::Send, "nobody knows yet");
         let cut = Act::PowerCycle { node: "n1".parse().unwrap(), boot: "boot-1".into() };
         assert_eq!(turn_on(&able, &cut), ActDisposition::Elsewhere);
         let mut pretended = node(&[]);
         pretended.inventory.simulated = true;
-        assert_eq!(turn_on(&pretended, &cut), ActDisposition::Tell);
-        assert_eq!(turn_on(&pretended, &reboot("boot-1")), ActDisposition::Tell);
+        assert_eq!(turn_on(&pretended, &cut), ActDisposition::Send);
+        assert_eq!(turn_on(&pretended, &reboot("boot-1")), ActDisposition::Send);
     }
 
     #[test]

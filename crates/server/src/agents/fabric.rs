@@ -1,7 +1,7 @@
 //! What agents are asked when the network between them is tested, and what they answer.
 
 use super::Agents;
-use muster_link::messages::{FabricFigures, FromServer};
+use muster_link::messages::{FabricMeasurement, FromServer};
 use muster_model::names::NodeName;
 use muster_model::units::Span;
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ impl<T> Waiting<T> {
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     ready: Waiting<Result<u16, String>>,
-    done: Waiting<FabricFigures>,
+    done: Waiting<FabricMeasurement>,
 }
 
 impl Exchange {
@@ -61,7 +61,7 @@ impl Exchange {
         self.ready.answer(node, id, error.map_or(Ok(port), Err));
     }
 
-    pub(super) fn done(&self, node: &NodeName, id: u64, mut result: FabricFigures) {
+    pub(super) fn done(&self, node: &NodeName, id: u64, mut result: FabricMeasurement) {
         result.error = result.error.map(|e| e.chars().take(300).collect());
         result.held = result.held.map(|h| h.min(1000));
         if !(result.mbps.is_finite() && result.mbps >= 0.0) {
@@ -119,7 +119,7 @@ impl Agents {
         to: String,
         (streams, length): (u32, Span),
         one_way: bool,
-    ) -> Result<FabricFigures, String> {
+    ) -> Result<FabricMeasurement, String> {
         let question = FromServer::FabricDial { id, to, bind: None, streams, length, one_way };
         self.ask(|x| &x.done, node, id, question, length.to_std() + PATIENCE).await
     }
@@ -140,7 +140,7 @@ mod tests {
         x.ready(&one, 7, 4, None);
         assert_eq!(asked.await, Ok(Ok(3)));
         let asked = x.done.expect(&one, 9);
-        x.done(&one, 9, FabricFigures { mbps: f64::NAN, ..FabricFigures::default() });
+        x.done(&one, 9, FabricMeasurement { mbps: f64::NAN, ..FabricMeasurement::default() });
         let told = asked.await.unwrap();
         assert!(told.error.is_some() && told.mbps.abs() < 1e-9);
         assert!(x.ready.0.lock().unwrap().is_empty() && x.done.0.lock().unwrap().is_empty());

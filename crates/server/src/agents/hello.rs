@@ -44,7 +44,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-fn judge(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), FromServer> {
+fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), FromServer> {
     join::speaks(hello.protocol)?;
     let node = &hello.node;
     if peer.not_after < now {
@@ -103,7 +103,7 @@ pub(super) async fn enter(
     let now = inner.brain.now();
     let node = &hello.node;
     let verdict = inner.brain.read(|s| {
-        judge(s, peer, hello, now)?;
+        evaluate(s, peer, hello, now)?;
         let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
         Ok((s.site.clone(), noted, s.lost_enrolment(node)))
     });
@@ -164,7 +164,7 @@ pub(super) async fn enter(
         );
     }
     let silent_for = seat.last_heartbeat().map(|h| inner.clock().since(h));
-    seat.note_heartbeat(inner.clock());
+    seat.note_contact(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
         machine: hello.machine.clone(),
@@ -197,7 +197,7 @@ pub(super) async fn enter(
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
         return Ok(Err(refused("stale_leader", message, true)));
     }
-    seat.note_heartbeat(inner.clock());
+    seat.note_contact(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
     let welcome = FromServer::Welcome {
         site,

@@ -34,7 +34,7 @@ pub(super) fn speaks(protocol: u32) -> Result<(), FromServer> {
 }
 
 /// The id of the token, when it opens this door now.
-fn judge(state: &State, asked: &JoinRequest, now: Time) -> Result<String, FromServer> {
+fn evaluate(state: &State, asked: &JoinRequest, now: Time) -> Result<String, FromServer> {
     let make = "make a new one with `muster token create --join`";
     let unknown =
         || refused("token", format!("the join token is unknown or was revoked: {make}"), false);
@@ -68,7 +68,7 @@ pub(super) async fn join(inner: &Inner, asked: JoinRequest) -> Result<FromServer
         return Ok(refused("identity", message, false));
     }
     let now = inner.brain.now();
-    let (verdict, site) = inner.brain.read(|s| (judge(s, &asked, now), s.site.clone()));
+    let (verdict, site) = inner.brain.read(|s| (evaluate(s, &asked, now), s.site.clone()));
     let id = match verdict {
         Ok(id) => id,
         Err(no) => {

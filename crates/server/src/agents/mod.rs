@@ -287,8 +287,8 @@ impl Agents {
 
     /// How old the newest figures of a node are; none while it told none. A simulated node's own
     /// clock counts.
-    pub fn figures_age(&self, node: &NodeName, now: Time) -> Option<Span> {
-        self.inner.seat(node)?.figures_age(now)
+    pub fn metrics_age(&self, node: &NodeName, now: Time) -> Option<Span> {
+        self.inner.seat(node)?.metrics_age(now)
     }
 
     /// How many GPUs of a node told what they draw, and what that is together, in watts.

@@ -76,7 +76,7 @@ impl NodeEntry {
         Some(Time(self.heard.load(Ordering::Relaxed))).filter(|t| t.0 != 0)
     }
 
-    pub(super) fn note_heartbeat(&self, now: Time) {
+    pub(super) fn note_contact(&self, now: Time) {
         self.heard.fetch_max(now.0, Ordering::Relaxed);
     }
 
@@ -140,7 +140,7 @@ impl NodeEntry {
     }
 
     /// How long ago the newest row came in.
-    pub(super) fn figures_age(&self, now: Time) -> Option<Span> {
+    pub(super) fn metrics_age(&self, now: Time) -> Option<Span> {
         lock(&self.ring).newest_row_at().map(|t| now.since(t))
     }
 

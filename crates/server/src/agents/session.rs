@@ -182,7 +182,7 @@ impl Live {
             Some(done) = self.work.next(), if !self.work.is_empty() => self.done(conn, done)?,
             frame = conn.r.next::<FromAgent>(), if self.work.len() < UNDER_WAY => {
                 let now = self.inner.brain.now();
-                self.seat.note_heartbeat(self.inner.clock());
+                self.seat.note_contact(self.inner.clock());
                 match frame? {
                     None => return Err(End::Closed),
                     Some(Frame::Log(chunk)) => self.log(chunk),
@@ -254,7 +254,7 @@ impl Live {
                 let due = self.seat.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
-                self.report_observation(HealthObservation::Heard {
+                self.report_observation(HealthObservation::Contact {
                     node: self.session.node.clone(),
                     at,
                 });

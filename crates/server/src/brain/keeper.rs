@@ -79,7 +79,7 @@ pub(crate) fn run(
             let answer = store.head();
             shared.reach.answered(answer.as_ref().map(|_| ()));
         }
-        if restored && new_life(shared, epoch) {
+        if restored && is_new_generation(shared, epoch) {
             // The log itself says so now. A mark that stays only begins another life.
             match store.clear_restored() {
                 Ok(()) => restored = false,
@@ -99,7 +99,7 @@ pub(crate) fn run(
 }
 
 /// Is it in the durable log that a new life of it began with this lead?
-fn new_life(shared: &Shared, epoch: Epoch) -> bool {
+fn is_new_generation(shared: &Shared, epoch: Epoch) -> bool {
     let view = shared.view.read().unwrap_or_else(PoisonError::into_inner);
     view.lives.last().is_some_and(|l| l.epoch == epoch)
 }

@@ -231,7 +231,7 @@ async fn no_id_of_a_job_returns_after_a_restore() {
     assert!(first.0 > lost.0 + 1_000_000, "{first} may have been given out before");
     brain.read(|s| {
         assert_eq!(s.lives.len(), 1);
-        assert_eq!(s.life_at(s.seq), s.epoch);
+        assert_eq!(s.generation_at(s.seq), s.epoch);
     });
     until("the mark of the restore is gone", || {
         muster_store::open(&store).unwrap().restored().unwrap().is_none()

@@ -68,40 +68,45 @@ pub(super) fn kind(event: &Event) -> String {
 }
 
 /// Names and the whole picture.
-pub(super) fn full_frame(world: &World, eyes: &Viewer) -> Bytes {
+pub(super) fn full_frame(world: &World, viewer: &Viewer) -> Bytes {
     let mut out = BytesMut::with_capacity(world.cells.len() * CELL + 1024);
-    words(&mut out, world, eyes);
-    cells(&mut out, world, Kind::Whole, None, eyes);
+    words(&mut out, world, viewer);
+    cells(&mut out, world, Kind::Whole, None, viewer);
     out.freeze()
 }
 
 /// Layout, names and the whole picture of a moment that has passed.
-pub(super) fn past(world: &World, eyes: &Viewer) -> Bytes {
+pub(super) fn past(world: &World, viewer: &Viewer) -> Bytes {
     let mut out =
         BytesMut::with_capacity(world.cells.len() * CELL + world.layout.json.len() + 1024);
     bytes(&mut out, world, Kind::Layout, &world.layout.json);
-    words(&mut out, world, eyes);
-    cells(&mut out, world, Kind::Whole, None, eyes);
+    words(&mut out, world, viewer);
+    cells(&mut out, world, Kind::Whole, None, viewer);
     out.freeze()
 }
 
 /// What follows: hints, new names, and the cells that changed.
-pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: &Viewer) -> Bytes {
+pub(super) fn next(
+    world: &World,
+    change: &Change,
+    hints: Option<&Hints>,
+    viewer: &Viewer,
+) -> Bytes {
     let mut out = BytesMut::new();
     if let Some(hints) = hints {
         text(&mut out, world, Kind::Hints, hints);
     }
     match change {
         Change::Whole => {
-            words(&mut out, world, eyes);
-            cells(&mut out, world, Kind::Whole, None, eyes);
+            words(&mut out, world, viewer);
+            cells(&mut out, world, Kind::Whole, None, viewer);
         }
         Change::Cells { at, words: more } => {
             // A project has one name to know from the beginning: when others come is not told.
-            if *more && eyes.is_none() {
-                words(&mut out, world, eyes);
+            if *more && viewer.is_none() {
+                words(&mut out, world, viewer);
             }
-            cells(&mut out, world, Kind::Change, Some(at), eyes);
+            cells(&mut out, world, Kind::Change, Some(at), viewer);
         }
     }
     out.freeze()
@@ -113,8 +118,8 @@ struct FrameNames<'a> {
     versions: &'a [String],
 }
 
-fn words(out: &mut BytesMut, world: &World, eyes: &Viewer) {
-    let told = match eyes {
+fn words(out: &mut BytesMut, world: &World, viewer: &Viewer) {
+    let told = match viewer {
         None => {
             let tenants = world.words.tenants.iter().map(|t| t.as_str()).collect();
             FrameNames { tenants, versions: &world.words.versions }
@@ -150,8 +155,8 @@ fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes: &Viewer) {
-    let own = eyes.as_ref().map(|e| world.words.tenants.iter().position(|t| t == e));
+fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, viewer: &Viewer) {
+    let own = viewer.as_ref().map(|e| world.words.tenants.iter().position(|t| t == e));
     let shown = |cell: &Cell| match own {
         None => *cell,
         Some(own) => masked(*cell, own),

@@ -47,11 +47,11 @@ pub(super) fn take_past_snapshot(
     state: &State,
     agents: &Agents,
     at: Time,
-    eyes: &Viewer,
+    viewer: &Viewer,
 ) -> SiteSnapshot {
     let mut look = snapshot_from_log(state, at);
     let SiteSnapshot { nodes, jobs, .. } = &mut look;
-    let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
+    let own = viewer.as_ref().map(|project| then::since(jobs.values(), project));
     for seen in nodes.iter_mut().filter(|n| n.node.reachable) {
         let Some(window) = agents.telemetry(&seen.node.name) else { continue };
         let row = window.rows.iter().rev().find(|r| r.at <= at);
@@ -66,9 +66,9 @@ pub(super) fn take_past_snapshot(
 }
 
 /// Metrics out of the history, where the rows in memory do not reach back so far. Reads files.
-pub(super) fn fill_from_history(look: &mut SiteSnapshot, agents: &Agents, eyes: &Viewer) {
+pub(super) fn fill_from_history(look: &mut SiteSnapshot, agents: &Agents, viewer: &Viewer) {
     let SiteSnapshot { at, nodes, jobs } = look;
-    let own = eyes.as_ref().map(|project| then::since(jobs.values(), project));
+    let own = viewer.as_ref().map(|project| then::since(jobs.values(), project));
     then::fill(nodes, agents.history(), *at, own.as_ref());
 }
 

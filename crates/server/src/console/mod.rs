@@ -37,7 +37,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Frames a reader may be behind before it gets a whole picture.
 const BEHIND: usize = 8;
 
-/// Whose eyes a picture is for: everybody's over the site, or one project's.
+/// Who a snapshot is for: everybody, with the whole site, or one project.
 type Viewer = Option<ProjectName>;
 
 /// A handle on the picture. Cheap to clone.
@@ -65,10 +65,10 @@ struct Hub {
     world: Option<World>,
     /// The log up to which hints were given.
     hinted: Seq,
-    rooms: BTreeMap<Viewer, AudienceChannel>,
+    channels: BTreeMap<Viewer, AudienceChannel>,
 }
 
-/// Readers with the same eyes.
+/// Readers that may see the same.
 struct AudienceChannel {
     frames: broadcast::Sender<Bytes>,
     /// The whole picture of one tick, for those who come in that tick.
@@ -85,8 +85,8 @@ pub struct ConsoleSubscription {
 
 /// The picture could not be made; the server's log says why.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the picture of the fleet cannot be made now")]
-pub struct NoPicture;
+#[error("the snapshot of the fleet cannot be made now")]
+pub struct NoSnapshot;
 
 impl Console {
     /// Nothing is done before somebody watches.
@@ -98,52 +98,52 @@ impl Console {
     }
 
     /// Which index of a frame is which GPU, and the same as JSON.
-    pub async fn layout(&self) -> Result<(u64, Bytes), NoPicture> {
+    pub async fn layout(&self) -> Result<(u64, Bytes), NoSnapshot> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
-        let world = hub.world.as_ref().ok_or(NoPicture)?;
+        let world = hub.world.as_ref().ok_or(NoSnapshot)?;
         Ok((world.layout.version, world.layout.json.clone()))
     }
 
     /// The whole picture of a moment that has passed, with its layout and names.
-    pub async fn at(&self, time: Time, eyes: &Viewer) -> Result<Bytes, PastError> {
+    pub async fn at(&self, time: Time, viewer: &Viewer) -> Result<Bytes, PastError> {
         let mut past = self.inner.past.lock().await;
         past.go(&self.inner.brain, time).await?;
-        let (agents, viewer) = (self.inner.agents.clone(), eyes.clone());
+        let (agents, whose) = (self.inner.agents.clone(), viewer.clone());
         let look = past
-            .with(move |state| gather::take_past_snapshot(state, &agents, time, &viewer))
+            .with(move |state| gather::take_past_snapshot(state, &agents, time, &whose))
             .await?;
         // Files are read without the lock: other moments are shown meanwhile.
         drop(past);
-        let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
+        let (agents, viewer) = (self.inner.agents.clone(), viewer.clone());
         let draw = move || {
             let mut look = look;
-            gather::fill_from_history(&mut look, &agents, &eyes);
+            gather::fill_from_history(&mut look, &agents, &viewer);
             let (world, _) = World::next(None, look);
-            frame::past(&world, &eyes)
+            frame::past(&world, &viewer)
         };
         tokio::task::spawn_blocking(draw).await.map_err(|_| PastError::Broken)
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.
-    pub async fn watch(&self, eyes: &Viewer) -> Result<ConsoleSubscription, NoPicture> {
+    pub async fn watch(&self, viewer: &Viewer) -> Result<ConsoleSubscription, NoSnapshot> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
-        let Hub { world, rooms, running, .. } = &mut *hub;
-        let world = world.as_ref().ok_or(NoPicture)?;
-        let room = rooms.entry(eyes.clone()).or_insert_with(|| AudienceChannel {
+        let Hub { world, channels, running, .. } = &mut *hub;
+        let world = world.as_ref().ok_or(NoSnapshot)?;
+        let channel = channels.entry(viewer.clone()).or_insert_with(|| AudienceChannel {
             frames: broadcast::channel(BEHIND).0,
             whole: None,
         });
-        let first = match &room.whole {
+        let first = match &channel.whole {
             Some((tick, bytes)) if *tick == world.tick => bytes.clone(),
             _ => {
-                let bytes = frame::full_frame(world, eyes);
-                room.whole = Some((world.tick, bytes.clone()));
+                let bytes = frame::full_frame(world, viewer);
+                channel.whole = Some((world.tick, bytes.clone()));
                 bytes
             }
         };
-        let seat = ConsoleSubscription { first, frames: room.frames.subscribe() };
+        let seat = ConsoleSubscription { first, frames: channel.frames.subscribe() };
         if !*running {
             *running = true;
             let inner = self.inner.clone();
@@ -155,7 +155,7 @@ impl Console {
 
 impl Inner {
     /// Makes the picture when nobody keeps it up to date.
-    async fn refresh(&self, hub: &mut Hub) -> Result<(), NoPicture> {
+    async fn refresh(&self, hub: &mut Hub) -> Result<(), NoSnapshot> {
         if hub.running && hub.world.is_some() {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Inner {
     }
 
     /// Looks at everything once; says which GPUs changed.
-    async fn read_world(&self, hub: &mut Hub) -> Result<world::Change, NoPicture> {
+    async fn read_world(&self, hub: &mut Hub) -> Result<world::Change, NoSnapshot> {
         let before = hub.world.take();
         let (brain, agents) = (self.brain.clone(), self.agents.clone());
         let work = tokio::task::spawn_blocking(move || {
@@ -172,14 +172,14 @@ impl Inner {
             World::next(before, seen)
         });
         let (world, change) = work.await.map_err(|error| {
-            tracing::error!(%error, "the console's picture of the fleet failed");
-            NoPicture
+            tracing::error!(%error, "the console's snapshot of the fleet failed");
+            NoSnapshot
         })?;
         hub.world = Some(world);
         Ok(change)
     }
 
-    /// What the records since the last frame were about, for each pair of eyes.
+    /// What the records since the last frame were about, for each kind of reader.
     async fn hints(&self, hub: &mut Hub) -> Vec<(Viewer, frame::Hints)> {
         let end = self.brain.durable();
         if end <= hub.hinted {
@@ -190,16 +190,16 @@ impl Inner {
         hub.hinted = end;
         // One batch is looked at; past that, everything may have changed.
         let all = log.is_cut() || records.last().is_none_or(|r| r.seq < end);
-        hub.rooms
+        hub.channels
             .keys()
-            .map(|eyes| {
-                let mine = |r: &&Arc<Record>| match (eyes, &r.project) {
+            .map(|viewer| {
+                let mine = |r: &&Arc<Record>| match (viewer, &r.project) {
                     (None, _) | (Some(_), None) => true,
                     (Some(own), Some(project)) => own == project,
                 };
                 let kinds: BTreeSet<String> =
                     records.iter().filter(mine).map(|r| frame::kind(&r.event)).collect();
-                (eyes.clone(), frame::Hints { all, kinds })
+                (viewer.clone(), frame::Hints { all, kinds })
             })
             .filter(|(_, hints)| hints.all || !hints.kinds.is_empty())
             .collect()
@@ -237,24 +237,24 @@ async fn run(inner: Arc<Inner>) {
     loop {
         clock.tick().await;
         let mut hub = inner.hub.lock().await;
-        hub.rooms.retain(|_, room| room.frames.receiver_count() > 0);
-        if hub.rooms.is_empty() {
+        hub.channels.retain(|_, channel| channel.frames.receiver_count() > 0);
+        if hub.channels.is_empty() {
             hub.running = false;
             return;
         }
         let Ok(change) = inner.read_world(&mut hub).await else {
             // Readers see their stream end, and come back.
-            hub.rooms.clear();
+            hub.channels.clear();
             hub.running = false;
             return;
         };
         let mut hints: BTreeMap<Viewer, frame::Hints> =
             inner.hints(&mut hub).await.into_iter().collect();
-        let Hub { world: Some(world), rooms, .. } = &mut *hub else { continue };
-        for (eyes, room) in rooms {
-            let bytes = frame::next(world, &change, hints.remove(eyes).as_ref(), eyes);
+        let Hub { world: Some(world), channels, .. } = &mut *hub else { continue };
+        for (viewer, channel) in channels {
+            let bytes = frame::next(world, &change, hints.remove(viewer).as_ref(), viewer);
             // Nobody there is no harm.
-            let _ = room.frames.send(bytes);
+            let _ = channel.frames.send(bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The test of one pair.
 
 use super::{Inner, choose};
-use muster_link::messages::FabricFigures;
+use muster_link::messages::FabricMeasurement;
 use muster_model::node::Node;
 use muster_model::units::Span;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ const ON_ONE_MACHINE: usize = 2;
 /// What came of it.
 pub(super) enum Outcome {
     /// Figures, or in them why nothing came through.
-    Measured(FabricFigures),
+    Measured(FabricMeasurement),
     /// One of the two could not be tested: whether it is the first, and why.
     Away { first: bool, why: String },
 }

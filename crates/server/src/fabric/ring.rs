@@ -153,7 +153,7 @@ impl RunningFabricTest {
             }
         }
         let mut passed = vec![true; rings.len()];
-        for ((no, _), (_, told)) in edges.iter().zip(self.judge(seated, all)) {
+        for ((no, _), (_, told)) in edges.iter().zip(self.evaluate(seated, all)) {
             match told {
                 PairResult::Passed(true) => {}
                 PairResult::Passed(false) => passed[*no] = false,

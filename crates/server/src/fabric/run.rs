@@ -9,7 +9,7 @@ use muster_health::fabric::book::{Baseline, Path, Reading};
 use muster_health::fabric::isolate::{FabricNodeStatus, Isolate};
 use muster_health::fabric::pairs::Pair;
 use muster_health::fabric::verdict::{self, PairVerdict};
-use muster_link::messages::FabricFigures;
+use muster_link::messages::FabricMeasurement;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::finding::ObservedFinding;
@@ -69,7 +69,7 @@ impl Tested {
     }
 
     /// Figures, where something came through.
-    fn figures(&self) -> Option<&FabricFigures> {
+    fn figures(&self) -> Option<&FabricMeasurement> {
         match &self.outcome {
             Outcome::Measured(f) if f.error.is_none() => Some(f),
             _ => None,
@@ -91,7 +91,7 @@ impl Tested {
 
 /// How long the machines of a test were held up, of a thousand parts of the time: both, as either
 /// alone keeps the other waiting.
-fn held(f: &FabricFigures) -> u16 {
+fn held(f: &FabricMeasurement) -> u16 {
     f.held[0].saturating_add(f.held[1]).min(1000)
 }
 
@@ -203,7 +203,7 @@ impl RunningFabricTest {
         let outcomes = join_all(tests).await;
         let mut all: Vec<Tested> = round.iter().copied().zip(outcomes).map(Tested::once).collect();
         self.again(group, &mut all).await;
-        self.judge(group, all)
+        self.evaluate(group, all)
     }
 
     /// What looks slow is measured again before it is judged, with fewer others beside it: once in
@@ -261,7 +261,7 @@ impl RunningFabricTest {
     }
 
     /// A round is judged as a whole: its paths are each other's peers.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         group: &[Arc<Node>],
         round: Vec<Tested>,
@@ -272,10 +272,10 @@ impl RunningFabricTest {
                 self.figures.entry(class).or_default().push(f.mbps);
             }
         }
-        round.into_iter().map(|t| (t.pair, self.judge_one(group, t))).collect()
+        round.into_iter().map(|t| (t.pair, self.evaluate_one(group, t))).collect()
     }
 
-    fn judge_one(&mut self, group: &[Arc<Node>], tested: Tested) -> PairResult {
+    fn evaluate_one(&mut self, group: &[Arc<Node>], tested: Tested) -> PairResult {
         let Tested { pair: (ia, ib), outcome, times } = tested;
         let (a, b) = (&group[ia], &group[ib]);
         let mut shown = self.shown(a, b);

@@ -36,7 +36,7 @@ pub(crate) enum HealthObservation {
     /// A rank wrote something.
     Output { key: AttemptKey, rank: u32, at: Time },
     /// A node is heard, whatever it says.
-    Heard { node: NodeName, at: Time },
+    Contact { node: NodeName, at: Time },
     /// A rank began to write a checkpoint, or is done with it.
     Checkpointing { key: AttemptKey, going: bool },
 }
@@ -87,7 +87,7 @@ mod tests {
         let (feed, rx) = Feed::new();
         let node: NodeName = "n1".parse().unwrap();
         for _ in 0..WAITING + 5 {
-            feed.push(false, HealthObservation::Heard { node: node.clone(), at: Time(1) });
+            feed.push(false, HealthObservation::Contact { node: node.clone(), at: Time(1) });
         }
         assert_eq!(feed.counts(), (WAITING as u64, 5));
         assert_eq!(rx.try_iter().count(), WAITING);

@@ -3,22 +3,22 @@
 
 mod clock;
 mod feed;
-mod figures;
 mod follow;
 mod inherit;
+mod metrics;
+mod report;
 mod running;
-mod tell;
 #[cfg(test)]
 mod tests;
 pub mod watch;
 
 pub(crate) use feed::{Feed, HealthObservation};
-pub use figures::HealthStats;
-pub use figures::PARTS;
+pub use metrics::HealthStats;
+pub use metrics::PARTS;
 
 use crate::brain::Brain;
 use crate::supervise;
-use figures::Figures;
+use metrics::HealthMetrics;
 use muster_health::watch::WatchConfig;
 use running::Attempts;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use watch::Watcher;
 struct Shared {
     brain: Brain,
     attempts: Attempts,
-    figures: Figures,
+    figures: HealthMetrics,
     stop: CancellationToken,
 }
 
@@ -54,7 +54,7 @@ impl Health {
         let shared = Arc::new(Shared {
             brain,
             attempts: Attempts::default(),
-            figures: Figures::default(),
+            figures: HealthMetrics::default(),
             stop,
         });
         let (feed, inbox) = Feed::new();
@@ -70,12 +70,12 @@ impl Health {
         let (s, found) = (shared.clone(), Arc::new(Mutex::new(found)));
         supervise::task("health-findings", move || {
             let (s, found) = (s.clone(), found.clone());
-            async move { tell::findings(s, &mut *found.lock().await).await }
+            async move { report::findings(s, &mut *found.lock().await).await }
         });
         let (s, stepped) = (shared.clone(), Arc::new(Mutex::new(stepped)));
         supervise::task("health-steps", move || {
             let (s, stepped) = (s.clone(), stepped.clone());
-            async move { tell::first_steps(s, &mut *stepped.lock().await).await }
+            async move { report::first_steps(s, &mut *stepped.lock().await).await }
         });
         follow::start(shared.clone());
         Ok(Health { shared, feed: Arc::new(feed) })

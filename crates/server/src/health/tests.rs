@@ -1,6 +1,6 @@
 //! Figures about recovery.
 
-use super::figures::Figures;
+use super::metrics::HealthMetrics;
 use muster_model::job::Recovery;
 use muster_model::units::Time;
 
@@ -20,7 +20,7 @@ fn recovery() -> Recovery {
 
 #[test]
 fn the_parts_of_a_recovery_are_told_one_by_one() {
-    let f = Figures::default();
+    let f = HealthMetrics::default();
     f.recovered(&recovery());
     f.loaded(&recovery());
     let stats = f.read(0, 0);
@@ -30,7 +30,7 @@ fn the_parts_of_a_recovery_are_told_one_by_one() {
 
 #[test]
 fn what_is_not_known_of_a_recovery_is_not_counted() {
-    let f = Figures::default();
+    let f = HealthMetrics::default();
     f.recovered(&Recovery { drained_at: None, working_at: None, ..recovery() });
     let stats = f.read(0, 0);
     assert_eq!(stats.parts.map(|p| p.count), [1, 1, 0, 0, 1, 0]);
@@ -38,7 +38,7 @@ fn what_is_not_known_of_a_recovery_is_not_counted() {
 
 #[test]
 fn kinds_that_no_map_names_share_one_word() {
-    let f = Figures::default();
+    let f = HealthMetrics::default();
     for kind in ["straggler", "made-up-1", "made-up-2", "straggler"] {
         f.finding(kind);
     }

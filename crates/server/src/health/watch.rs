@@ -50,7 +50,7 @@ pub(super) struct Watcher {
     shared: Arc<Shared>,
     config: WatchConfig,
     /// Of real nodes, and of simulated ones.
-    eyes: [NodeKindWatch; 2],
+    kinds: [NodeKindWatch; 2],
     /// What runs, by job.
     attempts: BTreeMap<JobId, View>,
     /// What the eyes were shown of it is old.
@@ -76,7 +76,7 @@ impl Watcher {
         Watcher {
             shared,
             inherited,
-            eyes: [NodeKindWatch::new(&config), NodeKindWatch::new(&config)],
+            kinds: [NodeKindWatch::new(&config), NodeKindWatch::new(&config)],
             config,
             attempts: BTreeMap::new(),
             stale: false,
@@ -124,17 +124,17 @@ impl Watcher {
         if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
             tracing::error!("a detector failed; all of them begin anew");
             self.shared.figures.failures.fetch_add(1, Ordering::Relaxed);
-            self.eyes = [NodeKindWatch::new(&self.config), NodeKindWatch::new(&self.config)];
+            self.kinds = [NodeKindWatch::new(&self.config), NodeKindWatch::new(&self.config)];
             self.stale = true;
         }
     }
 
     fn take(&mut self, news: FeedItem) {
-        let eye = &mut self.eyes[usize::from(news.simulated)];
+        let kind = &mut self.kinds[usize::from(news.simulated)];
         match news.told {
             HealthObservation::Row { node, at, columns, gpus, host_columns, host } => {
-                eye.clock.note_time(at, Instant::now());
-                eye.watch.signals(&Signals {
+                kind.clock.note_time(at, Instant::now());
+                kind.watch.signals(&Signals {
                     node: &node,
                     at,
                     columns: &columns,
@@ -144,21 +144,21 @@ impl Watcher {
                 });
             }
             HealthObservation::Step { key, rank, at, step, t, stages } => {
-                eye.watch.step(&StepObservation { key, rank, at, step, t, stages: &stages });
+                kind.watch.step(&StepObservation { key, rank, at, step, t, stages: &stages });
                 self.stepped(key);
             }
-            HealthObservation::Output { key, rank, at } => eye.watch.output(key, rank, at),
-            HealthObservation::Heard { node, at } => eye.watch.note_heartbeat(&node, at),
-            HealthObservation::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
+            HealthObservation::Output { key, rank, at } => kind.watch.output(key, rank, at),
+            HealthObservation::Contact { node, at } => kind.watch.note_contact(&node, at),
+            HealthObservation::Checkpointing { key, going } => kind.watch.checkpointing(key, going),
         }
     }
 
     /// Takes in what the log says of attempts and nodes.
     fn follow(&mut self) {
         let Changes { anew, jobs, gone, repaired } = self.shared.attempts.take();
-        for eye in &mut self.eyes {
-            gone.iter().for_each(|n| eye.watch.gone(n));
-            repaired.iter().for_each(|n| eye.watch.repaired(n));
+        for kind in &mut self.kinds {
+            gone.iter().for_each(|n| kind.watch.gone(n));
+            repaired.iter().for_each(|n| kind.watch.repaired(n));
         }
         self.stale |= anew || !jobs.is_empty();
         if anew {
@@ -201,8 +201,8 @@ impl Watcher {
             these.map(|v| v.running.clone()).collect()
         };
         let (real, simulated) = (of(false), of(true));
-        self.eyes[0].running = real;
-        self.eyes[1].running = simulated;
+        self.kinds[0].running = real;
+        self.kinds[1].running = simulated;
     }
 
     fn collect_findings(&mut self, server: Time) {
@@ -213,15 +213,15 @@ impl Watcher {
         // What is not known of by now is over.
         let known = |k: &AttemptKey| self.attempts.get(&k.job).is_some_and(|v| v.running.key == *k);
         self.early.retain(known);
-        for eye in &mut self.eyes {
-            let now = eye.clock.now(server, Instant::now());
-            let found = eye.watch.collect_findings(now, &eye.running);
+        for kind in &mut self.kinds {
+            let now = kind.clock.now(server, Instant::now());
+            let found = kind.watch.collect_findings(now, &kind.running);
             found.iter().for_each(|f| self.inherited.seen(f));
             // The log knows this server's clock only.
             let told = Instant::now();
             self.pending.extend(found.into_iter().map(|mut f| {
-                f.first_seen = eye.clock.to_server_time(f.first_seen, server, told);
-                f.last_seen = eye.clock.to_server_time(f.last_seen, server, told);
+                f.first_seen = kind.clock.to_server_time(f.first_seen, server, told);
+                f.last_seen = kind.clock.to_server_time(f.last_seen, server, told);
                 f.bounded()
             }));
         }

@@ -193,14 +193,14 @@ impl LogKeeper {
     /// # Errors
     /// When `dir` cannot be made or read.
     pub fn open(dir: &Path, config: LogConfig, live: Live) -> Result<LogKeeper, LogError> {
-        LogKeeper::open_with_lives(dir, config, live, Arc::new(|_| 0))
+        LogKeeper::open_generations(dir, config, live, Arc::new(|_| 0))
     }
 
     /// The same for a log that may have been restored: the output of each of its lives is apart.
     ///
     /// # Errors
     /// As [`LogKeeper::open`].
-    pub fn open_with_lives(
+    pub fn open_generations(
         dir: &Path,
         config: LogConfig,
         live: Live,
@@ -386,7 +386,7 @@ impl LogKeeper {
 
     /// The life of the log in which an attempt was placed.
     #[must_use]
-    pub fn life_of(&self, key: AttemptKey) -> u64 {
+    pub fn generation_of(&self, key: AttemptKey) -> u64 {
         (self.shared.life)(key)
     }
 

@@ -91,7 +91,7 @@ impl Index {
         self.clock += 1;
         if !self.attempts.contains_key(&key) {
             let found = load(&shared.attempt_dir(key))?;
-            self.make_room();
+            self.evict();
             self.attempts.insert(key, found);
         }
         let log = self.attempts.entry(key).or_default();
@@ -100,7 +100,7 @@ impl Index {
     }
 
     /// Forgets the quarter that was not used for longest.
-    fn make_room(&mut self) {
+    fn evict(&mut self) {
         if self.attempts.len() < REMEMBERED {
             return;
         }

@@ -270,7 +270,7 @@ async fn an_attempt_of_another_life_of_the_log_has_output_of_its_own() {
     let d = tempfile::tempdir().unwrap();
     let opened = |life: u64, live: Live| {
         let config = LogConfig { total: 3000, ..LogConfig::default() };
-        LogKeeper::open_with_lives(d.path(), config, live, Arc::new(move |_| life)).unwrap()
+        LogKeeper::open_generations(d.path(), config, live, Arc::new(move |_| life)).unwrap()
     };
     let k = opened(0, Arc::new(|_| false));
     k.append(chunk(0, b"somebody else's secret")).await.unwrap();

@@ -1,7 +1,7 @@
 //! What became of all GPUs: the fold over the log, which is written down, and beside it what GPUs told
 //! of themselves.
 
-use super::{Inner, heard};
+use super::{Inner, received};
 use crate::follower::{Follower, PersistedProjection};
 use crate::telemetry::Columns;
 use muster_engine::State;
@@ -212,7 +212,7 @@ pub(super) fn hearing(inner: &Inner) -> BTreeMap<AttemptKey, AttemptObservation>
     let now = inner.brain.now();
     let all: BTreeMap<AttemptKey, AttemptObservation> = {
         let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        attempts.going().map(|(k, a)| (k, heard_of(a, now))).collect()
+        attempts.going().map(|(k, a)| (k, observation_of(a, now))).collect()
     };
     inner.brain.read(|s| {
         let whole = |k: AttemptKey| placed(s, k).is_some_and(|at| at >= inner.since);
@@ -224,7 +224,7 @@ pub(super) fn hearing(inner: &Inner) -> BTreeMap<AttemptKey, AttemptObservation>
     })
 }
 
-fn heard_of(a: &heard::Attempt, now: Time) -> AttemptObservation {
+fn observation_of(a: &received::Attempt, now: Time) -> AttemptObservation {
     AttemptObservation { working_at: a.first(), idle: a.idle(now) }
 }
 

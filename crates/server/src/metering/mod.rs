@@ -2,8 +2,8 @@
 //! and GPUs told since this server began.
 
 mod fleet;
-mod heard;
 mod read;
+mod received;
 mod recent;
 mod tally;
 
@@ -11,7 +11,6 @@ use crate::brain::{Brain, Histogram};
 use crate::follower::Follower;
 use crate::telemetry::Columns;
 pub use fleet::{Gauges, TelemetryStatus};
-use heard::Attempts;
 use muster_metering::{
     AttemptObservation, Counts, Forecast, Goodput, GpuUsage, Pace, Report, Step, goodput,
 };
@@ -19,6 +18,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
+use received::Attempts;
 pub use recent::Recent;
 use recent::Recents;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct AttemptMetric<T> {
 
 /// Figures of one job.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct JobMetrics {
     /// Where its time went.
     pub goodput: Goodput,
     /// Ranks and GPUs of the job were heard from here on only.
@@ -123,7 +123,7 @@ impl Metering {
     }
 
     /// Notes where an attempt stands when it is heard of for the first time.
-    fn heard_of(&self, key: AttemptKey) {
+    fn note_placement(&self, key: AttemptKey) {
         if self.recents().knows(key) {
             return;
         }
@@ -153,16 +153,16 @@ impl Metering {
         stages: &BTreeMap<String, f64>,
     ) {
         self.attempts().step(key, rank, at, step, t, stages);
-        self.heard_of(key);
+        self.note_placement(key);
         let told = t.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0));
-        if let Some(took) = told.and_then(heard::micros) {
+        if let Some(took) = told.and_then(received::micros) {
             self.recents().step(key, rank, at, took);
         }
     }
 
     /// A checkpoint was written.
     pub fn checkpoint(&self, key: AttemptKey, at: Time, blocked_s: Option<f64>) {
-        let blocked = blocked_s.and_then(heard::micros).unwrap_or(0) / 1000;
+        let blocked = blocked_s.and_then(received::micros).unwrap_or(0) / 1000;
         self.attempts().checkpoint(key, at, Span(blocked));
         self.recents().checkpoint(key, at, Span(blocked));
     }
@@ -170,15 +170,15 @@ impl Metering {
     /// A node told of its GPUs.
     pub fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
         self.inner.lasts().row(node, self.inner.brain.now(), columns, values);
-        let held = self.inner.brain.read(|s| heard::held(s, node));
+        let held = self.inner.brain.read(|s| received::held(s, node));
         if !held.is_empty() {
             self.attempts().row(node, at, columns, values, &held);
-            held.iter().for_each(|(key, _)| self.heard_of(*key));
+            held.iter().for_each(|(key, _)| self.note_placement(*key));
         }
     }
 
     /// Where a job's time went, by the log as it stands now.
-    pub async fn figures(&self, job: &Job) -> Figures {
+    pub async fn figures(&self, job: &Job) -> JobMetrics {
         let life = {
             let (jobs, _) = self.jobs.caught_up(usize::MAX).await;
             jobs.lives.get(job.id).cloned()
@@ -210,7 +210,7 @@ impl Metering {
         // Before its first attempt there was nothing to hear.
         let first = goodput.attempts.first().and_then(|a| began(a.no));
         let since = Some(self.inner.since).filter(|t| first.is_some_and(|f| f < *t));
-        Figures { goodput, since, used, pace }
+        JobMetrics { goodput, since, used, pace }
     }
 
     /// What became of all GPUs between two moments; without an end, up to now.

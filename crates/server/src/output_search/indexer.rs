@@ -389,7 +389,7 @@ impl<'a> Indexer<'a> {
     }
 
     fn attempt_of(&self, key: AttemptKey) -> AttemptRef {
-        AttemptRef { life: self.keeper.life_of(key), job: key.job.0, attempt: key.attempt }
+        AttemptRef { life: self.keeper.generation_of(key), job: key.job.0, attempt: key.attempt }
     }
 
     fn key_of(&self, (key, rank, stream): StreamId) -> StreamKey {

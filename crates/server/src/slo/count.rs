@@ -197,7 +197,7 @@ impl Counter {
         if counts.is_empty() {
             return;
         }
-        if let Err(e) = brain.system(Command::TellCounts { counts: counts.clone() }).await {
+        if let Err(e) = brain.system(Command::ReportCounts { counts: counts.clone() }).await {
             tracing::debug!(error = %e, "counts are reported to the log later");
             self.put_back(&counts);
         }
@@ -248,7 +248,7 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Tally {
         return Tally::new();
     }
     // Of a node that never told anything nothing is shown.
-    let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.figures_age(n, now)).collect();
+    let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.metrics_age(n, now)).collect();
     if ages.is_empty() {
         return Tally::new();
     }

@@ -1,18 +1,18 @@
-//! The week behind `muster up --demo`: the production engine lives seven days in a few seconds,
+//! The week behind `muster up --demo`: the production engine simulates seven days in a few seconds,
 //! with tenants, faults, a rollout of a driver, and an incident that goes on when the week ends.
-//! A real server then takes up its log, and real agents the lives of its nodes.
+//! A real server then continues its log, and real agents its nodes.
 //!
-//! Nothing is decided here that the site decides. The story says what breaks and what people do;
+//! Nothing is decided here that the site decides. The script says what breaks and what people do;
 //! what follows from it (findings, remediations, incidents, alerts) is the engine's.
 
 mod live;
 mod people;
-mod story;
+mod script;
 mod world;
 
 pub use live::{Live, UpcomingJob};
 pub use people::ON_CALL;
-pub(crate) use story::DemoScript;
+pub(crate) use script::DemoScript;
 
 use crate::arrivals::{self, FleetSize};
 use crate::error::SimError;
@@ -77,7 +77,7 @@ fn site(seed: u64) -> Result<Scenario, SimError> {
 /// # Errors
 /// When the site cannot begin.
 pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
-    story_of(LENGTH, seed, end, hosted)
+    demo_history(LENGTH, seed, end, hosted)
 }
 
 /// Lives the story in another time than a week, which ends at `end`. The roll-out and all that
@@ -86,7 +86,7 @@ pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
 ///
 /// # Errors
 /// When the site cannot begin.
-pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
+pub fn demo_history(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
     let mut s = site(seed)?;
     s.length = length;
     let here = Path::new("");
@@ -105,11 +105,11 @@ pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<We
         start: end - s.length,
         hosted,
         until_done: false,
-        story: Some(Box::new(DemoScript::new(seed))),
+        script: Some(Box::new(DemoScript::new(seed))),
     };
     let (past, refused) = {
         let mut twin = Simulation::new(&s, &fleet, sources, faults, setting, &mut keep)?;
-        twin.begin_story();
+        twin.begin_script();
         twin.live();
         (twin.past(), std::mem::take(&mut twin.refused))
     };

@@ -1,6 +1,6 @@
 //! What people do: approve, repair, acknowledge, write down, follow a runbook.
 
-use super::story::DemoEvent;
+use super::script::DemoEvent;
 use crate::simulation::Simulation;
 use muster_model::alert::{Alert, Matcher, Silence, Topic, Urgency};
 use muster_model::command::Command;
@@ -41,7 +41,7 @@ fn fixed(name: &str) -> muster_model::names::Label {
 impl Simulation<'_> {
     /// A remediation waits for somebody.
     pub(super) fn remediation_stepped(&mut self, id: u64, step: RemediationStep) {
-        let late = self.story.as_ref().is_some_and(|s| self.now >= s.finale);
+        let late = self.script.as_ref().is_some_and(|s| self.now >= s.finale);
         match step {
             // What asks at the end is for whoever opens the page.
             RemediationStep::Approval if !late => {
@@ -63,7 +63,7 @@ impl Simulation<'_> {
 
     /// Somebody is told.
     pub(super) fn alerted(&mut self, a: &Alert) {
-        let late = self.story.as_ref().is_some_and(|s| self.now >= s.finale);
+        let late = self.script.as_ref().is_some_and(|s| self.now >= s.finale);
         if a.urgency != Urgency::Page || (late && a.topic != Topic::Incident) {
             return;
         }

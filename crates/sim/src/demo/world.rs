@@ -2,7 +2,7 @@
 //! that write lines. Everything goes through what a real agent would use.
 
 use super::people::{FLEET, HANDS};
-use super::story::DemoEvent;
+use super::script::DemoEvent;
 use crate::simulation::Simulation;
 use muster_health::faults::{Catalogue, Code, Context, Reader};
 use muster_model::command::{Actor, Command, Observed};
@@ -27,7 +27,7 @@ const COUNTS_EVERY: Span = Span::mins(5);
 impl Simulation<'_> {
     /// A beat of the story.
     pub(crate) fn beat(&mut self, i: usize) {
-        let Some(beat) = self.story.as_mut().and_then(|s| s.beats.get_mut(i)?.take()) else {
+        let Some(beat) = self.script.as_mut().and_then(|s| s.beats.get_mut(i)?.take()) else {
             return;
         };
         match beat {
@@ -46,7 +46,7 @@ impl Simulation<'_> {
                 self.submit_command(Command::FindingsSeen { findings: vec![seen] });
             }
             DemoEvent::Tested { node, id, level, began } => {
-                let tests = self.story.as_mut().map_or(0, |s| {
+                let tests = self.script.as_mut().map_or(0, |s| {
                     s.tests += 1;
                     s.tests
                 });
@@ -66,7 +66,7 @@ impl Simulation<'_> {
                 let node = self.name(node).clone();
                 self.submit_command(Command::NodeLost { node, last_seen });
             }
-            DemoEvent::Back(node) => self.says_hello(node),
+            DemoEvent::Back(node) => self.connect_agent(node),
             DemoEvent::Done(id, message) => {
                 self.submit_command(Command::ActDone { id, ok: true, message });
             }
@@ -107,14 +107,14 @@ impl Simulation<'_> {
                 self.plan(now + took, DemoEvent::Tested { node, id, level, began: now });
             }
             Event::QualificationEnded { node, report, .. } => {
-                let mine = self.story.as_mut().is_some_and(|s| s.updating.remove(node));
+                let mine = self.script.as_mut().is_some_and(|s| s.updating.remove(node));
                 if mine && report.outcome <= muster_model::qualification::Outcome::Passed {
                     let back = Command::Undrain { node: node.clone() };
                     self.plan(now + Span::mins(1), DemoEvent::Says(FLEET, back));
                 }
             }
             Event::NodeDrained { node } => {
-                let updating = self.story.as_ref().is_some_and(|s| s.updating.contains(node));
+                let updating = self.script.as_ref().is_some_and(|s| s.updating.contains(node));
                 if let Some(ix) = index(self, node).filter(|_| updating) {
                     self.plan(now + Span::mins(2), DemoEvent::Update(ix));
                 }
@@ -141,7 +141,7 @@ impl Simulation<'_> {
                 self.plan(now + BOOT_TAKES, DemoEvent::Back(node));
             }
             (Act::Ticket { .. }, _) => {
-                let no = self.story.as_mut().map_or(0, |s| {
+                let no = self.script.as_mut().map_or(0, |s| {
                     s.tickets += 1;
                     4100 + s.tickets
                 });
@@ -162,10 +162,10 @@ impl Simulation<'_> {
             match effect {
                 Effect::Xid { gpu, code } => {
                     let line = xid_line(&self.nodes[node as usize].pci(gpu), code);
-                    self.kernel_says(node, &line);
+                    self.write_kernel_line(node, &line);
                 }
-                Effect::Line(line) => self.kernel_says(node, &line),
-                Effect::Inventory => self.says_hello(node),
+                Effect::Line(line) => self.write_kernel_line(node, &line),
+                Effect::Inventory => self.connect_agent(node),
                 Effect::Down { until } => {
                     self.plan(now + LOST_AFTER, DemoEvent::Lost(node, now));
                     self.plan(until.max(now + LOST_AFTER + Span::secs(5)), DemoEvent::Back(node));
@@ -175,12 +175,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn kernel_says(&mut self, node: u32, line: &str) {
+    fn write_kernel_line(&mut self, node: u32, line: &str) {
         let now = self.now;
         let sku = self.nodes[node as usize].sku();
-        let Some(story) = &mut self.story else { return };
-        let catalogue = story.catalogue.clone();
-        let reader = story.readers.entry(node).or_insert_with(|| {
+        let Some(script) = &mut self.script else { return };
+        let catalogue = script.catalogue.clone();
+        let reader = script.readers.entry(node).or_insert_with(|| {
             Reader::new(catalogue, Context { driver_major: Some(580), sku, pool: String::new() })
         });
         reader.line(now, line.as_bytes());
@@ -227,7 +227,7 @@ impl Simulation<'_> {
     }
 
     /// The agent of a node connects and says everything it sees.
-    fn says_hello(&mut self, node: u32) {
+    fn connect_agent(&mut self, node: u32) {
         let seen = self.gangs_on(node, 1);
         let lives = |k: &AttemptKey| {
             let lead = self.gangs.by_key.get(k).map(|g| g.nodes[0]);
@@ -245,7 +245,7 @@ impl Simulation<'_> {
         if newer.as_deref() == Some(super::NEW_DRIVER) {
             self.new_driver(node);
         }
-        self.says_hello(node);
+        self.connect_agent(node);
         let note = "part replaced, cables reseated".to_owned();
         let node = self.name(node).clone();
         self.submit_as(HANDS, Command::Repaired { node, note });
@@ -254,7 +254,7 @@ impl Simulation<'_> {
     fn begin_wave(&mut self, wave: usize) {
         for node in self.wave(wave) {
             let name = self.name(node).clone();
-            if let Some(s) = &mut self.story {
+            if let Some(s) = &mut self.script {
                 s.updating.insert(name.clone());
             }
             let reason = format!("driver {}, rack {} of 4", super::NEW_DRIVER, wave + 1);
@@ -295,7 +295,7 @@ impl Simulation<'_> {
             one(Sli::Admission { under: Span::secs(1) }, rough(9.0), 0, Cause::Slow),
             one(Sli::TelemetryFreshness { under: Span::mins(1) }, nodes, stale, Cause::Slow),
         ];
-        self.submit_command(Command::TellCounts { counts });
+        self.submit_command(Command::ReportCounts { counts });
         self.plan(self.now + COUNTS_EVERY, DemoEvent::Counts);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ReportSheet, Run, page, page_with};
 use crate::outcome::{
-    FaultMark, History, Outcome, Prediction, Sample, SizeClass, SpareFigures, Spread, Waterfall,
+    FaultMark, History, Outcome, Prediction, Sample, SizeClass, SpareOutcome, Spread, Waterfall,
 };
 
 /// Elements that have no end.
@@ -179,7 +179,7 @@ fn invented(nodes: u32, faults: u32, samples: u32, seed: u64) -> (Outcome, Histo
         });
     }
     outcome.spares_found =
-        Some(SpareFigures { needed: 302, found: 299, share: 0.99, interval: [0.971, 0.997] });
+        Some(SpareOutcome { needed: 302, found: 299, share: 0.99, interval: [0.971, 0.997] });
     outcome.prediction =
         Some(Prediction { signs: 91, right: 70, failures: 302, precision: 0.769, recall: 0.232 });
     (outcome, history)

@@ -77,43 +77,43 @@ pub(super) fn put(out: &mut String, o: &Outcome) {
 }
 
 /// A figure that runs are compared by.
-struct Figure {
+struct Metric {
     name: &'static str,
     value: fn(&Outcome) -> Option<f64>,
     says: fn(f64) -> String,
 }
 
-const FIGURES: [Figure; 11] = [
-    Figure { name: "ETTR", value: |o| Some(o.ettr), says: words::percent },
-    Figure { name: "by formula", value: |o| o.ettr_expected, says: words::percent },
-    Figure { name: "goodput", value: |o| Some(o.goodput), says: words::percent },
-    Figure { name: "allocation", value: |o| Some(o.gpu_allocation_ratio), says: words::percent },
-    Figure { name: "interruptions", value: |o| Some(o.interruptions as f64), says: words::number },
-    Figure { name: "MTBI", value: |o| o.mtbi_s, says: words::span },
-    Figure { name: "wait p50", value: |o| Some(o.wait_s.p50), says: words::span },
-    Figure { name: "wait p95", value: |o| Some(o.wait_s.p95), says: words::span },
-    Figure { name: "lost GPU-hours", value: |o| Some(o.lost_gpu_seconds), says: words::gpu_hours },
-    Figure { name: "jobs done", value: |o| Some(o.jobs_completed as f64), says: words::number },
-    Figure { name: "makespan", value: |o| Some(o.makespan_s), says: words::span },
+const METRICS: [Metric; 11] = [
+    Metric { name: "ETTR", value: |o| Some(o.ettr), says: words::percent },
+    Metric { name: "by formula", value: |o| o.ettr_expected, says: words::percent },
+    Metric { name: "goodput", value: |o| Some(o.goodput), says: words::percent },
+    Metric { name: "allocation", value: |o| Some(o.gpu_allocation_ratio), says: words::percent },
+    Metric { name: "interruptions", value: |o| Some(o.interruptions as f64), says: words::number },
+    Metric { name: "MTBI", value: |o| o.mtbi_s, says: words::span },
+    Metric { name: "wait p50", value: |o| Some(o.wait_s.p50), says: words::span },
+    Metric { name: "wait p95", value: |o| Some(o.wait_s.p95), says: words::span },
+    Metric { name: "lost GPU-hours", value: |o| Some(o.lost_gpu_seconds), says: words::gpu_hours },
+    Metric { name: "jobs done", value: |o| Some(o.jobs_completed as f64), says: words::number },
+    Metric { name: "makespan", value: |o| Some(o.makespan_s), says: words::span },
 ];
 
 /// Writes one row for each run and one for their mean.
 pub(super) fn put_comparison(out: &mut String, runs: &[Run<'_>]) {
     let mut heads = vec!["run", "seed"];
-    heads.extend(FIGURES.iter().map(|f| f.name));
+    heads.extend(METRICS.iter().map(|f| f.name));
     heads.push("log digest");
     let mut table = Table::new(&heads);
     for run in runs {
         let mut cells = vec![words::escape(run.label), run.outcome.seed.to_string()];
         cells.extend(
-            FIGURES.iter().map(|f| (f.value)(run.outcome).map_or(words::NONE.into(), f.says)),
+            METRICS.iter().map(|f| (f.value)(run.outcome).map_or(words::NONE.into(), f.says)),
         );
         let digest = words::escape(&words::short(&run.outcome.log_digest));
         cells.push(format!("<code>{digest}</code>"));
         table.row(&cells);
     }
     let mut cells = vec![format!("mean of {}", runs.len()), String::new()];
-    cells.extend(FIGURES.iter().map(|f| mean(runs, f.value).map_or(words::NONE.into(), f.says)));
+    cells.extend(METRICS.iter().map(|f| mean(runs, f.value).map_or(words::NONE.into(), f.says)));
     cells.push(String::new());
     table.sum(&cells);
     table.put(out);

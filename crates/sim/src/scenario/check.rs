@@ -3,7 +3,7 @@
 use super::found::{ScenarioProblems, place, project};
 use super::places::Ground;
 use super::{Scenario, Spares, breaks, work};
-use crate::outcome::{Outcome, Prediction, SpareFigures};
+use crate::outcome::{Outcome, Prediction, SpareOutcome};
 use muster_model::reservation::ReservationTarget;
 use muster_model::spec::{MAX_NODES, SpecProblem};
 use muster_model::units::Span;
@@ -170,7 +170,7 @@ pub(super) fn figures() -> Vec<String> {
     let full = Outcome {
         ettr_expected: Some(0.0),
         mtbi_s: Some(0.0),
-        spares_found: Some(SpareFigures::default()),
+        spares_found: Some(SpareOutcome::default()),
         prediction: Some(Prediction::default()),
         ..Outcome::default()
     };

@@ -51,7 +51,7 @@ fn a_sound_busy_node_shows_nothing() {
             assert!(figure(&n, gpu, name).abs() < 0.5, "{name}");
         }
     }
-    let host = n.host_figures();
+    let host = n.host_metrics();
     assert_eq!(host.len(), 8 * 6 + 4 + 2);
     assert_eq!((host["port.mlx5_7.up"], host["fs./data.stalled_s"], host["dstate"]), (1., 0., 0.));
     // An idle link goes to sleep, which is no fault.
@@ -175,23 +175,23 @@ fn ports_go_down_flap_err_and_vanish() {
     has(&mut n, Fault::PortFlap { port: "4".into() }, 0);
     has(&mut n, Fault::SymbolErrors { port: "5".into(), per_s: 12 }, 0);
     n.advance(at(30));
-    let h = n.host_figures();
+    let h = n.host_metrics();
     assert_eq!((h["port.mlx5_3.up"], h["port.mlx5_3.downed"]), (0.0, 1.0));
     assert_eq!((h["port.mlx5_4.up"], h["port.mlx5_4.downed"]), (1.0, 1.0));
     assert_eq!((h["port.mlx5_5.symbol_errors"], h["port.mlx5_5.recoveries"]), (360.0, 3.0));
     assert_eq!(passes(&n), ["ports"]);
     n.advance(at(182));
-    let h = n.host_figures();
+    let h = n.host_metrics();
     assert_eq!((h["port.mlx5_3.up"], h["port.mlx5_3.downed"]), (1.0, 1.0));
     assert_eq!((h["port.mlx5_4.up"], h["port.mlx5_4.downed"]), (0.0, 4.0));
     let gone = Fault::LosePort { port: "mlx5_0".into() };
     assert_eq!(has(&mut n, gone.clone(), 190), [Effect::Inventory]);
     assert_eq!(n.inventory().nics.len(), 7);
-    assert!(!n.host_figures().contains_key("port.mlx5_0.up"));
+    assert!(!n.host_metrics().contains_key("port.mlx5_0.up"));
     assert!(matches!(&n.apply(&gone, at(190))[..], [Effect::Impossible(_)]));
     assert_eq!(has(&mut n, Fault::Repair, 200), [Effect::Inventory]);
     n.advance(at(900));
-    let h = n.host_figures();
+    let h = n.host_metrics();
     assert_eq!((h["port.mlx5_4.up"], h["port.mlx5_4.downed"]), (1.0, 4.0), "counted is counted");
     assert_eq!(n.inventory().nics.len(), 8);
 }
@@ -199,16 +199,16 @@ fn ports_go_down_flap_err_and_vanish() {
 #[test]
 fn storage_stalls_and_slows_and_processes_hang() {
     let mut n = node(1, "n");
-    let sound = n.host_figures()["fs./data.read_ms"];
+    let sound = n.host_metrics()["fs./data.read_ms"];
     has(&mut n, Fault::StorageStall { mount: "/data".into(), length: Span::secs(90) }, 0);
     has(&mut n, Fault::StuckProcesses { count: 3 }, 0);
     n.advance(at(40));
-    let h = n.host_figures();
+    let h = n.host_metrics();
     assert_eq!((h["fs./data.stalled_s"], h["dstate"]), (40.0, 3.0));
     assert!(!h.contains_key("fs./data.read_ms"));
     has(&mut n, Fault::StorageSlow { mount: "/data".into(), factor: 30 }, 100);
     n.advance(at(101));
-    let h = n.host_figures();
+    let h = n.host_metrics();
     assert!(h["fs./data.read_ms"] > 20.0 * sound && h["fs./data.stalled_s"] < 0.1, "{h:?}");
     let no = n.apply(&Fault::StorageSlow { mount: "/home".into(), factor: 2 }, at(101));
     assert!(matches!(&no[..], [Effect::Impossible(why)] if why.contains("/data")), "{no:?}");
@@ -218,10 +218,10 @@ fn storage_stalls_and_slows_and_processes_hang() {
 fn an_agent_that_hangs_tells_nothing_and_then_how_long() {
     let mut n = node(1, "n");
     has(&mut n, Fault::AgentHang { length: Span::secs(45) }, 0);
-    assert!(!n.tells(at(44)) && n.tells(at(45)));
+    assert!(!n.reports(at(44)) && n.reports(at(45)));
     n.advance(at(50));
-    assert_eq!(n.host_figures()["agent.gap_ms"], 45_000.0);
-    assert_eq!(n.host_figures()["agent.gap_ms"], 1000.0);
+    assert_eq!(n.host_metrics()["agent.gap_ms"], 45_000.0);
+    assert_eq!(n.host_metrics()["agent.gap_ms"], 1000.0);
 }
 
 fn steps(events: &[SimEvent]) -> Vec<(u64, Stages)> {

@@ -15,7 +15,7 @@ const LOW: usize = 10;
 pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<'static>> {
     let fleet = &model.fleet;
     if !fleet.known {
-        return vec![pen.line("waiting for the first picture of the fleet", Tone::Faint)];
+        return vec![pen.line("waiting for the first snapshot of the fleet", Tone::Faint)];
     }
     if fleet.nodes.is_empty() {
         return vec![

@@ -5,7 +5,7 @@ mod encode;
 mod layer;
 mod send;
 
-use muster_server::trace::{Figures, Listener, TARGET};
+use muster_server::trace::{Listener, SpanCounts, TARGET};
 use muster_terminal::fail::Fail;
 use send::{Collector, Queue};
 use std::sync::Arc;
@@ -91,8 +91,8 @@ impl Listener for Traces {
         layer::goes_on(span, traceparent, tracestate);
     }
 
-    fn figures(&self) -> Figures {
-        self.queue.figures()
+    fn span_counts(&self) -> SpanCounts {
+        self.queue.span_counts()
     }
 }
 

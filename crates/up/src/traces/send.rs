@@ -1,7 +1,7 @@
 //! The thread that sends spans.
 
 use super::encode::{self, Span};
-use muster_server::trace::Figures;
+use muster_server::trace::SpanCounts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -67,10 +67,10 @@ impl Queue {
         }
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn span_counts(&self) -> SpanCounts {
         let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let c = &self.counts;
-        Figures { sent: of(&c.sent), full: of(&c.full), refused: of(&c.refused) }
+        SpanCounts { sent: of(&c.sent), full: of(&c.full), refused: of(&c.refused) }
     }
 }
 

@@ -250,10 +250,10 @@ impl Slot {
                 part: self.detail.slot.part.clone(),
                 pids: desk.pids.of_attempt(self.key),
             };
-            let bell = desk.bell.clone();
+            let wakeup = desk.wakeup.clone();
             let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
             let asked =
-                Finishing::begin(&desk.hands, slot, failed, containers, move || bell.nudge());
+                Finishing::begin(&desk.hands, slot, failed, containers, move || wakeup.nudge());
             match asked {
                 Some(finishing) => self.after = FinishCheck::Asked(finishing),
                 None => {

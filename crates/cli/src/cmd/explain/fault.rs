@@ -72,7 +72,7 @@ pub(super) fn explain(
             "on a node it is watched and reported as unknown; an overrides file can classify it",
         ));
     };
-    let mut rule = catalogue.judge(code, place.sku, place.pool).clone();
+    let mut rule = catalogue.evaluate(code, place.sku, place.pool).clone();
     let mut detail = None;
     if let Some(seen) = line {
         (rule.class, rule.action) = (seen.class, seen.action);

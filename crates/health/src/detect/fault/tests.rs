@@ -11,7 +11,7 @@ fn node() -> NodeName {
 fn fault(code: &str) -> ObservedFault {
     let catalogue = Catalogue::builtin();
     let known = catalogue.code(code).unwrap_or_else(|| panic!("{code}"));
-    let rule = catalogue.judge(known, "", "");
+    let rule = catalogue.evaluate(known, "", "");
     ObservedFault {
         code: code.to_owned(),
         at: Time(5_000),
@@ -28,7 +28,7 @@ fn fault(code: &str) -> ObservedFault {
 }
 
 fn judged(f: &ObservedFault) -> Option<(String, Severity)> {
-    judge(&node(), f, 0).map(|s| (s.kind, s.severity))
+    evaluate(&node(), f, 0).map(|s| (s.kind, s.severity))
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn the_drivers_verdict_is_believed() {
     ] {
         f.action = action;
         assert_eq!(judged(&f), Some((kind.to_owned(), severity)));
-        assert_eq!(judge(&node(), &f, 0).map(|s| s.confidence), Some(1000));
+        assert_eq!(evaluate(&node(), &f, 0).map(|s| s.confidence), Some(1000));
     }
 }
 
@@ -124,7 +124,7 @@ fn every_fault_of_the_catalogue_has_a_mode_or_no_consequence() {
             f.gpu = gpu;
             for action in [f.action, FaultAction::Inspect] {
                 f.action = action;
-                if let Some(seen) = judge(&node(), &f, 2) {
+                if let Some(seen) = evaluate(&node(), &f, 2) {
                     assert!(mode(&seen.kind).is_some(), "{}: {}", e.code, seen.kind);
                     assert!(seen.evidence.iter().all(|l| !l.is_empty()), "{}", e.code);
                 }
@@ -142,7 +142,7 @@ fn who_was_hit_and_how_often_is_carried() {
     let mut f = fault("xid-79");
     let key = AttemptKey { job: JobId(7), attempt: 2 };
     (f.attempt, f.rank, f.count, f.gpu) = (Some(key), Some(4), 9, None);
-    let seen = judge(&node(), &f, 3).expect("a finding");
+    let seen = evaluate(&node(), &f, 3).expect("a finding");
     assert_eq!((seen.attempt, seen.rank, seen.count), (Some(key), Some(4), 9));
     assert_eq!(seen.entity, Entity::Node(node()));
     assert!(seen.evidence.iter().any(|l| l.contains("3 times before")));

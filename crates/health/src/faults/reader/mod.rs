@@ -232,10 +232,10 @@ impl Reader {
         count: u64,
         passed: u64,
     ) {
-        let rule = self.catalogue.judge(fault.code, &self.context.sku, &self.context.pool);
+        let rule = self.catalogue.evaluate(fault.code, &self.context.sku, &self.context.pool);
         let name = fault.device.map_or(0, fingerprint);
         let driver = self.context.driver_major;
-        let judged = self.rules.judge(fault, name, rule, driver, passed);
+        let judged = self.rules.evaluate(fault, name, rule, driver, passed);
         if let Some(ended) = judged.ends {
             self.table.end(ended, fault.pci);
         }

@@ -31,7 +31,7 @@ const GPUS: usize = 256;
 
 /// How a line is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LineJudgement {
+pub(super) struct LineVerdict {
     pub(super) class: FaultClass,
     pub(super) action: FaultAction,
     pub(super) note: Note,
@@ -97,16 +97,16 @@ impl Rules {
     }
 
     /// Judges a line. `rule` is what the catalogue says of it here.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         fault: &Fault<'_>,
         name: u64,
         rule: &Rule,
         driver: Option<u32>,
         now: u64,
-    ) -> LineJudgement {
+    ) -> LineVerdict {
         let mut judged =
-            LineJudgement { class: rule.class, action: rule.action, note: Note::None, ends: None };
+            LineVerdict { class: rule.class, action: rule.action, note: Note::None, ends: None };
         match fault.code {
             Code::Xid(n) => self.xid(&mut judged, n, fault, rule, driver, now),
             Code::Sxid(n) => switch(&mut judged, n, fault),
@@ -123,7 +123,7 @@ impl Rules {
 
     fn xid(
         &mut self,
-        judged: &mut LineJudgement,
+        judged: &mut LineVerdict,
         n: u32,
         fault: &Fault<'_>,
         rule: &Rule,
@@ -188,7 +188,7 @@ impl Rules {
 
     /// What the driver said of a GPU goes before the table, for the faults that it was said of. A
     /// fault that came later may be worse than what the driver knew.
-    fn by_verdict(&self, judged: &mut LineJudgement, n: u32, pci: Option<Pci>) {
+    fn by_verdict(&self, judged: &mut LineVerdict, n: u32, pci: Option<Pci>) {
         let Some(given) = pci.and_then(|p| self.verdicts.get(&p)) else { return };
         let covered = given.of.contains(&n) || given.action > judged.action;
         // To replace a part is not among the things that a driver says.
@@ -199,7 +199,7 @@ impl Rules {
     }
 
     /// XID 31: a GPU is suspect when several processes stumble on it and on no other.
-    fn page_fault(&mut self, judged: &mut LineJudgement, fault: &Fault<'_>, rule: &Rule, now: u64) {
+    fn page_fault(&mut self, judged: &mut LineVerdict, fault: &Fault<'_>, rule: &Rule, now: u64) {
         let within = rule.repeat.map_or(DAY, |r| r.within);
         let key = (Kind::PageFault, fault.code, fault.pci, 0);
         // Who is not named may be the one that was: it counts for nothing.
@@ -216,7 +216,7 @@ impl Rules {
 
     fn link(
         &mut self,
-        judged: &mut LineJudgement,
+        judged: &mut LineVerdict,
         fault: &Fault<'_>,
         link: Option<u16>,
         trouble: NvlinkFault,
@@ -240,7 +240,7 @@ impl Rules {
     /// XID 154.
     fn apply_driver_advice(
         &mut self,
-        judged: &mut LineJudgement,
+        judged: &mut LineVerdict,
         fault: &Fault<'_>,
         detail: Detail<'_>,
         now: u64,
@@ -269,7 +269,7 @@ impl Rules {
 
     fn burst(
         &mut self,
-        judged: &mut LineJudgement,
+        judged: &mut LineVerdict,
         fault: &Fault<'_>,
         name: u64,
         repeat: Repeat,
@@ -286,7 +286,7 @@ impl Rules {
     }
 }
 
-fn raise(judged: &mut LineJudgement, repeat: Option<Repeat>, count: u32, note: Note) {
+fn raise(judged: &mut LineVerdict, repeat: Option<Repeat>, count: u32, note: Note) {
     if let Some(repeat) = repeat
         && count >= repeat.count
         && repeat.action > judged.action
@@ -297,7 +297,7 @@ fn raise(judged: &mut LineJudgement, repeat: Option<Repeat>, count: u32, note: N
 }
 
 /// `SXids`: a code that nobody knows is judged by the word in the line.
-fn switch(judged: &mut LineJudgement, n: u32, fault: &Fault<'_>) {
+fn switch(judged: &mut LineVerdict, n: u32, fault: &Fault<'_>) {
     let fatal = matches!(fault.detail, Detail::Switch { fatal: Some(true), .. });
     if fatal && judged.class == FaultClass::Unknown {
         judged.class = FaultClass::Link;

@@ -3,7 +3,7 @@
 use super::super::code::Code;
 use super::super::pci::Pci;
 use super::fault_report::{FaultReport, shown};
-use super::rules::{LineJudgement, Note};
+use super::rules::{LineVerdict, Note};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource};
 use muster_model::units::Time;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub(super) struct LineReport<'a> {
     pub(super) device: Option<&'a str>,
     pub(super) process: Option<&'a [u8]>,
     pub(super) body: &'a [u8],
-    pub(super) judged: LineJudgement,
+    pub(super) judged: LineVerdict,
 }
 
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Table {
 
     fn first(&mut self, key: Key, told: LineReport<'_>, folded: bool, passed: u64) {
         let flood = key.code == FLOOD;
-        let LineJudgement { class, action, note, ends } = told.judged;
+        let LineVerdict { class, action, note, ends } = told.judged;
         let seen = FaultReport {
             code: key.code,
             first: told.at,

@@ -317,7 +317,7 @@ async fn what_rows_of_a_large_site_cost() {
     let host: Vec<String> = (0..8).flat_map(port).chain(fs).chain(["dstate".into()]).collect();
     let host: Columns = host.into();
     let figures: Arc<[f32]> = vec![1.0; columns.len() * 8].into();
-    let host_figures: Arc<[f32]> = vec![1.0; host.len()].into();
+    let host_metrics: Arc<[f32]> = vec![1.0; host.len()].into();
     let names: Vec<_> = (0..NODES).map(|n| node(&format!("n{n}"))).collect();
     let start = s.brain.now();
     for round in 0..ROUNDS {
@@ -329,7 +329,7 @@ async fn what_rows_of_a_large_site_cost() {
                 columns: columns.clone(),
                 gpus: figures.clone(),
                 host_columns: host.clone(),
-                host: host_figures.clone(),
+                host: host_metrics.clone(),
             };
             s.agents.inner.health.feed().push(true, told);
         }

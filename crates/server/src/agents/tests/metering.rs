@@ -1,7 +1,7 @@
 //! What ranks and GPUs tell ends up in the figures of their job.
 
 use super::kit::{node, script, site, spec};
-use crate::metering::Figures;
+use crate::metering::JobMetrics;
 use muster_link::messages::{FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_metering::Part;
 use muster_model::command::Observed;
@@ -19,7 +19,7 @@ fn row(util: f32, energy: f32) -> FromAgent {
     }))
 }
 
-fn covers(f: &Figures) {
+fn covers(f: &JobMetrics) {
     assert_eq!(f.goodput.time.total(), u128::from(f.goodput.wall.0), "{f:#?}");
 }
 

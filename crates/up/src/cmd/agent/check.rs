@@ -6,7 +6,7 @@ use clap::Args;
 use colour::Style;
 use muster_health::faults::Catalogue;
 use muster_model::units::Span;
-use muster_monitor::check::{Finding, Report, Verdict, judge, named};
+use muster_monitor::check::{Finding, Report, Verdict, evaluate, named};
 use muster_monitor::gather::Gather;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -74,7 +74,7 @@ impl Check {
             gather.catalogue = Arc::new(catalogue);
         }
         let opened = self.gpus.prepare()?;
-        let report = judge(&gather.observe_node(now(), opened.opener()));
+        let report = evaluate(&gather.observe_node(now(), opened.opener()));
         if self.slurm {
             output::print(&slurm::line(&report))?;
             if self.slurm_drain && report.verdict == Verdict::Failed {

@@ -4,7 +4,7 @@ use clap::Args;
 use muster_gpu::device::{DeviceError, Driver};
 use muster_gpu::simulated::{SimFault, Throttle};
 use muster_model::units::Span;
-use muster_monitor::simulated_load::{SimulatedLoad, Spec};
+use muster_monitor::simulated_gpus::{SimulatedGpus, Spec};
 use muster_terminal::fail::Fail;
 
 /// Which GPUs.
@@ -41,13 +41,13 @@ fn broken(text: &str) -> Result<(u32, SimFault), String> {
 
 /// Where a driver comes from. Simulated GPUs live as long as this.
 pub(super) struct OpenedDriver {
-    world: Option<SimulatedLoad>,
+    world: Option<SimulatedGpus>,
 }
 
 impl Gpus {
     pub(super) fn prepare(&self) -> Result<OpenedDriver, Fail> {
         let Some(spec) = &self.simulated else { return Ok(OpenedDriver { world: None }) };
-        let world = SimulatedLoad::start(spec)
+        let world = SimulatedGpus::start(spec)
             .map_err(|e| Fail::failed(format!("cannot simulate GPUs: {e}")))?;
         for (gpu, fault) in &self.broken {
             world.world().inject(*gpu, *fault);
@@ -65,7 +65,7 @@ impl OpenedDriver {
     pub(super) fn opener(
         &self,
     ) -> impl FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + use<> {
-        let pretended = self.world.as_ref().map(SimulatedLoad::driver);
+        let pretended = self.world.as_ref().map(SimulatedGpus::driver);
         move || pretended.map_or_else(muster_gpu::open, Ok)
     }
 }

@@ -71,7 +71,7 @@ impl Metrics {
                 Fail::failed(chain(&e)).hint("another exporter may be there; choose with --listen")
             })?;
         output::print(&format!("metrics at http://{}/metrics\n", exporter.addr()))?;
-        let told = muster_terminal::told_to_end();
+        let told = muster_terminal::shutdown_signal();
         tokio::pin!(told);
         let mut every = tokio::time::interval(Duration::from_secs(1));
         loop {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use muster_gpu::simulated::{SimSku, SimSkuError};
-use muster_health::qualify::judge_against;
+use muster_health::qualify::evaluate_against;
 use muster_machine::{Simulated, Spawned, TestOrder, WantOrder};
 use muster_model::qualification::{Level, Outcome, PastQualification, Qualification};
 use muster_terminal::config;
@@ -206,7 +206,7 @@ fn compare(report: &mut Qualification) -> Result<(), Fail> {
     let dir = config::data_dir(None)?.join("agent");
     let path = dir.join("qualifications.json");
     let mut past = read_past(&path);
-    for j in judge_against(report, &past, &[]) {
+    for j in evaluate_against(report, &past, &[]) {
         let check = &mut report.checks[j.check];
         check.outcome = check.outcome.max(j.outcome);
         check.note =

@@ -23,7 +23,7 @@ impl Busy {
 }
 
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(super) struct HealthMetrics {
     /// Findings opened, by failure mode.
     opened: Mutex<BTreeMap<&'static str, u64>>,
     /// Parts of recoveries.
@@ -38,13 +38,13 @@ pub(super) struct Figures {
     pub(super) told: AtomicU64,
     /// Findings that were dropped because the log took none for too long.
     pub(super) lost: AtomicU64,
-    /// Times that a detector fell over.
+    /// Times that a detector failed.
     pub(super) failures: AtomicU64,
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures {
+impl Default for HealthMetrics {
+    fn default() -> HealthMetrics {
+        HealthMetrics {
             opened: Mutex::default(),
             parts: std::array::from_fn(|_| Timer::with(&COARSE)),
             between: Timer::with(&LIFE),
@@ -57,7 +57,7 @@ impl Default for Figures {
     }
 }
 
-impl Figures {
+impl HealthMetrics {
     /// A finding was opened. Kinds that the map of failure modes does not name share one word.
     pub(super) fn finding(&self, kind: &str) {
         let kind = modes::mode(kind).map_or("other", |m| m.code);
@@ -120,7 +120,7 @@ pub struct HealthStats {
     pub told: u64,
     /// Findings that the log did not take for so long that they were dropped.
     pub lost: u64,
-    /// Times that a detector fell over.
+    /// Times that a detector failed.
     pub failures: u64,
     /// Rows, steps and signs of life taken in.
     pub taken: u64,

@@ -4,7 +4,7 @@ use muster_model::units::Bytes;
 
 /// Figures of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Figures {
+pub(crate) struct SkuSpecs {
     pub(crate) name: &'static str,
     pub(crate) memory: Bytes,
     pub(crate) idle_w: i64,

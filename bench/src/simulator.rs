@@ -1,4 +1,4 @@
-//! How fast the twin lives, and how near it comes to formulas: the binary as a user runs it.
+//! How fast the simulator is, and how near it comes to formulas: the binary as a user runs it.
 
 use crate::Options;
 use crate::report::Report;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `muster sim …` and reads its figures.
+/// Runs `muster sim …` and reads its numbers.
 fn sim(options: &Options, args: &[&str]) -> Result<Value> {
     eprintln!("  muster sim {}", args.join(" "));
     let out = Command::new(options.muster())
@@ -24,7 +24,7 @@ fn sim(options: &Options, args: &[&str]) -> Result<Value> {
         args.join(" "),
         String::from_utf8_lossy(&out.stderr)
     );
-    serde_json::from_slice(&out.stdout).context("the figures cannot be read")
+    serde_json::from_slice(&out.stdout).context("the numbers cannot be read")
 }
 
 fn number(v: &Value, key: &str) -> f64 {
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
         report.note("SKIPPED: no traces found, no replay was measured.");
     }
     if options.quick {
-        report.note("Quick: the year of 12,500 nodes was not lived.");
+        report.note("Quick: the year of 12,500 nodes was not simulated.");
     } else {
         let year = sim(options, &["run", "scenarios/soak-year.toml"])?;
         report.ours("year_of_12500_nodes_wall", "s", number(&year, "wall_s"));

@@ -1,4 +1,4 @@
-//! Simulated GPUs that live by this machine's clock, for machines that have none.
+//! Simulated GPUs that follow this machine's clock, for machines that have none.
 
 use muster_gpu::device::Driver;
 use muster_gpu::simulated::{SimDriver, SimGpus, Workload};
@@ -16,7 +16,7 @@ const STEP_OF_WORK: Span = Span(1200);
 /// More than any node has.
 const MOST: u32 = 64;
 
-/// Which GPUs to pretend: `h100-sxm:8`.
+/// Which GPUs to simulate: `h100-sxm:8`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec(SimGpus);
 
@@ -42,24 +42,24 @@ impl std::str::FromStr for Spec {
     }
 }
 
-/// Simulated GPUs at work, whose time goes on until this is dropped.
-pub struct SimulatedLoad {
+/// Simulated GPUs at work, whose clock runs until this is dropped.
+pub struct SimulatedGpus {
     driver: SimDriver,
     stop: Arc<AtomicBool>,
 }
 
-impl std::fmt::Debug for SimulatedLoad {
+impl std::fmt::Debug for SimulatedGpus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SimulatedLoad").finish_non_exhaustive()
+        f.debug_struct("SimulatedGpus").finish_non_exhaustive()
     }
 }
 
-impl SimulatedLoad {
-    /// Puts them to work and lets their time go on.
+impl SimulatedGpus {
+    /// Starts their work and their clock.
     ///
     /// # Errors
     /// When the machine gives no threads.
-    pub fn start(spec: &Spec) -> std::io::Result<SimulatedLoad> {
+    pub fn start(spec: &Spec) -> std::io::Result<SimulatedGpus> {
         let driver = SimDriver::new(&spec.0);
         for gpu in 0..spec.0.gpus {
             driver.set_load(gpu, Some(Workload::training(STEP_OF_WORK)));
@@ -77,7 +77,7 @@ impl SimulatedLoad {
                 clock.advance(Span(passed));
             }
         })?;
-        Ok(SimulatedLoad { driver, stop })
+        Ok(SimulatedGpus { driver, stop })
     }
 
     /// The driver, as the monitor takes it.
@@ -93,7 +93,7 @@ impl SimulatedLoad {
     }
 }
 
-impl Drop for SimulatedLoad {
+impl Drop for SimulatedGpus {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }

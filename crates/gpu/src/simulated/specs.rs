@@ -31,14 +31,14 @@ impl FromStr for SimSku {
     fn from_str(s: &str) -> Result<SimSku, SimSkuError> {
         let known =
             [SimSku::A100Sxm, SimSku::H100Sxm, SimSku::H200Sxm, SimSku::B200Sxm, SimSku::Gb200];
-        let found = known.into_iter().find(|k| k.figures().name == s);
+        let found = known.into_iter().find(|k| k.specs().name == s);
         found.ok_or_else(|| SimSkuError(s.chars().take(40).collect()))
     }
 }
 
 /// Figures of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct SkuSpecs {
     pub(super) name: &'static str,
     pub(super) product: &'static str,
     pub(super) compute: &'static str,
@@ -73,11 +73,11 @@ impl SimSku {
     /// The name under which jobs ask for it.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.figures().name
+        self.specs().name
     }
 
-    pub(super) fn figures(self) -> Figures {
-        let h100 = Figures {
+    pub(super) fn specs(self) -> SkuSpecs {
+        let h100 = SkuSpecs {
             name: "h100-sxm",
             product: "NVIDIA H100 80GB HBM3",
             compute: "9.0",
@@ -102,7 +102,7 @@ impl SimSku {
         };
         match self {
             SimSku::H100Sxm => h100,
-            SimSku::A100Sxm => Figures {
+            SimSku::A100Sxm => SkuSpecs {
                 name: "a100-sxm",
                 product: "NVIDIA A100-SXM4-80GB",
                 compute: "8.0",
@@ -124,7 +124,7 @@ impl SimSku {
                 sms: 108,
                 ..h100
             },
-            SimSku::H200Sxm => Figures {
+            SimSku::H200Sxm => SkuSpecs {
                 name: "h200-sxm",
                 product: "NVIDIA H200",
                 memory: Bytes::mib(143_771),
@@ -135,7 +135,7 @@ impl SimSku {
                 slice_mib: 16_384,
                 ..h100
             },
-            SimSku::B200Sxm => Figures {
+            SimSku::B200Sxm => SkuSpecs {
                 name: "b200-sxm",
                 product: "NVIDIA B200",
                 compute: "10.0",
@@ -152,7 +152,7 @@ impl SimSku {
                 sms: 148,
                 ..h100
             },
-            SimSku::Gb200 => Figures {
+            SimSku::Gb200 => SkuSpecs {
                 name: "gb200",
                 product: "NVIDIA GB200",
                 compute: "10.0",
@@ -173,7 +173,7 @@ impl SimSku {
     }
 }
 
-impl Figures {
+impl SkuSpecs {
     /// Profiles it can be cut into: the places are the same on every kind with seven slices.
     pub(super) fn profiles(&self) -> Vec<MigProfile> {
         let shape: [(u32, u32, &[u32], u32, u32); 6] = [

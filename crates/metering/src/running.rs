@@ -5,7 +5,7 @@
 use crate::allocated::Allocated;
 use crate::days::Calendar;
 use crate::goodput::{AttemptObservation, failed};
-use crate::life::wanted_milli;
+use crate::history::wanted_milli;
 use crate::parts::Part;
 use muster_model::job::{Checkpoint, Job, Verdict};
 use muster_model::names::NodeName;
@@ -117,7 +117,7 @@ impl ActiveJob {
     /// A job as it stands when the telling begins.
     pub(crate) fn of(job: &Job, at: Time) -> ActiveJob {
         let unit = match &*job.groups {
-            [g] => Some(crate::life::node_milli(g)),
+            [g] => Some(crate::history::node_milli(g)),
             _ => None,
         };
         let mut out = ActiveJob::new(job.project.to_string(), wanted_milli(job), unit, at)
@@ -132,7 +132,7 @@ impl ActiveJob {
         out.hit = hit.map(|p| sign(p.no).unwrap_or_else(|| p.freed()));
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
-            held: Allocated::left(a),
+            held: Allocated::of_attempt(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             works: a.started_at.is_some(),
@@ -141,7 +141,7 @@ impl ActiveJob {
             settled: 0,
             sign_at: sign(a.no),
             stop_at: a.stop.as_ref().map(|s| s.at),
-            stops_job: a.stop.as_ref().is_some_and(|s| crate::life::ends_job(&s.reason)),
+            stops_job: a.stop.as_ref().is_some_and(|s| crate::history::ends_job(&s.reason)),
         });
         if out.attempt.as_ref().is_some_and(|a| a.works) {
             out.hit = None;
@@ -437,7 +437,7 @@ impl ActiveJob {
     }
 
     /// An attempt was judged anew.
-    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
+    pub(crate) fn evaluate(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
             if self.attempt.is_none() && !self.anew {

@@ -1,4 +1,4 @@
-//! Tells the log what the watch found. Whatever it cannot take now is told again.
+//! Reports to the log what the watch found. Whatever it cannot take now is reported again.
 
 use super::Shared;
 use futures::stream::StreamExt;

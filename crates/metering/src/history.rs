@@ -1,4 +1,4 @@
-//! The lives of jobs as the log tells them: a fold over its records that keeps only what figures
+//! The histories of jobs by the log: a fold over its records that keeps only what metrics
 //! need, and what the state knows where the log was not read from the beginning.
 
 use crate::allocated::{Allocated, mig_milli};
@@ -91,7 +91,7 @@ impl AttemptHistory {
     fn of_current(a: &Attempt) -> AttemptHistory {
         AttemptHistory {
             no: a.no,
-            held: Allocated::left(a),
+            held: Allocated::of_attempt(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             stop_at: a.stop.as_ref().map(|s| s.at),

@@ -1,4 +1,4 @@
-//! What attempts told since this server began: their steps, and what their GPUs did. In memory
+//! What attempts reported since this server began: their steps, and what their GPUs did. In memory
 //! only, and bounded.
 
 use crate::telemetry::Columns;

@@ -146,29 +146,29 @@ const WAVES: usize = 2;
 
 impl Simulation<'_> {
     pub(super) fn plan(&mut self, at: Time, beat: DemoEvent) {
-        let Some(story) = &mut self.story else { return };
-        let i = story.beats.len();
-        story.beats.push(Some(beat));
+        let Some(script) = &mut self.script else { return };
+        let i = script.beats.len();
+        script.beats.push(Some(beat));
         self.at(at.max(self.now), Ev::Story(i));
     }
 
     /// Draws a length of time.
     pub(super) fn draw(&mut self, median: Span, p95: Span) -> Span {
         let d = Delay { median, p95: Some(p95) };
-        self.story.as_mut().map_or(median, |s| s.chance.delay(&d))
+        self.script.as_mut().map_or(median, |s| s.chance.delay(&d))
     }
 
     pub(super) fn below(&mut self, n: usize) -> usize {
         let n = u64::try_from(n.max(1)).unwrap_or(1);
-        self.story.as_mut().map_or(0, |s| usize::try_from(s.chance.below(n)).unwrap_or(0))
+        self.script.as_mut().map_or(0, |s| usize::try_from(s.chance.below(n)).unwrap_or(0))
     }
 
     /// Plans the week.
-    pub(super) fn begin_story(&mut self) {
+    pub(super) fn begin_script(&mut self) {
         let (start, end) = (self.start, self.end);
         let hours = |h: u64| start + Span::hours(h);
         let before = |m: u64| end - Span::mins(m);
-        if let Some(s) = &mut self.story {
+        if let Some(s) = &mut self.script {
             s.finale = before(70);
         }
         // The nodes have joined; nobody else needs that token.
@@ -178,7 +178,7 @@ impl Simulation<'_> {
         // Breakage at any time but in the hours that the end needs.
         let (first, last) = (hours(5), before(5 * 60));
         for _ in 0..COUNT {
-            let Some(s) = &mut self.story else { return };
+            let Some(s) = &mut self.script else { return };
             let at = first + crate::chance::millis(s.chance.even() * last.since(first).0 as f64);
             let kind = s.chance.pick(&BREAKS).copied().unwrap_or(Break::OffBus);
             self.plan(at, DemoEvent::Breaks(kind));
