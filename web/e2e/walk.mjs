@@ -652,6 +652,7 @@ const PAGES = [
   '/silences',
   '/routing',
   '/policy',
+  '/whatif',
   '/projects',
   '/tokens',
   '/nonsense',

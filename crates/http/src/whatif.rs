@@ -144,7 +144,7 @@ fn read(brain: &Brain, end: Seq, clock: &dyn Fn() -> Option<f64>) -> Reply<Site>
         Some(e) => Err(e),
         None => site.map_err(|e| {
             Failure::conflict(e.to_string())
-                .hint("`muster store export LOG` writes a whole log, for `muster whatif --from LOG`")
+                .hint("`muster store export LOG` writes a whole log for `muster whatif --from LOG`")
         }),
     }
 }

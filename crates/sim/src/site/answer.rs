@@ -143,7 +143,7 @@ pub fn answer(
         }
     }
     if pairs.len() == 1 {
-        notes.push("one seed shows nothing about chance: use --seeds 4 or more".into());
+        notes.push("one seed shows nothing about chance: use 4 seeds or more".into());
     }
     let other = limit::other(site);
     let seen = |which: PairSelector| {
