@@ -126,9 +126,7 @@ pub use telemetry::{
 pub use time::Timestamp;
 pub use whatif::WhatIf;
 
-pub use muster_model::whatif::{
-    WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit,
-};
+pub use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit};
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{WhatIf, WhatIfAnswer};
-use muster_model::Seq;
+use muster_model::ids::Seq;
 use muster_model::units::Span;
 use muster_server::brain::Brain;
 use muster_server::follower::Cursor;
