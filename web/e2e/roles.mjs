@@ -20,7 +20,7 @@ const SITE = [
   '/executive',
   '/events',
 ];
-const OPERATORS = ['/bulk', '/silences', '/routing'];
+const OPERATORS = ['/bulk', '/silences', '/routing', '/whatif'];
 const ADMINS = ['/tokens'];
 /** For whoever sees one project: the navigation, what is found by search and keys, and the rest. */
 const TENANTS = ['/work', '/quotas', '/usage', '/status'];
@@ -53,7 +53,7 @@ const CONTROLS = {
   submits: /^(Submit( a job| again)?|Clone|Hold|Release|Requeue|Cancel|Step by step|Run automatically)$/,
   operates: anyOf(
     'Approve.*|Acknowledge|Silence|Stop|Resume|Assign( to me)?|Dry run|Test the network',
-    'Cordon|Uncordon|Drain|Undrain|Qualify',
+    'Cordon|Uncordon|Drain|Undrain|Qualify|Simulate',
     'New (reservation|maintenance window|silence)|(End|Delete)( .+)?',
   ),
   administers: /^(Edit( quotas)?|New (project|token)|Revoke .+)$/,
@@ -95,6 +95,7 @@ async function things(id, until) {
     ['/reservations', 'New reservation', 'operates'],
     ['/bulk', 'Cordon', 'operates'],
     ['/silences', 'New silence', 'operates'],
+    ['/whatif', 'Simulate', 'operates'],
     ['/quotas', 'Edit quotas', 'administers'],
     ['/routing', 'Edit', 'administers'],
     ['/policy', 'Edit', 'administers'],

@@ -65,6 +65,7 @@ const SHOTS = [
   ['silences', '/silences'],
   ['routing', '/routing'],
   ['policy', '/policy'],
+  ['whatif', '/whatif'],
   ['projects', '/projects'],
 ].filter(Boolean);
 

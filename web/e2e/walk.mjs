@@ -11,6 +11,7 @@ import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
 import { tokensOfRoles, walkRoles } from './roles.mjs';
 import { walkTenant } from './tenant.mjs';
+import { walkWhatIf } from './whatif.mjs';
 
 const chromium = await browser();
 let [passed, failed] = [0, 0];
@@ -652,6 +653,7 @@ const PAGES = [
   '/silences',
   '/routing',
   '/policy',
+  '/whatif',
   '/projects',
   '/tokens',
   '/nonsense',
@@ -675,6 +677,7 @@ for (const scheme of ['dark', 'light']) {
 const roles = await walk('that makes tokens of roles', async () => tokensOfRoles((await get(id)).project));
 if (roles) await walk('of roles', () => walkRoles({ ...tools, roles, job: id }));
 await walk('of the manage pages', () => walkManage(tools));
+await walk('of the what-if page', () => walkWhatIf(tools));
 await walk('of the on-call page', () => walkOncall(tools));
 
 await check('nothing went wrong in the browser', async () => {

@@ -10,6 +10,7 @@ import { ReservationsPage } from './manage/reservations';
 import { RoutingPage } from './manage/routing';
 import { SilencesPage } from './manage/silences';
 import { TokensPage } from './manage/tokens';
+import { WhatIfPage } from './manage/whatif-page';
 import { MODES, type Mode } from './map/colors';
 import type { RunbookSearch } from './oncall/causes';
 import { DebugPage } from './pages/debug';
@@ -213,6 +214,7 @@ const finding = createRoute({ ...under, path: '/findings/$id', component: Findin
 const reservations = createRoute({ ...under, path: '/reservations', component: ReservationsPage });
 const quotas = createRoute({ ...under, path: '/quotas', component: QuotasPage });
 const bulk = createRoute({ ...under, path: '/bulk', component: BulkNodesPage });
+const whatif = createRoute({ ...under, path: '/whatif', component: WhatIfPage });
 const silences = createRoute({ ...under, path: '/silences', component: SilencesPage });
 const routing = createRoute({ ...under, path: '/routing', component: RoutingPage });
 const policy = createRoute({ ...under, path: '/policy', component: PolicyPage });
@@ -266,6 +268,7 @@ export const router = createRouter({
     silences,
     routing,
     policy,
+    whatif,
     projects,
     tokens,
     incident,

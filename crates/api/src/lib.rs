@@ -43,6 +43,7 @@ pub mod server;
 pub mod slo;
 pub mod telemetry;
 pub mod time;
+pub mod whatif;
 
 pub use admin::{
     CreateProject, CreateToken, Project, ProjectList, SecretList, SecretName, SetSecret, Token,
@@ -123,6 +124,9 @@ pub use telemetry::{
     TelemetryMark,
 };
 pub use time::Timestamp;
+pub use whatif::WhatIf;
+
+pub use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit};
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use crate::{Client, ClientError};
 use muster_api::{
     DefragReport, Job, Kind, MarkRequest, Node, Policy, Quotas, Reservation, ReservationList,
-    SetPolicy, SetQuotas, SetReservation, UpdateJob,
+    SetPolicy, SetQuotas, SetReservation, UpdateJob, WhatIf, WhatIfAnswer,
 };
 use muster_model::policy::SitePolicy;
 use reqwest::Method;
@@ -99,6 +99,11 @@ impl Client {
     /// Moves that would let waiting gangs start.
     pub async fn defrag(&self) -> Result<DefragReport, ClientError> {
         self.json(self.get(&["v1", "defrag"])).await
+    }
+
+    /// What a change would do, simulated by the server.
+    pub async fn whatif(&self, body: &WhatIf) -> Result<WhatIfAnswer, ClientError> {
+        self.json(self.post(&["v1", "whatif"]).body(body)?).await
     }
 
     /// Changes a waiting job, or every task of an array by its plain number.

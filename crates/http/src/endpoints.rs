@@ -4,6 +4,7 @@ use super::App;
 use super::{
     admin, brand, causes, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes,
     period, policy, power, report, reservations, runbooks, search, session, site, slo, telemetry,
+    whatif,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -114,6 +115,7 @@ macro_rules! endpoints {
             put "/v1/reservations/{name}" => reservations::set,
             delete "/v1/reservations/{name}" => reservations::delete,
             get "/v1/defrag" => reservations::defrag,
+            post "/v1/whatif" => whatif::ask,
             get "/v1/events" => events::events,
             get "/v1/search" => search::search,
             get "/v1/search/output" => search::output::find,

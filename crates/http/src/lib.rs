@@ -45,6 +45,7 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod ui;
+mod whatif;
 
 pub use limits::{Rate, TokenPlace};
 pub(crate) use registry::{Registry, Sample};
@@ -215,6 +216,7 @@ struct Inner {
     pages: Pages,
     delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
+    whatif: Arc<Semaphore>,
     standings: ObjectiveStatuses,
     post: AlertDelivery,
     counter: Counter,
@@ -252,6 +254,7 @@ impl App {
             pages: Pages::default(),
             delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
+            whatif: Arc::new(Semaphore::new(1)),
             standings: ObjectiveStatuses::default(),
             post: AlertDelivery::default(),
             counter: Counter::default(),
@@ -360,6 +363,11 @@ impl App {
     /// Held while a document that is replaced as a whole is looked at and then written.
     fn turn(&self) -> &tokio::sync::Mutex<()> {
         &self.0.turn
+    }
+
+    /// The one turn at simulating what a change would do.
+    fn whatif(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.0.whatif)
     }
 
     /// Does heavy work of this token off the threads that answer everybody: as much of it at once as

@@ -41,6 +41,7 @@ pub mod spec;
 pub mod tenant;
 pub mod topology;
 pub mod units;
+pub mod whatif;
 
 pub use command::{Actor, Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
 pub use event::{Event, Origin, Record};

@@ -19,6 +19,9 @@ pub enum SimError {
     /// A trace of it is wrong.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// Whoever asked for it stopped it, or there was no time for more.
+    #[error("it was stopped before its end")]
+    Stopped,
 }
 
 impl SimError {

@@ -43,19 +43,20 @@ pub fn run(
         let read = traces::titan::lifetimes(file, text.as_bytes(), traces::OnBadRow::Stop)?;
         faults.replay(&traces::titan::failures(&read.items));
     }
-    lived(s, &fleet, sources, faults, options, |_, line| sink(line))
+    lived(s, &fleet, sources, faults, options, &|| true, |_, line| sink(line))
 }
 
 /// Lives a scenario on machines and with work that were made elsewhere. `sink` gets each record
-/// and its line.
+/// and its line. It is an error when it was not to go on to its end.
 pub(crate) fn run_with(
     s: &Scenario,
     fleet: &Fleet,
     sources: Vec<Source>,
     options: Options,
+    goes_on: &dyn Fn() -> bool,
     sink: impl FnMut(&Record, &[u8]),
 ) -> Result<(Outcome, History), SimError> {
-    lived(s, fleet, sources, Faults::new(s, fleet), options, sink)
+    lived(s, fleet, sources, Faults::new(s, fleet), options, goes_on, sink)
 }
 
 fn lived(
@@ -64,6 +65,7 @@ fn lived(
     sources: Vec<Source>,
     faults: Faults,
     options: Options,
+    goes_on: &dyn Fn() -> bool,
     mut sink: impl FnMut(&Record, &[u8]),
 ) -> Result<(Outcome, History), SimError> {
     let mut hash = blake3::Hasher::new();
@@ -85,7 +87,9 @@ fn lived(
             Setting::usual(options.until_done),
             &mut keep,
         )?;
-        twin.live();
+        if !twin.live_while(goes_on) {
+            return Err(SimError::Stopped);
+        }
         twin.figures()
     };
     outcome.log_digest = hash.finalize().to_hex().to_string();

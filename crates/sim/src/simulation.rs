@@ -317,12 +317,20 @@ impl<'a> Simulation<'a> {
 
     /// Lives to the end.
     pub(crate) fn live(&mut self) {
+        self.live_while(&|| true);
+    }
+
+    /// Lives as long as it is to go on. False when it was stopped before its end.
+    pub(crate) fn live_while(&mut self, goes_on: &dyn Fn() -> bool) -> bool {
         for i in 0..self.sources.len() {
             self.coming(i);
         }
         self.start_faults();
         self.at(self.start, Ev::Sample);
         loop {
+            if !goes_on() {
+                return false;
+            }
             self.settle();
             let queued = self.queue.peek().map(|Reverse((t, ..))| *t);
             let wake = self.engine.next_wake();
@@ -341,6 +349,7 @@ impl<'a> Simulation<'a> {
         }
         self.end = self.now;
         self.close();
+        true
     }
 
     /// Nothing more will come and nothing is left, where only the work matters.

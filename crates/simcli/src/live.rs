@@ -57,7 +57,7 @@ pub(crate) fn fail(e: SimError) -> Fail {
     match e {
         SimError::File(e) => (*e).into(),
         SimError::Refused(r) => Fail::new(REFUSED, r),
-        SimError::Impossible(_) | SimError::Trace(_) => Fail::new(USAGE, e),
+        SimError::Impossible(_) | SimError::Trace(_) | SimError::Stopped => Fail::new(USAGE, e),
     }
 }
 

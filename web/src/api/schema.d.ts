@@ -1930,6 +1930,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/whatif": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Predict what a change would do to the site: waits, starts, allocation and goodput. Changes nothing.
+         * @description The site's log is read, and the site is simulated from now on as it is and with the changes, by the
+         *     engine itself, several times with the same seeds. It ends when the caller hangs up. One is
+         *     simulated at a time; who asks meanwhile is refused.
+         */
+        post: operations["post_whatif"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/whoami": {
         parameters: {
             query?: never;
@@ -8286,6 +8308,138 @@ export interface components {
             /** @description Whether they may only read. */
             read_only?: boolean;
         };
+        /** @description `POST /v1/whatif`. */
+        WhatIf: {
+            budget?: components["schemas"]["Span"] | null;
+            /**
+             * @description What is changed, one after the other, each as `muster whatif --change` takes it: `nodes=+64`,
+             *     `nodes=-8`, `nodes=+64:h200-sxm`, `spares=4`, `policy.backfill.mode=aggressive`,
+             *     `checkpoint=10m`, `failure_rate=x2`, `sku=h200-sxm`.
+             */
+            changes: string[];
+            horizon?: components["schemas"]["Span"] | null;
+            /**
+             * Format: int32
+             * @description Pairs of simulated runs; fewer are made where there is no time for all.
+             */
+            seeds?: number;
+        };
+        /** @description The whole answer. */
+        WhatIfAnswer: {
+            /**
+             * Format: double
+             * @description Jobs that came in an hour, lately.
+             */
+            arrivals_per_hour?: number | null;
+            /** @description Nodes and GPUs as it is. */
+            base_size: number[];
+            /** @description Nodes and GPUs as it would be. */
+            changed_size: number[];
+            /** @description What was changed, in words. */
+            changes: string[];
+            /**
+             * Format: double
+             * @description Failures in a thousand node-days, as it is.
+             */
+            failures_per_1000_node_days: number;
+            /** @description The metrics that were compared. */
+            figures: components["schemas"]["WhatIfFigure"][];
+            /**
+             * Format: double
+             * @description How long each was simulated at most, in seconds.
+             */
+            horizon_s: number;
+            /** @description What binds first, as it would be. */
+            limit: string;
+            /** @description What binds first, as it is. */
+            limit_base: string;
+            /** @description Whether new work came. */
+            new_work: boolean;
+            /** @description What must be known to read it. */
+            notes: string[];
+            /**
+             * Format: int64
+             * @description Jobs that run now.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description Pairs of simulated runs.
+             */
+            seeds: number;
+            /** @description Those whose start changes most (at most 50). */
+            starts: components["schemas"]["WhatIfStart"][];
+            /**
+             * Format: int64
+             * @description Jobs that wait now and would start earlier.
+             */
+            starts_earlier: number;
+            /**
+             * Format: int64
+             * @description Jobs that wait now and would start later.
+             */
+            starts_later: number;
+            /**
+             * Format: int64
+             * @description Jobs that wait now and would start at about the same time.
+             */
+            starts_same: number;
+            /** @description The answer in a few sentences, for people. */
+            summary: string;
+            /**
+             * Format: int64
+             * @description Jobs that wait now.
+             */
+            waiting: number;
+        };
+        /** @description A mean over seeds with its 95% interval. */
+        WhatIfEstimate: {
+            /** @description Least and most of the interval; null when there was one seed. */
+            interval?: number[] | null;
+            /**
+             * Format: double
+             * @description The mean over all seeds.
+             */
+            mean: number;
+        };
+        /** @description One metric, as the site is and as it would be. */
+        WhatIfFigure: {
+            /** @description As the site is. */
+            base: components["schemas"]["WhatIfEstimate"];
+            /** @description Whether the difference is more than chance makes. */
+            certain: boolean;
+            /** @description The difference, seed by seed. */
+            change: components["schemas"]["WhatIfEstimate"];
+            /** @description As it would be. */
+            changed: components["schemas"]["WhatIfEstimate"];
+            /** @description The metric's name. */
+            name: string;
+            /** @description What it counts. */
+            unit: components["schemas"]["WhatIfUnit"];
+        };
+        /** @description A job that waits now, and when it would start. */
+        WhatIfStart: {
+            /**
+             * Format: double
+             * @description Seconds from now to its start as the site is, the mean over all seeds; null where it does not
+             *     start in each of them.
+             */
+            base_s?: number | null;
+            /**
+             * Format: double
+             * @description The same with the change.
+             */
+            changed_s?: number | null;
+            /** @description The job's id. */
+            job: string;
+            /** @description The job's name. */
+            name: string;
+        };
+        /**
+         * @description What a metric counts.
+         * @enum {string}
+         */
+        WhatIfUnit: "seconds" | "share" | "count";
         /** @description Who the caller is. */
         WhoAmI: {
             expires_at?: components["schemas"]["Timestamp"] | null;
@@ -13222,6 +13376,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Topology"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_whatif: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WhatIf"];
+            };
+        };
+        responses: {
+            /** @description What it would do. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

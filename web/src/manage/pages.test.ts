@@ -17,6 +17,7 @@ const { ReservationsPage } = await import('./reservations');
 const { RoutingPage } = await import('./routing');
 const { SilencesPage } = await import('./silences');
 const { TokensPage } = await import('./tokens');
+const { WhatIfPage } = await import('./whatif-page');
 
 type Me = Schemas['WhoAmI'];
 const me = (role: Me['role'], project: string | null = null): Me => ({
@@ -170,4 +171,15 @@ test('nodes are chosen by the rack, and nothing is done without one', () => {
   expect(show(BulkNodesPage, me('viewer'), layout)).not.toContain('<button');
   for (const verb of ['Cordon', 'Uncordon', 'Drain', 'Undrain', 'Qualify'])
     expect(text).toMatch(new RegExp(`<button type="button" disabled="">${verb}<`));
+});
+
+test('a change is simulated by operators of the site', () => {
+  const text = show(WhatIfPage, me('operator'));
+  for (const yes of ['>Simulate<', 'muster whatif --from server --change nodes=+8', 'No what-if yet'])
+    expect(text).toContain(yes);
+  for (const who of [me('viewer'), me('operator', 'nlp')]) {
+    const seen = show(WhatIfPage, who);
+    expect(seen).toContain('Not for this token');
+    expect(seen).not.toContain('<button');
+  }
 });

@@ -11,7 +11,7 @@ test('search finds pages by their names and by what is on them', () => {
   expect(pageNamed('burn')?.to).toBe('/slos');
   expect(pageNamed('Exec')?.to).toBe('/executive');
   expect(pageNamed('Topo')?.to).toBe('/topology');
-  expect(pageNamed('what-if')?.to).toBe('/simulator');
+  expect(pageNamed('what-if')?.to).toBe('/whatif');
   expect(pageNamed('r')).toBeNull();
   expect(pageNamed('gpu-017')).toBeNull();
 });
@@ -40,9 +40,12 @@ test('who sees the whole site is not offered pages of one project, nor is who is
 test('pages on which a role may do nothing are not there', () => {
   const of = (rights: typeof admin) => pagesFor(rights).map((p) => p.to);
   expect(of(operator)).not.toContain('/tokens');
-  for (const to of ['/bulk', '/silences', '/routing', '/policy'] as const) expect(of(operator)).toContain(to);
-  for (const to of ['/bulk', '/silences', '/routing', '/tokens'] as const)
+  for (const to of ['/bulk', '/silences', '/routing', '/policy', '/whatif'] as const)
+    expect(of(operator)).toContain(to);
+  for (const to of ['/bulk', '/silences', '/routing', '/whatif', '/tokens'] as const)
     expect(of(viewer)).not.toContain(to);
+  // Who may not simulate here finds the page that compares reports.
+  expect(pageNamed('what-if', pagesFor(viewer))?.to).toBe('/simulator');
   for (const to of ['/reservations', '/quotas', '/policy'] as const) expect(of(viewer)).toContain(to);
 });
 

@@ -28,6 +28,7 @@ export const PAGES = [
   { to: '/silences', key: 'i', label: 'Silences', also: 'mute alerts', needs: 'operates' },
   { to: '/routing', key: 'a', label: 'Routing', also: 'alerts receivers notifications', needs: 'operates' },
   { to: '/policy', key: 'p', label: 'Policy', also: 'scheduling settings', site: true },
+  { to: '/whatif', key: 'v', label: 'What-if', also: 'simulate predict capacity nodes', needs: 'operates' },
   { to: '/projects', key: 'c', label: 'Projects', also: 'tenants', site: true },
   { to: '/tokens', key: 'k', label: 'Tokens', also: 'keys users access', needs: 'administers' },
   { to: '/events', key: 'e', label: 'Events', also: 'log audit' },
@@ -50,7 +51,17 @@ const GROUPS: { label: string; pages: To[] }[] = [
   { label: 'Reliability', pages: ['/oncall', '/slos', '/runbooks'] },
   {
     label: 'Manage',
-    pages: ['/reservations', '/quotas', '/bulk', '/silences', '/routing', '/policy', '/projects', '/tokens'],
+    pages: [
+      '/reservations',
+      '/quotas',
+      '/bulk',
+      '/silences',
+      '/routing',
+      '/policy',
+      '/whatif',
+      '/projects',
+      '/tokens',
+    ],
   },
   { label: 'Admin', pages: ['/executive', '/events'] },
 ];

@@ -2,12 +2,12 @@
 
 use super::job_args::JobArgs;
 use clap::{Args, Subcommand};
-use muster_api::EventsQuery;
+use muster_api::{EventsQuery, WhatIf, WhatIfAnswer};
 use muster_model::event::{Record, SCHEMA};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_sim::report::Run;
-use muster_sim::site::{Answer, CHANGES, Change, Plan, SimulatedRun, Site};
+use muster_sim::site::{Ask, CHANGES, Change, Plan, SimulatedRun, Site};
 use muster_sim::{SimError, site};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -25,6 +25,7 @@ use std::time::Instant;
 muster whatif submit --nodes 16 --gpus 8 --topology leaf -- true\n  \
 muster whatif submit train.yaml --time 4h -o json | jq .estimated_start\n  \
 muster whatif --from live --change nodes=+64\n  \
+muster whatif --from server --change policy.backfill.mode=aggressive\n  \
 muster whatif --from site.jsonl --change spares=4 --change checkpoint=10m\n\n\
 Changes: nodes=+64, nodes=-8, nodes=+64:h200-sxm, spares=4, policy=FILE,\n\
 policy.backfill.mode=aggressive, checkpoint=10m, failure_rate=x2, sku=h200-sxm"
@@ -56,8 +57,9 @@ struct Submit {
 
 #[derive(Debug, Args)]
 struct Twin {
-    /// The site: `live` asks the server, otherwise a log (`muster store export`)
-    #[arg(long, value_name = "live|LOG", required = true)]
+    /// The site: `live` reads the server's log and simulates here, `server` lets the server simulate,
+    /// otherwise a log (`muster store export`)
+    #[arg(long, value_name = "live|server|LOG", required = true)]
     from: Option<String>,
     /// What is changed; several are made one after the other
     #[arg(long, value_name = "KEY=VALUE", required = true)]
@@ -93,6 +95,9 @@ fn wrong(e: SimError) -> Fail {
 
 impl Twin {
     async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.from.as_deref() == Some("server") {
+            return self.on_server(ctx).await;
+        }
         let changes: Vec<Change> =
             self.change.iter().map(|c| change(c)).collect::<Result<_, _>>()?;
         muster_simcli::report::can_write(self.report.as_deref())?;
@@ -117,7 +122,7 @@ impl Twin {
         while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
             pairs.push((b, c));
         }
-        let answer = Answer::of(&site, &base, &other, &changes, &pairs);
+        let answer = site::answer(&site, &base, &other, &changes, &pairs);
         if let (Some(file), Some((b, c))) = (&self.report, pairs.first()) {
             let now = Run {
                 label: "as it is",
@@ -138,32 +143,38 @@ impl Twin {
         Ok(0)
     }
 
+    /// The server simulates, and answers within seconds.
+    async fn on_server(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.report.is_some() {
+            return Err(Fail::usage("the server makes no page for --report")
+                .hint("--from live simulates here and writes it"));
+        }
+        let body = WhatIf {
+            changes: self.change,
+            seeds: u32::try_from(self.seeds).unwrap_or(u32::MAX),
+            horizon: self.horizon,
+            budget: Some(self.budget),
+        };
+        ctx.show(&ctx.client()?.whatif(&body).await?, text)?;
+        Ok(0)
+    }
+
     /// One short life tells what the others will take; says what is chosen.
     fn fit(&self, base: &mut Plan<'_>, other: &mut Plan<'_>, threads: usize) -> Result<u64, Fail> {
-        let (asked, day) = (base.horizon(), Span::hours(24));
+        let asked = base.horizon();
         let began = Instant::now();
-        let mut pilot = base.clone();
-        pilot.shorten(day);
-        pilot.live(1).map_err(wrong)?;
-        let took = began.elapsed().as_secs_f64().max(0.001);
-        let budget = (self.budget.0 as f64 / 1000.0 - took).max(0.5);
-        // Where nothing comes, what is there now makes nearly all of the work, whenever it runs.
-        let days = if base.goes_on() { asked.0 as f64 / day.0 as f64 } else { 2.0 };
-        // The first day is the lightest where a queue grows.
-        let per_life = took * days.max(1.0) * if days > 1.0 { 1.5 } else { 1.0 };
-        // So many lives one after the other on each core.
-        let rounds = |seeds: u64| (2 * seeds).div_ceil(threads as u64) as f64;
-        let mut seeds = self.seeds;
-        while seeds > 3 && rounds(seeds) * per_life > budget {
-            seeds -= 1;
-        }
-        let over = rounds(seeds) * per_life / budget;
-        if over > 1.0 && self.horizon.is_none() && base.goes_on() {
-            let hours = (asked.0 as f64 / over) as u64 / 3_600_000;
-            let to = Span::hours(hours.max(6));
-            base.shorten(to);
-            other.shorten(to);
-        }
+        base.pilot().live(1).map_err(wrong)?;
+        let ask = Ask {
+            changes: Vec::new(),
+            seeds: self.seeds,
+            horizon: self.horizon,
+            budget_s: self.budget.0 as f64 / 1000.0,
+            most_nodes: usize::MAX,
+        };
+        let effort = base.effort(&ask, began.elapsed().as_secs_f64(), threads as u64);
+        base.shorten(effort.horizon);
+        other.shorten(effort.horizon);
+        let seeds = effort.seeds;
         let looks = if base.goes_on() {
             format!("{} ahead", base.horizon())
         } else {
@@ -247,13 +258,13 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
     })
 }
 
-fn text(a: &Answer) -> String {
+fn text(a: &WhatIfAnswer) -> String {
     let mut out = format!("{}\n\n", a.summary);
     let mut table = Table::new(&["METRIC", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
     for f in &a.figures {
-        let [base, changed, change, interval] = f.cells();
+        let [base, changed, change, interval] = site::cells(f);
         table.row(vec![
-            cell(f.label()),
+            cell(site::label(f)),
             number(base),
             number(changed),
             number(change),
@@ -263,13 +274,19 @@ fn text(a: &Answer) -> String {
     out.push_str(&table.render());
     out.push_str(&format!(
         "\nNow: {} with {}; {} run, {} wait. Changed: {} with {}.\n",
-        output::plural(a.base_size.0, "node"),
-        gpus(a.base_size.1),
-        output::plural(a.running, "job"),
+        plural(a.base_size[0], "node"),
+        plural(a.base_size[1], "GPU"),
+        plural(a.running, "job"),
         a.waiting,
-        output::plural(a.changed_size.0, "node"),
-        gpus(a.changed_size.1),
+        plural(a.changed_size[0], "node"),
+        plural(a.changed_size[1], "GPU"),
     ));
+    if a.waiting > 0 {
+        out.push_str(&format!(
+            "Of the jobs that wait, {} would start earlier, {} later, {} at about the same time.\n",
+            a.starts_earlier, a.starts_later, a.starts_same
+        ));
+    }
     let coming =
         a.arrivals_per_hour.map(|r| format!("{r:.1} new jobs an hour, ")).unwrap_or_default();
     out.push_str(&format!(
@@ -284,8 +301,8 @@ fn text(a: &Answer) -> String {
     out
 }
 
-fn gpus(n: u64) -> String {
-    output::plural(usize::try_from(n).unwrap_or(usize::MAX), "GPU")
+fn plural(n: u64, what: &str) -> String {
+    output::plural(usize::try_from(n).unwrap_or(usize::MAX), what)
 }
 
 #[cfg(test)]

@@ -80,6 +80,16 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     assert_eq!(answer["base_size"], serde_json::json!([2, 16]), "{answer:#}");
     assert_eq!(answer["changed_size"], serde_json::json!([4, 32]), "{answer:#}");
     assert_eq!((&answer["running"], &answer["waiting"]), (&2.into(), &1.into()), "{answer:#}");
+    let server = ["whatif", "--from", "server", "--change", "nodes=+2", "--seeds", "1"];
+    let same = c.json(&[&server[..], &["--horizon", "1h"]].concat());
+    for what in ["base_size", "changed_size", "running", "waiting", "changes", "seeds"] {
+        assert_eq!(same[what], answer[what], "{what}: {same:#}");
+    }
+    says(&c.muster(&server), &["METRIC", "What binds now: ", "Of the jobs that wait, "]);
+    let page = c.muster(&[&server[..], &["--report", "whatif.html"]].concat());
+    refuses(&page, 2, &["--report", "--from live"]);
+    let bad = ["whatif", "--from", "server", "--change", "policy.backfill.mod=easy"];
+    refuses(&c.muster(&bad), 2, &["policy.backfill.mod"]);
 
     refuses(&c.muster(&["hold", &one]), 5, &["only a waiting job can be held", "muster requeue"]);
     says(&c.muster(&["hold", "gang"]), &[&format!("job {gang} is held\n")]);

@@ -63,6 +63,7 @@ fn table() -> Vec<(&'static str, &'static str, AllowedCallers, Value)> {
         ("post", "/v1/nodes/{name}/cancel-qualification", Operators, no.clone()),
         ("get", "/v1/nodes/{name}/mig", Operators, no.clone()),
         ("get", "/v1/power", Operators, no.clone()),
+        ("post", "/v1/whatif", Operators, json!({"changes": ["nodes=+1"], "seeds": 1})),
         // Whose node and whose job it is: `telemetry.rs`.
         ("get", "/v1/metrics/history", Tokens, no.clone()),
         ("get", "/v1/metrics/history/metrics", Tokens, no.clone()),

@@ -26,6 +26,7 @@ mod session;
 mod store_away;
 mod streams;
 mod telemetry;
+mod whatif;
 
 use super::{App, HttpConfig, router};
 use axum::Router;

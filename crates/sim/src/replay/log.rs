@@ -129,7 +129,8 @@ pub fn simulate_log(
     let sources = vec![Source::Given(arrivals.into_iter())];
     let mut lives = JobTimes::default();
     let done = Options { until_done: true };
-    let (outcome, history) = run_with(&s, &fleet, sources, done, |r, line| {
+    let to_its_end = || true;
+    let (outcome, history) = run_with(&s, &fleet, sources, done, &to_its_end, |r, line| {
         lives.note(r);
         sink(line);
     })?;

@@ -8,6 +8,7 @@
 mod answer;
 mod change;
 mod draw;
+mod effort;
 mod facts;
 mod limit;
 mod log;
@@ -19,8 +20,9 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Estimate, Figure, Unit};
+pub use answer::{answer, cells, label};
 pub use change::{CHANGES, Change};
+pub use effort::{Ask, Effort};
 pub use log::records;
 pub use plan::{Plan, SimulatedRun};
 pub use replay::replay;
@@ -32,6 +34,7 @@ use muster_health::Rate;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::units::{Span, Time};
+use std::borrow::Borrow;
 
 /// How much of the log new arrivals are taken from.
 const RECENT: Span = Span::hours(14 * 24);
@@ -52,17 +55,20 @@ impl Site {
     ///
     /// # Errors
     /// When a record does not follow from those before it, or there is none.
-    pub fn from_records(records: impl Iterator<Item = Record>) -> Result<Site, SimError> {
+    pub fn from_records(
+        records: impl Iterator<Item = impl Borrow<Record>>,
+    ) -> Result<Site, SimError> {
         let (mut state, mut facts) = (State::default(), Facts::default());
         for r in records {
+            let r: &Record = r.borrow();
             if state.seq == Seq(0) && r.seq > Seq(1) {
                 return Err(SimError::new(format!(
                     "the log begins with record {}: what came before is in archived segments",
                     r.seq
                 )));
             }
-            facts.note(&r);
-            state.apply(&r).map_err(|e| SimError::new(format!("the log is broken: {e}")))?;
+            facts.note(r);
+            state.apply(r).map_err(|e| SimError::new(format!("the log is broken: {e}")))?;
         }
         if state.site.is_none() {
             return Err(SimError::new("the log is empty: it does not even found a site"));

@@ -54,6 +54,8 @@ pub struct SimulatedRun {
     pub waits: Spread,
     /// Until the last job that is there now was over, in seconds.
     pub queue_s: f64,
+    /// Of the jobs that wait now, when those started that did, in seconds from now.
+    pub starts: BTreeMap<JobId, f64>,
     /// Jobs that had not started when it ended; they count with the time that they had waited.
     pub unstarted: u64,
     /// Jobs that could never run there.
@@ -65,6 +67,8 @@ pub struct SimulatedRun {
 
 struct Track {
     stands: SimulatedJobRole,
+    /// The job of the site that waits now, for which this one stands.
+    waits: Option<JobId>,
     at: Time,
     start: Option<Time>,
     end: Option<Time>,
@@ -286,6 +290,18 @@ impl Plan<'_> {
     /// # Errors
     /// When the twin cannot begin.
     pub fn live(&self, seed: u64) -> Result<SimulatedRun, SimError> {
+        self.live_while(seed, &|| true)
+    }
+
+    /// The same as long as it is to go on.
+    ///
+    /// # Errors
+    /// When the twin cannot begin, or was stopped before its end.
+    pub fn live_while(
+        &self,
+        seed: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<SimulatedRun, SimError> {
         let mut s = self.scenario.clone();
         s.seed = seed;
         s.failures.scale = Some(self.factor * self.doubt(seed));
@@ -297,7 +313,7 @@ impl Plan<'_> {
         let options = Options { until_done: !self.goes_on() };
         let mut tracks: BTreeMap<JobId, Track> = BTreeMap::new();
         let (outcome, history) =
-            run_with(&s, &self.fleet, sources, options, |r, _| follow(&mut tracks, r))?;
+            run_with(&s, &self.fleet, sources, options, goes_on, |r, _| follow(&mut tracks, r))?;
         let lived = history.samples.last().map_or(0.0, |s| s.at_s);
         Ok(self.sum_up(&tracks, given, lived, outcome, history))
     }
@@ -322,10 +338,12 @@ impl Plan<'_> {
         let here = |t: &&Track| t.stands != SimulatedJobRole::Coming;
         let over = tracks.values().filter(here).map(|t| t.end.unwrap_or(end)).max();
         let count = |f: &dyn Fn(&Track) -> bool| tracks.values().filter(|t| f(t)).count() as u64;
+        let started = |t: &Track| Some((t.waits?, seconds(t.start?.since(START))));
         let limits = limit::SaturationCounts::of(&history, self.fleet.spare_gpus(), &outcome);
         SimulatedRun {
             waits: spread(&mut waits),
             queue_s: over.map_or(0.0, |t| seconds(t.since(START))),
+            starts: tracks.values().filter_map(started).collect(),
             unstarted: count(&|t| t.start.is_none() && t.end.is_none()),
             refused: given - tracks.len() as u64,
             unfinished: count(&|t| t.stands != SimulatedJobRole::Coming && t.end.is_none()),
@@ -352,8 +370,10 @@ fn given_source(all: Vec<Arrival>) -> Source {
 fn follow(tracks: &mut BTreeMap<JobId, Track>, r: &Record) {
     match &r.event {
         Event::JobSubmitted { id, name, .. } => {
-            let stands = SimulatedJobRole::of(name.as_str());
-            tracks.insert(*id, Track { stands, at: r.at, start: None, end: None });
+            let name = name.as_str();
+            let stands = SimulatedJobRole::of(name);
+            let waits = name.strip_prefix('w').and_then(|n| n.parse().ok()).map(JobId);
+            tracks.insert(*id, Track { stands, waits, at: r.at, start: None, end: None });
         }
         Event::JobPlaced { key, .. } => {
             if let Some(t) = tracks.get_mut(&key.job) {

@@ -64,5 +64,5 @@ pub fn replay(
 ) -> Result<(Outcome, History), SimError> {
     let site = Site::from_records(records)?;
     let (s, fleet, sources) = replayed(&site, policy, seed)?;
-    run_with(&s, &fleet, sources, Options { until_done: true }, |_, _| {})
+    run_with(&s, &fleet, sources, Options { until_done: true }, &|| true, |_, _| {})
 }

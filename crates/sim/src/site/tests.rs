@@ -205,21 +205,97 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
         let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&changes, None).unwrap());
         let live = |seed| (base.live(seed).unwrap(), other.live(seed).unwrap());
         let pairs: Vec<_> = (1..=4).map(live).collect();
-        Answer::of(&site, &base, &other, &changes, &pairs)
+        super::answer(&site, &base, &other, &changes, &pairs)
     };
     let more = answer("nodes=+6");
     let wait = more.figure("wait_mean_s").unwrap();
     assert!(wait.change.mean < -5.0 * 3600.0, "{wait:?}");
     assert!(more.summary.starts_with("6 more nodes would "), "{}", more.summary);
-    assert_eq!((more.base_size, more.changed_size), ((2, 16), (8, 64)));
+    assert_eq!((more.base_size, more.changed_size), ([2, 16], [8, 64]));
+    // Six of them at once, the others when the two that run are over.
+    assert_eq!((more.starts_earlier, more.starts_later, more.starts_same), (8, 0, 0));
+    let last = more.starts.iter().find(|s| s.job == "10").unwrap();
+    assert!(last.base_s.unwrap() > 10.0 * 3600.0 && last.changed_s.unwrap() < 3.0 * 3600.0);
+    let most = |s: &muster_model::whatif::WhatIfStart| s.base_s.unwrap() - s.changed_s.unwrap();
+    assert!(more.starts.is_sorted_by(|a, b| most(a) >= most(b)), "{:?}", more.starts);
     assert!(more.limit_base.starts_with("GPUs"), "{}", more.limit_base);
     let fewer = answer("nodes=-1");
     assert!(fewer.figure("wait_mean_s").unwrap().change.mean > 3600.0);
-    assert_eq!(fewer.changed_size, (1, 8));
+    assert_eq!(fewer.changed_size, [1, 8]);
+    assert_eq!(fewer.starts_earlier, 0, "{:?}", fewer.starts);
+    assert!(fewer.starts_later > 0 && fewer.starts[0].changed_s > fewer.starts[0].base_s);
     let spare = answer("spares=1");
     assert!(spare.figure("queue_makespan_s").unwrap().change.mean > 3600.0);
     assert!(site.plan(&change("nodes=-2"), None).is_err(), "one must stay");
     assert!(site.plan(&change("spares=2"), None).is_err());
+}
+
+/// More nodes, and time for everything.
+fn more_nodes(seeds: u64) -> Ask {
+    Ask {
+        changes: vec!["nodes=+6".parse().unwrap()],
+        seeds,
+        horizon: None,
+        budget_s: 1e9,
+        most_nodes: 100,
+    }
+}
+
+#[test]
+fn a_question_is_answered_as_by_its_parts() {
+    let w = full();
+    let site = w.site();
+    let ask = more_nodes(4);
+    let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&ask.changes, None).unwrap());
+    let live = |seed| (base.live(seed).unwrap(), other.live(seed).unwrap());
+    let pairs: Vec<_> = (1..=4).map(live).collect();
+    let parts = super::answer(&site, &base, &other, &ask.changes, &pairs);
+    assert_eq!(site.ask(&ask, &|| Some(0.0)).unwrap(), parts);
+    let few = Ask { most_nodes: 7, ..more_nodes(4) };
+    let e = site.ask(&few, &|| Some(0.0)).unwrap_err().to_string();
+    assert!(e.contains("8 nodes") && e.contains("at most 7"), "{e}");
+}
+
+#[test]
+fn a_question_that_is_stopped_has_the_pairs_that_are_complete_or_no_answer() {
+    let w = full();
+    let site = w.site();
+    // How often the clock is looked at tells where in the work a stop falls.
+    let looked = std::cell::Cell::new(0u64);
+    let stops_after = |most: u64| {
+        looked.set(0);
+        let clock = || {
+            looked.set(looked.get() + 1);
+            (looked.get() <= most).then_some(0.0)
+        };
+        site.ask(&more_nodes(4), &clock)
+    };
+    assert_eq!(stops_after(u64::MAX).unwrap().seeds, 4);
+    let all = looked.get();
+    assert!(matches!(stops_after(0), Err(SimError::Stopped)));
+    assert!(matches!(stops_after(1), Err(SimError::Stopped)), "before the first pair");
+    let late = stops_after(all - 1).unwrap();
+    assert_eq!(late.seeds, 3, "the last pair was not complete");
+    assert_eq!(looked.get(), all, "and nothing was simulated after the stop");
+}
+
+#[test]
+fn less_time_means_fewer_pairs_and_then_a_shorter_horizon() {
+    let short = full().site();
+    let long = Site::from_records(day().into_iter()).unwrap();
+    let of = |site: &Site, budget_s: f64, horizon: Option<Span>| {
+        let ask = Ask { budget_s, horizon, ..more_nodes(8) };
+        site.plan(&[], horizon).unwrap().effort(&ask, 1.0, 1)
+    };
+    let week = Span::hours(7 * 24);
+    assert_eq!(of(&long, 1e6, None), Effort { seeds: 8, horizon: week });
+    // A day takes a second, so a week takes about ten and a half, and a pair twice that.
+    assert_eq!(of(&long, 90.0, None), Effort { seeds: 4, horizon: week });
+    let less = of(&long, 10.0, None);
+    assert!(less.seeds == 3 && less.horizon < week && less.horizon >= Span::hours(6), "{less:?}");
+    // What was asked for stays, and so does what ends by itself.
+    assert_eq!(of(&long, 10.0, Some(week)), Effort { seeds: 3, horizon: week });
+    assert_eq!(of(&short, 5.0, None), Effort { seeds: 3, horizon: Span::hours(90 * 24) });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Figures as people say them.
 
-use super::answer::{Answer, Figure, Unit};
+use muster_model::whatif::{WhatIfAnswer, WhatIfFigure, WhatIfUnit};
 
 /// `20 min`, `3 h 10 min`, `2 d 4 h`: at most two units.
 pub(crate) fn length(s: f64) -> String {
@@ -18,22 +18,22 @@ pub(crate) fn length(s: f64) -> String {
 }
 
 /// A figure with its unit.
-pub(crate) fn amount(x: f64, unit: Unit) -> String {
+pub(crate) fn amount(x: f64, unit: WhatIfUnit) -> String {
     match unit {
-        Unit::Seconds => length(x),
-        Unit::Share => format!("{:.1}%", x * 100.0),
+        WhatIfUnit::Seconds => length(x),
+        WhatIfUnit::Share => format!("{:.1}%", x * 100.0),
         // A mean over seeds, of things that are counted: a part of one matters while they are few.
-        Unit::Count if x < 100.0 && (x - x.round()).abs() > 0.05 => format!("{x:.1}"),
-        Unit::Count => format!("{x:.0}"),
+        WhatIfUnit::Count if x < 100.0 && (x - x.round()).abs() > 0.05 => format!("{x:.1}"),
+        WhatIfUnit::Count => format!("{x:.0}"),
     }
 }
 
 /// A difference with its sign.
-pub(crate) fn signed(x: f64, unit: Unit) -> String {
+pub(crate) fn signed(x: f64, unit: WhatIfUnit) -> String {
     let text = match unit {
-        Unit::Share => format!("{:.1} points", x.abs() * 100.0),
-        Unit::Count => format!("{:.1}", x.abs()),
-        Unit::Seconds => length(x.abs()),
+        WhatIfUnit::Share => format!("{:.1} points", x.abs() * 100.0),
+        WhatIfUnit::Count => format!("{:.1}", x.abs()),
+        WhatIfUnit::Seconds => length(x.abs()),
     };
     // What is told as nothing has no sign.
     let sign = match text.chars().any(|c| c.is_ascii_digit() && c != '0') {
@@ -44,16 +44,14 @@ pub(crate) fn signed(x: f64, unit: Unit) -> String {
     format!("{sign}{text}")
 }
 
-fn interval(f: &Figure) -> String {
-    let [low, high] = f.changed.interval;
-    if high.is_nan() {
-        return String::new();
-    }
-    format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
+fn interval(f: &WhatIfFigure) -> String {
+    f.changed.interval.map_or(String::new(), |[low, high]| {
+        format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
+    })
 }
 
 /// One figure as a part of a sentence after "would".
-fn verb(f: &Figure, what: &str) -> String {
+fn verb(f: &WhatIfFigure, what: &str) -> String {
     let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
     if from == to {
         return format!("leave {what} at about {to}{}", interval(f));
@@ -68,7 +66,7 @@ fn verb(f: &Figure, what: &str) -> String {
 }
 
 /// The answer in a few sentences.
-pub(crate) fn summary(a: &Answer) -> String {
+pub(crate) fn summary(a: &WhatIfAnswer) -> String {
     let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
     let said = |name: &str, what: &str| a.figure(name).map(|f| verb(f, what)).unwrap_or_default();
     let waits = if a.new_work { "the mean wait" } else { "the mean wait of the present queue" };
@@ -100,15 +98,15 @@ pub(crate) fn summary(a: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Estimate;
     use super::*;
+    use muster_model::whatif::WhatIfEstimate;
 
     #[test]
     fn a_change_that_may_be_chance_is_told_from_what_to_what() {
-        let of = |mean: f64| Estimate { mean, interval: [mean - 120.0, mean + 120.0] };
-        let mut f = Figure {
-            name: "wait_mean_s",
-            unit: Unit::Seconds,
+        let of = |mean: f64| WhatIfEstimate { mean, interval: Some([mean - 120.0, mean + 120.0]) };
+        let mut f = WhatIfFigure {
+            name: "wait_mean_s".into(),
+            unit: WhatIfUnit::Seconds,
             base: of(446.0),
             changed: of(660.0),
             change: of(214.0),
@@ -132,11 +130,11 @@ mod tests {
         let want =
             ["0 s", "59 s", "1 min", "1 min 5 s", "15 min", "1 h", "3 h 10 min", "1 d", "2 d 5 h"];
         assert_eq!(told, want);
-        assert_eq!(signed(-0.013, Unit::Share), "-1.3 points");
-        assert_eq!(signed(90.0, Unit::Seconds), "+1 min 30 s");
-        assert_eq!(signed(-0.000_1, Unit::Share), "0.0 points");
+        assert_eq!(signed(-0.013, WhatIfUnit::Share), "-1.3 points");
+        assert_eq!(signed(90.0, WhatIfUnit::Seconds), "+1 min 30 s");
+        assert_eq!(signed(-0.000_1, WhatIfUnit::Share), "0.0 points");
         assert_eq!(
-            (amount(0.33, Unit::Count), amount(200.0, Unit::Count)),
+            (amount(0.33, WhatIfUnit::Count), amount(200.0, WhatIfUnit::Count)),
             ("0.3".into(), "200".into())
         );
     }
