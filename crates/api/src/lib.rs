@@ -126,7 +126,9 @@ pub use telemetry::{
 pub use time::Timestamp;
 pub use whatif::WhatIf;
 
-pub use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit};
+pub use muster_model::whatif::{
+    WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit,
+};
 
 use serde::{Deserialize, Serialize};
 

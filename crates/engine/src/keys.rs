@@ -51,10 +51,7 @@ impl State {
 
 /// The oldest keys of the token that has most of them: one caller cannot push out the keys of the
 /// others.
-fn oldest_of_largest(
-    keys: &BTreeSet<(Time, String)>,
-    most: usize,
-) -> Vec<(Time, String)> {
+fn oldest_of_largest(keys: &BTreeSet<(Time, String)>, most: usize) -> Vec<(Time, String)> {
     fn owner(key: &str) -> &str {
         key.split_once('/').map_or(key, |(token, _)| token)
     }

@@ -92,17 +92,18 @@ fn any_topology() -> impl Strategy<Value = Topology> {
     );
     let nodes = proptest::collection::btree_map("[a-z]{1,2}[0-9]{1,3}", place, 1..40);
     (proptest::collection::vec(name(), 4), nodes).prop_map(|(names, nodes)| {
-        let location = |node: &str, levels: [usize; 5], feed: usize, rails: &[usize], nvlink: u32| {
-            let [region, cluster, spine, leaf, rack] = levels.map(|i| names[i].clone());
-            let nvlink = match nvlink {
-                0 => node.to_owned(),
-                1 => rack.clone(),
-                _ => "nvl-1".to_owned(),
+        let location =
+            |node: &str, levels: [usize; 5], feed: usize, rails: &[usize], nvlink: u32| {
+                let [region, cluster, spine, leaf, rack] = levels.map(|i| names[i].clone());
+                let nvlink = match nvlink {
+                    0 => node.to_owned(),
+                    1 => rack.clone(),
+                    _ => "nvl-1".to_owned(),
+                };
+                let feed = names[feed].clone();
+                let rails = rails.iter().map(|i| names[*i].clone()).collect();
+                Location { region, cluster, spine, leaf, rack, nvlink, feed, rails }
             };
-            let feed = names[feed].clone();
-            let rails = rails.iter().map(|i| names[*i].clone()).collect();
-            Location { region, cluster, spine, leaf, rack, nvlink, feed, rails }
-        };
         let placed = nodes.iter().map(|(node, (levels, feed, rails, nvlink))| {
             let name: NodeName = node.parse().expect("a name of a node");
             (name, location(node, *levels, *feed, rails, *nvlink))

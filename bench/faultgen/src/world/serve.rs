@@ -3,7 +3,9 @@
 use super::gang::{Gang, later};
 use super::{RankDeath, World};
 use crate::link::{ConnectionCommand, ConnectionEvent};
-use muster_link::messages::{Action, FabricMeasurement, FromAgent, FromServer, RunDetail, RunOrder};
+use muster_link::messages::{
+    Action, FabricMeasurement, FromAgent, FromServer, RunDetail, RunOrder,
+};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};

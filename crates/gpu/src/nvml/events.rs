@@ -46,12 +46,8 @@ impl Events {
             let told: Answer<()> = tell!(api, nvmlDeviceRegisterEvents(d.handle.0, xids, set));
             match told {
                 Ok(()) => {
-                    let known = d.last.compare_exchange(
-                        NO_EVENTS,
-                        0,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    );
+                    let known =
+                        d.last.compare_exchange(NO_EVENTS, 0, Ordering::Relaxed, Ordering::Relaxed);
                     if known.is_ok() {
                         tracing::debug!(gpu = d.index, "events of a GPU are watched");
                     }

@@ -265,8 +265,11 @@ pub(super) fn since(
     let mut untimed = false;
     for segment in log.segments.iter().filter(|s| s.len > 0) {
         let path = dir.join(times_name(rank, stream, segment.start));
-        let (found, before) = times::since(&path, moment)
-            .map_err(|source| LogError::Io { what: "read", path, source })?;
+        let (found, before) = times::since(&path, moment).map_err(|source| LogError::Io {
+            what: "read",
+            path,
+            source,
+        })?;
         untimed |= before;
         if let Some(from) = found {
             return Ok(LogSince { offset: segment.start + from, untimed });
