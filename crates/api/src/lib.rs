@@ -36,8 +36,6 @@ pub mod reservation;
 pub mod runbook;
 #[cfg(feature = "samples")]
 pub mod samples;
-#[cfg(feature = "openapi")]
-mod schema;
 pub mod search;
 pub mod server;
 pub mod slo;

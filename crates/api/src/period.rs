@@ -112,7 +112,6 @@ pub struct PeriodIncident {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cause: Entity,
     /// How bad it was.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// In a sentence.
     pub summary: String,

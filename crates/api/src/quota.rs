@@ -18,7 +18,7 @@ pub struct Quotas {
     /// The version: it changes with the tree; goes into `If-Match`.
     pub version: u64,
     /// The tree. A token that is bound to a project sees the way from its project to the root.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// How it is used.
     pub report: QuotaReport,
@@ -30,7 +30,7 @@ pub struct Quotas {
 #[serde(deny_unknown_fields)]
 pub struct SetQuotas {
     /// The whole tree.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// Always `Quotas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,6 @@ pub struct QuotaRow {
     /// Its weight among its siblings.
     pub shares: u32,
     /// May jobs pass each other here?
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QueueOrder))]
     pub order: QueueOrder,
     /// Projects that belong to it.
     pub projects: Vec<String>,
@@ -91,7 +90,6 @@ pub struct LimitRow {
     /// Which SKU; null for all.
     pub sku: Option<String>,
     /// Which tier; null for all.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tier>))]
     pub tier: Option<Tier>,
     /// May always have.
     pub nominal_milli: u64,
