@@ -1,8 +1,9 @@
 //! Quotas, and entitlement against what was received.
 
+pub use muster_model::quota::{AccountRow, LimitRow, QuotaReport, QuotaRow};
+
 use crate::Kind;
 use muster_model::quota as m;
-pub use muster_model::quota::{AccountRow, LimitRow, QuotaReport, QuotaRow};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -41,7 +41,7 @@ pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
 pub use report::{Move, MoveProposal};
 pub use reservations::ReservationEffect;
-pub use runbooks::{DryStep, Rehearsed, current_observation, current_step, rehearse};
+pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
     ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthBook,
