@@ -21,7 +21,7 @@ mod verdict;
 pub use change::{JobUpdate, LastChanges, SpecChange};
 pub use fence::{Fence, FenceEnd};
 pub use slot_end::{NodeFaultKind, SlotEnd};
-pub use verdict::Verdict;
+pub use verdict::{AttributionCounts, Verdict};
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
