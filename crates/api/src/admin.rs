@@ -66,7 +66,6 @@ pub struct Token {
     /// True for a token that enrols agents.
     pub join: bool,
     /// What it may do; null for a join token.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Role>))]
     pub role: Option<Role>,
     /// The one project it is bound to; null means all.
     pub project: Option<String>,
@@ -98,7 +97,6 @@ pub struct CreateToken {
     pub name: String,
     /// What it may do; `user` when absent. Not for join tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Role>))]
     pub role: Option<Role>,
     /// The one project it is bound to; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,7 +104,6 @@ pub struct CreateToken {
     pub project: Option<String>,
     /// How long it works; a join token without one works for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub ttl: Option<Span>,
     /// For enrolling agents instead of calling the API.
     #[serde(default)]
@@ -185,7 +182,6 @@ pub struct WhoAmI {
     /// `user:NAME`.
     pub name: String,
     /// What they may do.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Role))]
     pub role: Role,
     /// The one project they are bound to; null means all.
     pub project: Option<String>,

@@ -18,10 +18,8 @@ pub struct Alert {
     /// `firing`, `acknowledged` or `resolved`.
     pub state: String,
     /// What it was concluded from.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Topic))]
     pub topic: Topic,
     /// How soon somebody has to look.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Urgency))]
     pub urgency: Urgency,
     /// In a sentence.
     pub summary: String,
@@ -164,15 +162,12 @@ pub struct Silence {
     pub state: String,
     /// The alerts that it silences.
     #[serde(rename = "match")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// The active window, or the next one.
     pub window: Option<Window>,
@@ -228,17 +223,14 @@ pub struct SilenceList {
 pub struct SetSilence {
     /// Which alerts: all that is given must fit; `*` stands for any run of characters.
     #[serde(rename = "match")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
     /// When it (first) begins; now when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Timestamp>,
     /// How long it lasts.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long, until it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// Why, for people.
     #[serde(default)]
@@ -273,7 +265,7 @@ pub struct Routing {
     /// The version: it changes with the content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it. Secrets are named, never shown.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Routing))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Routing))]
     pub routing: Arc<m::Routing>,
 }
 
@@ -283,7 +275,7 @@ pub struct Routing {
 #[serde(deny_unknown_fields)]
 pub struct SetRouting {
     /// The whole of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Routing))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Routing))]
     pub routing: Arc<m::Routing>,
     /// Always `Routing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

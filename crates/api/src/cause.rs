@@ -21,10 +21,8 @@ pub struct OpenCause {
     /// In a sentence.
     pub summary: String,
     /// How bad the worst of its findings, incidents and breakers is; null where there are none.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
     pub severity: Option<Severity>,
     /// How soon somebody has to look; null where no alert is open.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Urgency>))]
     pub urgency: Option<Urgency>,
     /// When it began.
     pub since: Timestamp,

@@ -1,7 +1,9 @@
 //! The log as the API shows it.
 
+pub use muster_model::event::Origin as EventOrigin;
+
 use crate::Timestamp;
-use muster_model::event::{Origin, Record};
+use muster_model::event::Record;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
@@ -24,17 +26,6 @@ pub struct Event {
     /// The details, in the log's own shape (times in milliseconds since 1970).
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub data: serde_json::Value,
-}
-
-/// Input or decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum EventOrigin {
-    /// A submission, an observation, an operator's word.
-    Input,
-    /// The control plane's own choice.
-    Decision,
 }
 
 /// A page of events, in the order that was asked for.
@@ -67,10 +58,7 @@ impl Event {
             seq: seq.0,
             at: (*at).into(),
             kind,
-            origin: match event.origin() {
-                Origin::Input => EventOrigin::Input,
-                Origin::Decision => EventOrigin::Decision,
-            },
+            origin: event.origin(),
             project: project.as_ref().map(ToString::to_string),
             actor: actor.clone(),
             data,

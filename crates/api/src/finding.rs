@@ -38,7 +38,6 @@ pub struct Finding {
     /// The global rank within that attempt, where one is meant.
     pub rank: Option<u32>,
     /// How bad it is.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// How sure the detector is, in thousandths.
     pub confidence: u16,
@@ -161,7 +160,6 @@ pub struct Incident {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cause: Entity,
     /// How bad it is.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// In a sentence.
     pub summary: String,
@@ -270,7 +268,6 @@ pub struct Breaker {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub entity: Entity,
     /// Its state.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BreakerState))]
     pub state: BreakerState,
     /// When it entered this state.
     pub since: Timestamp,
@@ -279,7 +276,6 @@ pub struct Breaker {
     /// When a probe is tried next.
     pub probe_at: Option<Timestamp>,
     /// How long the next wait for a probe is.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub back_off: Span,
     /// How often it opened since it last stayed closed for a day.
     pub trips: u32,
@@ -349,7 +345,6 @@ pub struct ForceBreaker {
     pub entity: String,
     /// Forced into this state; null: it follows its own rules again.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::BreakerState>))]
     pub state: Option<BreakerState>,
     /// Why, for people.
     #[serde(default)]
@@ -376,18 +371,14 @@ pub struct FailureMode {
     /// In a few words.
     pub title: String,
     /// The component it is attributed to.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// How bad it usually is.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// How it is found.
     pub detector: String,
     /// What is done, from the lightest to the heaviest, unless the policy says otherwise.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Action>))]
     pub steps: Vec<Action>,
     /// How work leaves.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
     /// The drill that practises it.
     pub drill: String,

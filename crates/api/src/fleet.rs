@@ -1,5 +1,7 @@
 //! What became of all GPUs, by the hour or by the day, and when demand meets what is there.
 
+pub use muster_model::job::AttributionCounts as FleetAttribution;
+
 use crate::{GpuParts, Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -144,34 +146,6 @@ pub struct FleetJobs {
     pub cancelled: u64,
     /// Failed, by what that is attributed to.
     pub failed: FleetAttribution,
-}
-
-/// Failures by what they are attributed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FleetAttribution {
-    /// The job's own.
-    pub application: u64,
-    /// The hardware's.
-    pub infrastructure: u64,
-    /// Muster's own.
-    pub platform: u64,
-    /// Nobody knows.
-    pub unknown: u64,
-}
-
-impl FleetAttribution {
-    /// All failures, whatever their cause.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.application + self.infrastructure + self.platform + self.unknown
-    }
-
-    /// Those that interrupted an attempt: not what the job did itself.
-    #[must_use]
-    pub fn interruptions(&self) -> u64 {
-        self.infrastructure + self.platform + self.unknown
-    }
 }
 
 /// GPUs of one kind, as they are now.

@@ -20,13 +20,10 @@ pub struct Fault {
     /// `xid-79`, `oom`, …: stable.
     pub code: String,
     /// The component it is attributed to.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// What it asks for.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultAction))]
     pub action: FaultAction,
     /// Where it was read.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultSource))]
     pub source: FaultSource,
     /// How often, since it was reported before.
     pub count: u64,
@@ -82,7 +79,6 @@ pub struct FaultList {
 #[serde(deny_unknown_fields, default)]
 pub struct QualifyRequest {
     /// How much is tested: quick, standard or full.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
 }
 
@@ -99,7 +95,6 @@ pub struct Qualifying {
     /// Names this test.
     pub id: String,
     /// How much is tested: quick, standard or full.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// When it was asked for.
     pub asked_at: Timestamp,
@@ -132,20 +127,16 @@ pub struct Qualified {
     /// Names this test.
     pub id: String,
     /// How much was tested: quick, standard or full.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// What came of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyOutcome))]
     pub outcome: Outcome,
     /// When it began, by the node's clock.
     pub started_at: Timestamp,
     /// When its end was written down.
     pub ended_at: Timestamp,
     /// How long it took.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub took: Span,
     /// Every check, in order; empty in lists of nodes.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::QualifyCheck>))]
     pub checks: Vec<Check>,
 }
 

@@ -88,7 +88,6 @@ pub struct TimelineEntry {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// How bad a finding is.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
     pub severity: Option<Severity>,
     /// What happened, for people.
     pub text: String,

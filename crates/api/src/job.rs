@@ -24,7 +24,6 @@ pub struct Job {
     /// What its user calls it; not unique.
     pub name: String,
     /// Its state.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// The version: the last record that changed it; goes into `If-Match`.
     pub version: u64,
@@ -33,16 +32,15 @@ pub struct Job {
     /// Who submitted it.
     pub user: String,
     /// As submitted; secrets are names only.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobSpec))]
+    #[cfg_attr(feature = "openapi", schema(value_type = JobSpec))]
     pub spec: Arc<JobSpec>,
     /// The gang with every default filled in.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Group>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Group>))]
     pub groups: Arc<[Group]>,
     /// Its place in an array.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ArrayTask>))]
     pub array: Option<ArrayTask>,
     /// Jobs that must end first.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Dependency>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Dependency>))]
     pub depends: Arc<[Dependency]>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
@@ -101,7 +99,6 @@ pub struct ReservedStart {
     /// Nodes that are reserved for it.
     pub nodes: Vec<String>,
     /// What it rests on.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Basis))]
     pub basis: Basis,
     /// When it first got a reserved start.
     pub since: Timestamp,
@@ -114,7 +111,6 @@ pub struct ReservedStart {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Notice {
     /// Why, for programs.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::StopReason))]
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
@@ -147,7 +143,6 @@ pub struct Attempt {
     /// Counts from 1.
     pub no: u32,
     /// `starting`, `running` or `stopping`.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// When it was placed.
     pub placed_at: Timestamp,
@@ -164,10 +159,8 @@ pub struct Attempt {
     /// The narrowest domain with the whole gang in it.
     pub domain: String,
     /// That domain's level.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Level))]
     pub level: Level,
     /// What a collective of the whole gang runs over.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Fabric))]
     pub fabric: Fabric,
     /// The same for people.
     pub fabric_text: String,
@@ -190,14 +183,12 @@ pub struct Attempt {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stop {
     /// Why, for programs.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::StopReason))]
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
     /// When the stop was ordered.
     pub at: Timestamp,
     /// Time between SIGTERM and SIGKILL.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub grace: muster_model::units::Span,
     /// No other attempt starts before this.
     pub fence_until: Option<Timestamp>,
@@ -222,15 +213,12 @@ pub struct Slot {
     /// Logical processors allocated.
     pub cpus: u32,
     /// Memory allocated.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory: muster_model::units::Bytes,
     /// Only this part of the one GPU named in `gpus`; null for whole GPUs.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::AllocatedPart>))]
     pub part: Option<AllocatedPart>,
     /// `pending`, `running`, `lost` or `ended`.
     pub state: String,
     /// How it ended, once it has.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::SlotEnd>))]
     pub end: Option<SlotEnd>,
 }
 
@@ -253,7 +241,6 @@ pub struct PastAttempt {
     #[serde(default)]
     pub stopped_at: Option<Timestamp>,
     /// What caused its end.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
     /// The same for people: the attribution, or `user` where the job's own user cancelled it.
     #[serde(default)]
@@ -342,7 +329,6 @@ pub struct JobArray {
     /// Name of every task.
     pub name: String,
     /// State of the task that is least far; of the one that ended worst when all are over.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// The version: the record that made them.
     pub version: u64,
@@ -363,7 +349,6 @@ pub struct ArrayItem {
     /// Its index in the array, as submitted.
     pub index: u32,
     /// Its state.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
 }
 

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod alert;
 pub mod brand;
 pub mod cause;
+pub mod console;
 pub mod error;
 pub mod event;
 pub mod explain;
@@ -36,8 +37,6 @@ pub mod reservation;
 pub mod runbook;
 #[cfg(feature = "samples")]
 pub mod samples;
-#[cfg(feature = "openapi")]
-mod schema;
 pub mod search;
 pub mod server;
 pub mod slo;
@@ -55,6 +54,7 @@ pub use alert::{
 };
 pub use brand::{Brand, BrandColours, BrandLink};
 pub use cause::{CauseJob, CauseList, CauseRunbook, OpenCause};
+pub use console::{ConsoleLayout, LayoutNode, LayoutRack};
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Constraint, Estimate, Explanation, JobAhead};

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn each_line_begins_with_the_time_of_its_first_byte() {
         let mut stamps = LineStamps::default();
-        let at = |ms| Some(Timestamp(Time(1_769_860_800_000 + ms)));
+        let at = |ms: i64| Some(Timestamp(Time(1_769_860_800_000 + ms)));
         assert_eq!(stamps.stamp(None, b"old\n"), b"no-time old\n");
         let noon = "2026-01-31T12:00:00.000Z";
         let lines = format!("{noon} a\n{noon} \n{noon} b");

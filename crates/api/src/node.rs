@@ -27,7 +27,6 @@ pub struct Node {
     /// The version: the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Stage of its life cycle.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
     pub stage: Stage,
     /// True while its agent's heartbeats come.
     pub reachable: bool,
@@ -36,12 +35,10 @@ pub struct Node {
     /// True while its agent has seen more of the log than the server has.
     pub protected: bool,
     /// What it is reserved for.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NodeRole))]
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,
     /// Where it is.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Location))]
     pub location: Location,
     /// Address that ranks reach it under.
     pub address: String,
@@ -63,13 +60,10 @@ pub struct Node {
     /// Logical processors that are allocated to jobs.
     pub cpus_used: u32,
     /// Memory it offers.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_total: Bytes,
     /// Memory that is allocated to jobs.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_used: Bytes,
     /// What is in it.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Inventory))]
     pub inventory: Inventory,
     /// What has something allocated there.
     pub jobs: Vec<NodeJob>,
@@ -140,7 +134,6 @@ pub struct NodeJob {
     /// Who owns it.
     pub project: String,
     /// Its state.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// Its GPUs here, by index.
     pub gpus: Vec<u32>,
@@ -195,7 +188,6 @@ pub struct Topology {
     /// The version: the record that set it; goes into `If-Match`.
     pub version: u64,
     /// Place of each node, also of those that have not joined yet.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::Location>))]
     pub nodes: BTreeMap<String, Location>,
 }
 

@@ -1,23 +1,13 @@
 //! What a week or a month was like: the report that operators read on Mondays, and leadership once
 //! a month.
 
+pub use muster_model::calendar::Period as PeriodKind;
+
 use crate::{CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp};
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// How long a report's time is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum PeriodKind {
-    /// From Monday to Monday, in UTC.
-    #[default]
-    Week,
-    /// A month, in UTC.
-    Month,
-}
 
 /// `GET /v1/reports/period`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -112,7 +102,6 @@ pub struct PeriodIncident {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cause: Entity,
     /// How bad it was.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// In a sentence.
     pub summary: String,

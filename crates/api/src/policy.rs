@@ -17,7 +17,7 @@ pub struct Policy {
     /// The version: it changes with the content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it, every default filled in.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::SitePolicy))]
+    #[cfg_attr(feature = "openapi", schema(value_type = SitePolicy))]
     #[serde(serialize_with = "whole")]
     pub policy: Arc<SitePolicy>,
 }
@@ -43,7 +43,7 @@ fn whole<S: Serializer>(policy: &Arc<SitePolicy>, to: S) -> Result<S::Ok, S::Err
 #[serde(deny_unknown_fields)]
 pub struct SetPolicy {
     /// The whole of it; what is left out gets its default.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::SitePolicy))]
+    #[cfg_attr(feature = "openapi", schema(value_type = SitePolicy))]
     pub policy: Arc<SitePolicy>,
     /// Always `Policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,11 +59,9 @@ pub struct SetPolicy {
 #[serde(deny_unknown_fields, default)]
 pub struct UpdateJob {
     /// Its new priority class.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Priority>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Its new time limit.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Span>,
 }
@@ -74,7 +72,6 @@ pub struct UpdateJob {
 #[serde(deny_unknown_fields, default)]
 pub struct MarkRequest {
     /// What it is reserved for.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NodeRole>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<NodeRole>,
     /// How likely it is to fail, in thousandths a month.

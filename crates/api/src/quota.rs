@@ -1,9 +1,9 @@
 //! Quotas, and entitlement against what was received.
 
+pub use muster_model::quota::{AccountRow, LimitRow, QuotaReport, QuotaRow};
+
 use crate::Kind;
 use muster_model::quota as m;
-use muster_model::quota::QueueOrder;
-use muster_model::spec::Tier;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Quotas {
     /// The version: it changes with the tree; goes into `If-Match`.
     pub version: u64,
     /// The tree. A token that is bound to a project sees the way from its project to the root.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// How it is used.
     pub report: QuotaReport,
@@ -30,7 +30,7 @@ pub struct Quotas {
 #[serde(deny_unknown_fields)]
 pub struct SetQuotas {
     /// The whole tree.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// Always `Quotas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,92 +42,4 @@ pub struct SetQuotas {
     #[serde(default, skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub report: Option<serde_json::Map<String, serde_json::Value>>,
-}
-
-/// Who is entitled to what, and has had how much.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct QuotaReport {
-    /// Nodes of the tree, parents before their children.
-    pub quotas: Vec<QuotaRow>,
-    /// Projects and their users.
-    pub accounts: Vec<AccountRow>,
-}
-
-/// One node of the tree. GPUs and parts are in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct QuotaRow {
-    /// Its name, unique in the tree.
-    pub name: String,
-    /// The node above it; null for a root.
-    pub parent: Option<String>,
-    /// How deep it is; 0 for a root.
-    pub depth: u32,
-    /// Its weight among its siblings.
-    pub shares: u32,
-    /// May jobs pass each other here?
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QueueOrder))]
-    pub order: QueueOrder,
-    /// Projects that belong to it.
-    pub projects: Vec<String>,
-    /// Each limit, and how it is used.
-    pub limits: Vec<LimitRow>,
-    /// GPUs allocated to its jobs and those below; for a token that is bound to a project, only those
-    /// of that project.
-    pub used_milli: u64,
-    /// Its part among its siblings.
-    pub entitled_milli: u32,
-    /// What it has had of what they all have had; null for a token that is bound to a project.
-    pub received_milli: Option<u32>,
-    /// Past use that still counts, in GPU-seconds; null for a token that is bound to a project.
-    pub usage_gpu_s: Option<u64>,
-}
-
-/// A limit and how it is used; GPUs in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LimitRow {
-    /// Which SKU; null for all.
-    pub sku: Option<String>,
-    /// Which tier; null for all.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tier>))]
-    pub tier: Option<Tier>,
-    /// May always have.
-    pub nominal_milli: u64,
-    /// May borrow; null for any number.
-    pub borrow_milli: Option<u64>,
-    /// May lend; null for all.
-    pub lend_milli: Option<u64>,
-    /// Allocated now.
-    pub used_milli: u64,
-    /// Of it, beyond nominal.
-    pub borrowed_milli: u64,
-}
-
-/// A project, or one of its users. GPUs and parts are in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AccountRow {
-    /// The project's name.
-    pub project: String,
-    /// The user; null for the project as a whole.
-    pub user: Option<String>,
-    /// The node of the tree it belongs to.
-    pub quota: Option<String>,
-    /// GPUs allocated now.
-    pub used_milli: u64,
-    /// Jobs with allocated resources.
-    pub running: u32,
-    /// Jobs that wait.
-    pub waiting: u32,
-    /// Its part among its siblings.
-    pub entitled_milli: u32,
-    /// What it has had of what they all have had; a token that is bound to a project sees it of users
-    /// only, of its project it is null.
-    pub received_milli: Option<u32>,
-    /// Past use that still counts, in GPU-seconds.
-    pub usage_gpu_s: u64,
-    /// Place in the order of fair share; 1 goes first.
-    pub rank: u32,
 }

@@ -25,20 +25,16 @@ pub struct Remediation {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// What is done in the end.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Action))]
     pub action: Action,
     /// The same in words.
     pub action_text: String,
     /// Its remediation step, from 0.
     pub step_index: u32,
     /// Who decides on the act itself.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationMode))]
     pub mode: Mode,
     /// How work leaves.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
     /// Its current step.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationStep))]
     pub step: RemediationStep,
     /// Why it is in this state.
     pub why: String,
@@ -56,7 +52,6 @@ pub struct Remediation {
     #[serde(default)]
     pub taken: Vec<RemediationStepEntry>,
     /// How it ended.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::RemediationOutcome>))]
     pub outcome: Option<RemediationOutcome>,
 }
 
@@ -67,7 +62,6 @@ pub struct RemediationStepEntry {
     /// When the step began.
     pub at: Timestamp,
     /// The step it came to.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationStep))]
     pub step: RemediationStep,
 }
 
@@ -218,7 +212,6 @@ pub struct Automation {
     /// When it was last resumed.
     pub resumed_at: Option<Timestamp>,
     /// Who decides, by action.
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::RemediationMode>))]
     pub modes: BTreeMap<String, Mode>,
     /// Nodes of the fleet.
     pub nodes: u32,
@@ -274,7 +267,6 @@ pub struct RemediationDryRun {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 366))]
     pub days: u32,
     /// Under this policy; under the site's own when absent.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Remediations>))]
     pub policy: Option<Remediations>,
 }
 
@@ -323,10 +315,8 @@ pub struct DryRemediation {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// What would be done.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Action))]
     pub action: Action,
     /// Who would decide.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemediationMode))]
     pub mode: Mode,
     /// What would block it.
     pub held: Option<String>,

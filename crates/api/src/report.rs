@@ -19,7 +19,6 @@ pub struct JobReport {
     /// The job's name.
     pub name: String,
     /// The state of the job.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// The job's version.
     pub version: u64,
@@ -166,7 +165,6 @@ pub struct AttemptReport {
     /// The same in GPU-seconds.
     pub gpu_seconds: GpuParts,
     /// What its end is attributed to.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Verdict>))]
     pub verdict: Option<Verdict>,
     /// The same for people: the attribution, or `user` where the job's own user cancelled it.
     #[serde(default)]

@@ -28,18 +28,14 @@ pub struct Reservation {
     /// Why, for people.
     pub reason: String,
     /// What was asked for.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ReservationTarget))]
     pub over: ReservationTarget,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// What happens to work of others that still runs when it begins.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Overrun))]
     pub overrun: Overrun,
     /// Spot work of others may use what stays idle in it.
     pub lend: bool,
@@ -110,20 +106,16 @@ pub struct SetReservation {
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
     /// The nodes it covers.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ReservationTarget))]
     pub over: ReservationTarget,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long, until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// What happens to work of others that still runs when it begins.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Overrun))]
     pub overrun: Overrun,
     /// Spot work of others may use what stays idle in it, and is stopped when it is needed.
     #[serde(default)]

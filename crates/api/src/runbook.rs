@@ -1,7 +1,9 @@
 //! Runbooks and runs of them.
 
+pub use muster_model::runbook::{RunbookDryRun, RunbookDryStep};
+
 use crate::time::Timestamp;
-use muster_model::runbook::{RunOutcome, StepOutcome};
+use muster_model::runbook::StepOutcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -207,34 +209,4 @@ pub struct AnswerRunbook {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub note: String,
-}
-
-/// What a run would see and do. Nothing was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RunbookDryRun {
-    /// Steps in the order in which they would be taken.
-    pub steps: Vec<RunbookDryStep>,
-    /// How it would end, if people answer as the book assumes.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub outcome: RunOutcome,
-}
-
-/// What a step would see and do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RunbookDryStep {
-    /// The step's number in the book, from 1.
-    pub step: u32,
-    /// `check`, `act`, `ask` or `wait`.
-    pub kind: String,
-    /// What it is about.
-    pub title: String,
-    /// What would come of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub outcome: StepOutcome,
-    /// What it sees.
-    pub saw: String,
-    /// What it would do.
-    pub would: String,
 }

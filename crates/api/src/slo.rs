@@ -21,7 +21,7 @@ pub struct Objectives {
     /// stop nothing.
     pub stated: bool,
     /// The whole of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Objectives))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Objectives))]
     pub objectives: Arc<m::Objectives>,
 }
 
@@ -31,7 +31,7 @@ pub struct Objectives {
 #[serde(deny_unknown_fields)]
 pub struct SetObjectives {
     /// The whole of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Objectives))]
+    #[cfg_attr(feature = "openapi", schema(value_type = m::Objectives))]
     pub objectives: Arc<m::Objectives>,
     /// Always `Objectives`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,10 +63,8 @@ pub struct Slo {
     /// What it is for.
     pub description: String,
     /// What is measured.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Sli))]
     pub sli: Sli,
     /// For whom; the whole site when empty.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Scope))]
     pub scope: Scope,
     /// `events`: jobs, attempts, requests are counted; `time`: milliseconds of nodes, GPUs, gangs.
     pub unit: String,
@@ -77,7 +75,6 @@ pub struct Slo {
     /// Over what time: `28d` or `month`.
     pub window: String,
     /// So much of the window was counted; the rest of it counts as good.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub counted_for: Span,
     /// Good ones in the window.
     pub good: u64,
@@ -98,17 +95,14 @@ pub struct Slo {
     /// Rules that are firing now.
     pub firing: Vec<FiringRule>,
     /// Exhausted in so long at the burn rate of the last hour.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub exhausted_in: Option<Span>,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<CauseCount>,
     /// What stops while the error budget is exhausted.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Gate>))]
     pub gates: Vec<Gate>,
     /// It stops that now.
     pub gating: bool,
     /// For interruptions: the mean time between two of them.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub mean_time: Option<Span>,
     /// The alert that is open about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +117,6 @@ pub struct Slo {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BurnRate {
     /// Over this long.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub window: Span,
     /// One spends it exactly over the objective's window; null without data.
     pub rate: Option<f64>,
@@ -136,13 +129,10 @@ pub struct FiringRule {
     /// Faster than this.
     pub factor: f64,
     /// Over this long; always longer than the other.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub long: Span,
     /// And still over this long.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub short: Span,
     /// What it leads to.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Urgency))]
     pub urgency: Urgency,
     /// How fast over the long window.
     pub long_rate: f64,
@@ -155,7 +145,6 @@ pub struct FiringRule {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseCount {
     /// Why they were bad.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Cause))]
     pub cause: Cause,
     /// How many, or how many milliseconds.
     pub count: u64,

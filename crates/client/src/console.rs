@@ -4,6 +4,7 @@
 //! by, so that whoever watches need not read lists again and again.
 
 use crate::{Client, ClientError};
+use muster_api::ConsoleLayout;
 use muster_model::units::Time;
 use serde::Deserialize;
 
@@ -15,49 +16,6 @@ const HEAD: usize = 32;
 const CELL: usize = 16;
 /// Longest frame that is taken: four million GPUs.
 const MAX_FRAME: usize = 64 << 20;
-
-/// The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
-/// GPUs takes one place.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct ConsoleLayout {
-    /// Frames carry the version of the layout they are for.
-    pub version: u64,
-    /// What the numbers of a cell's state mean.
-    pub states: Vec<String>,
-    /// Racks, in order.
-    pub racks: Vec<LayoutRack>,
-    /// SKUs of GPUs.
-    pub skus: Vec<String>,
-    /// Nodes, in order.
-    pub nodes: Vec<LayoutNode>,
-}
-
-/// A rack and its place.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct LayoutRack {
-    /// The cluster it is in: one fabric.
-    pub cluster: String,
-    /// Group of leaves under the same spines.
-    pub spine: String,
-    /// The leaf that serves it.
-    pub leaf: String,
-    /// The rack itself.
-    pub rack: String,
-}
-
-/// A node in its rack.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct LayoutNode {
-    /// Its name, unique in the site.
-    pub name: String,
-    /// Its rack, as an index.
-    pub rack: u32,
-    /// Its GPUs.
-    pub gpus: u32,
-    /// SKU of its GPUs, as an index.
-    #[serde(default)]
-    pub sku: Option<u32>,
-}
 
 /// One GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -217,16 +217,6 @@ impl Client {
         self.text("readyz").await
     }
 
-    /// Its metrics in Prometheus text.
-    pub async fn metrics(&self) -> Result<String, ClientError> {
-        self.text("metrics").await
-    }
-
-    /// Its OpenAPI description.
-    pub async fn openapi(&self) -> Result<serde_json::Value, ClientError> {
-        self.json(self.get(&["openapi.json"])).await
-    }
-
     async fn text(&self, path: &str) -> Result<String, ClientError> {
         let mut call = self.get(&[path]);
         call.accept = "*/*";

@@ -18,9 +18,7 @@ mod search;
 mod slo;
 mod sse;
 
-pub use console::{
-    ConsoleLayout, Frame, FrameBody, Frames, GpuCell, Hints, LayoutNode, LayoutRack,
-};
+pub use console::{Frame, FrameBody, Frames, GpuCell, Hints};
 pub use error::ClientError;
 pub use health::RemediationDecision;
 pub use http::{Builder, Client};

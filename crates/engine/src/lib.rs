@@ -39,9 +39,9 @@ pub use health::{
 pub use lookup::task;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
-pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
+pub use report::{Move, MoveProposal};
 pub use reservations::ReservationEffect;
-pub use runbooks::{DryStep, Rehearsed, current_observation, current_step, rehearse};
+pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
     ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthBook,

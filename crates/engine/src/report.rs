@@ -4,91 +4,10 @@
 use crate::state::State;
 use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName, ProjectName};
-use muster_model::quota::{QueueOrder, Quota};
-use muster_model::spec::Tier;
+use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Who is entitled to what, and has had how much.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct QuotaReport {
-    /// Nodes of the tree, parents before their children.
-    pub quotas: Vec<QuotaRow>,
-    /// Projects and their users.
-    pub accounts: Vec<AccountRow>,
-}
-
-/// One node of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuotaRow {
-    /// Its name, unique in the tree.
-    pub name: Label,
-    /// The node above it.
-    pub parent: Option<Label>,
-    /// How deep it is; 0 for a root.
-    pub depth: u32,
-    /// Its weight among its siblings.
-    pub shares: u32,
-    /// May jobs pass each other here?
-    pub order: QueueOrder,
-    /// Projects that belong to it.
-    pub projects: Vec<ProjectName>,
-    /// Each limit, and how it is used.
-    pub limits: Vec<LimitRow>,
-    /// GPUs that its jobs and those below hold now, in thousandths.
-    pub used_milli: u64,
-    /// Its part among its siblings, in thousandths.
-    pub entitled_milli: u32,
-    /// What it has had of what they all have had, in thousandths.
-    pub received_milli: u32,
-    /// Past use that still counts, in GPU-seconds.
-    pub usage_gpu_s: u64,
-}
-
-/// A limit and how it is used; GPUs in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LimitRow {
-    /// Which SKU.
-    pub sku: Option<String>,
-    /// The price class it is for; none: all.
-    pub tier: Option<Tier>,
-    /// May always have.
-    pub nominal_milli: u64,
-    /// May borrow.
-    pub borrow_milli: Option<u64>,
-    /// May lend.
-    pub lend_milli: Option<u64>,
-    /// Allocated now.
-    pub used_milli: u64,
-    /// Of it, beyond nominal.
-    pub borrowed_milli: u64,
-}
-
-/// A project, or one of its users.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccountRow {
-    /// The project's name.
-    pub project: ProjectName,
-    /// The user; none for the project as a whole.
-    pub user: Option<String>,
-    /// The node of the tree it belongs to.
-    pub quota: Option<Label>,
-    /// GPUs allocated now, in thousandths.
-    pub used_milli: u64,
-    /// Jobs with allocated resources.
-    pub running: u32,
-    /// Jobs that wait.
-    pub waiting: u32,
-    /// Its part among its siblings, in thousandths.
-    pub entitled_milli: u32,
-    /// What it has had of what they all have had, in thousandths.
-    pub received_milli: u32,
-    /// Past use that still counts, in GPU-seconds.
-    pub usage_gpu_s: u64,
-    /// Place in the order of fair share; 1 goes first.
-    pub rank: u32,
-}
 
 /// A move that would let a waiting gang start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,17 +85,17 @@ impl State {
                 }
             });
             out.push(QuotaRow {
-                name: q.name.clone(),
-                parent: q.parent.clone(),
+                name: q.name.to_string(),
+                parent: q.parent.as_ref().map(ToString::to_string),
                 depth,
                 shares: q.shares,
                 order: q.order,
-                projects: q.projects.clone(),
+                projects: q.projects.iter().map(ToString::to_string).collect(),
                 limits: limits.collect(),
                 used_milli: used.held_by(&mine),
                 entitled_milli: part(u128::from(q.shares), u128::from(shares)),
-                received_milli: part(usage, all),
-                usage_gpu_s: gpu_seconds(usage),
+                received_milli: Some(part(usage, all)),
+                usage_gpu_s: Some(gpu_seconds(usage)),
             });
             let below = tree.iter().rev().filter(|o| o.parent.as_ref() == Some(&q.name));
             open.extend(below.map(|o| (o, depth + 1)));
@@ -205,8 +124,8 @@ impl State {
         let mut out = Vec::new();
         let projects: BTreeSet<&ProjectName> = used.had.keys().map(|(p, _)| p).collect();
         let queue = &self.index.cluster.queue;
-        let of = |p: &ProjectName| -> Option<Label> {
-            self.quotas.tree.iter().find(|q| q.projects.contains(p)).map(|q| q.name.clone())
+        let of = |p: &ProjectName| -> Option<String> {
+            self.quotas.tree.iter().find(|q| q.projects.contains(p)).map(|q| q.name.to_string())
         };
         for p in &projects {
             let one: BTreeSet<ProjectName> = [(*p).clone()].into();
@@ -218,14 +137,14 @@ impl State {
                 used.had.keys().filter(|(q, _)| q == *p).map(|(_, u)| u).collect();
             let waiting: usize = users.iter().map(|u| queue.waiting(p, u)).sum();
             out.push(AccountRow {
-                project: (*p).clone(),
+                project: (*p).to_string(),
                 user: None,
                 quota: quota.clone(),
                 used_milli: used.held_by(&one),
                 running: used.jobs_of(|(q, _)| q == *p),
                 waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
                 entitled_milli: part(1, siblings.len() as u128),
-                received_milli: part(usage, all),
+                received_milli: Some(part(usage, all)),
                 usage_gpu_s: gpu_seconds(usage),
                 rank: users
                     .iter()
@@ -238,14 +157,14 @@ impl State {
                 let key = ((*p).clone(), (*u).clone());
                 let mine = used.had.get(&key).copied().unwrap_or(0);
                 out.push(AccountRow {
-                    project: (*p).clone(),
+                    project: (*p).to_string(),
                     user: Some((*u).clone()),
                     quota: quota.clone(),
                     used_milli: used.held.get(&key).map_or(0, |h| h.1),
                     running: used.held.get(&key).map_or(0, |h| h.0),
                     waiting: u32::try_from(queue.waiting(p, u)).unwrap_or(u32::MAX),
                     entitled_milli: part(1, users.len() as u128),
-                    received_milli: part(mine, usage),
+                    received_milli: Some(part(mine, usage)),
                     usage_gpu_s: gpu_seconds(mine),
                     rank: used.rank.get(&key).copied().unwrap_or(1),
                 });

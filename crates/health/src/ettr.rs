@@ -75,18 +75,6 @@ pub fn best_ettr(nodes: u32, rate: Rate, restart: Span, cost: Span) -> f64 {
     ettr(&Expect { nodes, rate, restart, queue: Span(0), cost, every })
 }
 
-/// The residual: the share that writing and repeated work take at the best interval, to first order
-/// `sqrt(2 * cost / mtbf)`, at most one. A cheaper checkpoint or rarer failures lower it, no choice
-/// of interval does. Restarts come on top. For reports.
-#[must_use]
-pub fn limit(cost: Span, mtbf: Option<Span>) -> f64 {
-    match mtbf {
-        None => 0.0,
-        Some(_) if cost.0 == 0 => 0.0,
-        Some(mtbf) => (2.0 * cost.0 as f64 / mtbf.0 as f64).sqrt().min(1.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,9 +145,6 @@ mod tests {
         assert_eq!(ettr_exact(&hopeless), 0.0);
         let never = Expect { every: Span(0), ..sure };
         assert!(ettr(&never) < 0.001 && ettr_exact(&never) < 0.001);
-        assert_eq!(limit(Span::secs(5), None), 0.0);
-        assert_eq!(limit(Span::secs(5), Some(Span(0))), 1.0);
-        near(limit(Span::secs(20), Some(Span::secs(4000))), 0.1, 1e-12);
     }
 
     #[test]
@@ -226,7 +211,6 @@ mod tests {
             };
             prop_assert!((0.0..=1.0).contains(&ettr(&x)));
             prop_assert!((0.0..=1.0).contains(&ettr_exact(&x)));
-            prop_assert!((0.0..=1.0).contains(&limit(x.cost, x.rate.mtbf(nodes))));
         }
 
         #[test]

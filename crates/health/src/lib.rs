@@ -45,9 +45,7 @@ mod series;
 pub mod spares;
 pub mod watch;
 
-pub use ettr::{Expect, best_ettr, ettr, ettr_exact, limit};
+pub use ettr::{Expect, best_ettr, ettr, ettr_exact};
 pub use interval::checkpoint_every;
 pub use rate::{Exposure, Rate};
-pub use spares::{
-    SpareTarget, erlang_b, share_with, spares_for, spares_for_waiting, waiting_share,
-};
+pub use spares::{erlang_b, spares_for_waiting, waiting_share};

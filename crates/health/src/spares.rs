@@ -2,52 +2,25 @@
 //!
 //! Failures of `N` nodes come as a Poisson stream of rate `N r`. Each takes a spare at once, and
 //! the failed node comes back as a spare when it is repaired, after `R` on average. The *load*
-//! `N r R` is the number of nodes in repair on average. What happens to a failure that finds no
-//! spare makes two cases:
+//! `N r R` is the number of nodes in repair on average.
 //!
-//! - **It takes a node from elsewhere** (a smaller gang, a lesser job, another pool), and its own
-//!   node goes there when repaired. Then it never uses the spares, as a call that finds every line
-//!   busy: Erlang's loss formula B, for any distribution of repair times with this mean. That is
-//!   [`spares_for`].
-//! - **It waits** for the next repair. Every broken node is in repair from its failure on, so their
-//!   number is that of a queue with endless servers: Poisson with the load as its mean, again for
-//!   any distribution of repair times. A failure finds no spare when `s` or more are in repair.
-//!   That is [`spares_for_waiting`]. This chance is above Erlang's B, so B predicts too much where
-//!   gangs wait; Erlang's C would be too high, as it lets a repair begin only when a spare is free.
+//! A failure that finds no spare waits for the next repair. Every broken node is in repair from its
+//! failure on, so their number is that of a queue with endless servers: Poisson with the load as
+//! its mean, for any distribution of repair times. A failure finds no spare when `s` or more are in
+//! repair. This chance is above Erlang's loss formula B, which is for failures that are met from
+//! elsewhere; Erlang's C would be too high, as it lets a repair begin only when a spare is free.
 //!
-//! Both err on the safe side in one respect: nodes in repair and gangs that wait do not fail, which
-//! the constant stream ignores. Neither knows of failures that come together (a rack, a switch):
+//! It errs on the safe side in one respect: nodes in repair and gangs that wait do not fail, which
+//! the constant stream ignores. It does not know of failures that come together (a rack, a switch):
 //! those need spares of their own.
 
 use crate::rate::Rate;
 use crate::series::exp_neg;
 use muster_model::units::Span;
-use serde::{Deserialize, Serialize};
 
 /// More spares than any fleet has nodes; the search ends there.
 const MOST: u32 = 1 << 20;
 const MILLION: u32 = 1_000_000;
-
-/// The target: this share of node failures finds a spare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SpareTarget {
-    /// In millionths. All of them cannot be the target: a million is taken as one less.
-    pub share_ppm: u32,
-}
-
-impl SpareTarget {
-    /// [`spares_for`] this target.
-    #[must_use]
-    pub fn spares(self, nodes: u32, rate: Rate, repair: Span) -> u32 {
-        spares_for(nodes, rate, repair, self.share_ppm)
-    }
-
-    /// [`spares_for_waiting`] and this target.
-    #[must_use]
-    pub fn spares_waiting(self, nodes: u32, rate: Rate, repair: Span, within: Span) -> u32 {
-        spares_for_waiting(nodes, rate, repair, within, self.share_ppm)
-    }
-}
 
 /// The chance of finding no spare that a target leaves to one failure.
 fn allowed(share_ppm: u32) -> f64 {
@@ -73,30 +46,11 @@ fn tidy(load: f64) -> f64 {
     if load > 0.0 { load.min(1e12) } else { 0.0 }
 }
 
-/// The least number of spares with which a share `share_ppm` of the failures of `nodes` nodes finds
-/// one at once, when `repair` is the mean time until a failed node is a spare again and a failure
-/// without a spare is met from elsewhere. At most 2^20, also where that is not enough.
-#[must_use]
-pub fn spares_for(nodes: u32, rate: Rate, repair: Span, share_ppm: u32) -> u32 {
-    let (load, allowed) = (tidy(rate.expected(nodes, repair)), allowed(share_ppm));
-    if load == 0.0 {
-        // No failures: nothing to plan for.
-        return 0;
-    }
-    let mut b = 1.0;
-    for s in 1..=MOST {
-        if b <= allowed {
-            return s - 1;
-        }
-        b = next_b(b, s, load);
-    }
-    MOST
-}
-
-/// As [`spares_for`], when a failure without a spare waits for the next repair, and the target is
-/// that it waits no longer than `within`. With `within` at zero it holds for any distribution of
-/// repair times; above, it takes them as exponential and is on the safe side (see
-/// [`waiting_share`]).
+/// The least number of spares with which a share `share_ppm` of the failures of `nodes` nodes waits
+/// no longer than `within` for one, when `repair` is the mean time until a failed node is a spare
+/// again and a failure without a spare waits for the next repair. With `within` at zero it holds for
+/// any distribution of repair times; above, it takes them as exponential and is on the safe side
+/// (see [`waiting_share`]). At most 2^20, also where that is not enough.
 #[must_use]
 pub fn spares_for_waiting(
     nodes: u32,
@@ -128,13 +82,6 @@ pub fn spares_for_waiting(
         }
     }
     holds
-}
-
-/// The share of failures that finds a spare at once, when others are met from elsewhere.
-#[must_use]
-pub fn share_with(spares: u32, nodes: u32, rate: Rate, repair: Span) -> f64 {
-    let load = rate.expected(nodes, repair);
-    if load > 0.0 { 1.0 - erlang_b(spares, load) } else { 1.0 }
 }
 
 /// The chance, at most, that a failure waits longer than `t_over_repair` mean repair times for a

@@ -51,7 +51,7 @@ pub(crate) fn routes() -> Router<App> {
 
 /// Get which index of the console's frames is which GPU.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/console/layout", tag = "console",
-    responses((status = 200, description = "Nodes and racks in order.", body = muster_server::console::ConsoleLayout))))]
+    responses((status = 200, description = "Nodes and racks in order.", body = muster_api::ConsoleLayout))))]
 pub(crate) async fn layout(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (version, json) = app.console().layout().await?;
     let mut response = (StatusCode::OK, json).into_response();

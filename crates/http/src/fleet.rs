@@ -7,12 +7,10 @@ use super::{App, admin, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery,
-    FleetReport, FleetRow, FleetSku, FleetStep, Kind, Timestamp,
+    CapacityForecast, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport, FleetRow,
+    FleetSku, FleetStep, Kind, Timestamp,
 };
-use muster_metering::{
-    AttributionCounts, CapacityReached, Forecast, Row, Step, Supply, TelemetryTotals, Work,
-};
+use muster_metering::{CapacityReached, Forecast, Row, Step, Supply, TelemetryTotals, Work};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_server::metering::FleetFigures as Figures;
@@ -72,15 +70,6 @@ fn share(of: u128, all: u128) -> Option<f64> {
     (all > 0).then(|| float(of) / float(all))
 }
 
-fn attribution(b: &AttributionCounts) -> FleetAttribution {
-    FleetAttribution {
-        application: b.application,
-        infrastructure: b.infrastructure,
-        platform: b.platform,
-        unknown: b.unknown,
-    }
-}
-
 fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFigures {
     let held = w.held.total();
     let out = |s: &Supply| {
@@ -108,9 +97,9 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFi
             succeeded: w.succeeded,
             succeeded_first: w.first,
             cancelled: w.cancelled,
-            failed: attribution(&w.failed),
+            failed: w.failed,
         },
-        interruptions: attribution(&w.interrupted),
+        interruptions: w.interrupted,
         mtbi_ms: w.mtbi().map(|s| s.0),
         recover_ms: w.recover().map(|s| s.0),
         utilisation: seen.busy().map(|v| float(v.into()) / 1e3),

@@ -10,13 +10,12 @@ use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    CauseCount, FleetStep, Kind, KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind,
+    CauseCount, FleetStep, Kind, KindCount, NodeCount, PeriodAlerts, PeriodIncident,
     PeriodObjective, PeriodQuery, PeriodReport, VersionCount,
 };
 use muster_engine::State as Site;
 use muster_metering::Step;
 use muster_model::alert::Urgency;
-use muster_model::calendar::Period;
 use muster_model::node::Stage;
 use muster_model::remediation::RemediationOutcome;
 use muster_model::slo::Objective;
@@ -44,15 +43,11 @@ pub(crate) async fn report(
     if back > BACK_MAX {
         return Err(Failure::bad(format!("`back` is at most {BACK_MAX}")).field("back"));
     }
-    let period = match q.period {
-        PeriodKind::Week => Period::Week,
-        PeriodKind::Month => Period::Month,
-    };
     let now = app.brain().now();
-    let (from, end) = period.back(now, back);
+    let (from, end) = q.period.back(now, back);
     let metering = app.agents().metering();
     let figures = metering.fleet(|_| (from, end), Step::Day, None).await;
-    let before = period.back(now, back + 1);
+    let before = q.period.back(now, back + 1);
     let before = metering.fleet(|_| before, Step::Day, None).await;
     let fleet = fleet_report_body(&figures, FleetStep::Day, None, true);
     let before = fleet_report_body(&before, FleetStep::Day, None, true);
@@ -64,7 +59,7 @@ pub(crate) async fn report(
         let (findings, nodes) = findings(s, from, to);
         let report = PeriodReport {
             kind: Kind::PeriodReport,
-            name: period.name(from),
+            name: q.period.name(from),
             period: q.period,
             from: from.into(),
             to: to.into(),

@@ -6,11 +6,7 @@ use super::extract::{JsonBody, Query};
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{
-    AccountRow, Kind, LimitRow, Policy, QuotaReport, QuotaRow, Quotas, SetDocumentQuery, SetPolicy,
-    SetQuotas,
-};
-use muster_engine::report;
+use muster_api::{Kind, Policy, QuotaReport, Quotas, SetDocumentQuery, SetPolicy, SetQuotas};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota as m;
@@ -82,11 +78,10 @@ pub(crate) async fn set_policy(
 
 fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
-    let (seq, tree, report) =
+    let (seq, tree, mut report) =
         app.brain().read(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
     // The version is that of the whole tree, also for those who see a part of it.
     let version = content_version(&*tree);
-    let mut report = report_view(report);
     let quotas = match &caller.actor.project {
         None => tree,
         Some(own) => {
@@ -135,51 +130,6 @@ fn way_up(tree: &m::Quotas, project: &ProjectName) -> BTreeSet<String> {
     out
 }
 
-fn report_view(r: report::QuotaReport) -> QuotaReport {
-    let report::QuotaReport { quotas, accounts } = r;
-    let limit = |l: report::LimitRow| {
-        let report::LimitRow {
-            sku,
-            tier,
-            nominal_milli,
-            borrow_milli,
-            lend_milli,
-            used_milli,
-            borrowed_milli,
-        } = l;
-        LimitRow { sku, tier, nominal_milli, borrow_milli, lend_milli, used_milli, borrowed_milli }
-    };
-    let quota = |q: report::QuotaRow| QuotaRow {
-        name: q.name.to_string(),
-        parent: q.parent.map(|p| p.to_string()),
-        depth: q.depth,
-        shares: q.shares,
-        order: q.order,
-        projects: q.projects.iter().map(ToString::to_string).collect(),
-        limits: q.limits.into_iter().map(limit).collect(),
-        used_milli: q.used_milli,
-        entitled_milli: q.entitled_milli,
-        received_milli: Some(q.received_milli),
-        usage_gpu_s: Some(q.usage_gpu_s),
-    };
-    let account = |a: report::AccountRow| AccountRow {
-        project: a.project.to_string(),
-        user: a.user,
-        quota: a.quota.map(|q| q.to_string()),
-        used_milli: a.used_milli,
-        running: a.running,
-        waiting: a.waiting,
-        entitled_milli: a.entitled_milli,
-        received_milli: Some(a.received_milli),
-        usage_gpu_s: a.usage_gpu_s,
-        rank: a.rank,
-    };
-    QuotaReport {
-        quotas: quotas.into_iter().map(quota).collect(),
-        accounts: accounts.into_iter().map(account).collect(),
-    }
-}
-
 /// Get the tree of quotas, and who has had how much of what they are entitled to.
 ///
 /// A token that is bound to a project sees the way from its project to the root.
@@ -220,18 +170,19 @@ pub(crate) async fn set_quotas(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_api::{AccountRow, LimitRow, QuotaRow};
     use muster_model::quota::QueueOrder;
 
     #[test]
     fn a_project_is_not_told_what_the_others_use() {
-        let row = |name: &str| report::QuotaRow {
-            name: name.parse().unwrap(),
+        let row = |name: &str| QuotaRow {
+            name: name.to_owned(),
             parent: None,
             depth: 0,
             shares: 1,
             order: QueueOrder::BestEffort,
-            projects: vec!["alpha".parse().unwrap(), "beta".parse().unwrap()],
-            limits: vec![report::LimitRow {
+            projects: vec!["alpha".to_owned(), "beta".to_owned()],
+            limits: vec![LimitRow {
                 sku: None,
                 tier: None,
                 nominal_milli: 8000,
@@ -242,18 +193,18 @@ mod tests {
             }],
             used_milli: 6000,
             entitled_milli: 1000,
-            received_milli: 1000,
-            usage_gpu_s: 7200,
+            received_milli: Some(1000),
+            usage_gpu_s: Some(7200),
         };
-        let account = |project: &str, user: Option<&str>, used_milli: u64| report::AccountRow {
-            project: project.parse().unwrap(),
+        let account = |project: &str, user: Option<&str>, used_milli: u64| AccountRow {
+            project: project.to_owned(),
             user: user.map(str::to_owned),
             quota: None,
             used_milli,
             running: 1,
             waiting: 0,
             entitled_milli: 500,
-            received_milli: 333,
+            received_milli: Some(333),
             usage_gpu_s: 2400,
             rank: 1,
         };
@@ -262,8 +213,7 @@ mod tests {
             account("alpha", Some("user:ann"), 2000),
             account("beta", None, 4000),
         ];
-        let mut r = report_view(report::QuotaReport { quotas: vec![row("lab")], accounts });
-        assert_eq!((r.quotas[0].received_milli, r.quotas[0].usage_gpu_s), (Some(1000), Some(7200)));
+        let mut r = QuotaReport { quotas: vec![row("lab")], accounts };
         keep_own(&mut r, &"alpha".parse().unwrap());
         let lab = &r.quotas[0];
         assert_eq!(lab.projects, ["alpha"]);

@@ -7,9 +7,8 @@ use super::{App, answer, gone, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookDryRun,
-    RunbookDryStep, RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone,
-    RunsQuery, SetRunbook, StartRunbook,
+    AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookList, RunbookRun,
+    RunbookRunList, RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
 };
 use muster_engine::State as Site;
 use muster_model::runbook::{Run, StepAnswer};
@@ -222,7 +221,7 @@ pub(crate) async fn delete(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbooks/{name}/dry-run", tag = "runbooks",
     request_body = Option<StartRunbook>,
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "What it would do.", body = RunbookDryRun))))]
+    responses((status = 200, description = "What it would do.", body = muster_api::RunbookDryRun))))]
 pub(crate) async fn dry_run(
     State(app): State<App>,
     SiteWriter(writer): SiteWriter,
@@ -240,17 +239,7 @@ pub(crate) async fn dry_run(
         (seq, muster_engine::rehearse(state, &name, &vars, &actor, now, &outside))
     };
     let (seq, found) = app.aside(&caller.token, rehearsed).await?;
-    let found = found?;
-    let steps = found.steps.into_iter().map(|d| RunbookDryStep {
-        step: d.step,
-        kind: d.kind.into(),
-        title: d.title,
-        outcome: d.outcome,
-        saw: d.saw,
-        would: d.would,
-    });
-    let shown = RunbookDryRun { steps: steps.collect(), outcome: found.outcome };
-    Ok(answer(&app, caller, StatusCode::OK, seq, None, &shown))
+    Ok(answer(&app, caller, StatusCode::OK, seq, None, &found?))
 }
 
 /// Begin to follow a runbook: step by step with a person, or by the machine with the permissions

@@ -115,7 +115,7 @@ fn simulate(brain: &Brain, end: Seq, ask: &Ask, stop: &CancellationToken) -> Rep
     let began = Instant::now();
     let clock = || {
         let passed = began.elapsed();
-        (passed < LIMIT && !stop.is_cancelled()).then(|| passed.as_secs_f64())
+        (passed < LIMIT && !stop.is_cancelled()).then_some(passed.as_secs_f64())
     };
     let site = read(brain, end, &clock)?.at(brain.now());
     site.ask(ask, &clock).map_err(|e| match e {

@@ -2,7 +2,7 @@
 //! many projects in each; whoever comes beyond them is counted under one name.
 
 use crate::parts::{Part, Parts};
-use muster_model::job::Verdict;
+use muster_model::job::AttributionCounts;
 use muster_model::slo::Cause;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -22,51 +22,6 @@ pub const PROJECTS_KEPT: usize = 64;
 const SKUS_KEPT: usize = 32;
 /// Under this name the others are counted.
 pub const OTHERS: &str = "(others)";
-
-/// Ends and interruptions by what they are attributed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct AttributionCounts {
-    /// The job's own.
-    pub application: u64,
-    /// Hardware's.
-    pub infrastructure: u64,
-    /// Muster's own.
-    pub platform: u64,
-    /// Nobody knows.
-    pub unknown: u64,
-}
-
-impl AttributionCounts {
-    /// Where ends with a verdict are counted; those that are no failure nowhere.
-    pub(crate) fn of(&mut self, v: Verdict) -> Option<&mut u64> {
-        match v {
-            Verdict::Application => Some(&mut self.application),
-            Verdict::Infrastructure => Some(&mut self.infrastructure),
-            Verdict::Platform => Some(&mut self.platform),
-            Verdict::Unknown => Some(&mut self.unknown),
-            Verdict::Success | Verdict::Operator | Verdict::Scheduler => None,
-        }
-    }
-
-    /// All failures, whatever their cause.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.application + self.infrastructure + self.platform + self.unknown
-    }
-
-    /// Failures that interrupted an attempt: not those of the job itself (`Verdict::is_interruption`).
-    #[must_use]
-    pub fn interruptions(&self) -> u64 {
-        self.infrastructure + self.platform + self.unknown
-    }
-
-    fn add(&mut self, o: &AttributionCounts) {
-        self.application += o.application;
-        self.infrastructure += o.infrastructure;
-        self.platform += o.platform;
-        self.unknown += o.unknown;
-    }
-}
 
 /// What the jobs of a project did in an hour or a day. GPU time in thousandths of a GPU times
 /// milliseconds.
@@ -352,6 +307,7 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::job::Verdict;
 
     #[test]
     fn what_a_job_did_itself_is_no_interruption() {

@@ -10,7 +10,7 @@ use crate::signs::FailureSigns;
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
-use muster_model::job::{Job, Verdict};
+use muster_model::job::{AttributionCounts, Job, Verdict};
 use muster_model::node::Node;
 use muster_model::slo::final_before;
 use muster_model::units::Time;
@@ -365,7 +365,7 @@ fn shift(
     project: &str,
     was: Verdict,
     now: Verdict,
-    of: impl Fn(&mut Work) -> &mut crate::days::AttributionCounts,
+    of: impl Fn(&mut Work) -> &mut AttributionCounts,
 ) {
     c.at(at, |b| {
         let attribution = of(b.work(project));

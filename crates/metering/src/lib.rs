@@ -25,7 +25,7 @@ pub mod usage;
 
 pub use advice::{Advice, AdviceKind, GivenResources, advice};
 pub use allocated::{Allocated, allocated_milli};
-pub use days::{AttributionCounts, Step, Supply, TelemetryTotals, Work};
+pub use days::{Step, Supply, TelemetryTotals, Work};
 pub use fleet::{Fleet, Report, Row, no_observation};
 pub use forecast::{CapacityReached, Forecast, Trend};
 pub use goodput::{AttemptObservation, AttemptParts, Goodput, goodput};

@@ -144,12 +144,6 @@ impl JobProgress {
         self.first
     }
 
-    /// Has it said anything of steps?
-    #[must_use]
-    pub fn speaks(&self) -> bool {
-        self.told > 0
-    }
-
     /// What is to be told of it.
     #[must_use]
     pub fn pace(&self) -> Option<Pace> {
@@ -233,7 +227,7 @@ mod tests {
     #[test]
     fn nothing_is_claimed_before_something_is_known() {
         let mut v = JobProgress::default();
-        assert!(v.pace().is_none() && !v.speaks());
+        assert!(v.pace().is_none());
         v.step(0, at(0), 1, None, []);
         v.step(0, at(5000), 2, None, []);
         assert_eq!((v.idle(at(9000)), v.bound()), (vec![], None));

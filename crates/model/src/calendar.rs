@@ -1,6 +1,7 @@
 //! Days, weeks and months, in UTC.
 
 use crate::units::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 const DAY: i64 = 86_400_000;
 /// Days in 400 years, after which the calendar repeats.
@@ -55,12 +56,16 @@ pub fn month(t: Time) -> (Time, Span) {
     (Time(first.saturating_mul(DAY)), Span::hours(24 * days(year, month).unsigned_abs()))
 }
 
-/// A stretch of the calendar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How long a report's time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = PeriodKind))]
+#[serde(rename_all = "snake_case")]
 pub enum Period {
-    /// From Monday to Monday.
+    /// From Monday to Monday, in UTC.
+    #[default]
     Week,
-    /// From the first to the first.
+    /// A month, in UTC.
     Month,
 }
 

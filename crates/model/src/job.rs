@@ -23,7 +23,7 @@ pub use change::{JobUpdate, SpecChange};
 pub use fence::{Fence, FenceEnd};
 pub use shared_spec::SharedSpec;
 pub use slot_end::{NodeFaultKind, SlotEnd};
-pub use verdict::Verdict;
+pub use verdict::{AttributionCounts, Verdict};
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

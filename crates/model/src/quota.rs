@@ -1,6 +1,10 @@
 //! Quotas: who is entitled to how many GPUs, what is lent while it is idle, and in which
 //! proportion the rest is shared. A tree of any depth; projects hang on its nodes.
 
+mod report;
+
+pub use report::{AccountRow, LimitRow, QuotaReport, QuotaRow};
+
 use crate::names::{Label, ProjectName};
 use crate::spec::{Priority, SpecProblem, Tier, problem};
 use serde::{Deserialize, Serialize};

@@ -219,3 +219,33 @@ pub enum StepAnswer {
     /// Pass over it.
     Skip,
 }
+
+/// What a run would see and do. Nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunbookDryRun {
+    /// Steps in the order in which they would be taken.
+    pub steps: Vec<RunbookDryStep>,
+    /// How it would end, if people answer as the book assumes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub outcome: RunOutcome,
+}
+
+/// What a step would see and do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunbookDryStep {
+    /// The step's number in the book, from 1.
+    pub step: u32,
+    /// `check`, `act`, `ask` or `wait`.
+    pub kind: String,
+    /// What it is about.
+    pub title: String,
+    /// What would come of it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub outcome: StepOutcome,
+    /// What it sees.
+    pub saw: String,
+    /// What it would do.
+    pub would: String,
+}

@@ -10,54 +10,6 @@ use muster_model::spec::Tier;
 use muster_model::units::Span;
 use std::collections::BTreeMap;
 
-/// What is aimed at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aim {
-    /// Percent between two values.
-    Between(u32, u32),
-    /// Percent below a value.
-    Below(u32),
-    /// None at all.
-    Zero,
-    /// The objective of this name.
-    Objective(&'static str),
-    /// A matter of trend: nothing is too much in itself.
-    Trend,
-}
-
-/// A figure that operators watch, and where it should start.
-#[derive(Debug, Clone, Copy)]
-pub struct WatchedMetric {
-    /// Its number in the set.
-    pub id: &'static str,
-    /// What operators call it.
-    pub name: &'static str,
-    /// What is aimed at.
-    pub aim: Aim,
-    /// What it hides, or what makes it look better than things are.
-    pub beware: &'static str,
-}
-
-/// The figures of the first set.
-#[rustfmt::skip]
-pub const WATCHED_METRICS: &[WatchedMetric] = &[
-    WatchedMetric { id: "M1", name: "GPU utilisation in training", aim: Aim::Between(60, 80), beware: "short bursts mislead" },
-    WatchedMetric { id: "M2", name: "GPU memory used", aim: Aim::Below(85), beware: "fragmentation runs out of memory below the limit" },
-    WatchedMetric { id: "M3", name: "kernel time against host time", aim: Aim::Trend, beware: "many tiny kernels" },
-    WatchedMetric { id: "M4", name: "PCIe throughput", aim: Aim::Trend, beware: "transfers block computing; NVLink could carry them" },
-    WatchedMetric { id: "M5", name: "temperature", aim: Aim::Trend, beware: "the margin to the vendor's limit counts, and the air around" },
-    WatchedMetric { id: "M6", name: "power draw", aim: Aim::Trend, beware: "a cap throttles silently" },
-    WatchedMetric { id: "M7", name: "inference latency", aim: Aim::Objective("inference-p95"), beware: "cold starts distort" },
-    WatchedMetric { id: "M8", name: "throughput", aim: Aim::Trend, beware: "batch size" },
-    WatchedMetric { id: "M9", name: "job success", aim: Aim::Objective("job-success"), beware: "retries hide failures: look at first attempts too" },
-    WatchedMetric { id: "M10", name: "out of memory", aim: Aim::Trend, beware: "leaks" },
-    WatchedMetric { id: "M11", name: "driver restarts", aim: Aim::Zero, beware: "they rise after updates" },
-    WatchedMetric { id: "M12", name: "GPU queue wait", aim: Aim::Objective("queue-wait-on-demand"), beware: "fragmentation" },
-    WatchedMetric { id: "M13", name: "preemptions", aim: Aim::Trend, beware: "lost work, by price class" },
-    WatchedMetric { id: "M14", name: "cost per epoch and per successful job", aim: Aim::Trend, beware: "egress and storage" },
-    WatchedMetric { id: "M15", name: "cold start", aim: Aim::Objective("start"), beware: "image size" },
-];
-
 fn objective(
     name: &str,
     owner: &str,
@@ -239,19 +191,13 @@ mod tests {
     use muster_model::slo::DEFAULTS;
 
     #[test]
-    fn the_set_is_sound_and_named_figures_are_there() {
+    fn the_set_is_sound_and_never_changes() {
         for version in 1..=DEFAULTS {
             let site = Objectives { defaults: 0, without: vec![], objectives: set(version) };
             assert_eq!(site.check(), Ok(()));
             assert!(!site.objectives.is_empty());
         }
-        assert_eq!(WATCHED_METRICS.len(), 15);
         let names: Vec<Label> = set(1).into_iter().map(|o| o.name).collect();
-        for f in WATCHED_METRICS {
-            if let Aim::Objective(name) = f.aim {
-                assert!(names.iter().any(|n| n.as_str() == name), "{name}");
-            }
-        }
         assert_eq!(names.len(), 16, "a set never changes: make another version");
         assert!(set(1).iter().all(|o| !o.owner.is_empty()));
         // The text of a set is fixed as well.

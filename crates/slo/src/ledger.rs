@@ -331,28 +331,6 @@ impl Ledger {
     pub fn retain(&mut self, keep: impl Fn(&Series) -> bool) {
         self.tracks.retain(|s, _| keep(s));
     }
-
-    /// Adds all that another one counted.
-    pub fn merge(&mut self, other: &Ledger) {
-        self.newest = self.newest.max(other.newest);
-        let newest = self.newest;
-        for (series, theirs) in &other.tracks {
-            let Some(track) = self.track(series) else { continue };
-            track.ever.add(theirs.ever);
-            for (b, c) in &theirs.minutes {
-                track.minutes.entry(*b).or_default().add(*c);
-            }
-            for (b, h) in &theirs.hours {
-                let mine = track.hours.entry(*b).or_default();
-                mine.count.add(h.count);
-                for (cause, n) in &h.causes {
-                    let sum = mine.causes.entry(*cause).or_default();
-                    *sum = sum.saturating_add(*n);
-                }
-            }
-        }
-        self.tracks.values_mut().for_each(|t| t.prune(newest));
-    }
 }
 
 fn hours(reach: TimeRange, now: Time) -> (i64, i64) {

@@ -126,25 +126,6 @@ fn notes() -> impl Strategy<Value = Vec<Noted>> {
 
 proptest! {
     #[test]
-    fn parts_add_up_in_any_order(a in notes(), b in notes()) {
-        let (la, lb) = (ledger(&a), ledger(&b));
-        let (mut ab, mut ba) = (la.clone(), lb.clone());
-        ab.merge(&lb);
-        ba.merge(&la);
-        prop_assert_eq!(&ab, &ba);
-        let mut all: Vec<Noted> = a.into_iter().chain(b).collect();
-        all.sort_unstable();
-        let one = ledger(&all);
-        let end = Time(all.iter().map(|n| n.0).max().unwrap_or(0));
-        for s in [1, 2] {
-            for w in [Span::mins(5), Span::hours(8), Span::hours(24), WINDOW_MAX] {
-                let of = |l: &Ledger| l.count(&series(s), TimeRange::Last(w), end);
-                prop_assert_eq!(of(&ab), of(&one));
-            }
-        }
-    }
-
-    #[test]
     fn a_snapshot_is_read_back(a in notes()) {
         let l = ledger(&a);
         let text = serde_json::to_string(&l).unwrap();

@@ -1,6 +1,7 @@
 //! The fleet as `top` knows it: one cell a GPU, folded into nodes, racks and leaves.
 
-use muster_client::{ConsoleLayout, GpuCell};
+use muster_api::ConsoleLayout;
+use muster_client::GpuCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 

@@ -6,8 +6,10 @@ use super::fleet::Fleet;
 use super::rows::{self, Cursor};
 use crossterm::event::KeyEvent;
 use jiff::tz::TimeZone;
-use muster_api::{Alert, Explanation, HealthSummary, Incident, Job, JobReport, Timestamp, WhoAmI};
-use muster_client::{ConsoleLayout, Frame, FrameBody, Hints};
+use muster_api::{
+    Alert, ConsoleLayout, Explanation, HealthSummary, Incident, Job, JobReport, Timestamp, WhoAmI,
+};
+use muster_client::{Frame, FrameBody, Hints};
 use muster_model::job::JobState;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;

@@ -9,9 +9,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use muster_api::job::PastAttempt;
 use muster_api::{
-    Alert, Estimate, Explanation, HealthSummary, Job, Kind, Progress, ReservedStart, WhoAmI,
+    Alert, ConsoleLayout, Estimate, Explanation, HealthSummary, Job, Kind, LayoutNode, LayoutRack,
+    Progress, ReservedStart, WhoAmI,
 };
-use muster_client::{ConsoleLayout, Frame, FrameBody, GpuCell, Hints, LayoutNode, LayoutRack};
+use muster_client::{Frame, FrameBody, GpuCell, Hints};
 use muster_model::alert::{Topic, Urgency};
 use muster_model::job::{Basis, JobState, Verdict};
 use muster_model::tenant::Role;
@@ -54,6 +55,7 @@ fn layout(racks: u32) -> ConsoleLayout {
                 spine: format!("spine{}", 1 + r / 64),
                 leaf: format!("leaf{:03}", 1 + r / 2),
                 rack: format!("rack{:04}", 1 + r),
+                ..LayoutRack::default()
             })
             .collect(),
         skus: vec!["h200-sxm".into()],
@@ -63,6 +65,7 @@ fn layout(racks: u32) -> ConsoleLayout {
                 rack: n / 4,
                 gpus: 8,
                 sku: Some(0),
+                ..LayoutNode::default()
             })
             .collect(),
     }

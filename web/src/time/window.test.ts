@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { stepOf, windowFor, zoomSpan } from './window';
+import { stepOf, windowFor } from './window';
 
 const HOUR = 3_600_000;
 const log = { begin: 0, now: 100 * HOUR };
@@ -28,14 +28,6 @@ test('it stays while the moment is inside, and moves on at its end', () => {
 test('any minute is reached by keys', () => {
   for (const span of ['1h', '6h', '1d', undefined] as const)
     expect(stepOf(windowFor(50 * HOUR, log, span))).toBeLessThanOrEqual(60);
-});
-
-test('lengths are in order, and end at the shortest and at all of it', () => {
-  expect(zoomSpan(undefined, -1)).toBe('7d');
-  expect(zoomSpan('7d', 1)).toBeUndefined();
-  expect(zoomSpan('1h', -1)).toBe('1h');
-  expect(zoomSpan('6h', -1)).toBe('1h');
-  expect(zoomSpan(undefined, 1)).toBeUndefined();
 });
 
 test('a log of no length has a slider all the same', () => {

@@ -50,10 +50,3 @@ export function stepOf(window: TimeWindow): number {
   const length = window.to - window.from;
   return length <= HOUR ? 1 : length <= 6 * HOUR ? 10 : 60;
 }
-
-/** The shorter or longer neighbour of a length; undefined is all of the log. */
-export function zoomSpan(span: TimeSpan | undefined, by: 1 | -1): TimeSpan | undefined {
-  const at = span === undefined ? SPANS.length : SPANS.findIndex((s) => s.span === span);
-  const next = Math.min(SPANS.length, Math.max(0, at + by));
-  return SPANS[next]?.span;
-}

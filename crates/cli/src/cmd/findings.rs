@@ -1,7 +1,7 @@
 //! `muster findings`: what was found to be wrong.
 
 use super::several::Refusals;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, Remediation};
 use muster_model::finding::Severity;
 use muster_model::remediation::RemediationStep;
@@ -40,8 +40,9 @@ pub(crate) struct Findings {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Only findings at least so bad
-    #[arg(long, value_enum, value_name = "SEVERITY")]
-    severity: Option<Bad>,
+    #[arg(long, value_name = "SEVERITY")]
+    #[arg(value_parser = ["info", "warning", "degraded", "critical"])]
+    severity: Option<String>,
     /// Only findings that affected this job: its id or name
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
@@ -61,25 +62,6 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Bad {
-    Info,
-    Warning,
-    Degraded,
-    Critical,
-}
-
-impl Bad {
-    fn word(self) -> &'static str {
-        match self {
-            Bad::Info => "info",
-            Bad::Warning => "warning",
-            Bad::Degraded => "degraded",
-            Bad::Critical => "critical",
-        }
-    }
 }
 
 impl Findings {
@@ -125,7 +107,7 @@ impl Findings {
             open: (!self.all).then_some(true),
             node: self.node.clone(),
             kind: self.kind,
-            severity: self.severity.map(|s| s.word().to_owned()),
+            severity: self.severity,
             job,
             ..FindingsQuery::default()
         };

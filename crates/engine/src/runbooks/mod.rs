@@ -10,7 +10,7 @@ mod rehearse;
 mod step;
 
 pub use here::current_step;
-pub use rehearse::{DryStep, Rehearsed, rehearse};
+pub use rehearse::rehearse;
 
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::runbook::Run;

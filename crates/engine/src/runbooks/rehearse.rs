@@ -6,36 +6,10 @@ use super::step::observation_text;
 use crate::state::State;
 use crate::{Engine, Policy};
 use muster_model::command::{Actor, Refusal};
-use muster_model::runbook::{RunOutcome, StepOutcome};
+use muster_model::runbook::{RunOutcome, RunbookDryRun, RunbookDryStep, StepOutcome};
 use muster_model::units::Time;
 use muster_runbook::{Next, Observable, StepKind, Value, fill};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a step would see and do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DryStep {
-    /// The step's number in the book, from 1.
-    pub step: u32,
-    /// `check`, `act`, `ask` or `wait`.
-    pub kind: &'static str,
-    /// The step's heading.
-    pub title: String,
-    /// What would come of it.
-    pub outcome: StepOutcome,
-    /// What it sees.
-    pub saw: String,
-    /// What it would do.
-    pub would: String,
-}
-
-/// A whole dry run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rehearsed {
-    /// Steps in the order in which they would be taken.
-    pub steps: Vec<DryStep>,
-    /// How it would end.
-    pub outcome: RunOutcome,
-}
 
 /// Says what each step of a book would see and do for somebody. Questions are answered as the book
 /// assumes, waits are taken to end well, and acts are tried on the copy: a refusal is the one that
@@ -51,11 +25,11 @@ pub fn rehearse(
     actor: &Actor,
     now: Time,
     outside: &dyn Fn(&Observable) -> Option<String>,
-) -> Result<Rehearsed, Refusal> {
+) -> Result<RunbookDryRun, Refusal> {
     let mut e = Engine::new(state, Policy::default());
     e.advance(now);
     let (book, ..) = open(&e, name, vars)?;
-    let mut out = Rehearsed { steps: Vec::new(), outcome: RunOutcome::Unresolved };
+    let mut out = RunbookDryRun { steps: Vec::new(), outcome: RunOutcome::Unresolved };
     let (mut no, mut seen) = (1, BTreeSet::new());
     // Something was taken as done that takes time, or a person.
     let mut later = false;
@@ -108,8 +82,8 @@ pub fn rehearse(
             }
         };
         let next = book.after(no, outcome, chose.as_deref());
-        let title = fill(&step.title, vars);
-        out.steps.push(DryStep { step: no, kind: step.what.word(), title, outcome, saw, would });
+        let (kind, title) = (step.what.word().to_owned(), fill(&step.title, vars));
+        out.steps.push(RunbookDryStep { step: no, kind, title, outcome, saw, would });
         match next {
             Next::Step(n) => no = n,
             Next::Over(how) => {

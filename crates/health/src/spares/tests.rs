@@ -39,29 +39,17 @@ fn spares_of_known_fleets() {
     // 2,048 it is 22. A failure that may see 13 others needs a fourteenth spare.
     assert_eq!(spares_for_waiting(1024, Rate::RSC1, day, Span(0), 990_000), 14);
     assert_eq!(spares_for_waiting(2048, Rate::RSC1, day, Span(0), 990_000), 23);
-    assert_eq!(spares_for(1024, Rate::RSC1, day, 990_000), 14);
-    assert_eq!(spares_for(2048, Rate::RSC1, day, 990_000), 22);
-    // Repaired within two hours, the same fleet does with four, the number that ByteDance holds
-    // for 1,024 nodes.
-    assert_eq!(spares_for(1024, Rate::RSC1, Span::hours(2), 990_000), 4);
-    assert_eq!(SpareTarget { share_ppm: 990_000 }.spares(1024, Rate::RSC1, Span::hours(2)), 4);
 }
 
 #[test]
 fn edges_are_plain() {
     let day = Span::hours(24);
-    assert_eq!(spares_for(0, Rate::RSC1, day, 999_999), 0);
-    assert_eq!(spares_for(1000, Rate(0), day, 1_000_000), 0);
-    assert_eq!(spares_for(1000, Rate::RSC1, Span(0), 1_000_000), 0);
-    assert_eq!(spares_for(1000, Rate::RSC1, day, 0), 0);
-    assert_eq!(spares_for(9, Rate::RSC1, day, u32::MAX), spares_for(9, Rate::RSC1, day, 999_999));
-    assert_eq!(spares_for(u32::MAX, Rate::MAX, day, 990_000), MOST);
-    let target = SpareTarget { share_ppm: 990_000 };
-    assert_eq!(target.spares_waiting(u32::MAX, Rate::MAX, day, Span(0)), MOST);
-    assert_eq!(target.spares_waiting(1000, Rate(0), day, Span(0)), 0);
-    assert_eq!(target.spares_waiting(1000, Rate::RSC1, Span(0), Span(1)), 0);
-    assert_eq!(share_with(0, 1000, Rate(0), day), 1.0);
-    assert_eq!(share_with(0, 1000, Rate::RSC1, day), 0.0);
+    let spares = |nodes, rate, repair| spares_for_waiting(nodes, rate, repair, Span(0), 990_000);
+    assert_eq!(spares(0, Rate::RSC1, day), 0);
+    assert_eq!(spares(1000, Rate(0), day), 0);
+    assert_eq!(spares(1000, Rate::RSC1, Span(0)), 0);
+    assert_eq!(spares(u32::MAX, Rate::MAX, day), MOST);
+    assert_eq!(spares_for_waiting(1000, Rate::RSC1, day, Span(0), 0), 0);
 }
 
 const ROUNDS: u32 = 150_000;
@@ -176,9 +164,6 @@ proptest! {
     ) {
         let (rate, repair) = (Rate(rate), Span::hours(hours));
         let share = f64::from(ppm) / 1e6;
-        let s = spares_for(nodes, rate, repair, ppm);
-        prop_assert!(share_with(s, nodes, rate, repair) >= share - 1e-12);
-        prop_assert!(s == 0 || share_with(s - 1, nodes, rate, repair) < share + 1e-12);
         let patient = spares_for_waiting(nodes, rate, repair, Span::mins(2), ppm);
         let wait = |s| {
             waiting_share(s, rate.expected(nodes, repair), 120_000.0 / repair.0 as f64)
@@ -186,7 +171,6 @@ proptest! {
         prop_assert!(wait(patient) <= 1.0 - share + 1e-12);
         prop_assert!(patient == 0 || wait(patient - 1) > 1.0 - share - 1e-12);
         prop_assert!(patient <= spares_for_waiting(nodes, rate, repair, Span(0), ppm));
-        prop_assert!(s <= spares_for_waiting(nodes, rate, repair, Span(0), ppm));
     }
 }
 
@@ -198,7 +182,6 @@ proptest! {
         nodes in any::<u32>(), rate in any::<u64>(), repair in any::<u64>(), ppm in any::<u32>(),
         within in any::<u64>(),
     ) {
-        prop_assert!(spares_for(nodes, Rate(rate), Span(repair), ppm) <= MOST);
         let got = spares_for_waiting(nodes, Rate(rate), Span(repair), Span(within), ppm);
         prop_assert!(got <= MOST);
     }

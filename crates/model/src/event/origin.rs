@@ -1,14 +1,18 @@
 //! Which events the world told us, and which we chose.
 
 use super::Event;
+use serde::{Deserialize, Serialize};
 
-/// Whether an event is something the world told us or something we chose. A what-if replay
-/// feeds the inputs and lets another policy decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Input or decision.
+// A what-if replay feeds the inputs and lets another policy decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = EventOrigin))]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A submission, an observation, an operator's word.
     Input,
-    /// Our own choice.
+    /// The control plane's own choice.
     Decision,
 }
 

@@ -51,3 +51,52 @@ impl Verdict {
         }
     }
 }
+
+/// Failures by what they are attributed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = FleetAttribution))]
+pub struct AttributionCounts {
+    /// The job's own.
+    pub application: u64,
+    /// The hardware's.
+    pub infrastructure: u64,
+    /// Muster's own.
+    pub platform: u64,
+    /// Nobody knows.
+    pub unknown: u64,
+}
+
+impl AttributionCounts {
+    /// Where ends with a verdict are counted; those that are no failure nowhere.
+    pub fn of(&mut self, v: Verdict) -> Option<&mut u64> {
+        match v {
+            Verdict::Application => Some(&mut self.application),
+            Verdict::Infrastructure => Some(&mut self.infrastructure),
+            Verdict::Platform => Some(&mut self.platform),
+            Verdict::Unknown => Some(&mut self.unknown),
+            Verdict::Success | Verdict::Operator | Verdict::Scheduler => None,
+        }
+    }
+
+    /// All failures, whatever their cause.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.application + self.infrastructure + self.platform + self.unknown
+    }
+
+    /// Failures that interrupted an attempt: not those of the job itself
+    /// ([`Verdict::is_interruption`]).
+    #[must_use]
+    pub fn interruptions(&self) -> u64 {
+        self.infrastructure + self.platform + self.unknown
+    }
+
+    /// Adds what others counted.
+    pub fn add(&mut self, o: &AttributionCounts) {
+        self.application += o.application;
+        self.infrastructure += o.infrastructure;
+        self.platform += o.platform;
+        self.unknown += o.unknown;
+    }
+}

@@ -2,10 +2,10 @@
 
 use super::snapshot::NodeSnapshot;
 use bytes::Bytes;
+use muster_api::{ConsoleLayout, LayoutNode, LayoutRack};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::topology::Location;
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -16,59 +16,6 @@ pub(super) const MISSING: &str = "missing";
 /// States in the order of their numbers: those of nodes, then those of single GPUs.
 pub(super) fn states() -> impl Iterator<Item = &'static str> {
     muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
-}
-
-/// The place of every GPU in a frame. A node's GPUs follow each other by index; a node without
-/// GPUs takes one place.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ConsoleLayout {
-    /// Frames carry the version of the layout they are for.
-    pub version: u64,
-    /// What the numbers of the column `state` mean.
-    pub states: Vec<String>,
-    /// Racks, in order.
-    pub racks: Vec<LayoutRack>,
-    /// SKUs of GPUs.
-    pub skus: Vec<String>,
-    /// Nodes, in order.
-    pub nodes: Vec<LayoutNode>,
-}
-
-/// A rack and its place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LayoutRack {
-    /// The region it is in.
-    pub region: String,
-    /// The cluster it is in: one fabric.
-    pub cluster: String,
-    /// Group of leaves under the same spines.
-    pub spine: String,
-    /// The leaf that serves it.
-    pub leaf: String,
-    /// The rack itself.
-    pub rack: String,
-    /// Its power feed.
-    pub feed: String,
-}
-
-/// A node in its rack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LayoutNode {
-    /// Its name, unique in the site.
-    pub name: String,
-    /// Its rack, as an index.
-    pub rack: u32,
-    /// Its NVLink domain; null when NVLink ends at the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nvlink: Option<String>,
-    /// GPUs it has or had: the places of those that fell off the bus stay.
-    pub gpus: u32,
-    /// Their SKU, as an index; null without GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sku: Option<u32>,
 }
 
 /// The layout as it is sent, and what is needed to fill frames.

@@ -14,8 +14,6 @@ mod snapshot;
 mod then;
 mod world;
 
-pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
-
 use crate::agents::Agents;
 use crate::brain::Brain;
 use crate::follower::Cursor;

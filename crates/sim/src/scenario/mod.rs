@@ -20,7 +20,7 @@ pub use check::check;
 pub use failures::{
     Cause, Failures, Incident, Infant, JobHazard, Lemons, Mode, Precursor, Preset, Scope,
 };
-pub use read::{files, locate, parse, read};
+pub use read::{files, parse, read};
 pub use workload::{Owner, Saving, Serve, Sizes, Stream, TraceLoad, Train, Workload};
 
 use muster_model::policy::SitePolicy;

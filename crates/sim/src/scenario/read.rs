@@ -32,15 +32,6 @@ pub fn read(text: &str, origin: &str) -> Result<Scenario, Vec<FileError>> {
     if problems.is_empty() { Ok(scenario) } else { Err(placed(&root, origin, problems)) }
 }
 
-/// Gives problems that [`check()`] found their lines in the text that the scenario came from.
-#[must_use]
-pub fn locate(text: &str, origin: &str, problems: Vec<SpecProblem>) -> Vec<FileError> {
-    match tree_of(text, origin) {
-        Ok(root) => placed(&root, origin, problems),
-        Err(_) => problems.into_iter().map(|p| FileError::from_problem(origin, p)).collect(),
-    }
-}
-
 /// Every file that the scenario names, so that the caller can resolve them.
 pub fn files(scenario: &mut Scenario) -> impl Iterator<Item = &mut String> {
     let fleet = match &mut scenario.fleet {

@@ -26,7 +26,6 @@ pub fn jobs(file: &str, bytes: &[u8], on_bad: OnBadRow) -> Result<Read<TraceJob>
             wait: None,
             run: None,
             limit: None,
-            deadline: None,
             owner: None,
             ask: Ask::Gpus(r.number("scale_factor")?),
             outcome: Outcome::Unknown,

@@ -17,8 +17,6 @@ pub struct TraceJob {
     pub run: Option<Span>,
     /// What its user said it would need at most.
     pub limit: Option<Span>,
-    /// When it should have ended, after its submit.
-    pub deadline: Option<Span>,
     /// User or virtual cluster.
     pub owner: Option<String>,
     /// What it asks for.

@@ -4,7 +4,6 @@
 //! Nothing is left out in silence: with [`OnBadRow::Stop`] the first row that cannot be read is the
 //! error, with [`OnBadRow::Skip`] every such row is in [`Read::skipped`].
 
-pub mod acme;
 pub mod alibaba;
 mod error;
 pub mod gavel;

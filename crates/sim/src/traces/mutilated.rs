@@ -11,26 +11,19 @@ fn counted<T>(read: Result<Read<T>, TraceError>) -> Result<(usize, usize), Trace
 }
 
 /// Every reader with a sample that it likes.
-const READERS: [(&str, Try); 10] = [
+const READERS: [(&str, Try); 7] = [
     (swf::SAMPLE, |b, o| counted(swf::jobs("f", b, o))),
     (philly::SAMPLE, |b, o| counted(philly::jobs("f", b, o))),
-    (philly::CHRONUS, |b, o| counted(philly::chronus("f", b, o))),
     (gavel::SAMPLE, |b, o| counted(gavel::jobs("f", b, o))),
     (openb::NODES, |b, o| counted(openb::nodes("f", b, o))),
     (openb::PODS, |b, o| counted(openb::pods("f", b, o))),
     (alibaba::HOSTS, |b, o| counted(alibaba::hosts("f", b, o))),
-    (MACHINES, |b, o| counted(alibaba::machines("f", b, o))),
     (titan::SAMPLE, |b, o| counted(titan::lifetimes("f", b, o))),
-    (acme::KALOS, |b, o| counted(acme::kalos("f", b, o))),
 ];
-
-const MACHINES: &str = "7399a758,CPU,96,512,0\n75c536d5,V100M32,96,384,8\n";
 
 /// Those without a sample of their own.
 fn others(bytes: &[u8], on_bad: OnBadRow) {
     let _ = openb::orders("f", bytes, on_bad, 100);
-    let _ = titan::cards("f", bytes, on_bad);
-    let _ = acme::summary("f", bytes, on_bad);
     let _ = unpack(bytes.to_vec());
     let _ = swf::machine(&String::from_utf8_lossy(bytes));
 }

@@ -65,7 +65,6 @@ fn pod(r: &Row<'_>) -> Result<TraceJob, String> {
         wait: between(created, started),
         run: between(started, ended),
         limit: None,
-        deadline: None,
         owner: None,
         ask: Ask::Pod {
             cpu_milli: r.number("cpu_milli")?,

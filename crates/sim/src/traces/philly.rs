@@ -1,9 +1,9 @@
 //! Microsoft's Philly: gangs of GPUs in virtual clusters (msr-fiddle/philly-traces, CC-BY-4.0, in
-//! the form of the Sia artifact), and Chronus's jobs with deadlines made from it (MIT).
+//! the form of the Sia artifact).
 
 use super::error::{OnBadRow, Read, TraceError};
 use super::job::{Ask, Outcome, TraceJob, rebase};
-use super::table::{self, Cells, Layout, not};
+use super::table::{self, Cells, Layout};
 
 /// Reads `timestamp,duration,num_gpus,gpu_time,cluster`, in the order of the file, which is not
 /// that of submits.
@@ -19,51 +19,11 @@ pub fn jobs(file: &str, bytes: &[u8], on_bad: OnBadRow) -> Result<Read<TraceJob>
             wait: None,
             run: Some(r.span("duration", 1)?),
             limit: None,
-            deadline: None,
             owner: Some(r.text("cluster")?.into()),
             ask: Ask::Gpus(r.number("num_gpus")?),
             outcome: Outcome::Unknown,
             work: None,
             steps: None,
-        })
-    })?;
-    Ok(Read { items: rebase(read.items), ..read })
-}
-
-/// Reads Chronus's form. Its times are minutes: its scheduler takes a lease of 60 for an hour. A
-/// `strict` job has a deadline, counted from its submit; a `best` one has none.
-pub fn chronus(file: &str, bytes: &[u8], on_bad: OnBadRow) -> Result<Read<TraceJob>, TraceError> {
-    let need = &[
-        "job_id",
-        "user",
-        "num_gpu",
-        "submit_time",
-        "iterations",
-        "model_name",
-        "duration",
-        "expect_time_list",
-        "job_type",
-    ];
-    let layout = Layout { cells: Cells::Commas, fixed: None, need, remark: None };
-    let read = table::read(file, bytes, on_bad, &layout, |r| {
-        let deadline = match r.text("job_type")? {
-            "strict" => Some(r.span("expect_time_list", 60)?),
-            "best" => None,
-            other => return Err(not("job_type", other, "strict or best")),
-        };
-        Ok(TraceJob {
-            row: r.row,
-            id: r.text("job_id")?.into(),
-            submit: r.span("submit_time", 60)?,
-            wait: None,
-            run: Some(r.span("duration", 60)?),
-            limit: None,
-            deadline,
-            owner: Some(r.text("user")?.into()),
-            ask: Ask::Gpus(r.number("num_gpu")?),
-            outcome: Outcome::Unknown,
-            work: Some(r.text("model_name")?.into()),
-            steps: Some(r.number("iterations")?),
         })
     })?;
     Ok(Read { items: rebase(read.items), ..read })
@@ -76,13 +36,6 @@ timestamp,duration,num_gpus,gpu_time,cluster
 2017-10-09 06:13:03,2951.0,16,47216.0,6214e9
 2017-09-29 07:58:32,860662.0,8,6885296.0,6c71a0
 
-";
-
-#[cfg(test)]
-pub(super) const CHRONUS: &str = "\
-job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type
-0,vc_6214e9,4,8555,5049,vgg16,747,14,1105,10,0,strict
-2,vc_ee9e8c,1,14341,3621,alexnet,30,17,14341,10,1,best
 ";
 
 #[cfg(test)]
@@ -109,14 +62,5 @@ mod tests {
         let text = SAMPLE.replace("2017-10-09 06", "9 Oct 2017 06");
         let e = jobs("philly.csv", text.as_bytes(), OnBadRow::Stop).unwrap_err().to_string();
         assert!(e.contains("row 2 (line 3): `timestamp` is `9 Oct 2017 06:13:03`"), "{e}");
-    }
-
-    #[test]
-    fn deadlines_count_from_the_submit() {
-        let read = chronus("mix.csv", CHRONUS.as_bytes(), OnBadRow::Stop).unwrap();
-        let [a, b] = &read.items[..] else { panic!("{read:?}") };
-        assert_eq!((a.submit, a.deadline), (Span(0), Some(Span::mins(1105))));
-        assert_eq!((a.work.as_deref(), a.steps), (Some("vgg16"), Some(5049)));
-        assert_eq!((b.submit, b.run, b.deadline), (Span::mins(5786), Some(Span::mins(30)), None));
     }
 }

@@ -57,14 +57,6 @@ fn gangs_of_philly() {
     let owners: BTreeSet<_> = jobs.iter().filter_map(|j| j.owner.as_deref()).collect();
     assert_eq!(owners.len(), 15);
     assert_eq!(jobs.iter().map(|j| j.ask.gpus()).max(), Some(128));
-    for file in ["MIX1", "SLO"] {
-        let file = format!("philly/chronus/trace_job_Philly_{file}.csv.gz");
-        let jobs = all(&dir, &file, philly::chronus);
-        assert_eq!(jobs.len(), 30_940, "{file}");
-        let best = jobs.iter().filter(|j| j.deadline.is_none()).count();
-        assert_eq!(best, if file.contains("MIX1") { 9216 } else { 0 });
-        assert!(jobs.iter().all(|j| j.deadline.is_none_or(|d| Some(d) >= j.run)), "{file}");
-    }
 }
 
 #[test]
@@ -109,7 +101,7 @@ fn pods_and_nodes_of_openb() {
 }
 
 #[test]
-fn fabric_and_machines_of_alibaba() {
+fn fabric_of_alibaba() {
     let Some(dir) = folder() else { return };
     let hosts = all(&dir, "alibaba-lingjun-2023-topo/topo.csv", alibaba::hosts);
     let tree = alibaba::topology(hosts);
@@ -120,9 +112,6 @@ fn fabric_and_machines_of_alibaba() {
         [Level::Cluster, Level::Spine, Level::Leaf, Level::Rack].map(domains),
         [1, 3, 119, 119]
     );
-    let machines = all(&dir, "alibaba-gpu-v2020/pai_machine_spec.tar.gz", alibaba::machines);
-    assert_eq!(machines.len(), 1897);
-    assert_eq!(machines.iter().map(|m| m.gpus).sum::<u32>(), 798 * 2 + 497 * 2 + 519 * 8);
 }
 
 #[test]
@@ -134,57 +123,15 @@ fn lives_on_titan() {
     let count = |event| failures.iter().filter(|f| f.event == event).count();
     assert_eq!(count(titan::TitanEvent::DoubleBit), 4826);
     assert_eq!(count(titan::TitanEvent::OffTheBus), 1541);
-    let cards = all(&dir, "titan-gpu-life/gc_summary_loc.csv.gz", titan::cards);
-    assert_eq!(cards.len(), 30_207);
-    assert_eq!(cards.iter().map(|c| c.double_bit).sum::<u32>(), 4826);
-    assert_eq!(cards.iter().map(|c| c.off_the_bus).sum::<u32>(), 1541);
 }
 
 #[test]
-fn the_built_in_mixes_are_those_of_the_files() {
+fn the_built_in_mix_of_philly_is_that_of_the_file() {
     let Some(dir) = folder() else { return };
-    let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
-    assert_eq!(mixes::size_classes(&jobs), mixes::PHILLY_GPUS);
-    assert_eq!(jobs.iter().map(|j| j.submit).max(), Some(mixes::PHILLY_SPAN));
-    for (class, quantiles) in mixes::PHILLY_RUN_QUANTILES {
-        let of = jobs.iter().filter(|j| mixes::size_class(j.ask.gpus()).min(64) == class);
-        assert_eq!(mixes::run_quantiles(of), Some(quantiles), "{class} GPUs");
+    // Odd sizes are counted to the next power of two.
+    let mut classes: BTreeMap<u32, u32> = BTreeMap::new();
+    for job in all(&dir, "philly/philly_sia.csv.gz", philly::jobs) {
+        *classes.entry(job.ask.gpus().next_power_of_two()).or_default() += 1;
     }
-    let mut owners: BTreeMap<&str, u32> = BTreeMap::new();
-    for owner in jobs.iter().filter_map(|j| j.owner.as_deref()) {
-        *owners.entry(owner).or_default() += 1;
-    }
-    let mut owners: Vec<u32> = owners.into_values().collect();
-    owners.sort_by_key(|n| std::cmp::Reverse(*n));
-    assert_eq!(owners, mixes::PHILLY_CLUSTERS);
-
-    let kalos = all(&dir, "acme-summary/converted_kalos_trace.csv", acme::kalos);
-    assert_eq!(mixes::size_classes(&kalos), mixes::KALOS_GPUS);
-    assert_eq!(mixes::run_quantiles(&kalos), Some(mixes::KALOS_RUN_QUANTILES));
-    assert_eq!(all(&dir, "acme-summary/cluster_summary.csv", acme::summary), mixes::ACME);
-}
-
-/// Prints what the constants of `mixes` are made from.
-#[test]
-#[ignore = "prints figures, checks nothing"]
-fn print_the_mixes() {
-    let Some(dir) = folder() else { return };
-    let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
-    println!("sizes {:?}", mixes::philly_sizes(&jobs));
-    println!("classes {:?}", mixes::size_classes(&jobs));
-    println!("span {:?}", jobs.iter().map(|j| j.submit).max());
-    for class in [1, 2, 4, 8, 16, 32, 64] {
-        let of = || jobs.iter().filter(|j| mixes::size_class(j.ask.gpus()).min(64) == class);
-        let quantiles = mixes::run_quantiles(of()).unwrap();
-        let mean: u64 =
-            of().filter_map(|j| j.run).map(|r| r.0 / 1000).sum::<u64>() / of().count() as u64;
-        let drawn: u64 =
-            (0..10_000).map(|i| mixes::run_at(&quantiles, i * 100 + 50).0 / 1000).sum::<u64>()
-                / 10_000;
-        println!("    ({class}, {quantiles:?}), // mean {mean} s, drawn {drawn} s");
-    }
-    let kalos = all(&dir, "acme-summary/converted_kalos_trace.csv", acme::kalos);
-    println!("kalos {:?}", mixes::size_classes(&kalos));
-    println!("kalos {:?}", mixes::run_quantiles(&kalos));
-    println!("acme {:#?}", all(&dir, "acme-summary/cluster_summary.csv", acme::summary));
+    assert_eq!(classes.into_iter().collect::<Vec<_>>(), mixes::PHILLY_GPUS);
 }

@@ -52,7 +52,6 @@ fn job(r: &Row<'_>) -> Result<TraceJob, String> {
         wait: span("wait")?,
         run: span("run")?,
         limit: span("time_asked")?.filter(|s| *s > Span(0)),
-        deadline: None,
         owner: known(r, "user")?.map(str::to_string),
         ask: Ask::Procs { asked: procs("procs_asked")?, used: procs("procs_used")? },
         outcome: match r.text("status")? {

@@ -158,17 +158,6 @@ impl Row<'_> {
         text.parse().map_err(|_| not(column, text, "a whole number"))
     }
 
-    /// A decimal number in thousandths.
-    pub(super) fn thousandths(&self, column: &str) -> Result<u64, String> {
-        let text = self.text(column)?;
-        thousandths(text).ok_or_else(|| not(column, text, "a number"))
-    }
-
-    /// The same, where the cell may be empty.
-    pub(super) fn maybe_thousandths(&self, column: &str) -> Result<Option<u64>, String> {
-        self.get(column).map(|_| self.thousandths(column)).transpose()
-    }
-
     /// A length of time in units of so many seconds.
     pub(super) fn span(&self, column: &str, unit_s: u64) -> Result<Span, String> {
         let text = self.text(column)?;

@@ -134,46 +134,6 @@ pub fn failures(lives: &[Lifetime]) -> Vec<Failure> {
     out
 }
 
-/// A card's whole life.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Card {
-    /// Serial number.
-    pub sn: String,
-    /// How long it was in use, over all its stays.
-    pub used: Span,
-    /// How often it was put into a slot.
-    pub stays: u32,
-    /// Double-bit errors.
-    pub double_bit: u32,
-    /// Times off the bus.
-    pub off_the_bus: u32,
-    /// Whether it was taken out before the log ended.
-    pub out: bool,
-    /// Whether the file counts it to the `new` batch, not to the `old` one.
-    pub new_batch: bool,
-}
-
-/// Reads `gc_summary_loc`: one row for each card.
-pub fn cards(file: &str, bytes: &[u8], on_bad: OnBadRow) -> Result<Read<Card>, TraceError> {
-    let need = &["SN", "time", "nlife", "dbe", "otb", "out", "batch"];
-    let layout = Layout { cells: Cells::Commas, fixed: None, need, remark: None };
-    table::read(file, bytes, on_bad, &layout, |r| {
-        Ok(Card {
-            sn: r.text("SN")?.into(),
-            used: r.span("time", 1)?,
-            stays: r.number("nlife")?,
-            double_bit: r.number("dbe")?,
-            off_the_bus: r.number("otb")?,
-            out: r.maybe_flag("out")?.ok_or("`out` is empty")?,
-            new_batch: match r.text("batch")? {
-                "new" => true,
-                "old" => false,
-                other => return Err(not("batch", other, "new or old")),
-            },
-        })
-    })
-}
-
 #[cfg(test)]
 pub(super) const SAMPLE: &str = "\
 SN,location,insert,remove,duration,out,event
