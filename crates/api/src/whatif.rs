@@ -19,11 +19,9 @@ pub struct WhatIf {
     pub seeds: u32,
     /// How far ahead, from a minute to 90 days; by itself 7 days, or as long as the queue lasts.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub horizon: Option<Span>,
     /// About how long it may take, from a second to 20; by itself 10.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub budget: Option<Span>,
 }
 
