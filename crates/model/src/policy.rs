@@ -17,16 +17,22 @@ use std::marker::PhantomData;
 #[serde(deny_unknown_fields, default)]
 pub struct SitePolicy {
     /// Order of the queue, reserved starts and backfill.
+    #[serde(deserialize_with = "object")]
     pub backfill: Backfill,
     /// Fair share.
+    #[serde(deserialize_with = "object")]
     pub fair_share: FairShare,
     /// Who may be stopped for whom.
+    #[serde(deserialize_with = "object")]
     pub preemption: Preemption,
     /// Gangs that grow and shrink.
+    #[serde(deserialize_with = "object")]
     pub elastic: ElasticPolicy,
     /// Moving work so that a waiting gang fits.
+    #[serde(deserialize_with = "object")]
     pub defrag: Defrag,
     /// Budgets of power.
+    #[serde(deserialize_with = "object")]
     pub power: Power,
     /// Limits on what one user may have.
     #[serde(deserialize_with = "object")]
@@ -35,15 +41,19 @@ pub struct SitePolicy {
     #[serde(deserialize_with = "object")]
     pub idle: Idle,
     /// What unhealthy hardware is still good for.
+    #[serde(deserialize_with = "object")]
     pub hazard: Hazard,
     /// How often hardware fails, as far as it is not measured yet.
+    #[serde(deserialize_with = "object")]
     pub reliability: Reliability,
     /// When nodes are tested.
+    #[serde(deserialize_with = "object")]
     pub qualification: QualificationPolicy,
     /// Remediation of unhealthy hardware, and how far automation may go.
+    #[serde(deserialize_with = "object")]
     pub remediations: crate::remediation::Remediations,
     /// When the network between nodes is tested. Not in records that do not change it.
-    #[serde(skip_serializing_if = "FabricPolicy::is_default")]
+    #[serde(deserialize_with = "object", skip_serializing_if = "FabricPolicy::is_default")]
     pub fabric: FabricPolicy,
 }
 
@@ -502,8 +512,11 @@ impl SitePolicy {
 }
 
 /// Reads what is written as an object, and not as a list of its values: where every field may be
-/// absent, any list of nulls would do.
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
+/// absent, any list of nulls would do, and an empty one.
+///
+/// # Errors
+/// When it is not an object, or one that cannot be read.
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
     struct Fields<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
         type Value = T;
@@ -530,9 +543,28 @@ mod tests {
     fn a_list_is_no_object() {
         let read = |text: &str| serde_json::from_str::<SitePolicy>(text).map_err(|e| e.to_string());
         assert!(read(r#"{"idle":{"warn_after":"1h"},"limits":{}}"#).is_ok());
-        for text in [r#"{"idle":[null,null]}"#, r#"{"limits":[]}"#] {
-            assert!(read(text).unwrap_err().contains("expected an object"), "{text}");
+        assert!(read(r#"{"limits":[]}"#).unwrap_err().contains("expected an object"));
+        assert!(read(r#"{"idle":[null,null]}"#).unwrap_err().contains("expected an object"));
+        let whole = serde_json::to_value(SitePolicy::default()).unwrap();
+        let mut names: Vec<String> = whole.as_object().unwrap().keys().cloned().collect();
+        names.push("fabric".into());
+        for name in names {
+            let e = read(&format!(r#"{{"{name}":[]}}"#)).unwrap_err();
+            assert!(e.contains("expected an object") && e.contains("line 1"), "{name}: {e}");
         }
+        for inner in [
+            r#""limits":[]"#,
+            r#""limits":{"fleet":[]}"#,
+            r#""limits":{"pool":[]}"#,
+            r#""limits":{"leaf":[]}"#,
+            r#""limits":{"feed":[]}"#,
+            r#""rules":[[null,null,null,["watch"],null,null]]"#,
+        ] {
+            let e = read(&format!(r#"{{"remediations":{{{inner}}}}}"#)).unwrap_err();
+            assert!(e.contains("expected an object"), "{inner}: {e}");
+        }
+        let rule = r#"{"remediations":{"rules":[{"kind":"*","steps":["watch"]}]}}"#;
+        assert_eq!(read(rule).unwrap().remediations.rules.len(), 1);
     }
 
     #[test]
