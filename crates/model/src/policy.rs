@@ -319,8 +319,10 @@ pub enum OverBudget {
 pub const QUEUED_JOBS: u32 = 1_000_000;
 /// Jobs of one project that may wait where the policy does not say: 750 MiB.
 pub const QUEUED_JOBS_PER_PROJECT: u32 = 250_000;
+/// Secrets of one project where the policy does not say: 64 MiB of the store at most.
+pub const SECRETS_PER_PROJECT: u32 = 1000;
 
-/// Limits on what one user may have. Only what may wait is limited by default.
+/// Limits on what one user may have. Only what may wait and secrets are limited by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 // The limits of remediations have the same name.
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UserLimits))]
@@ -341,6 +343,9 @@ pub struct Limits {
     /// Jobs that wait in all; [`QUEUED_JOBS`] when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_jobs: Option<u32>,
+    /// Secrets of one project; [`SECRETS_PER_PROJECT`] when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_per_project: Option<u32>,
     /// Longest time limit; a job without one gets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
@@ -497,6 +502,7 @@ impl SitePolicy {
             ("limits.queued_jobs_per_user", limits.queued_jobs_per_user),
             ("limits.queued_jobs_per_project", limits.queued_jobs_per_project),
             ("limits.queued_jobs", limits.queued_jobs),
+            ("limits.secrets_per_project", limits.secrets_per_project),
         ];
         let given = limited.into_iter().filter_map(|(field, n)| Some((field.to_owned(), n?)));
         numbers.extend(given);

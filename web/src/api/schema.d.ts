@@ -8217,7 +8217,7 @@ export interface components {
          * @enum {string}
          */
         Urgency: "ticket" | "page";
-        /** @description Limits on what one user may have. Only what may wait is limited by default. */
+        /** @description Limits on what one user may have. Only what may wait and secrets are limited by default. */
         UserLimits: {
             /**
              * Format: int32
@@ -8251,6 +8251,12 @@ export interface components {
              * @default null
              */
             running_jobs_per_user: number | null;
+            /**
+             * Format: int32
+             * @description Secrets of one project; [`SECRETS_PER_PROJECT`] when absent.
+             * @default null
+             */
+            secrets_per_project: number | null;
         };
         /**
          * @description What an attempt's end is attributed to.
