@@ -9699,6 +9699,8 @@ export interface operations {
                 tag?: string;
                 /** @description Only jobs that are queued and held (`true`), or all others (`false`); both when absent. */
                 held?: boolean;
+                /** @description Of the jobs that have ended, those that ended last, latest first: one page, without a cursor. */
+                last_ended?: boolean;
                 /** @description At most so many. */
                 limit?: number;
                 /** @description Where the last page ended. */
