@@ -3,7 +3,7 @@
 use super::auth::{Caller, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, admin, answer, answer_bytes, paging};
+use super::{App, admin, answer, answer_bytes, others, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -178,6 +178,7 @@ fn page(app: &App, caller: &Caller, found: &[JobAndBlocker], more: bool) -> Repl
 fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job {
     let mut shown = Job::of(job);
     shown.version = caller.version(app, shown.version);
+    others::hide(app, caller.actor.project.as_ref(), &mut shown);
     if job.state == JobState::Queued {
         let reserved = shown.reserved_start.as_ref().map(|p| p.at);
         shown.waiting = Some(match (&job.held, barred, reserved, job.reason.as_deref()) {

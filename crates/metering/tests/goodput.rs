@@ -168,7 +168,7 @@ fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
 
 #[test]
 fn preemption_is_waiting_and_no_failure() {
-    let by = StopReason::Preempted { by: JobId(9), rank: muster_model::job::Rank::Priority };
+    let by = StopReason::Preempted { by: Some(JobId(9)), rank: muster_model::job::Rank::Priority };
     let told: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),

@@ -7925,8 +7925,7 @@ export interface components {
             /** @enum {string} */
             why: "drain";
         } | {
-            /** @description The job that gets its nodes. */
-            by: components["schemas"]["JobId"];
+            by?: components["schemas"]["JobId"] | null;
             /** @description What ranks it higher. */
             rank: components["schemas"]["Rank"];
             /** @enum {string} */
@@ -7940,8 +7939,7 @@ export interface components {
             /** @enum {string} */
             why: "resized";
         } | {
-            /** @description The waiting gang. */
-            by: components["schemas"]["JobId"];
+            by?: components["schemas"]["JobId"] | null;
             /** @enum {string} */
             why: "moved";
         } | {
