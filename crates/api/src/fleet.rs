@@ -118,8 +118,12 @@ pub struct FleetFigures {
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
-    /// Attempts that ended by a failure, by attribution.
+    /// Attempts that were interrupted, by attribution; `application` is 0: what a job did itself is no
+    /// interruption.
     pub interruptions: FleetAttribution,
+    /// Attempts that ended by a failure of the job itself.
+    #[serde(default)]
+    pub own_failures: u64,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
     /// Mean time from a failure until the work resumed, in milliseconds.

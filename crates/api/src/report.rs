@@ -56,7 +56,8 @@ pub struct JobReport {
     pub ettr: Option<f64>,
     /// Productive GPU time of all that was allocated (0 to 1).
     pub goodput: Option<f64>,
-    /// Attempts that ended by a failure.
+    /// Attempts that were interrupted: by the infrastructure, the platform or what nobody knows. What the job
+    /// did itself is no interruption; `ended_by` has it.
     pub interruptions: u32,
     /// Mean time between them with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,

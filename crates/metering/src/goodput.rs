@@ -60,7 +60,7 @@ pub struct Goodput {
     pub ettr: Option<u32>,
     /// Productive time of all while GPUs were held, in millionths.
     pub goodput: Option<u32>,
-    /// Attempts that ended by a failure.
+    /// Attempts that were interrupted ([`Verdict::is_interruption`]): what the job did itself is none.
     pub interruptions: u32,
     /// Mean time between them, with all ranks up.
     pub mtbi: Option<Span>,
@@ -348,7 +348,7 @@ fn summed(
         if let Some(v) = a.verdict {
             *verdicts.entry(v.word()).or_default() += 1;
         }
-        interruptions += u32::from(failed(a.verdict));
+        interruptions += u32::from(a.verdict.is_some_and(Verdict::is_interruption));
     }
     // Work without GPUs is weighed by its time.
     let weighed = if gpu.total() > 0 { &gpu } else { &time };

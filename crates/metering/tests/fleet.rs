@@ -695,7 +695,7 @@ proptest! {
             prop_assert_eq!(w.parts(), g.gpu, "{:?} {:#?}", step, g);
             prop_assert_eq!(w.held.total(), g.allocated_gpu);
             prop_assert_eq!(u128::from(w.up), u128::from(g.up.0));
-            prop_assert_eq!(w.interrupted.total(), u64::from(g.interruptions));
+            prop_assert_eq!(w.interrupted.interruptions(), u64::from(g.interruptions));
             prop_assert_eq!(w.recover(), g.recover);
         }
     }

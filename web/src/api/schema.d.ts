@@ -3630,8 +3630,16 @@ export interface components {
              * @description GPUs that could take work.
              */
             in_service_gpu_seconds?: number | null;
-            /** @description Attempts that ended by a failure, by attribution. */
+            /**
+             * @description Attempts that were interrupted, by attribution; `application` is 0: what a job did itself is no
+             *     interruption.
+             */
             interruptions: components["schemas"]["FleetAttribution"];
+            /**
+             * Format: int64
+             * @description Attempts that ended by a failure of the job itself.
+             */
+            own_failures?: number;
             /**
              * Format: double
              * @description All there were.
