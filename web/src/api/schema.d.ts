@@ -5793,6 +5793,11 @@ export interface components {
             kind: string;
             /** @description Nodes that it is about (at most 64). */
             nodes: string[];
+            /**
+             * Format: int64
+             * @description Such nodes in all.
+             */
+            nodes_count?: number;
             /** @description Numbers of those that are pending approval. */
             pending: string[];
             /** @description All jobs on the nodes of those: an approval may stop or move them (at most 64). */
