@@ -91,8 +91,8 @@ pub struct FleetProject {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetFigures {
-    /// Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
-    /// other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
+    /// Where GPU time went; `queued` is waited for, `held` is kept from starting by a person, and
+    /// `restarting` holds GPUs only in part. The other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
     pub gpu_seconds: GpuParts,
     /// GPUs that jobs were allocated.
     pub allocated_gpu_seconds: f64,

@@ -84,6 +84,9 @@ pub struct JobReport {
 pub struct TimeParts {
     /// It waited for its turn or for free capacity.
     pub queued: u64,
+    /// A person kept it from starting.
+    #[serde(default)]
+    pub held: u64,
     /// Placed, and its ranks or its first step not there yet.
     pub starting: u64,
     /// Work that counts.
@@ -101,9 +104,10 @@ pub struct TimeParts {
 impl TimeParts {
     /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, u64); 7] {
+    pub fn parts(&self) -> [(&'static str, u64); 8] {
         [
             ("queued", self.queued),
+            ("held", self.held),
             ("starting", self.starting),
             ("productive", self.productive),
             ("checkpointing", self.checkpointing),
@@ -120,6 +124,9 @@ impl TimeParts {
 pub struct GpuParts {
     /// Waited for.
     pub queued: f64,
+    /// Of jobs that a person kept from starting.
+    #[serde(default)]
+    pub held: f64,
     /// Placed, and its ranks or its first step not there yet.
     pub starting: f64,
     /// Work that counts.
@@ -137,9 +144,10 @@ pub struct GpuParts {
 impl GpuParts {
     /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, f64); 7] {
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
         [
             ("queued", self.queued),
+            ("held", self.held),
             ("starting", self.starting),
             ("productive", self.productive),
             ("checkpointing", self.checkpointing),

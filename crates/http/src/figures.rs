@@ -203,7 +203,8 @@ fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
 /// What became of GPUs in the last day.
 fn lately(g: &Gauges, out: &mut Registry) {
     let w = &g.day;
-    let help = "Where GPU time of the last 24 h went; queued was waited for.";
+    let help =
+        "Where GPU time of the last 24 h went; queued was waited for, held kept from starting.";
     let mut m = out.gauge("muster_gpu_seconds_1d", help);
     let parts = w.parts();
     for part in Part::ALL {

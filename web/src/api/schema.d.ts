@@ -4021,6 +4021,11 @@ export interface components {
             checkpointing: number;
             /**
              * Format: double
+             * @description Of jobs that a person kept from starting.
+             */
+            held?: number;
+            /**
+             * Format: double
              * @description Nothing done.
              */
             idle: number;
@@ -8075,6 +8080,11 @@ export interface components {
              * @description Standing still for checkpoints, as the job reported.
              */
             checkpointing: number;
+            /**
+             * Format: int64
+             * @description A person kept it from starting.
+             */
+            held?: number;
             /**
              * Format: int64
              * @description All ranks up and nothing done for longer than is usual for it.

@@ -194,7 +194,7 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
 type Column = (&'static str, fn(&AttemptReport) -> u64);
 
 const COLUMNS: [Column; 5] = [
-    ("WAITED", |a| a.time_ms.queued + a.time_ms.starting),
+    ("WAITED", |a| a.time_ms.queued + a.time_ms.held + a.time_ms.starting),
     ("WORKED", |a| a.time_ms.productive + a.time_ms.checkpointing),
     ("RECOVERY", |a| a.time_ms.restarting),
     ("LOST", |a| a.time_ms.lost),
