@@ -373,6 +373,9 @@ impl ActiveJob {
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
         self.last_placed = Some(a.placed_at);
+        if worked || self.hit.is_none() {
+            self.paused = 0;
+        }
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
             true => self.hit.filter(|_| !worked).or(a.sign_at).or(Some(stop)),
