@@ -48,6 +48,9 @@ pub struct OpenCause {
     pub pending_jobs_count: u64,
     /// Nodes that it is about (at most 64).
     pub nodes: Vec<String>,
+    /// Such nodes in all.
+    #[serde(default)]
+    pub nodes_count: u64,
     /// Jobs that it affects, as its alert counts them (at most 64).
     pub jobs: Vec<CauseJob>,
     /// Such jobs in all.

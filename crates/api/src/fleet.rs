@@ -93,8 +93,8 @@ pub struct FleetProject {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetFigures {
-    /// Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
-    /// other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
+    /// Where GPU time went; `queued` is waited for, `held` is kept from starting by a person, and
+    /// `restarting` holds GPUs only in part. The other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
     pub gpu_seconds: GpuParts,
     /// GPUs that jobs were allocated.
     pub allocated_gpu_seconds: f64,
@@ -120,8 +120,12 @@ pub struct FleetFigures {
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
-    /// Attempts that ended by a failure, by attribution.
+    /// Attempts that were interrupted, by attribution; `application` is 0: what a job did itself is no
+    /// interruption.
     pub interruptions: FleetAttribution,
+    /// Attempts that ended by a failure of the job itself.
+    #[serde(default)]
+    pub own_failures: u64,
     /// Mean time between them of a job with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
     /// Mean time from a failure until the work resumed, in milliseconds.

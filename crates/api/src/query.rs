@@ -63,6 +63,8 @@ pub struct JobsQuery {
     pub tag: Option<String>,
     /// Only jobs that are queued and held (`true`), or all others (`false`); both when absent.
     pub held: Option<bool>,
+    /// Of the jobs that have ended, those that ended last, latest first: one page, without a cursor.
+    pub last_ended: bool,
     /// At most so many.
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,

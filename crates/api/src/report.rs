@@ -55,7 +55,8 @@ pub struct JobReport {
     pub ettr: Option<f64>,
     /// Productive GPU time of all that was allocated (0 to 1).
     pub goodput: Option<f64>,
-    /// Attempts that ended by a failure.
+    /// Attempts that were interrupted: by the infrastructure, the platform or what nobody knows. What the job
+    /// did itself is no interruption; `ended_by` has it.
     pub interruptions: u32,
     /// Mean time between them with all ranks up, in milliseconds.
     pub mtbi_ms: Option<u64>,
@@ -82,6 +83,9 @@ pub struct JobReport {
 pub struct TimeParts {
     /// It waited for its turn or for free capacity.
     pub queued: u64,
+    /// A person kept it from starting.
+    #[serde(default)]
+    pub held: u64,
     /// Placed, and its ranks or its first step not there yet.
     pub starting: u64,
     /// Work that counts.
@@ -99,9 +103,10 @@ pub struct TimeParts {
 impl TimeParts {
     /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, u64); 7] {
+    pub fn parts(&self) -> [(&'static str, u64); 8] {
         [
             ("queued", self.queued),
+            ("held", self.held),
             ("starting", self.starting),
             ("productive", self.productive),
             ("checkpointing", self.checkpointing),
@@ -118,6 +123,9 @@ impl TimeParts {
 pub struct GpuParts {
     /// Waited for.
     pub queued: f64,
+    /// Of jobs that a person kept from starting.
+    #[serde(default)]
+    pub held: f64,
     /// Placed, and its ranks or its first step not there yet.
     pub starting: f64,
     /// Work that counts.
@@ -135,9 +143,10 @@ pub struct GpuParts {
 impl GpuParts {
     /// Name and amount of each part, in the order in which they are shown.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, f64); 7] {
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
         [
             ("queued", self.queued),
+            ("held", self.held),
             ("starting", self.starting),
             ("productive", self.productive),
             ("checkpointing", self.checkpointing),

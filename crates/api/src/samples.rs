@@ -230,6 +230,7 @@ fn attempt(no: u32, time_ms: TimeParts, verdict: Option<Verdict>) -> AttemptRepo
 pub fn report() -> JobReport {
     let time_ms = TimeParts {
         queued: 60_000,
+        held: 0,
         starting: 9_420,
         productive: 5_400_000,
         checkpointing: 24_000,

@@ -47,8 +47,19 @@ impl Client {
 
     /// One page of jobs, newest first.
     pub async fn jobs(&self, query: &JobsQuery) -> Result<JobList, ClientError> {
-        let JobsQuery { state, project, user, name, prefix, sku, tag, held, limit, cursor } =
-            query.clone();
+        let JobsQuery {
+            state,
+            project,
+            user,
+            name,
+            prefix,
+            sku,
+            tag,
+            held,
+            last_ended,
+            limit,
+            cursor,
+        } = query.clone();
         let call = self.get(&["v1", "jobs"]).query(&[
             ("state", state),
             ("project", project),
@@ -58,6 +69,7 @@ impl Client {
             ("sku", sku),
             ("tag", tag),
             ("held", held.map(|h| h.to_string())),
+            ("last_ended", last_ended.then(|| "true".into())),
             ("limit", limit.map(|n| n.to_string())),
             ("cursor", cursor),
         ]);

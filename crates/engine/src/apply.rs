@@ -327,12 +327,13 @@ impl State {
                     expires_at: *expires_at,
                     version: r.seq,
                 };
+                self.drop_expired_tokens(r.at);
                 self.tokens.insert(id.clone(), token);
             }
             // For people to read; what follows from it is told by whoever goes by a clock.
             Event::ClockStepped(_) => {}
             Event::TokenRevoked { id } => {
-                self.tokens.remove(id);
+                self.end_token(id);
             }
             Event::StartReserved { job, reserved_start } => {
                 self.job(r.seq, *job, |j| j.reserved_start = Some(reserved_start.clone()))?;

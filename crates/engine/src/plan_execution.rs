@@ -62,7 +62,7 @@ impl Engine {
         self.keep_for(&gang, best.nodes, Basis::Move);
         for (id, _) in best.moves {
             if let Some(job) = self.state.jobs.get(&id).cloned() {
-                self.give_notice(&job, StopReason::Moved { by: best.gang }, None);
+                self.give_notice(&job, StopReason::Moved { by: Some(best.gang) }, None);
             }
         }
     }
@@ -83,7 +83,8 @@ impl Engine {
         }
         for v in plan.victims {
             if let Some(job) = self.state.jobs.get(&v.job).cloned() {
-                self.give_notice(&job, StopReason::Preempted { by: v.by, rank: v.rank }, None);
+                let why = StopReason::Preempted { by: Some(v.by), rank: v.rank };
+                self.give_notice(&job, why, None);
             }
         }
         for r in plan.resizes {

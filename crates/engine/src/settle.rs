@@ -117,7 +117,12 @@ impl Engine {
             self.remember_failed(key, a);
         }
         let first = verdict(&stop.reason);
-        let mut reason = stop.reason.to_string();
+        // The text is the project's to read: a job of another one has no number there.
+        let foreign = |id| self.state.jobs.get(&id).is_some_and(|j| j.project != job.project);
+        let mut reason = match stop.reason.preempted_for() {
+            Some(id) if foreign(id) => stop.reason.unnamed().to_string(),
+            _ => stop.reason.to_string(),
+        };
         if found.verdict == Verdict::Unknown {
             reason = format!("{reason}; {}", found.reason);
         }

@@ -6,6 +6,7 @@ mod ended;
 mod error;
 pub(crate) mod health_book;
 pub(crate) mod index;
+pub(crate) mod over;
 mod runbook_shelf;
 pub(crate) mod saves;
 mod slo_state;
@@ -133,6 +134,8 @@ pub struct State {
     pub projects: BTreeMap<ProjectName, Project>,
     /// Tokens by their public part.
     pub tokens: BTreeMap<String, Token>,
+    /// Tokens and silences that were ended, oldest first (the newest are known).
+    pub(crate) over: Vec<String>,
     /// Names of secrets.
     pub secrets: BTreeSet<(ProjectName, Label)>,
     /// The location of nodes.

@@ -24,4 +24,5 @@ mod runbooks;
 mod scheduling;
 mod slo;
 mod snapshots;
+mod tokens;
 mod waits;

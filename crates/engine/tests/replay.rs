@@ -53,7 +53,7 @@ fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
         prop_assert!(tested.is_none(), "{:?}", tested);
         if let Event::StopOrdered { key, reason, .. } | Event::NoticeGiven { key, reason, .. } =
             &r.event
-            && let StopReason::Preempted { by, rank } = reason
+            && let StopReason::Preempted { by: Some(by), rank } = reason
             && let (Some(victim), Some(by)) = (s.jobs.get(&key.job), s.jobs.get(by))
             // A notice becomes a stop later; what ranks them was judged when it was given.
             && victim.attempt.as_ref().is_some_and(|a| a.notice.is_none() && a.stop.is_none())

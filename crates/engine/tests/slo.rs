@@ -403,7 +403,11 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     assert!(w.engine.state().slo.silences.is_empty(), "its time is up");
     let pages = open(&w).iter().filter(|a| a.urgency == Urgency::Page).count();
     assert_eq!(deliver(&mut w).len(), pages, "what lasts longer is told");
-    assert!(w.send(Command::EndSilence { name: silence.name }).is_err());
+    let n = w.log.len();
+    w.ok(Command::EndSilence { name: silence.name });
+    assert_eq!(w.log.len(), n, "it is over already");
+    let e = w.send(Command::EndSilence { name: "fons".parse().unwrap() }).unwrap_err();
+    assert_eq!(e.code, RefusalCode::NotFound);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

@@ -12,6 +12,7 @@ use crate::segment::Segment;
 use crate::tier::{Limits, Tier};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,7 +81,13 @@ impl Store {
     pub fn open(dir: &Path, limits: Limits) -> Result<Store, HistoryError> {
         let make = |dir: &Path| {
             let what = format!("cannot create {}", dir.display());
-            fs::create_dir_all(dir).map_err(HistoryError::io(what))
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                // An older version let everybody of the machine read it.
+                .and_then(|()| fs::set_permissions(dir, fs::Permissions::from_mode(0o700)))
+                .map_err(HistoryError::io(what))
         };
         make(dir)?;
         let mut names = Names::open(&dir.join("series"))?;

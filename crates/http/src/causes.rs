@@ -150,6 +150,7 @@ fn cause(
         pending_jobs_count: stopped.len() as u64,
         pending_jobs: stopped.into_iter().take(NAMED).collect(),
         remediations,
+        nodes_count: nodes.len() as u64,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
         projects: projects.into_iter().cloned().collect(),
         jobs_affected: jobs.len() as u64,

@@ -8,7 +8,7 @@ use super::event_filter::EventFilter;
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, shown, stream_body, text_header};
 use super::feed::{Batch, Feed, NextText, Outlet, SendFailure};
 use super::limits::StreamPermit;
-use super::{App, auth, mark, paging};
+use super::{App, auth, mark, others, paging};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -81,7 +81,10 @@ pub(super) fn view(
     if !theirs || !filter.may_take(record) {
         return None;
     }
-    let event = Event::of(record);
+    let event = match others::hidden(app, bound, &record.event) {
+        Some(event) => Event::of(&Record { event, ..record.clone() }),
+        None => Event::of(record),
+    };
     if !filter.takes(&event) {
         return None;
     }

@@ -186,9 +186,9 @@ fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
     }
     let help = "Jobs that ended well at their first attempt.";
     out.counter("muster_jobs_succeeded_first_total", help).set(c.first);
-    let help = "Attempts that ended by a failure, by attribution.";
+    let help = "Attempts that were interrupted, by attribution: not by the job itself.";
     let mut m = out.counter("muster_interruptions_total", help);
-    for cause in &OUTCOMES[1..5] {
+    for cause in &OUTCOMES[2..5] {
         m.put(&[("cause", cause)], c.interrupted.get(cause).copied().unwrap_or(0));
     }
     let help = "Attempts that were stopped for others.";
@@ -203,7 +203,8 @@ fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
 /// What became of GPUs in the last day.
 fn lately(g: &Gauges, out: &mut Registry) {
     let w = &g.day;
-    let help = "Where GPU time of the last 24 h went; queued was waited for.";
+    let help =
+        "Where GPU time of the last 24 h went; queued was waited for, held kept from starting.";
     let mut m = out.gauge("muster_gpu_seconds_1d", help);
     let parts = w.parts();
     for part in Part::ALL {

@@ -11,6 +11,7 @@ use muster_api::{
     FleetSku, FleetStep, Kind, Timestamp,
 };
 use muster_metering::{CapacityReached, Forecast, Row, Step, Supply, TelemetryTotals, Work};
+use muster_model::job::AttributionCounts;
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_server::metering::FleetFigures as Figures;
@@ -99,7 +100,8 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFi
             cancelled: w.cancelled,
             failed: w.failed,
         },
-        interruptions: w.interrupted,
+        interruptions: AttributionCounts { application: 0, ..w.interrupted },
+        own_failures: w.interrupted.application,
         mtbi_ms: w.mtbi().map(|s| s.0),
         recover_ms: w.recover().map(|s| s.0),
         utilisation: seen.busy().map(|v| float(v.into()) / 1e3),

@@ -3,7 +3,7 @@
 use super::auth::{Caller, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, admin, answer, answer_bytes, paging};
+use super::{App, admin, answer, answer_bytes, others, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -19,6 +19,7 @@ use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, Brain, BrainError, Committed};
 use serde::Deserialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -60,6 +61,12 @@ pub(crate) async fn list(
         (Some(p), _) => Some(admin::known(&app, caller.project(Some(p))?)?),
     };
     let tag = q.tag.as_deref().map(tag_asked).transpose()?;
+    let by_end = q.last_ended;
+    if by_end && below.is_some() {
+        return Err(Failure::bad("what ended last is one page")
+            .field("cursor")
+            .hint("ask for more with a larger limit"));
+    }
     let fits = |s: &Site, j: &ModelJob| {
         project.as_ref().is_none_or(|p| j.project == *p)
             && q.user
@@ -71,6 +78,7 @@ pub(crate) async fn list(
             && tag.is_none_or(|(key, value)| has_tag(j, key, value))
             && q.held.is_none_or(|held| held == (j.held.is_some() && j.state == JobState::Queued))
             && states.fits(j.state, j.held.is_some())
+            && (!by_end || j.state.is_final())
     };
     let now = app.brain().now();
     let mut found: Vec<JobAndBlocker> = Vec::new();
@@ -80,18 +88,30 @@ pub(crate) async fn list(
             let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
             let older = s.jobs.range((Bound::Unbounded, upper)).rev();
             for (looked_at, (id, job)) in older.enumerate() {
-                if looked_at == SCANNED_AT_ONCE || found.len() > limit {
+                if looked_at == SCANNED_AT_ONCE || (found.len() > limit && !by_end) {
                     return (s.seq, false);
                 }
                 below = Some(id.0);
-                if fits(s, job) {
-                    let reasons = reasons.get_or_insert_with(|| s.reasons(now));
-                    found.push((Arc::clone(job), s.stopped_by(job, reasons, now)));
+                if !fits(s, job) {
+                    continue;
                 }
+                // Nothing keeps one that has ended from starting.
+                let barred = if by_end {
+                    None
+                } else {
+                    let reasons = reasons.get_or_insert_with(|| s.reasons(now));
+                    s.stopped_by(job, reasons, now)
+                };
+                found.push((Arc::clone(job), barred));
             }
             (s.seq, true)
         });
-        if found.len() > limit || at_end {
+        if by_end {
+            // Who ended at the same time did so in the order of the log.
+            found.sort_by_key(|(j, _)| Reverse((j.ended_at, j.version)));
+            found.truncate(limit);
+        }
+        if at_end || (found.len() > limit && !by_end) {
             // One more than asked for was looked for, to know whether there is a next page.
             let more = found.len() > limit;
             found.truncate(limit);
@@ -158,6 +178,7 @@ fn page(app: &App, caller: &Caller, found: &[JobAndBlocker], more: bool) -> Repl
 fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job {
     let mut shown = Job::of(job);
     shown.version = caller.version(app, shown.version);
+    others::hide(app, caller.actor.project.as_ref(), &mut shown);
     if job.state == JobState::Queued {
         let reserved = shown.reserved_start.as_ref().map(|p| p.at);
         shown.waiting = Some(match (&job.held, barred, reserved, job.reason.as_deref()) {

@@ -26,6 +26,7 @@ mod mig;
 mod nodes;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+mod others;
 mod paging;
 mod period;
 mod place;

@@ -81,6 +81,7 @@ fn time(p: &Parts) -> TimeParts {
     let of = |part| u64::try_from(p.get(part)).unwrap_or(u64::MAX);
     TimeParts {
         queued: of(Part::Queued),
+        held: of(Part::Held),
         starting: of(Part::Starting),
         productive: of(Part::Productive),
         checkpointing: of(Part::Checkpointing),
@@ -94,6 +95,7 @@ pub(super) fn gpu(p: &Parts) -> GpuParts {
     let of = |part| float(p.get(part)) / 1e6;
     GpuParts {
         queued: of(Part::Queued),
+        held: of(Part::Held),
         starting: of(Part::Starting),
         productive: of(Part::Productive),
         checkpointing: of(Part::Checkpointing),

@@ -31,8 +31,12 @@ pub struct Work {
     pub held: Parts,
     /// GPUs that were waited for.
     pub queued: u128,
-    /// Of them, those of jobs that could not have started: held, or waiting for other jobs.
+    /// Of them, those of jobs that could not have started: held by the control plane, or waiting for
+    /// other jobs.
     pub barred: u128,
+    /// GPUs of jobs that a person kept from starting.
+    #[serde(default)]
+    pub on_hold: u128,
     /// GPUs that were waited for on the way back from a failure.
     pub back: u128,
     /// Work of days that were final that was lost in this time: those days stay as they were told.
@@ -66,6 +70,7 @@ impl Work {
         let mut all = self.held;
         all.add(Part::Queued, self.queued);
         all.add(Part::Restarting, self.back);
+        all.add(Part::Held, self.on_hold);
         all
     }
 
@@ -106,6 +111,7 @@ impl Work {
         self.held.add_all(&o.held);
         self.queued += o.queued;
         self.barred += o.barred;
+        self.on_hold += o.on_hold;
         self.back += o.back;
         self.lost_before += o.lost_before;
         self.up += o.up;

@@ -173,15 +173,17 @@ impl Fleet {
                     _ => None,
                 };
                 let one = ActiveJob::new(project.to_string(), gang_milli(groups), unit, at)
-                    .barred(*held, !depends.is_empty())
+                    .barred(*held, *held, !depends.is_empty())
                     .serving(spec.is_service());
                 c.at(at, |b| b.work(&one.project).submitted += tasks);
                 for n in 0..tasks {
                     self.jobs.insert(JobId(id.0.saturating_add(n)), one.clone());
                 }
             }
-            Event::JobHeld { job, .. } => self.on(*job, |g, c| g.hold(c, at, true)),
-            Event::JobReleased { job, .. } => self.on(*job, |g, c| g.hold(c, at, false)),
+            Event::JobHeld { job, decided, .. } => {
+                self.on(*job, |g, c| g.hold(c, at, true, !*decided));
+            }
+            Event::JobReleased { job, .. } => self.on(*job, |g, c| g.hold(c, at, false, false)),
             Event::JobResized { job, nodes } => self.on(*job, |g, _| g.resize(*nodes)),
             Event::JobPlaced { key, placement } => {
                 let held = Allocated::of(placement);

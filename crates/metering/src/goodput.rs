@@ -60,7 +60,7 @@ pub struct Goodput {
     pub ettr: Option<u32>,
     /// Productive time of all while GPUs were held, in millionths.
     pub goodput: Option<u32>,
-    /// Attempts that ended by a failure.
+    /// Attempts that were interrupted ([`Verdict::is_interruption`]): what the job did itself is none.
     pub interruptions: u32,
     /// Mean time between them, with all ranks up.
     pub mtbi: Option<Span>,
@@ -100,11 +100,27 @@ struct TimeLedger {
     allocated_gpu: u128,
     /// Time that is nobody's.
     skipped: u64,
+    /// Stretches in which a person kept it from starting.
+    holds: Vec<(Time, Time)>,
 }
 
 impl TimeLedger {
-    fn new(at: Time, end: Time) -> TimeLedger {
-        TimeLedger { at, end, now: blank(0, at, 0), held: None, allocated_gpu: 0, skipped: 0 }
+    fn new(at: Time, end: Time, holds: Vec<(Time, Time)>) -> TimeLedger {
+        let now = blank(0, at, 0);
+        TimeLedger { at, end, now, held: None, allocated_gpu: 0, skipped: 0, holds }
+    }
+
+    /// Everything up to a moment is waiting, on the way back or for its turn, but for holds.
+    fn wait(&mut self, to: Time, back: bool) {
+        let holds = std::mem::take(&mut self.holds);
+        for (from, until) in holds.iter().filter(|(from, _)| *from < to) {
+            if *until > self.at {
+                self.cut(*from, waits(back));
+                self.cut((*until).min(to), Part::Held);
+            }
+        }
+        self.holds = holds;
+        self.cut(to, waits(back));
     }
 
     /// Everything up to a moment is no part at all.
@@ -118,7 +134,7 @@ impl TimeLedger {
     /// again by a person comes back from no failure.
     fn gaps(&mut self, gaps: &[(Time, Time)], hit: &mut Option<Time>) {
         for (from, to) in gaps {
-            self.cut(*from, waits(hit.is_some()));
+            self.wait(*from, hit.is_some());
             self.skip(*to);
             *hit = None;
             if self.now.time.total() == 0 {
@@ -180,7 +196,7 @@ fn waits(back: bool) -> Part {
     if back { Part::Restarting } else { Part::Queued }
 }
 
-/// How much of a stretch was idle.
+/// How much of a stretch these take.
 fn overlap(idle: &[(Time, Time)], from: Time, to: Time) -> Span {
     Span(idle.iter().map(|(a, b)| (*b).min(to).since((*a).max(from)).0).sum())
 }
@@ -204,7 +220,9 @@ pub fn goodput(
     let last = all.last().filter(|a| a.ended_at == settled).and_then(|a| a.freed_at);
     let end = last.map_or(end, |t| t.min(end)).max(since);
     let mut gaps = &life.gaps[..];
-    let mut purse = TimeLedger::new(since, end);
+    let mut holds = life.holds.clone();
+    holds.extend(life.held_at.map(|from| (from, end)));
+    let mut purse = TimeLedger::new(since, end, holds);
     let mut out = Vec::new();
     let mut recovered = (0, 0u128);
     let (mut up, mut unsaved) = (Span(0), Span(0));
@@ -230,7 +248,8 @@ pub fn goodput(
         up = Span(up.0.saturating_add(ran.up.0));
         unsaved = ran.unsaved;
         if let (Some(at), Some(works)) = (hit.filter(|_| recovers), ran.works) {
-            recovered.0 += u128::from(works.since(at).0);
+            let held = overlap(&purse.holds, at, works);
+            recovered.0 += u128::from(works.since(at).0.saturating_sub(held.0));
             recovered.1 += 1;
         }
         purse.now.verdict = a.verdict;
@@ -250,7 +269,7 @@ pub fn goodput(
         let no = all.last().map_or(1, |a| a.no.saturating_add(1));
         purse.now = blank(no, purse.at, wanted_milli(job));
         purse.gaps(gaps, &mut hit);
-        purse.cut(end, waits(hit.is_some()));
+        purse.wait(end, hit.is_some());
         purse.now.until = end;
         out.push(purse.now.clone());
     }
@@ -287,7 +306,7 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     let until = a.ended_at.unwrap_or(purse.end);
     let freed = a.freed_at.map_or(until, |t| t.min(until));
     let starts = if fate.back { Part::Restarting } else { Part::Starting };
-    purse.cut(a.placed_at, waits(fate.back));
+    purse.wait(a.placed_at, fate.back);
     purse.held = Some(a.held.clone());
     let stop = a.stop_at.map_or(freed, |t| t.min(freed));
     let Some(started) = a.started_at else {
@@ -348,11 +367,12 @@ fn summed(
         if let Some(v) = a.verdict {
             *verdicts.entry(v.word()).or_default() += 1;
         }
-        interruptions += u32::from(failed(a.verdict));
+        interruptions += u32::from(a.verdict.is_some_and(Verdict::is_interruption));
     }
     // Work without GPUs is weighed by its time.
     let weighed = if gpu.total() > 0 { &gpu } else { &time };
-    let without: u128 = weighed.total() - weighed.get(Part::Queued);
+    let free = weighed.get(Part::Queued) + weighed.get(Part::Held);
+    let without: u128 = weighed.total() - free;
     let held = if gpu.total() > 0 { allocated_gpu } else { without };
     let productive = weighed.get(Part::Productive);
     let span = |ms: u128| Span(u64::try_from(ms).unwrap_or(u64::MAX));

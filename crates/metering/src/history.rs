@@ -117,9 +117,23 @@ pub struct JobHistory {
     pub gaps: Vec<(Time, Time)>,
     /// When it ended, while it has.
     pub over_at: Option<Time>,
+    /// Stretches in which a person held it.
+    pub holds: Vec<(Time, Time)>,
+    /// Since when a person holds it.
+    pub held_at: Option<Time>,
 }
 
 impl JobHistory {
+    /// It is not held any more.
+    fn release(&mut self, at: Time) {
+        if let Some(from) = self.held_at.take() {
+            if self.holds.len() >= KEPT {
+                self.holds.remove(0);
+            }
+            self.holds.push((from, at));
+        }
+    }
+
     fn attempt(&mut self, no: u32) -> Option<&mut AttemptHistory> {
         self.attempts.iter_mut().rev().find(|a| a.no == no)
     }
@@ -172,7 +186,7 @@ impl JobHistory {
     }
 }
 
-/// The lives of all jobs that had an attempt, or an end.
+/// The lives of all jobs that had an attempt or an end, or were held.
 #[derive(Debug, Clone, Default)]
 pub struct JobHistories {
     jobs: BTreeMap<JobId, JobHistory>,
@@ -185,8 +199,24 @@ impl JobHistories {
         let at = r.at;
         self.signs.apply(r);
         match &r.event {
+            Event::JobSubmitted { id, array, held: true, .. } => {
+                for n in 0..array.len().max(1) as u64 {
+                    let job = JobId(id.0.saturating_add(n));
+                    self.jobs.entry(job).or_default().held_at = Some(at);
+                }
+            }
+            // What the control plane holds is part of the way back.
+            Event::JobHeld { job, decided: false, .. } => {
+                self.jobs.entry(*job).or_default().held_at.get_or_insert(at);
+            }
+            Event::JobReleased { job, .. } => {
+                if let Some(life) = self.jobs.get_mut(job) {
+                    life.release(at);
+                }
+            }
             Event::JobPlaced { key, placement } => {
                 let life = self.jobs.entry(key.job).or_default();
+                life.release(at);
                 if life.attempts.len() >= KEPT {
                     life.attempts.remove(0);
                 }
@@ -237,7 +267,9 @@ impl JobHistories {
             Event::JobSucceeded { job }
             | Event::JobFailed { job, .. }
             | Event::JobCancelled { job, .. } => {
-                self.jobs.entry(*job).or_default().over_at = Some(at);
+                let life = self.jobs.entry(*job).or_default();
+                life.release(at);
+                life.over_at = Some(at);
             }
             Event::JobRequeued { job, .. } => {
                 if let Some(life) = self.jobs.get_mut(job)

@@ -22,12 +22,15 @@ pub enum Part {
     Lost,
     /// All ranks up and nothing done for longer than is usual for it.
     Idle,
+    /// A person kept it from starting. Last: what is stored has the others by their place.
+    Held,
 }
 
 impl Part {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
         Part::Queued,
+        Part::Held,
         Part::Starting,
         Part::Productive,
         Part::Checkpointing,
@@ -47,13 +50,26 @@ impl Part {
             Part::Restarting => "restarting",
             Part::Lost => "lost",
             Part::Idle => "idle",
+            Part::Held => "held",
         }
     }
 }
 
 /// An amount for each part: milliseconds, or GPU-microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Parts([u128; 7]);
+#[serde(from = "Vec<u128>")]
+pub struct Parts([u128; 8]);
+
+/// What an older version stored has fewer parts.
+impl From<Vec<u128>> for Parts {
+    fn from(stored: Vec<u128>) -> Parts {
+        let mut parts = Parts::default();
+        for (part, amount) in parts.0.iter_mut().zip(stored) {
+            *part = amount;
+        }
+        parts
+    }
+}
 
 impl Parts {
     /// The amount of a part.
@@ -102,7 +118,12 @@ mod tests {
         for (n, part) in Part::ALL.into_iter().enumerate() {
             assert_eq!(p.get(part), 1 << n, "{}", part.word());
         }
-        assert_eq!(p.total(), 127);
+        assert_eq!(p.total(), 255);
+        let text = serde_json::to_string(&p).unwrap();
+        assert_eq!(serde_json::from_str::<Parts>(&text).unwrap(), p);
+        // As a version stored it that did not know of holds.
+        let old: Parts = serde_json::from_str("[1,2,3,4,5,6,7]").unwrap();
+        assert_eq!((old.get(Part::Idle), old.get(Part::Held)), (7, 0));
         assert_eq!(millionths(1, 3), Some(333_333));
         assert_eq!(millionths(1, 0), None);
     }

@@ -7,16 +7,22 @@ use crate::days::Calendar;
 use crate::goodput::{AttemptObservation, failed};
 use crate::history::wanted_milli;
 use crate::parts::Part;
+use muster_model::hold::HeldBy;
 use muster_model::job::{Checkpoint, Job, Verdict};
 use muster_model::names::NodeName;
 use muster_model::slo::all_work_counts;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// What a stretch of time without GPUs is given to.
 #[derive(Debug, Clone, Copy)]
 enum WaitKind {
     Waits { barred: bool },
+    OnHold,
     Back,
 }
 
@@ -66,6 +72,12 @@ pub(crate) struct ActiveJob {
     /// The failure that it comes back from.
     hit: Option<Time>,
     held: bool,
+    /// A person holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    on_hold: bool,
+    /// For so many milliseconds since that failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    paused: u64,
     /// It waits for other jobs.
     depends: bool,
     pub(crate) attempts: u32,
@@ -93,6 +105,8 @@ impl ActiveJob {
             at,
             hit: None,
             held: false,
+            on_hold: false,
+            paused: 0,
             depends: false,
             attempts: 0,
             last: None,
@@ -109,8 +123,9 @@ impl ActiveJob {
         self
     }
 
-    pub(crate) fn barred(mut self, held: bool, depends: bool) -> ActiveJob {
-        (self.held, self.depends) = (held, depends);
+    /// Held, by a person or not, and waiting for other jobs.
+    pub(crate) fn barred(mut self, held: bool, on_hold: bool, depends: bool) -> ActiveJob {
+        (self.held, self.on_hold, self.depends) = (held, on_hold, depends);
         self
     }
 
@@ -120,8 +135,9 @@ impl ActiveJob {
             [g] => Some(crate::history::node_milli(g)),
             _ => None,
         };
+        let by_person = job.held.as_ref().is_some_and(|h| h.by == HeldBy::Somebody);
         let mut out = ActiveJob::new(job.project.to_string(), wanted_milli(job), unit, at)
-            .barred(job.held.is_some(), !job.depends.is_empty())
+            .barred(job.held.is_some(), by_person, !job.depends.is_empty())
             .serving(job.spec.is_service());
         out.attempts = job.attempts;
         let last = job.past.last();
@@ -169,6 +185,7 @@ impl ActiveJob {
             let amount = u128::from(ms) * u128::from(milli);
             match what {
                 WaitKind::Back => w.back += amount,
+                WaitKind::OnHold => w.on_hold += amount,
                 WaitKind::Waits { barred } => {
                     w.queued += amount;
                     w.barred += if barred { amount } else { 0 };
@@ -198,9 +215,13 @@ impl ActiveJob {
 
     fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
         let what = match self.hit {
+            _ if self.on_hold => WaitKind::OnHold,
             Some(_) => WaitKind::Back,
             None => WaitKind::Waits { barred: self.held || self.depends },
         };
+        if self.on_hold && self.hit.is_some() {
+            self.paused += to.since(self.at).0;
+        }
         self.give_wait(c, to, milli, what);
     }
 
@@ -209,11 +230,12 @@ impl ActiveJob {
     }
 
     /// It is held, or not any more.
-    pub(crate) fn hold(&mut self, c: &mut Calendar, at: Time, held: bool) {
+    pub(crate) fn hold(&mut self, c: &mut Calendar, at: Time, held: bool, by_person: bool) {
         if self.attempt.is_none() && self.leaving.is_none() {
             self.waits(c, at, self.wanted);
         }
-        self.held = held;
+        // Who holds it as well does not end another's hold.
+        (self.held, self.on_hold) = (held, held && (by_person || self.on_hold));
     }
 
     /// It wants another number of nodes.
@@ -226,6 +248,7 @@ impl ActiveJob {
     pub(crate) fn place(&mut self, c: &mut Calendar, at: Time, no: u32, held: Allocated) {
         self.leave(c, Part::Restarting);
         self.waits(c, at, held.milli());
+        (self.held, self.on_hold) = (false, false);
         self.attempts = self.attempts.max(no);
         self.anew = false;
         self.attempt = Some(Attempt {
@@ -269,14 +292,16 @@ impl ActiveJob {
         self.give(c, at, &held, starts);
         // What was the job's own doing is no recovery.
         let recovers = self.last.is_some_and(|l| l.1.is_interruption());
-        if let Some(hit) = self.hit.take().filter(|_| recovers) {
-            let took = self.at.since(hit).0;
+        let hit = self.hit.take();
+        if let Some(hit) = hit.filter(|_| recovers) {
+            let took = self.at.since(hit).0.saturating_sub(self.paused);
             c.at(self.at, |b| {
                 let w = b.work(&self.project);
                 w.recovering += took;
                 w.returns += 1;
             });
         }
+        self.paused = 0;
     }
 
     pub(crate) fn save(
@@ -348,6 +373,9 @@ impl ActiveJob {
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
         self.last_placed = Some(a.placed_at);
+        if worked || self.hit.is_none() {
+            self.paused = 0;
+        }
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
             true => self.hit.filter(|_| !worked).or(a.sign_at).or(Some(stop)),
@@ -382,7 +410,7 @@ impl ActiveJob {
     /// from no failure.
     pub(crate) fn again(&mut self, at: Time) {
         self.at = self.at.max(at);
-        (self.hit, self.anew) = (None, true);
+        (self.hit, self.paused, self.anew) = (None, 0, true);
     }
 
     /// Days before a moment are final: what was told of them as it looked stays so.

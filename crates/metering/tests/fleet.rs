@@ -336,7 +336,9 @@ fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false });
     log.tell(at(40), Event::JobReleased { job: JOB, decided: false });
     let w = sum(&log.report(at(60), Step::Hour));
-    assert_eq!((w.queued, w.barred), (4000 * 60 * 60_000, 4000 * 30 * 60_000));
+    let half = 4000 * 30 * 60_000;
+    assert_eq!((w.queued, w.barred, w.on_hold), (half, 0, half));
+    assert_eq!(gpu_seconds(&w.parts())["held"], 4 * 30 * 60);
     assert_eq!(w.wanted(), 4000 * 30 * 60_000);
     j.id = JobId(8);
     let on = muster_model::job::Dependency {
@@ -347,7 +349,39 @@ fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     j.depends = vec![on].into();
     log.tell(at(60), submitted(&j));
     let w = sum(&log.report(at(90), Step::Hour));
-    assert_eq!(w.barred, 4000 * 60 * 60_000);
+    assert_eq!(w.barred, 4000 * 30 * 60_000);
+}
+
+#[test]
+fn what_a_person_holds_after_an_interruption_is_no_recovery() {
+    let (mut log, mut job) = (Log::default(), job(JOB, 2));
+    let at = |min: u64| ZERO + Span::mins(min);
+    let hold = |decided| Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided };
+    log.tell(at(0), submitted(&job));
+    log.tell(at(0), placed(key(1), 2));
+    log.tell(at(0), started(1));
+    log.tell(at(10), stopped(1, false));
+    log.tell(at(10), ended(1, Verdict::Infrastructure));
+    log.tell(at(10), requeued());
+    log.tell(at(15), hold(false));
+    log.tell(at(75), Event::JobReleased { job: JOB, decided: false });
+    // What Muster itself holds is part of the way back.
+    log.tell(at(80), hold(true));
+    log.tell(at(85), Event::JobReleased { job: JOB, decided: true });
+    log.tell(at(90), placed(key(2), 2));
+    log.tell(at(92), started(2));
+    log.tell(at(102), ended(2, Verdict::Success));
+    log.tell(at(102), Event::JobSucceeded { job: JOB });
+    (job.state, job.submitted_at) = (JobState::Succeeded, at(0));
+    job.ended_at = Some(at(102));
+    let g = goodput(&job, log.lives.get(JOB), &BTreeMap::new(), at(200));
+    let minutes = |p: Part| g.time.get(p) / 60_000;
+    assert_eq!((minutes(Part::Held), minutes(Part::Restarting)), (60, 22));
+    assert_eq!(g.recover, Some(Span::mins(22)));
+    for step in [Step::Hour, Step::Day] {
+        let w = sum(&log.report(at(200), step));
+        assert_eq!((w.parts(), w.recover()), (g.gpu, g.recover), "{step:?}");
+    }
 }
 
 #[test]
@@ -695,7 +729,7 @@ proptest! {
             prop_assert_eq!(w.parts(), g.gpu, "{:?} {:#?}", step, g);
             prop_assert_eq!(w.held.total(), g.allocated_gpu);
             prop_assert_eq!(u128::from(w.up), u128::from(g.up.0));
-            prop_assert_eq!(w.interrupted.total(), u64::from(g.interruptions));
+            prop_assert_eq!(w.interrupted.interruptions(), u64::from(g.interruptions));
             prop_assert_eq!(w.recover(), g.recover);
         }
     }

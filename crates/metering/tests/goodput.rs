@@ -168,7 +168,7 @@ fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
 
 #[test]
 fn preemption_is_waiting_and_no_failure() {
-    let by = StopReason::Preempted { by: JobId(9), rank: muster_model::job::Rank::Priority };
+    let by = StopReason::Preempted { by: Some(JobId(9)), rank: muster_model::job::Rank::Priority };
     let told: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),
@@ -236,7 +236,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
     let parts = [("queued", 25), ("starting", 3), ("lost", 100), ("productive", 100)];
     assert_eq!(seconds(&g), BTreeMap::from(parts));
     assert_eq!((g.wall, g.time.total()), (Span::secs(228), 228_000));
-    assert_eq!((g.interruptions, g.recover), (1, None), "nobody came back from a failure");
+    assert_eq!((g.interruptions, g.recover), (0, None), "nobody came back from a failure");
 }
 
 #[test]
@@ -403,6 +403,7 @@ fn what_a_job_did_itself_is_a_failure_and_no_recovery() {
         (at(130), started(2)),
     ];
     let g = goodput(&job(JOB, 8), lives(&told).get(JOB), &BTreeMap::new(), at(200));
-    assert_eq!((g.interruptions, g.recover), (1, None));
+    assert_eq!((g.interruptions, g.mtbi, g.recover), (0, None, None), "it was not interrupted");
+    assert_eq!(g.verdicts, BTreeMap::from([("application", 1)]));
     assert_eq!(g.time.get(Part::Restarting), 18_000);
 }

@@ -16,12 +16,14 @@ use std::sync::Arc;
 mod change;
 mod fence;
 mod shared_spec;
+mod preempted;
 mod slot_end;
 mod verdict;
 
 pub use change::{JobUpdate, SpecChange};
 pub use fence::{Fence, FenceEnd};
 pub use shared_spec::SharedSpec;
+use preempted::Other;
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::{AttributionCounts, Verdict};
 
@@ -238,8 +240,9 @@ pub enum StopReason {
     },
     /// Its GPUs go to a job that ranks higher.
     Preempted {
-        /// The job that gets its nodes.
-        by: JobId,
+        /// The job that gets its nodes; absent where the reader may not see it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<JobId>,
         /// What ranks it higher.
         rank: Rank,
     },
@@ -250,8 +253,9 @@ pub enum StopReason {
     },
     /// It continues elsewhere, so that a waiting gang fits.
     Moved {
-        /// The waiting gang.
-        by: JobId,
+        /// The waiting gang; absent where the reader may not see it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<JobId>,
     },
     /// A reservation of others begins.
     ReservationBegins {
@@ -295,17 +299,6 @@ pub enum Rank {
 }
 
 impl StopReason {
-    /// The job that it makes room for.
-    #[must_use]
-    pub fn preempted_for(&self) -> Option<JobId> {
-        match self {
-            StopReason::Preempted { by, .. } | StopReason::Moved { by } => Some(*by),
-            _ => None,
-        }
-    }
-}
-
-impl StopReason {
     /// The node because of which an attempt is stopped: it is lost, unhealthy or drained.
     #[must_use]
     pub fn node(&self) -> Option<&NodeName> {
@@ -336,13 +329,18 @@ impl fmt::Display for StopReason {
             },
             StopReason::NodeLost { node } => write!(f, "node {node} was lost"),
             StopReason::Drain { node, .. } => write!(f, "node {node} is being drained"),
-            StopReason::Preempted { by, rank } => match rank {
-                Rank::Priority => write!(f, "preempted by job {by}, which has a higher priority"),
-                Rank::Spot => write!(f, "spot work, evicted for job {by}"),
-                Rank::Quota => write!(f, "ran on borrowed quota, reclaimed for job {by}"),
-            },
+            StopReason::Preempted { by, rank } => {
+                let other = Other(*by);
+                match rank {
+                    Rank::Priority => {
+                        write!(f, "preempted by {other}, which has a higher priority")
+                    }
+                    Rank::Spot => write!(f, "spot work, evicted for {other}"),
+                    Rank::Quota => write!(f, "ran on borrowed quota, reclaimed for {other}"),
+                }
+            }
             StopReason::Resized { nodes } => write!(f, "resized to {nodes} nodes"),
-            StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
+            StopReason::Moved { by } => write!(f, "moved so that {} fits", Other(*by)),
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
             StopReason::Idle { idle } => write!(f, "had GPUs allocated and did nothing for {idle}"),
             StopReason::Unhealthy { node, mode, finding } => {

@@ -17,16 +17,22 @@ use std::marker::PhantomData;
 #[serde(deny_unknown_fields, default)]
 pub struct SitePolicy {
     /// Order of the queue, reserved starts and backfill.
+    #[serde(deserialize_with = "object")]
     pub backfill: Backfill,
     /// Fair share.
+    #[serde(deserialize_with = "object")]
     pub fair_share: FairShare,
     /// Who may be stopped for whom.
+    #[serde(deserialize_with = "object")]
     pub preemption: Preemption,
     /// Gangs that grow and shrink.
+    #[serde(deserialize_with = "object")]
     pub elastic: ElasticPolicy,
     /// Moving work so that a waiting gang fits.
+    #[serde(deserialize_with = "object")]
     pub defrag: Defrag,
     /// Budgets of power.
+    #[serde(deserialize_with = "object")]
     pub power: Power,
     /// Limits on what one user may have.
     #[serde(deserialize_with = "object")]
@@ -35,15 +41,19 @@ pub struct SitePolicy {
     #[serde(deserialize_with = "object")]
     pub idle: Idle,
     /// What unhealthy hardware is still good for.
+    #[serde(deserialize_with = "object")]
     pub hazard: Hazard,
     /// How often hardware fails, as far as it is not measured yet.
+    #[serde(deserialize_with = "object")]
     pub reliability: Reliability,
     /// When nodes are tested.
+    #[serde(deserialize_with = "object")]
     pub qualification: QualificationPolicy,
     /// Remediation of unhealthy hardware, and how far automation may go.
+    #[serde(deserialize_with = "object")]
     pub remediations: crate::remediation::Remediations,
     /// When the network between nodes is tested. Not in records that do not change it.
-    #[serde(skip_serializing_if = "FabricPolicy::is_default")]
+    #[serde(deserialize_with = "object", skip_serializing_if = "FabricPolicy::is_default")]
     pub fabric: FabricPolicy,
 }
 
@@ -309,8 +319,10 @@ pub enum OverBudget {
 pub const QUEUED_JOBS: u32 = 1_000_000;
 /// Jobs of one project that may wait where the policy does not say: 750 MiB.
 pub const QUEUED_JOBS_PER_PROJECT: u32 = 250_000;
+/// Secrets of one project where the policy does not say: 64 MiB of the store at most.
+pub const SECRETS_PER_PROJECT: u32 = 1000;
 
-/// Limits on what one user may have. Only what may wait is limited by default.
+/// Limits on what one user may have. Only what may wait and secrets are limited by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 // The limits of remediations have the same name.
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UserLimits))]
@@ -331,6 +343,9 @@ pub struct Limits {
     /// Jobs that wait in all; [`QUEUED_JOBS`] when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_jobs: Option<u32>,
+    /// Secrets of one project; [`SECRETS_PER_PROJECT`] when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_per_project: Option<u32>,
     /// Longest time limit; a job without one gets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
@@ -487,6 +502,7 @@ impl SitePolicy {
             ("limits.queued_jobs_per_user", limits.queued_jobs_per_user),
             ("limits.queued_jobs_per_project", limits.queued_jobs_per_project),
             ("limits.queued_jobs", limits.queued_jobs),
+            ("limits.secrets_per_project", limits.secrets_per_project),
         ];
         let given = limited.into_iter().filter_map(|(field, n)| Some((field.to_owned(), n?)));
         numbers.extend(given);
@@ -502,8 +518,11 @@ impl SitePolicy {
 }
 
 /// Reads what is written as an object, and not as a list of its values: where every field may be
-/// absent, any list of nulls would do.
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
+/// absent, any list of nulls would do, and an empty one.
+///
+/// # Errors
+/// When it is not an object, or one that cannot be read.
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
     struct Fields<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
         type Value = T;
@@ -530,9 +549,28 @@ mod tests {
     fn a_list_is_no_object() {
         let read = |text: &str| serde_json::from_str::<SitePolicy>(text).map_err(|e| e.to_string());
         assert!(read(r#"{"idle":{"warn_after":"1h"},"limits":{}}"#).is_ok());
-        for text in [r#"{"idle":[null,null]}"#, r#"{"limits":[]}"#] {
-            assert!(read(text).unwrap_err().contains("expected an object"), "{text}");
+        assert!(read(r#"{"limits":[]}"#).unwrap_err().contains("expected an object"));
+        assert!(read(r#"{"idle":[null,null]}"#).unwrap_err().contains("expected an object"));
+        let whole = serde_json::to_value(SitePolicy::default()).unwrap();
+        let mut names: Vec<String> = whole.as_object().unwrap().keys().cloned().collect();
+        names.push("fabric".into());
+        for name in names {
+            let e = read(&format!(r#"{{"{name}":[]}}"#)).unwrap_err();
+            assert!(e.contains("expected an object") && e.contains("line 1"), "{name}: {e}");
         }
+        for inner in [
+            r#""limits":[]"#,
+            r#""limits":{"fleet":[]}"#,
+            r#""limits":{"pool":[]}"#,
+            r#""limits":{"leaf":[]}"#,
+            r#""limits":{"feed":[]}"#,
+            r#""rules":[[null,null,null,["watch"],null,null]]"#,
+        ] {
+            let e = read(&format!(r#"{{"remediations":{{{inner}}}}}"#)).unwrap_err();
+            assert!(e.contains("expected an object"), "{inner}: {e}");
+        }
+        let rule = r#"{"remediations":{"rules":[{"kind":"*","steps":["watch"]}]}}"#;
+        assert_eq!(read(rule).unwrap().remediations.rules.len(), 1);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use crate::failure_mode::FailureMode;
 use crate::names::NodeName;
 use crate::near::closest;
+use crate::policy::object;
 use crate::qualification::Level;
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// What can be done. Ordered: a later one is heavier.
@@ -353,6 +354,7 @@ pub struct Remediations {
     /// Who decides, by action; what is not named has its default.
     pub modes: BTreeMap<Action, Mode>,
     /// Rules by pool, SKU and failure mode; the first that fits counts, before the built-in ones.
+    #[serde(deserialize_with = "rules")]
     pub rules: Vec<Rule>,
     /// A remediation step that did not help within this is followed by the next.
     pub escalate_within: Span,
@@ -365,6 +367,7 @@ pub struct Remediations {
     /// How long a node that returned is watched.
     pub probation: Span,
     /// How far automation may go.
+    #[serde(deserialize_with = "object")]
     pub limits: Limits,
 }
 
@@ -381,6 +384,13 @@ impl Default for Remediations {
             limits: Limits::default(),
         }
     }
+}
+
+/// Rules, each written with the names of its fields.
+fn rules<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Rule>, D::Error> {
+    #[derive(Deserialize)]
+    struct Written(#[serde(deserialize_with = "object")] Rule);
+    Ok(Vec::<Written>::deserialize(d)?.into_iter().map(|w| w.0).collect())
 }
 
 /// No fleet has more nodes.
@@ -522,12 +532,16 @@ impl Rule {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Of the whole fleet.
+    #[serde(deserialize_with = "object")]
     pub fleet: Share,
     /// Of each pool.
+    #[serde(deserialize_with = "object")]
     pub pool: Share,
     /// Of each leaf.
+    #[serde(deserialize_with = "object")]
     pub leaf: Share,
     /// Of each power feed.
+    #[serde(deserialize_with = "object")]
     pub feed: Share,
     /// So many nodes with new findings that ask for a node, within the storm's window, stop the
     /// automation itself; in percent of the fleet.

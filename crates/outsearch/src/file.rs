@@ -10,6 +10,7 @@ use crate::{AttemptRef, IndexError, StreamKey, from_sql, to_sql};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 use rusqlite::{named_params, params};
 use std::fs;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +60,18 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Lets this user alone read a file, made here where it is not: SQLite would let everybody. One that is
+/// there is not opened, because closing it would end the locks of those who use it. What is wrong with
+/// it is found by whoever opens it.
+fn protect(path: &Path) {
+    let _ = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    for path in [path.to_owned(), beside(path, "-wal"), beside(path, "-shm")] {
+        if fs::symlink_metadata(&path).is_ok_and(|m| m.is_file()) {
+            let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o600));
+        }
+    }
+}
+
 /// A project's file, open for writing.
 pub(crate) struct ProjectFile {
     conn: Connection,
@@ -72,6 +85,7 @@ impl ProjectFile {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let path = path.to_owned();
+        protect(&path);
         let fail = |source| IndexError::Database { path: path.clone(), source };
         let mut conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         conn.busy_timeout(BUSY).map_err(fail)?;

@@ -6,6 +6,7 @@ use crate::{AttemptRef, IndexError, StreamKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Files that are held open.
@@ -68,7 +69,9 @@ impl OutputIndex {
     /// When the directory cannot be used.
     pub fn open(dir: &Path, most: u64) -> Result<OutputIndex, IndexError> {
         let failed = |what| move |source| IndexError::Io { what, path: dir.to_owned(), source };
-        fs::create_dir_all(dir).map_err(failed("create"))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create"))?;
+        // An older version let everybody of the machine read it.
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed("protect"))?;
         let mut index = OutputIndex {
             dir: dir.to_owned(),
             most,

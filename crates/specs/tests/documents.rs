@@ -88,6 +88,8 @@ fn a_policy_gets_its_defaults_and_its_mistakes_are_pointed_at() {
             "kind: Policy\npolicy:\n  idle: {end_after: 1h}\n",
             "p.yaml:3:10: policy.idle.end_after: ",
         ),
+        ("kind: Policy\ndefrag: []\n", "p.yaml:2:"),
+        ("kind: Policy\npolicy:\n  hazard: [1, 2]\n", "expected fields here"),
         ("kind: Job\n", "`muster submit` takes it"),
         ("kind: [a]\n", "`kind` is not a word"),
     ] {

@@ -7,8 +7,9 @@ use crate::walk::{self, CHUNK, HeadRow, Rows};
 use crate::{DumpHeader, StoreError};
 use flate2::{Compression, write::GzEncoder};
 use muster_model::Seq;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Entries deleted at a time, so that an append beside it does not wait long.
@@ -45,7 +46,10 @@ pub(crate) fn write(
     to: Seq,
     dir: &Path,
 ) -> Result<PathBuf, StoreError> {
-    std::fs::create_dir_all(dir)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
         .map_err(|e| StoreError::io(format!("cannot create {}", dir.display()), e))?;
     let name = format!("log-{}-{to}", h.base_seq.next());
     let mut target = dir.join(format!("{name}.jsonl.gz"));

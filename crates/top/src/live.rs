@@ -145,7 +145,7 @@ async fn jobs(client: &Client) -> Result<Jobs, ClientError> {
     let of = |state: &str| JobsQuery { state: Some(state.into()), ..JobsQuery::default() };
     let running = client.jobs_up_to(&of("starting,running,stopping"), JOBS).await?;
     let waiting = client.jobs_up_to(&of("queued"), JOBS).await?;
-    let query = JobsQuery { limit: Some(ENDED), ..of("ended") };
+    let query = JobsQuery { last_ended: true, limit: Some(ENDED), ..JobsQuery::default() };
     let since = now() - RECENT;
     let mut ended = client.jobs(&query).await?.items;
     ended.retain(|j| j.ended_at.is_some_and(|t| t.0 >= since));

@@ -3654,8 +3654,16 @@ export interface components {
              * @description GPUs that could take work.
              */
             in_service_gpu_seconds?: number | null;
-            /** @description Attempts that ended by a failure, by attribution. */
+            /**
+             * @description Attempts that were interrupted, by attribution; `application` is 0: what a job did itself is no
+             *     interruption.
+             */
             interruptions: components["schemas"]["FleetAttribution"];
+            /**
+             * Format: int64
+             * @description Attempts that ended by a failure of the job itself.
+             */
+            own_failures?: number;
             /**
              * Format: double
              * @description All there were.
@@ -4035,6 +4043,11 @@ export interface components {
              * @description Standing still for checkpoints.
              */
             checkpointing: number;
+            /**
+             * Format: double
+             * @description Of jobs that a person kept from starting.
+             */
+            held?: number;
             /**
              * Format: double
              * @description Nothing done.
@@ -5815,6 +5828,11 @@ export interface components {
             kind: string;
             /** @description Nodes that it is about (at most 64). */
             nodes: string[];
+            /**
+             * Format: int64
+             * @description Such nodes in all.
+             */
+            nodes_count?: number;
             /** @description Numbers of those that are pending approval. */
             pending: string[];
             /** @description All jobs on the nodes of those: an approval may stop or move them (at most 64). */
@@ -7955,8 +7973,7 @@ export interface components {
             /** @enum {string} */
             why: "drain";
         } | {
-            /** @description The job that gets its nodes. */
-            by: components["schemas"]["JobId"];
+            by?: components["schemas"]["JobId"] | null;
             /** @description What ranks it higher. */
             rank: components["schemas"]["Rank"];
             /** @enum {string} */
@@ -7970,8 +7987,7 @@ export interface components {
             /** @enum {string} */
             why: "resized";
         } | {
-            /** @description The waiting gang. */
-            by: components["schemas"]["JobId"];
+            by?: components["schemas"]["JobId"] | null;
             /** @enum {string} */
             why: "moved";
         } | {
@@ -8094,6 +8110,11 @@ export interface components {
              * @description Standing still for checkpoints, as the job reported.
              */
             checkpointing: number;
+            /**
+             * Format: int64
+             * @description A person kept it from starting.
+             */
+            held?: number;
             /**
              * Format: int64
              * @description All ranks up and nothing done for longer than is usual for it.
@@ -8247,7 +8268,7 @@ export interface components {
          * @enum {string}
          */
         Urgency: "ticket" | "page";
-        /** @description Limits on what one user may have. Only what may wait is limited by default. */
+        /** @description Limits on what one user may have. Only what may wait and secrets are limited by default. */
         UserLimits: {
             /**
              * Format: int32
@@ -8281,6 +8302,12 @@ export interface components {
              * @default null
              */
             running_jobs_per_user: number | null;
+            /**
+             * Format: int32
+             * @description Secrets of one project; [`SECRETS_PER_PROJECT`] when absent.
+             * @default null
+             */
+            secrets_per_project: number | null;
         };
         /**
          * @description What an attempt's end is attributed to.
@@ -9855,6 +9882,8 @@ export interface operations {
                 tag?: string;
                 /** @description Only jobs that are queued and held (`true`), or all others (`false`); both when absent. */
                 held?: boolean;
+                /** @description Of the jobs that have ended, those that ended last, latest first: one page, without a cursor. */
+                last_ended?: boolean;
                 /** @description At most so many. */
                 limit?: number;
                 /** @description Where the last page ended. */

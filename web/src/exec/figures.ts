@@ -41,7 +41,7 @@ export function waterfall(f: Figures): Step[] {
   off('free', 'in service, unallocated', service - f.allocated_gpu_seconds);
   for (const [key, word] of LOSSES) {
     const waited = key === 'restarting' ? f.restarting_waiting_gpu_seconds : 0;
-    off(key, word, f.gpu_seconds[key] - waited);
+    off(key, word, (f.gpu_seconds[key] ?? 0) - waited);
   }
   // Figures of jobs and of the fleet are read apart; what does not add up is not hidden.
   off('unknown', 'not accounted for', left - f.gpu_seconds.productive);

@@ -13,6 +13,7 @@ const PARTS: [keyof Parts, string][] = [
   ['lost', 'lost'],
   ['idle', 'idle'],
   ['queued', 'queued'],
+  ['held', 'held'],
 ];
 const share = (v: number | null | undefined) =>
   v === null || v === undefined ? 'not known' : `${(v * 100).toFixed(1)} %`;
@@ -76,21 +77,21 @@ export function Report({ id }: { id: string }) {
 }
 
 function Split({ parts, whole }: { parts: Parts; whole: number }) {
-  const shown = PARTS.filter(([key]) => parts[key] > 0);
+  const shown = PARTS.map(([key, word]) => ({ key, word, ms: parts[key] ?? 0 })).filter((p) => p.ms > 0);
   return (
     <div className="split-box">
       <div className="split" aria-hidden="true">
-        {shown.map(([key]) => (
-          <i key={key} className={key} style={{ flexGrow: parts[key] / Math.max(1, whole) }} />
+        {shown.map(({ key, ms }) => (
+          <i key={key} className={key} style={{ flexGrow: ms / Math.max(1, whole) }} />
         ))}
       </div>
       <ul className="legend">
-        {shown.map(([key, word]) => (
+        {shown.map(({ key, word, ms }) => (
           <li key={key}>
             <i className={key} />
             {word}{' '}
             <span className="dim">
-              {span(parts[key])}, {((100 * parts[key]) / Math.max(1, whole)).toFixed(1)} %
+              {span(ms)}, {((100 * ms) / Math.max(1, whole)).toFixed(1)} %
             </span>
           </li>
         ))}

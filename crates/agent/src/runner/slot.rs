@@ -67,6 +67,8 @@ pub(super) struct Slot {
     /// It was started since the machine was: what its supervisor says of moments can be compared.
     this_boot: bool,
     shim: Option<ProcessId>,
+    /// This agent started its supervisor, or saw it alive.
+    met: bool,
     child: Option<Child>,
     ranks: Vec<i32>,
     phase: Phase,
@@ -125,6 +127,7 @@ impl Slot {
             since: now,
             this_boot: true,
             shim: None,
+            met: false,
             child: None,
             ranks: Vec::new(),
             phase: Phase::Starting,
@@ -172,6 +175,7 @@ impl Slot {
             Ok(child) => {
                 slot.group = started.group;
                 slot.child = Some(child);
+                slot.met = true;
                 slot.permit = Some(permit);
             }
             Err(end) => slot.finish_unstarted(end),

@@ -68,25 +68,57 @@ mod tests {
     use super::super::{LOOK, RankBudget, Runner, RunnerConfig, ShimCommand};
     use super::*;
     use crate::cgroup::Cgroups;
-    use crate::run_dir::RunDir;
+    use crate::process::boot_id;
+    use crate::run_dir::{MetaFile, RunDir};
     use muster_model::command::Observed;
     use muster_model::ids::{AttemptKey, JobId};
+    use std::path::Path;
     use std::process::Command;
     use std::sync::Arc;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
-    #[test]
-    fn ranks_that_could_not_be_killed_end_once_they_are_gone() {
-        let tmp = tempfile::tempdir().unwrap();
-        let config = RunnerConfig {
-            state: tmp.path().to_path_buf(),
+    fn config(state: &Path) -> RunnerConfig {
+        RunnerConfig {
+            state: state.to_path_buf(),
             node: "node-1".parse().unwrap(),
             shim: ShimCommand::this_executable(),
             cgroups: Arc::new(Cgroups::none()),
             log_cap: 1 << 20,
             budget: RankBudget::unlimited(),
-        };
-        let mut runner = Runner::open(config).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_attempt_whose_supervisor_went_with_its_agent_is_not_the_nodes_failure() {
+        let tmp = tempfile::tempdir().unwrap();
+        let key = |job| AttemptKey { job: JobId(job), attempt: 1 };
+        let runs = Runner::open(config(tmp.path())).unwrap().runs();
+        let mut child = Command::new("true").spawn().unwrap();
+        let dead = ProcessId::of(i32::try_from(child.id()).unwrap());
+        child.wait().unwrap();
+        for job in [7, 8] {
+            let dir = RunDir::of(&runs, key(job));
+            dir.create().unwrap();
+            let detail = crate::testing::detail("true");
+            let meta = MetaFile { detail, group: None, boot: boot_id(), lease: false, place: None };
+            dir.write("meta.json", &meta).unwrap();
+        }
+        // The agent was killed before the one supervisor had its order, and together with the other.
+        RunDir::of(&runs, key(8)).claim(dead).unwrap();
+        let mut runner = Runner::open(config(tmp.path())).unwrap();
+        let (now, mut told) = (Instant::now(), Vec::new());
+        for second in 0..60 {
+            told.extend(runner.poll(now + Duration::from_secs(second), true));
+        }
+        told.sort_by_key(|(key, _)| *key);
+        let gone = |job| (key(job), Observed::Ended(SlotEnd::agent_anew()));
+        assert_eq!(told, vec![gone(7), gone(8)]);
+    }
+
+    #[test]
+    fn ranks_that_could_not_be_killed_end_once_they_are_gone() {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut runner = Runner::open(config(tmp.path())).unwrap();
         let key = AttemptKey { job: JobId(7), attempt: 1 };
         let dir = RunDir::of(&runner.runs(), key);
         dir.create().unwrap();

@@ -80,7 +80,7 @@ impl Ps {
         }
         let active = JobsQuery { state: Some("active".into()), ..query.clone() };
         let mut list = client.jobs_up_to(&active, limit).await?;
-        let ended = JobsQuery { state: Some("ended".into()), limit: Some(50), ..query };
+        let ended = JobsQuery { last_ended: true, limit: Some(50), ..query };
         let since = now() - RECENT;
         let recent = client.jobs(&ended).await?.items.into_iter();
         list.items.extend(recent.filter(|j| j.ended_at.is_some_and(|t| t.0 >= since)));

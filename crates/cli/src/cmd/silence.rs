@@ -8,7 +8,7 @@ use muster_model::alert::{Matcher, Urgency};
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
-use muster_terminal::fail::{Fail, NOT_FOUND};
+use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 use muster_terminal::{output, pick};
@@ -124,12 +124,17 @@ impl SilenceCmd {
                 let client = ctx.client()?;
                 let known = client.silences().await?.items;
                 names.iter().try_for_each(|n| pick::not_empty("name of the silence", n))?;
-                if let Some(name) = names.iter().find(|n| known.iter().all(|s| s.name != **n)) {
-                    return Err(Fail::new(NOT_FOUND, format!("there is no silence {name}"))
-                        .hint("`muster silence list` lists them"));
+                let (meant, over): (Vec<&String>, Vec<&String>) =
+                    names.iter().partition(|n| known.iter().any(|s| s.name == **n));
+                for name in over {
+                    // The server knows those that are over; of others there are none.
+                    client.end_silence(name).await?;
+                    if ctx.is_table() {
+                        output::print(&format!("silence {name} was over already\n"))?;
+                    }
                 }
                 let mut refusals = Refusals::of("silence", names.len());
-                for name in &names {
+                for name in meant {
                     match client.end_silence(name).await {
                         Ok(()) if ctx.is_table() => {
                             output::print(&format!("silence {name} is over\n"))?;

@@ -96,10 +96,27 @@ impl TokenCmd {
             Verb::Revoke { tokens } => {
                 let known = client.tokens().await?.items;
                 // All of them before the first ends: a wrong word in a list ends none.
-                let meant: Result<Vec<&Token>, Fail> =
-                    tokens.iter().map(|given| find(&known, given)).collect();
+                let (mut meant, mut over) = (Vec::new(), Vec::new());
+                for given in &tokens {
+                    match find(&known, given) {
+                        Ok(token) => meant.push(token),
+                        Err(none) if none.code == NOT_FOUND => over.push((given, none)),
+                        Err(e) => return Err(e),
+                    }
+                }
                 let mut revoked = Vec::new();
-                for token in meant? {
+                for (given, none) in over {
+                    // The server knows those that were revoked; of others there are none.
+                    match client.revoke_token(given).await.map_err(Fail::from) {
+                        Ok(()) => revoked.push(given.clone()),
+                        Err(e) if e.code == NOT_FOUND => return Err(none),
+                        Err(e) => return Err(e),
+                    }
+                    if ctx.is_table() {
+                        output::print(&format!("token {given} was revoked already\n"))?;
+                    }
+                }
+                for token in meant {
                     // The same one may be named by its id and by its name.
                     if revoked.contains(&token.id) {
                         continue;

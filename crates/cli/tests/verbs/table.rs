@@ -204,6 +204,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("silence create x --length nonsense", 2, "--length"),
     ("silence create x --under rack:nope --length 1h", 3, "has no rack:nope"),
     ("silence end nope", 3, "no silence nope"),
+    ("silence end over", 0, "silence over was over already"),
+    ("silence end over nope", 3, "no silence nope"),
     ("routing show", 0, ""),
     ("routing apply nope.yaml", 2, "nope.yaml"),
     ("routing apply nope.yaml --dry-run", 2, "nope.yaml"),
@@ -212,6 +214,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token list", 0, "eve"),
     ("token revoke nope", 3, "no token `nope`"),
     ("token revoke eve nope", 3, "no token `nope`"),
+    ("token revoke revoked", 0, "token revoked was revoked already"),
+    ("token revoke eve revoked nope", 3, "no token `nope`"),
     ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
     ("secret list --project nope", 3, "no project nope"),
@@ -269,6 +273,10 @@ fn no_verb_says_that_it_did_what_it_did_not() {
     for _ in 0..2 {
         c.muster(&["token", "create", "twice", "--role", "viewer"]).code(0);
     }
+    c.muster(&["token", "create", "revoked"]).code(0);
+    c.muster(&["token", "revoke", "revoked"]).code(0);
+    c.muster(&["silence", "create", "over", "--kind", "gpu-fault", "--length", "1h"]).code(0);
+    c.muster(&["silence", "end", "over"]).code(0);
     let failed = c.submit(&["--name", "failed", "--", "sh", "-c", "exit 7"]);
     c.muster(&["wait", &failed]).code(7);
     let held = c.submit(&["--name", "held", "--hold", "--", "true"]);

@@ -1,11 +1,13 @@
 //! Commands about projects, tokens and secrets.
 
 use crate::Engine;
+use crate::state::over;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::names::{Label, ProjectName};
+use muster_model::policy::SECRETS_PER_PROJECT;
 use muster_model::resolve::check_secret;
-use muster_model::tenant::TokenUse;
+use muster_model::tenant::{Token, TokenUse};
 
 pub(super) fn project(
     e: &mut Engine,
@@ -41,6 +43,11 @@ pub(super) fn token(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> {
 
 pub(super) fn revoke(e: &mut Engine, id: &str) -> Result<Answer, Refusal> {
     if !e.state.tokens.contains_key(id) {
+        let named = |t: &Token| t.name.as_str() == id;
+        // Whoever repeats it has what they want. A name that another token has now names that one.
+        if e.state.is_over(&over::token(id)) && !e.state.tokens.values().any(named) {
+            return Ok(Answer::Done);
+        }
         return Err(Refusal::new(RefusalCode::NotFound, format!("there is no token {id}"))
             .hint("`muster token list` shows them"));
     }
@@ -64,6 +71,19 @@ pub(super) fn set_secret(
 ) -> Result<Answer, Refusal> {
     known_project(e, project)?;
     check_secret(name.as_str()).map_err(|p| Refusal::from(p).field("name"))?;
+    // A new value for one that is there takes no more space.
+    if !e.state.secrets.contains(&(project.clone(), name.clone())) {
+        let most = e.state.policy.limits.secrets_per_project.unwrap_or(SECRETS_PER_PROJECT);
+        let has = e.state.secrets.iter().filter(|(p, _)| p == project).count();
+        if has >= most as usize {
+            let what =
+                format!("project {project} has {has} secrets already; the site allows {most}");
+            return Err(Refusal::new(RefusalCode::Policy, what).field("name").hint(
+                "delete some that are not needed (`muster secret delete NAME`); an admin can \
+                 raise `limits.secrets_per_project` (`muster policy`)",
+            ));
+        }
+    }
     let event = Event::SecretSet { project: project.clone(), name: name.clone() };
     e.emit(Some(project), event);
     Ok(Answer::Done)

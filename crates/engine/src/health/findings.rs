@@ -79,7 +79,10 @@ impl Engine {
         if seen.entity.node().is_some_and(|n| !self.state.nodes.contains_key(n)) {
             return;
         }
-        let known = self.state.health.open_of(&seen.entity, &seen.kind).cloned();
+        let known = match own_attempt(&seen) {
+            Some(key) => self.own_finding(&seen, key),
+            None => self.state.health.open_of(&seen.entity, &seen.kind).cloned(),
+        };
         match known {
             // What the driver said is not taken back by figures that look well again.
             Some(f) if seen.over && f.inferred && !decided => {}
@@ -89,7 +92,39 @@ impl Engine {
                 self.confirm_straggler(&f, seen, decided);
             }
             Some(f) => self.update_open_finding(&f, seen, decided),
-            None => self.open_finding(seen, decided),
+            None => {
+                self.close_earlier_attempts(&seen);
+                self.open_finding(seen, decided);
+            }
+        }
+    }
+
+    /// Open findings of the same thing and failure mode.
+    fn open_alike(&self, seen: &ObservedFinding) -> impl Iterator<Item = &Arc<Finding>> {
+        let here = seen.entity.node().into_iter().flat_map(move |n| self.state.health.open_on(n));
+        here.filter(move |f| f.seen.entity == seen.entity && f.seen.kind == seen.kind)
+    }
+
+    /// The open finding of this attempt, or the one of which nobody knows whose it is.
+    fn own_finding(&self, seen: &ObservedFinding, key: AttemptKey) -> Option<Arc<Finding>> {
+        let of = |whose: Option<AttemptKey>| {
+            self.open_alike(seen).find(|f| f.seen.attempt == whose).cloned()
+        };
+        of(Some(key)).or_else(|| of(None))
+    }
+
+    /// What attempts that have ended did is over when another does it: its evidence stays theirs, and
+    /// the node does not fill with it.
+    fn close_earlier_attempts(&mut self, seen: &ObservedFinding) {
+        if own_attempt(seen).is_none() {
+            return;
+        }
+        let runs =
+            |k: AttemptKey| self.state.jobs.get(&k.job).is_some_and(|j| j.attempt_key() == Some(k));
+        let ended = self.open_alike(seen).filter(|f| f.seen.attempt.is_some_and(|k| !runs(k)));
+        let ids: Vec<u64> = ended.map(|f| f.id).collect();
+        for id in ids {
+            self.close_finding(id, "its attempt has ended", true);
         }
     }
 
@@ -432,6 +467,13 @@ fn merge(was: ObservedFinding, new: ObservedFinding, decided: bool) -> ObservedF
     out.evidence.drain(1.min(out.evidence.len())..(1 + over).min(out.evidence.len()));
     out.evidence.truncate(EVIDENCE_MAX);
     out
+}
+
+/// The attempt that it is about, where it is what a program did on a node: the end of each attempt
+/// rests on its own.
+fn own_attempt(seen: &ObservedFinding) -> Option<AttemptKey> {
+    let by_attempt = [FailureMode::OOM, FailureMode::APP_FAULT];
+    seen.attempt.filter(|_| by_attempt.iter().any(|m| seen.kind == *m))
 }
 
 /// Does a finding speak of hardware?

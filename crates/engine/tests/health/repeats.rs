@@ -3,7 +3,7 @@
 use super::*;
 use crate::common::{crash, gang, replay};
 use muster_model::finding::Finding;
-use muster_model::job::{JobState, Verdict};
+use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::units::Span;
 
 fn detect_only(w: &mut World) {
@@ -74,6 +74,39 @@ fn what_one_program_did_is_no_evidence_against_another() {
     w.sleep(Span::mins(2));
     let f = finding(&w, &n, "oom");
     assert!(f.seen.evidence.iter().all(|l| !l.contains("Killed process 31")), "{f:?}");
+}
+
+#[test]
+fn each_job_that_ran_out_of_memory_has_its_own_evidence() {
+    let mut w = able(1);
+    detect_only(&mut w);
+    let n = node(0);
+    let mut ended = Vec::new();
+    for pid in [19, 24, 31] {
+        let job = w.run(gang(1, 4));
+        let key = w.key(job);
+        let text = format!("Killed process {pid}");
+        let (code, at, attempt) = ("oom".to_owned(), w.now, Some(key));
+        let told = fault("xid-31", 0);
+        let told = ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..told };
+        tell(&mut w, &n, told);
+        let exit = Exit { rank: 0, code: None, signal: Some(9), note: String::new() };
+        w.report(job, &n, Observed::Ended(SlotEnd::Failed { exit }));
+        w.sleep(Span::secs(10));
+        ended.push((job, key, format!("oom: Killed process {pid}")));
+    }
+    let s = w.engine.state();
+    for (job, key, line) in &ended {
+        let past = &w.job(*job).past[0];
+        assert_eq!(past.verdict, Verdict::Application, "{past:?}");
+        let found = past.findings.iter().map(|id| &s.health.findings[id]);
+        let oom: Vec<_> = found.filter(|f| f.seen.kind == "oom").collect();
+        assert_eq!(oom.len(), 1, "{past:?}");
+        assert_eq!((oom[0].seen.attempt, &oom[0].seen.evidence[0]), (Some(*key), line));
+    }
+    let open = s.health.open_on(&n).filter(|f| f.seen.kind == "oom").count();
+    assert_eq!(open, 1, "those of attempts that ended are over");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

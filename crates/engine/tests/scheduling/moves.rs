@@ -49,7 +49,7 @@ fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
     assert_eq!(w.job(big).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Move));
     let told = |w: &World, id: JobId| {
         let notice = w.job(id).attempt.as_ref().and_then(|a| a.notice.clone());
-        notice.is_some_and(|n| n.reason == StopReason::Moved { by: big })
+        notice.is_some_and(|n| n.reason == StopReason::Moved { by: Some(big) })
     };
     let moved = if told(&w, a) { a } else { b };
     let stays = if moved == a { b } else { a };

@@ -23,7 +23,7 @@ fn asked(spec: JobSpec) -> JobSpec {
 
 fn stopped_for(w: &World, id: JobId) -> Option<(JobId, Rank)> {
     match w.job(id).attempt.as_ref()?.stop.as_ref()?.reason {
-        StopReason::Preempted { by, rank } => Some((by, rank)),
+        StopReason::Preempted { by, rank } => by.map(|by| (by, rank)),
         _ => None,
     }
 }
@@ -53,7 +53,7 @@ fn work_that_writes_checkpoints_on_request_is_asked_for_one_and_stopped_when_it_
             _ => None,
         })
         .collect();
-    let why = StopReason::Preempted { by: high, rank: Rank::Priority };
+    let why = StopReason::Preempted { by: Some(high), rank: Rank::Priority };
     assert_eq!(given, [(low, why, w.now + notice)]);
     assert!(w.since(n).any(|e| matches!(e, Event::CheckpointAsked { key } if key.job == low)));
     assert!(!w.since(n).any(|e| matches!(e, Event::StopOrdered { .. })));

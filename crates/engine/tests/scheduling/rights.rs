@@ -69,6 +69,37 @@ fn held_jobs_count_among_those_that_wait_of_a_project() {
 }
 
 #[test]
+fn a_project_has_so_many_secrets_and_no_more() {
+    let mut w = World::new(1, 8);
+    w.project("other");
+    w.policy(|p| p.limits.secrets_per_project = Some(2));
+    let set = |project: &str, name: &str| Command::SetSecret {
+        project: project.parse().unwrap(),
+        name: name.parse().unwrap(),
+    };
+    w.ok(set("default", "a"));
+    w.ok(set("default", "b"));
+    let before = w.log.len();
+    let e = w.send(set("default", "c")).unwrap_err();
+    assert_eq!((e.code, e.field.as_deref()), (RefusalCode::Policy, Some("name")));
+    assert_eq!(e.message, "project default has 2 secrets already; the site allows 2");
+    assert!(e.hint.unwrap().contains("limits.secrets_per_project"));
+    assert_eq!(w.log.len(), before, "nothing has changed");
+    // A new value for one that is there, another project, and a place that became free.
+    w.ok(set("default", "a"));
+    w.ok(set("other", "c"));
+    let (project, name) = ("default".parse().unwrap(), "b".parse().unwrap());
+    w.ok(Command::DeleteSecret { project, name });
+    w.ok(set("default", "c"));
+    // Where the policy does not say there is a limit too.
+    w.policy(|p| p.limits.secrets_per_project = None);
+    for i in 2..muster_model::policy::SECRETS_PER_PROJECT {
+        w.ok(set("default", &format!("s{i}")));
+    }
+    assert_eq!(w.send(set("default", "more")).unwrap_err().code, RefusalCode::Policy);
+}
+
+#[test]
 fn the_longest_time_is_a_default_and_a_limit() {
     let mut w = World::new(1, 8);
     w.policy(|p| p.limits.max_time = Some(Span::hours(2)));

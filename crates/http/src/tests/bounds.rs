@@ -1,8 +1,12 @@
 //! What one caller can make the server do, and what one caller may know of another's nodes.
 
+use super::arrays::when;
 use super::{PATIENCE, Site, held, patient, request, site, site_with};
 use crate::{App, HttpConfig, paging, router};
 use futures::StreamExt as _;
+use muster_model::command::{Command, Observed};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::SlotEnd;
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use serde_json::{Value, json};
@@ -245,4 +249,39 @@ async fn a_token_that_expires_ends_the_output_it_followed() {
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.expect("the token has expired");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_another_project_that_takes_the_place_of_ones_own_has_no_number() {
+    let s = site().await;
+    let work = |tier: &str| {
+        let run = json!({"command": ["true"]});
+        json!({"name": "w", "gang": {"gpus": 8}, "tier": tier, "run": run})
+    };
+    let mine = s.post(&s.user, "/v1/jobs", &work("spot")).await.json();
+    let id = mine["id"].as_str().unwrap();
+    when(&s, id, |j| j["state"] == "starting").await;
+    let key = AttemptKey { job: JobId(mine["number"].as_u64().unwrap()), attempt: 1 };
+    let tell = async |observed| {
+        let node = "n1".parse().unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
+    };
+    tell(Observed::Running).await;
+    let theirs = s.post(&s.other, "/v1/jobs", &work("on-demand")).await.json();
+    let other = theirs["number"].as_u64().unwrap();
+    let stopping = when(&s, id, |j| j["attempt"]["stop"].is_object()).await;
+    let stop = &stopping["attempt"]["stop"];
+    assert_eq!(stop["message"], "spot work, evicted for a job of another project", "{stop}");
+    assert_eq!((&stop["reason"]["why"], stop["reason"].get("by")), (&json!("preempted"), None));
+    let path = format!("/v1/jobs/{id}");
+    let seen = s.get(&s.operator, &path).await.json();
+    assert_eq!(seen["attempt"]["stop"]["reason"]["by"], other, "operators see it");
+    tell(Observed::Ended(SlotEnd::Stopped)).await;
+    let waits = when(&s, id, |j| j["state"] == "queued").await;
+    assert!(!waits.to_string().contains(&format!("job {other}")), "{waits}");
+    for (token, seen) in [(&s.user, false), (&s.operator, true)] {
+        let log = s.get(token, "/v1/events?limit=1000&kind=stop_ordered").await.json();
+        let stop = &log["items"][0]["data"]["reason"];
+        assert_eq!((&stop["why"], stop.get("by").is_some()), (&json!("preempted"), seen), "{log}");
+    }
 }

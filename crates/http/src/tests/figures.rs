@@ -5,7 +5,7 @@ use crate::jobs::{SCANNED_AT_ONCE, each};
 use crate::{Registry, write_metrics};
 use flate2::read::GzDecoder;
 use muster_model::ids::JobId;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::time::Duration;
@@ -68,6 +68,29 @@ async fn every_job_is_looked_at_once_however_many_there_are() {
     let found = s.get(&s.user, "/v1/jobs?name=a").await.json();
     assert_eq!(found["items"][0]["id"], first["id"], "{found}");
     assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_last_is_chosen_by_its_end_and_not_by_its_number() {
+    let s = site_with(patient()).await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(s.held_job(&s.user).await["id"].as_str().unwrap().to_owned());
+    }
+    // The oldest ends last, the newest not at all.
+    for id in [&ids[2], &ids[1], &ids[0]] {
+        let path = format!("/v1/jobs/{id}/cancel");
+        assert_eq!(s.post(&s.user, &path, &Value::Null).await.status, 200);
+    }
+    let got = s.get(&s.user, "/v1/jobs?last_ended=true&limit=2").await.json();
+    let found: Vec<&str> =
+        got["items"].as_array().unwrap().iter().filter_map(|j| j["id"].as_str()).collect();
+    assert_eq!(found, [ids[0].as_str(), ids[1].as_str()]);
+    assert_eq!(got["cursor"], Value::Null, "one page");
+    let page = s.get(&s.user, "/v1/jobs?limit=1").await.json();
+    let cursor = page["cursor"].as_str().unwrap();
+    let more = s.get(&s.user, &format!("/v1/jobs?last_ended=true&cursor={cursor}")).await;
+    assert_eq!((more.status.as_u16(), &more.json()["error"]["field"]), (400, &json!("cursor")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

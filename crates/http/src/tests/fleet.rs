@@ -34,6 +34,7 @@ async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
         assert!(near(&json!(sum), parts(total)), "{r:#}");
         let free = |v: &Value| {
             v["gpu_seconds"]["queued"].as_f64().unwrap()
+                + v["gpu_seconds"]["held"].as_f64().unwrap()
                 + v["restarting_waiting_gpu_seconds"].as_f64().unwrap()
         };
         assert!(near(&total["allocated_gpu_seconds"], parts(total) - free(total)), "{r:#}");

@@ -97,6 +97,7 @@ async fn what_has_one_cause_is_one_entry_with_its_runbook() {
     let c = found[0];
     assert_eq!((&c["id"], &c["severity"]), (&json!("node:n1"), &json!("critical")));
     assert_eq!((&c["findings_open"], &c["nodes"]), (&json!(2), &json!(["n1"])));
+    assert_eq!(c["nodes_count"], 1, "of a cause with many nodes not all are named");
     assert_eq!(c["findings"][0]["kind"], "gpu-off-bus", "worst first");
     let book = &c["runbook"];
     assert_eq!((&book["name"], &book["run"]), (&json!("gpu-off-bus"), &Value::Null));

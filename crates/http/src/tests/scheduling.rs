@@ -36,6 +36,16 @@ async fn a_policy_is_replaced_as_a_whole_and_checked() {
     let got = put(&s, &s.admin, "/v1/policy", &bad).await;
     assert_eq!(got.status, 422, "{:?}", got.body);
     assert_eq!(got.json()["error"]["field"], "fair_share.half_life");
+    for list in [
+        json!({"policy": []}),
+        json!({"policy": {"defrag": []}}),
+        json!({"policy": {"remediations": {"limits": {"fleet": []}}}}),
+    ] {
+        let got = put(&s, &s.admin, "/v1/policy", &list).await;
+        assert_eq!(got.status, 422, "{list}: {:?}", got.body);
+        let why = got.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(why.contains("expected an object") && why.contains("line 1"), "{why}");
+    }
     let slip = json!({"policy": {"defrga": {}}});
     let got = put(&s, &s.admin, "/v1/policy", &slip).await;
     assert_eq!(got.status, 422);

@@ -37,6 +37,26 @@ fn jobs(dir: &Path, project: &str, text: &str) -> Vec<u64> {
 }
 
 #[test]
+fn nobody_else_of_the_machine_reads_the_index() {
+    let d = tempfile::tempdir().unwrap();
+    let mode = |p: &Path| fs::metadata(p).unwrap().permissions().mode() & 0o777;
+    let open_to_all = |p: &Path, mode| {
+        fs::set_permissions(p, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let dir = d.path().join("output-index");
+    let mut index = OutputIndex::open(&dir, 1 << 30).unwrap();
+    add(&mut index, "alpha", stream(1), "hello\n");
+    assert_eq!((mode(&dir), mode(&path_of(&dir, "alpha"))), (0o700, 0o600));
+    assert_eq!(mode(&beside(&path_of(&dir, "alpha"), "-wal")), 0o600);
+    drop(index);
+    // As an older version made them.
+    open_to_all(&dir, 0o755);
+    open_to_all(&path_of(&dir, "alpha"), 0o644);
+    let _index = OutputIndex::open(&dir, 1 << 30).unwrap();
+    assert_eq!((mode(&dir), mode(&path_of(&dir, "alpha"))), (0o700, 0o600));
+}
+
+#[test]
 fn a_line_is_found_by_its_words_the_newest_first() {
     let d = tempfile::tempdir().unwrap();
     let mut index = OutputIndex::open(d.path(), 1 << 30).unwrap();

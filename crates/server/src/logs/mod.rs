@@ -22,6 +22,7 @@ use muster_model::units::Time;
 use segments::Index;
 use std::collections::HashMap;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -206,11 +207,11 @@ impl LogKeeper {
         live: Live,
         life: LogGenerationOf,
     ) -> Result<LogKeeper, LogError> {
-        std::fs::create_dir_all(dir).map_err(|source| LogError::Io {
-            what: "create",
-            path: dir.into(),
-            source,
-        })?;
+        let failed = |what| move |source| LogError::Io { what, path: dir.into(), source };
+        writer::make_private(dir).map_err(failed("create"))?;
+        // An older version let everybody of the machine read it.
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
+            .map_err(failed("protect"))?;
         let shared = Arc::new(Shared {
             dir: dir.into(),
             config,

@@ -48,6 +48,26 @@ async fn a_repeated_chunk_changes_nothing_and_an_overlap_adds_only_its_end() {
 }
 
 #[tokio::test]
+async fn nobody_else_of_the_machine_reads_what_ranks_print() {
+    let d = tempfile::tempdir().unwrap();
+    let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+    // As an older version made it.
+    let dir = d.path().join("logs");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let k = keeper(&dir, LogConfig::default());
+    k.append(chunk(0, b"hello")).await.unwrap();
+    assert_eq!(mode(&dir), 0o700);
+    let attempt = segments::attempt_dir(&dir, 0, key(1));
+    assert_eq!(mode(&attempt), 0o700);
+    let files: Vec<_> = std::fs::read_dir(&attempt).unwrap().map(|e| e.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[tokio::test]
 async fn a_gap_is_told_where_it_is() {
     let d = tempfile::tempdir().unwrap();
     let k = keeper(d.path(), LogConfig::default());

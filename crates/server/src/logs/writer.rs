@@ -8,9 +8,9 @@ use muster_link::messages::{LogChunk, LogMark};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,11 @@ const TAIL_SEGMENTS: u64 = 8;
 const MOST_SEGMENTS: usize = 64;
 /// How often a full disk is complained about.
 const COMPLAIN: Duration = Duration::from_secs(30);
+
+/// Makes a directory, and those above it, for this user alone: what ranks print is their project's.
+pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
 
 pub(super) enum Job {
     /// A chunk, and when it was seen.
@@ -179,10 +184,11 @@ impl Writer {
 
     fn create(&mut self, id: StreamId, start: u64) -> io::Result<()> {
         let path = self.path(id, start);
-        let make = || OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let make =
+            || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = match make() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(self.shared.attempt_dir(id.0))?;
+                make_private(&self.shared.attempt_dir(id.0))?;
                 make()?
             }
             other => other?,

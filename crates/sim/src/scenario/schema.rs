@@ -391,6 +391,7 @@ static LIMITS: Table = table(
         key("queued_jobs_per_user", Kind::Count),
         key("queued_jobs_per_project", Kind::Count),
         key("queued_jobs", Kind::Count),
+        key("secrets_per_project", Kind::Count),
         key("max_time", Kind::Span),
     ],
 );

@@ -127,6 +127,9 @@ impl Slot {
                     self.verdict(&EndFile { first: record.first, ..EndFile::default() })
                 }
                 (_, Some(most)) => SlotEnd::no_server(most),
+                // It went with the agent that started it, or never had its order: that is not the
+                // node's failure.
+                _ if !self.met => SlotEnd::agent_anew(),
                 _ => SlotEnd::fault("the supervisor of the ranks died"),
             };
             self.finish_slot(end);
@@ -167,7 +170,9 @@ impl Slot {
         // Processes without a control group are found by its guard alone, which is done in seconds.
         // Everything else is ended and removed here as well.
         let lost = self.group.is_none() && self.detail.run.image.is_none();
-        (lost && self.child.is_some()) || self.shim.as_ref().is_some_and(ProcessId::alive)
+        let alive = self.shim.as_ref().is_some_and(ProcessId::alive);
+        self.met |= alive;
+        (lost && self.child.is_some()) || alive
     }
 
     /// What the supervisor's record means.

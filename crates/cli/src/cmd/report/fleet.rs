@@ -165,7 +165,7 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
     let causes =
         |a, i, p, u| format!("{a} application, {i} infrastructure, {p} platform, {u} unknown");
-    let interrupted = causes(i.application, i.infrastructure, i.platform, i.unknown);
+    let interrupted = causes(t.own_failures, i.infrastructure, i.platform, i.unknown);
     f.text("MTBI: time with all ranks up, divided by interruptions that were not the job's own");
     f.text(&format!("attempts that failed: {interrupted}"));
     let failed = causes(b.application, b.infrastructure, b.platform, b.unknown);

@@ -161,11 +161,9 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
         line(f, "ETTR", &format!("{:>6}  productive of all, waiting included", percent(share)));
     }
     // What the program did itself is no interruption, as in the fleet's report.
-    let own = u64::from(r.ended_by.get("application").copied().unwrap_or(0));
-    let all = u64::from(r.interruptions);
-    let others = all.saturating_sub(own);
-    if let Some(ms) = r.mtbi_ms.and_then(|ms| ms.saturating_mul(all).checked_div(others)) {
-        let n = count(others, "interruption");
+    let own = r.ended_by.get("application").copied().unwrap_or(0);
+    if let Some(ms) = r.mtbi_ms {
+        let n = count(r.interruptions.into(), "interruption");
         line(f, "MTBI", &format!("{:>6}  up between interruptions; {n}", span(ms)));
     }
     if own > 0 {
@@ -196,7 +194,7 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
 type Column = (&'static str, fn(&AttemptReport) -> u64);
 
 const COLUMNS: [Column; 5] = [
-    ("WAITED", |a| a.time_ms.queued + a.time_ms.starting),
+    ("WAITED", |a| a.time_ms.queued + a.time_ms.held + a.time_ms.starting),
     ("WORKED", |a| a.time_ms.productive + a.time_ms.checkpointing),
     ("RECOVERY", |a| a.time_ms.restarting),
     ("LOST", |a| a.time_ms.lost),

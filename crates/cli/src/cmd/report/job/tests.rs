@@ -35,10 +35,11 @@ fn a_report_fits_80_columns_and_lines_up() {
 fn what_a_program_did_itself_is_no_interruption() {
     let mut r = report();
     r.ended_by = [("application".to_owned(), 1)].into();
+    (r.interruptions, r.mtbi_ms) = (0, None);
     let alone = text(&r, false);
     assert!(alone.contains("  Failures            1  of the program itself\n"), "{alone}");
     assert!(!alone.contains("MTBI"), "{alone}");
-    (r.interruptions, r.mtbi_ms) = (2, Some(3_118_000));
+    (r.interruptions, r.mtbi_ms) = (1, Some(6_236_000));
     let both = text(&r, false);
     assert!(both.contains("MTBI            1h43m  up between interruptions; 1 inter"), "{both}");
 }
