@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 mod change;
 mod fence;
-mod shared_spec;
 mod preempted;
+mod shared_spec;
 mod slot_end;
 mod verdict;
 
 pub use change::{JobUpdate, SpecChange};
 pub use fence::{Fence, FenceEnd};
-pub use shared_spec::SharedSpec;
 use preempted::Other;
+pub use shared_spec::SharedSpec;
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::{AttributionCounts, Verdict};
 
