@@ -84,7 +84,9 @@ fn keep() {
     }
     let new = file.with_extension("new");
     let text = format!("{} {now}\n", boot_id());
-    match std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &*file)) {
+    match muster_link::private::write(&new, text.as_bytes())
+        .and_then(|()| std::fs::rename(&new, &*file))
+    {
         Ok(()) => *written = now,
         Err(e) => tracing::debug!(error = %e, "the clock could not be stored for the next server"),
     }
