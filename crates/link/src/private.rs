@@ -13,7 +13,8 @@ const READABLE: u32 = 0o077;
 
 /// Which rights others must not have to a file of this name; none: it is not looked at.
 fn forbidden(name: &str) -> Option<u32> {
-    let secret = name.ends_with(".key") || name.ends_with(".token") || name.starts_with("muster.db");
+    let secret =
+        name.ends_with(".key") || name.ends_with(".token") || name.starts_with("muster.db");
     let trusted = name.ends_with(".pem")
         || matches!(name, "pki" | "clock" | "id" | "server.id" | "server.place" | "site.id")
         || matches!(name, "site.json" | "store.head");
@@ -49,7 +50,7 @@ pub fn data_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks a file with secrets that may be outside the data directory. One that is not there is fine.
+/// Checks a file with secrets that may be outside the data directory. It may also not be there.
 ///
 /// # Errors
 /// When it is another user's, or others can read it.
@@ -102,8 +103,8 @@ fn check_owner(path: &Path, about: &Metadata) -> io::Result<()> {
         return Ok(());
     }
     Err(refused(format!(
-        "{path} belongs to user {} (mode {:o}), and this process runs as user {own}: whoever owns it \
-         decides who is trusted here. If you know its content, `chown -h {own} {path}`; otherwise \
+        "{path} belongs to user {} (mode {:o}), and this process runs as user {own}: whoever owns \
+         it decides who is trusted here. If you know its content, `chown -h {own} {path}`; otherwise \
          choose another --data-dir",
         about.uid(),
         about.mode() & 0o7777,

@@ -208,5 +208,8 @@ impl Size {
 }
 
 fn too_much(what: &str, has: usize, unit: &str, most: usize) -> String {
-    format!("{what} has {has} {unit}, and at most {most} are accepted: check the agent's version and what it reads there")
+    format!(
+        "{what} has {has} {unit}, and at most {most} are accepted: check the agent's version and \
+         what it reads there"
+    )
 }

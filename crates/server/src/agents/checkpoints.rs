@@ -1,5 +1,5 @@
-//! Between what ranks say of checkpoints and the log: the newest is written down, and no job can fill
-//! the log with them.
+//! Between what ranks say of checkpoints and the log: the newest is written down, and no job can
+//! fill the log with them.
 
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
@@ -69,8 +69,10 @@ impl Checkpoints {
 
     /// Those that are due.
     pub(super) fn due(&mut self, now: Time) -> Vec<(AttemptKey, Written)> {
-        let due = |t: &Told| t.waiting.as_ref().is_some_and(|(_, due)| *due <= now);
-        let keys: Vec<_> = self.0.iter().filter(|(_, t)| due(t)).map(|(k, _)| *k).collect();
+        let is_due = |(key, told): (&AttemptKey, &Told)| {
+            told.waiting.as_ref().filter(|(_, due)| *due <= now).map(|_| *key)
+        };
+        let keys: Vec<AttemptKey> = self.0.iter().filter_map(is_due).collect();
         keys.into_iter().filter_map(|k| Some((k, self.end_waiting(k)?))).collect()
     }
 

@@ -139,7 +139,8 @@ pub(super) async fn enter(
     if let Some(wait) = changed.then(|| seat.wait_for_change(inner.clock())).flatten() {
         // It comes again with what is true then: that is the newest, and nothing is lost.
         let message = format!(
-            "node {node} reports something else about itself at each connection: its next change is accepted in {wait}"
+            "node {node} reports something else about itself at each connection: its next change \
+             is accepted in {wait}"
         );
         return Ok(Err(refused("changing", message, true)));
     }
