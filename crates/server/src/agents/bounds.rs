@@ -21,8 +21,8 @@ const PATH: usize = 1024;
 const ATTEMPTS: usize = 1024;
 /// GPUs of a node: a set of them has so many bits. Also what one GPU has many of.
 const GPUS: usize = 64;
-/// Other parts of a node: network cards, disks, NUMA nodes.
-const PARTS: usize = 256;
+/// Other parts of a node: NUMA nodes, disks, network cards, each function of which counts.
+const PARTS: usize = 2048;
 /// Bytes of everything that a hello says of its node.
 const WHOLE: usize = 256 << 10;
 

@@ -73,7 +73,7 @@ async fn a_hello_that_says_too_much_is_refused_and_nothing_of_it_is_written() {
         ("inventory.nics", |h| {
             let (name, kind) = ("eth0".to_owned(), "ethernet".to_owned());
             let nic = Nic { name, kind, address: None, speed_mbps: None, state: None, rail: None };
-            h.inventory.nics = vec![nic; 1000];
+            h.inventory.nics = vec![nic; 5000];
         }),
         ("inventory.disks", |h| {
             let (name, size) = ("d".repeat(1000), Bytes::gib(1));
