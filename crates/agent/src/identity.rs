@@ -207,7 +207,7 @@ impl SharedStore {
 
 /// Takes the state directory for this process, until the file is dropped.
 pub(crate) fn lock(dir: &Path) -> Result<File, AgentError> {
-    RunDir(dir.to_path_buf()).create().map_err(AgentError::file("create", dir))?;
+    muster_link::private::data_dir(dir).map_err(AgentError::file("use", dir))?;
     let path = dir.join("lock");
     let file = File::options()
         .create(true)

@@ -25,13 +25,14 @@ const BUFFER: usize = 64 * 1024;
 /// A line costs as much as so many bytes, however short it is.
 const LINE_COST: usize = 64;
 /// Checkpoint reports that wait while there is no server; the oldest go first.
-const WAITING: usize = 256;
+const WAITING: usize = 32;
 /// Steps are told at most this often.
 const PACE: Duration = Duration::from_secs(1);
-/// Checkpoint reports that are told in a second while the rank runs: each may be kept for ever.
-const TOLD: usize = 16;
-/// Longest path of a checkpoint; no file system has longer ones.
-const PATH: usize = 4096;
+/// Checkpoint reports that are told in this time while the rank runs: each may be kept for ever.
+const TOLD: usize = 8;
+const TOLD_IN: Duration = Duration::from_secs(10);
+/// Longest path of a checkpoint; a server takes none that is longer.
+const PATH: usize = 1024;
 
 /// One rank's reports.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub(crate) struct ProgressReader {
     step: Option<ProgressReport>,
     step_told: Option<Instant>,
     checkpoints: VecDeque<ProgressReport>,
-    /// How many were told in the second that began then.
+    /// How many were told in the time that began then.
     told: (Option<Instant>, usize),
     /// The newest finished checkpoint that was told. A server that dies may not have written it
     /// down, so the next one hears it again.
@@ -281,10 +282,12 @@ impl ProgressReader {
         match parse(line) {
             Some(step @ ProgressReport::Step { .. }) => self.step = Some(step),
             Some(other) => {
-                if self.checkpoints.len() >= WAITING {
-                    self.checkpoints.pop_front();
-                }
                 self.checkpoints.push_back(other);
+                if self.checkpoints.len() > WAITING {
+                    // The next attempt begins at the newest that is finished: that one stays.
+                    let newest = self.checkpoints.iter().rposition(is_done);
+                    self.checkpoints.remove(usize::from(newest == Some(0)));
+                }
             }
             None => self.garbled += 1,
         }
@@ -293,7 +296,7 @@ impl ProgressReader {
     /// What is to be told now. `last` tells everything, whatever the pace.
     pub(crate) fn take_reports(&mut self, now: Instant, last: bool) -> Vec<ProgressReport> {
         let (since, told) = &mut self.told;
-        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= TOLD_IN);
         if fresh {
             (*since, *told) = (Some(now), 0);
         }
@@ -391,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_checkpoints_are_told_in_a_second_and_the_rest_waits() {
+    fn only_so_many_checkpoints_are_told_at_a_time_and_the_newest_wait() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         let line =
@@ -400,18 +403,39 @@ mod tests {
             "{{\"checkpoint\":{{\"state\":\"done\",\"path\":\"{}\"}}}}\n",
             "p".repeat(PATH + 1)
         );
-        std::fs::write(&path, (0..5 * TOLD).map(line).collect::<String>() + &long).unwrap();
+        std::fs::write(&path, (0..300).map(line).collect::<String>() + &long).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
         read_all(&mut v);
         let now = Instant::now();
         let first = v.take_reports(now, false);
         assert_eq!(first.len(), TOLD + 1, "{first:?}");
         assert_eq!(first[TOLD], ProgressReport::Garbled { lines: 1 }, "no path is that long");
-        assert!(v.take_reports(now, false).is_empty() && v.owes());
-        assert_eq!(v.take_reports(now + PACE, false).len(), TOLD);
-        let rest = v.take_reports(now + PACE, true);
-        assert_eq!(rest.len(), 3 * TOLD, "at the end everything");
+        assert!(v.take_reports(now + PACE, false).is_empty() && v.owes());
+        assert_eq!(v.take_reports(now + TOLD_IN, false).len(), TOLD);
+        let rest = v.take_reports(now + TOLD_IN, true);
+        assert_eq!(rest.len(), WAITING - 2 * TOLD, "at the end everything that waits");
+        let step = |r: &ProgressReport| match r {
+            ProgressReport::Checkpoint { step, .. } => *step,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(rest.last().map(step), Some(Some(299)));
         assert_eq!(v.newest_done().as_ref(), rest.last());
+    }
+
+    #[test]
+    fn the_newest_finished_checkpoint_is_not_lost_among_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let line = |state: &str, step: usize| {
+            format!("{{\"checkpoint\":{{\"state\":\"{state}\",\"step\":{step}}}}}\n")
+        };
+        let begun: String = (3..300).map(|step| line("started", step)).collect();
+        std::fs::write(&path, line("done", 1) + &line("done", 2) + &begun).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        read_all(&mut v);
+        let mut told = v.take_reports(Instant::now(), true);
+        told.retain(is_done);
+        assert!(matches!(told[..], [ProgressReport::Checkpoint { step: Some(2), .. }]), "{told:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::process::ProcessId;
 use crate::rank_file;
 use crate::trash;
 use muster_link::messages::{ProgressReport, RunDetail};
+pub(crate) use muster_link::private::write as write_private;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::spec::RunSpec;
@@ -401,13 +402,6 @@ fn lost(e: &io::Error) -> bool {
         InvalidInput | InvalidData => e.raw_os_error().is_none(),
         _ => false,
     }
-}
-
-/// Writes a file that only its owner may read.
-pub(crate) fn write_private(path: &Path, data: &[u8]) -> io::Result<()> {
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(data)
 }
 
 /// The order without what must not be stored: secrets, the values of variables, the script.

@@ -171,23 +171,28 @@ fn discard(mut stream: BodyDataStream) {
 pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
     match serde_json::from_slice(raw) {
         Ok(value) => Ok(value),
-        Err(e) if !e.is_data() => Err(Failure::bad(format!("the body is not valid JSON: {e}"))
-            .hint("check the text at that line and column")),
         Err(e) => {
             let again = |text: &[u8]| serde_json::from_slice::<T>(text).err();
-            Err(senseless(raw, &e, &again))
+            Err(unreadable(raw, &e, &again))
         }
     }
 }
 
-/// A body that is JSON and still not what is wanted here.
-fn senseless(
+/// A body that is no JSON, or not what is wanted here.
+fn unreadable(
     raw: &[u8],
     e: &serde_json::Error,
     again: &dyn Fn(&[u8]) -> Option<serde_json::Error>,
 ) -> Failure {
-    let path = place::path(raw, e, again);
-    let failure = Failure::senseless(shown_message(&e.to_string()));
+    let (path, why) = match place::no_word(raw, e, again) {
+        Some(found) => found,
+        None if e.is_data() => (place::path(raw, e, again), e.to_string()),
+        None => {
+            return Failure::bad(format!("the body is not valid JSON: {e}"))
+                .hint("check the text at that line and column");
+        }
+    };
+    let failure = Failure::senseless(shown_message(&why));
     if path.is_empty() { failure } else { failure.field(shown(&path)) }
 }
 

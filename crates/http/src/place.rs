@@ -1,5 +1,7 @@
 //! Where in a JSON text something is: the path of fields and indices that leads there.
 
+use serde::de::IgnoredAny;
+
 /// The path to what `e` says cannot be read, like `groups[1].gpus`; empty for the whole text.
 /// `again` reads another text and says what is wrong with that one.
 pub(crate) fn path(
@@ -23,6 +25,28 @@ pub(crate) fn path(
         plain(&e.to_string()) == message && offset(&longer, e.line(), e.column()) < end
     });
     shown(&walk(if value_is_bad { &before[..end - 1] } else { before }))
+}
+
+/// Where something else is than one of some words, and which ones they are: a reader of words takes
+/// anything but a text for no value at all. None where the text is no JSON.
+pub(crate) fn no_word(
+    text: &[u8],
+    e: &serde_json::Error,
+    again: &dyn Fn(&[u8]) -> Option<serde_json::Error>,
+) -> Option<(String, String)> {
+    if plain(&e.to_string()) != "expected value" {
+        return None;
+    }
+    serde_json::from_slice::<IgnoredAny>(text).ok()?;
+    let begin = offset(text, e.line(), e.column()).checked_sub(1)?;
+    let mut rest = serde_json::Deserializer::from_slice(&text[begin..]).into_iter::<IgnoredAny>();
+    rest.next()?.ok()?;
+    let end = begin + rest.byte_offset();
+    // With a word that nobody knows in its place the reader names those that it knows.
+    let asked = again(&[&text[..begin], &b"\"\""[..], &text[end..]].concat())?;
+    let asked = plain(&asked.to_string());
+    let known = asked.strip_prefix("unknown variant ``, ")?;
+    Some((shown(&walk(&text[..begin])), format!("this is not a text: {known}")))
 }
 
 /// What is wrong, without where.
@@ -180,6 +204,30 @@ mod tests {
         // The whole object is what is wrong.
         assert_eq!(of(r#"{"a": [{"pair": {"a": 1, "b": 1}, "n": 1}]}"#), "a[0].pair");
         assert_eq!(of(r#"{"a": [{"n": 1, "pair": {"a": 1, "b": 1}}]}"#), "a[0].pair");
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Size {
+        Small,
+        Large,
+    }
+
+    #[test]
+    fn what_is_no_word_is_found_with_the_words_that_are_known() {
+        let read = |t: &[u8]| serde_json::from_slice::<BTreeMap<String, Vec<Size>>>(t);
+        let of = |text: &str| {
+            let e = read(text.as_bytes()).unwrap_err();
+            no_word(text.as_bytes(), &e, &|t| read(t).err())
+        };
+        for value in ["5", "-1.5e3", "true", "[[1], 2]"] {
+            let (path, why) = of(&format!(r#"{{"a": ["small", {value}, "large"]}}"#)).unwrap();
+            assert_eq!(path, "a[1]");
+            assert_eq!(why, "this is not a text: expected `small` or `large`");
+        }
+        for no_json in [r#"{"a": [5}"#, r#"{"a": [!]}"#, r#"{"a": }"#, "", "7"] {
+            assert_eq!(of(no_json), None, "{no_json}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod frame;
 pub mod limits;
 pub mod messages;
 pub mod pki;
+pub mod private;
 pub mod tls;
 pub mod token;
 

@@ -278,7 +278,8 @@ pub enum FromServer {
     },
     /// The request is refused; the connection closes.
     Refused {
-        /// `token`, `identity`, `duplicate`, `protocol`, `site`, `stale_leader` or `retired`.
+        /// `token`, `identity`, `duplicate`, `protocol`, `changing`, `site`, `stale_leader` or
+        /// `retired`.
         code: String,
         /// In words, with what to do.
         message: String,

@@ -96,7 +96,9 @@ impl Actor for ActExecutor {
 /// Runs a command for a bounded time; what it said last, or why it failed.
 fn run(mut command: Command, most: Duration) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    // The agent's join token is nobody else's.
+    command.env_remove("MUSTER_JOIN").stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|e| format!("cannot start {name}: {e}"))?;
     let mut pipes = (child.stdout.take(), child.stderr.take());
     let read = std::thread::Builder::new().name("act-output".into()).spawn(move || {

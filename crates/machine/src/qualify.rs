@@ -80,6 +80,7 @@ impl Spawned {
             .env("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
             .env("LD_LIBRARY_PATH", library_path())
             .env_remove("CUDA_VISIBLE_DEVICES")
+            .env_remove("MUSTER_JOIN")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

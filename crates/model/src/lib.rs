@@ -39,6 +39,7 @@ pub mod runbook;
 pub mod slo;
 pub mod spec;
 pub mod tenant;
+pub mod text;
 pub mod topology;
 pub mod units;
 pub mod whatif;

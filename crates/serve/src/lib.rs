@@ -12,6 +12,7 @@ use muster_http::{self as http, App, HttpConfig};
 use muster_link::LinkError;
 use muster_link::limits::raise_open_files;
 use muster_link::pki::Authority;
+use muster_link::private;
 use muster_link::token::{ApiToken, JoinToken, hash};
 use muster_model::command::{Command, Refusal};
 use muster_model::entity::Entity;
@@ -31,7 +32,7 @@ use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpSocket};
@@ -291,6 +292,10 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let dir = config.data_dir.clone();
         let lock = lock_dir(&dir)?;
+        if let StoreUrl::Sqlite(path) = &config.store {
+            let what = format!("cannot use the store {}", path.display());
+            private::secret_file(path).map_err(io_error(what))?;
+        }
         place::settle(&dir, &config.store, config.accept_copy)?;
         muster_server::brain::clock::persist_clock_in(&dir.join("clock"), config.accept_clock);
         let holder = lease_holder(&dir)?;
@@ -529,15 +534,14 @@ fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {
 
 /// One server per data directory.
 fn lock_dir(dir: &Path) -> Result<File, ServeError> {
-    std::fs::create_dir_all(dir).map_err(io_error(format!("cannot create {}", dir.display())))?;
-    // Tokens and keys live here.
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
-        .map_err(io_error(format!("cannot protect {}", dir.display())))?;
+    private::data_dir(dir)
+        .map_err(io_error(format!("cannot use the data directory {}", dir.display())))?;
     let path = dir.join("server.lock");
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(&path)
         .map_err(io_error(format!("cannot open {}", path.display())))?;
     match file.try_lock() {

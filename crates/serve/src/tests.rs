@@ -158,3 +158,19 @@ fn a_proxy_with_tls_counts_as_tls() {
     assert!(is_https(Some("https://muster.example")) && is_https(Some("HTTPS://muster.example/")));
     assert!(!is_https(Some("http://https.example")) && !is_https(Some("https")) && !is_https(None));
 }
+
+#[tokio::test]
+async fn a_server_takes_no_keys_that_others_could_have_prepared() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("pre");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("admin.token"), "mst_planted_token").unwrap();
+    std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o777)).unwrap();
+    let refused = Server::start(ServerConfig::new(dir.clone()), |_| {}).await.unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("mode 777") && why.contains("--data-dir"), "{why}");
+    let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["admin.token"], "nothing was begun");
+    assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o777);
+}

@@ -87,8 +87,9 @@ impl Printer {
             err.extend_from_slice(format!("muster: rank {rank}: {note}\n").as_bytes());
         }
         let terminal = match stream {
-            LogStream::Stdout => self.out_terminal,
-            LogStream::Stderr => self.err_terminal,
+            LogStream::Stdout if !self.aside => self.out_terminal,
+            // With a document on stdout, that of the job goes to stderr too.
+            LogStream::Stdout | LogStream::Stderr => self.err_terminal,
         };
         let bytes = if terminal {
             self.cleaners.entry((rank, stream)).or_default().push(&bytes)
@@ -326,6 +327,9 @@ mod tests {
         let bell = "a\x07";
         assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bell)).0, b"a\x07");
         assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bell)).0, b"a^G");
+        // `-o json | jq`: stdout is piped, and what the job wrote is shown on the terminal.
+        let mut aside = Printer { out_terminal: false, ..printer(false, true).aside(true) };
+        assert_eq!(aside.take(piece(0, LogStream::Stdout, bell)).0, b"a^G");
     }
 
     #[test]

@@ -239,17 +239,10 @@ async fn until_end(
 
 /// Keys and tokens are in there.
 fn private_dir(dir: &Path) -> Result<(), Fail> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    let cannot = |e: std::io::Error| {
+    muster_link::private::data_dir(dir).map_err(|e| {
         Fail::failed(format!("cannot use the data directory {}: {e}", dir.display()))
             .hint("choose another with --data-dir")
-    };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot)?;
-    let mode = std::fs::metadata(dir).map_err(cannot)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(cannot)?;
-    }
-    Ok(())
+    })
 }
 
 /// The fleet's process, and its stdin, which stays open: when it closes, the parent is gone.
@@ -363,6 +356,25 @@ mod tests {
         private_dir(&data).expect("made");
         let mode = std::fs::metadata(&data).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_data_directory_that_others_can_prepare_is_refused_with_how_to_fix_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path();
+        std::fs::write(data.join("admin.token"), "mst_planted").expect("planted");
+        std::fs::set_permissions(data, PermissionsExt::from_mode(0o777)).expect("its own");
+        let why = private_dir(data).expect_err("refused").message;
+        assert!(why.contains("mode 777") && why.contains("chmod 700"), "{why}");
+        // Tightened by its owner, the token that others can read is still not taken.
+        std::fs::set_permissions(data, PermissionsExt::from_mode(0o700)).expect("its own");
+        let token = data.join("admin.token");
+        std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).expect("its own");
+        let why = private_dir(data).expect_err("refused").message;
+        assert!(why.contains("admin.token has mode 644"), "{why}");
+        std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).expect("its own");
+        private_dir(data).expect("all is its owner's");
     }
 
     #[test]

@@ -26,6 +26,9 @@ const MOST_RANKS: u32 = 4096;
 /// What supervisors complain into, from the first one on.
 pub(super) const LOG: &str = "shim.log";
 
+/// The variable of the agent that may have its join token.
+const JOIN_TOKEN: &str = "MUSTER_JOIN";
+
 /// What a start needs that all starts share.
 pub(super) struct Tools<'a> {
     pub(super) config: &'a RunnerConfig,
@@ -295,6 +298,8 @@ fn spawn(config: &RunnerConfig, order: &Order) -> io::Result<Child> {
     let mut child = Command::new(&config.shim.program)
         .arg0("muster")
         .args(&config.shim.args)
+        // It lives as long as the ranks, and has no use for the agent's token.
+        .env_remove(JOIN_TOKEN)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(log)

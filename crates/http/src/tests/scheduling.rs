@@ -310,6 +310,12 @@ async fn a_waiting_job_is_changed_and_an_array_as_a_whole() {
         let got = patch(&path, body.clone(), &[]).await;
         assert_eq!(got.status.as_u16(), status, "{body}: {:?}", got.body);
     }
+    let got = patch(&path, json!({"priority": 5}), &[]).await;
+    assert_eq!(got.status, 422, "it is JSON: {:?}", got.body);
+    let error = &got.json()["error"];
+    assert_eq!(error["field"], "priority", "{error}");
+    let why = error["message"].as_str().unwrap();
+    assert!(why.contains("expected one of `low`, `normal`, `high`, `critical`"), "{why}");
     let mut sweep = super::held("sweep");
     sweep["array"] = json!("0-2");
     let made = s.post(&s.user, "/v1/jobs", &sweep).await.json();

@@ -91,8 +91,8 @@ async fn greet(
             place.settle(peer.is_some() || matches!(answer, FromServer::Joined { .. }));
             conn.part(&answer).await
         }
-        (Some(peer), Some(Frame::Message(FromAgent::Hello(hello)))) => {
-            match hello::enter(&inner, &peer, &hello, addr).await? {
+        (Some(peer), Some(Frame::Message(FromAgent::Hello(mut hello)))) => {
+            match hello::enter(&inner, &peer, &mut hello, addr).await? {
                 Ok(entered) => {
                     inner.newcomers.note_contact(&hello.node, addr.ip());
                     // A task of its own: this one has the size of a handshake.

@@ -1,7 +1,7 @@
 //! An agent with a certificate says who it is and everything it sees.
 
 use super::seat::{NodeEntry, SKEW_MS, Session};
-use super::{Inner, join, refused};
+use super::{Inner, bounds, join, refused};
 use crate::brain::{Attach, BrainError};
 use muster_engine::State;
 use muster_link::LinkError;
@@ -94,24 +94,56 @@ fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), 
     Ok(())
 }
 
+/// Does the hello say something of the node that the log does not know, so that it is written down?
+fn changes(state: &State, hello: &Hello) -> bool {
+    let Some(n) = state.nodes.get(&hello.node).filter(|n| n.stage != Stage::Enrolled) else {
+        return false;
+    };
+    let unknown = |key: AttemptKey| {
+        let job = state.jobs.get(&key.job);
+        !n.orphans.contains(&key) && job.is_none_or(|j| j.attempt_key() != Some(key))
+    };
+    n.boot != hello.boot
+        || n.address != hello.address
+        || n.host != hello.host
+        || n.place != hello.place
+        || n.inventory != hello.inventory
+        || hello.observed.iter().any(|(key, o)| matches!(o, Observed::Running) && unknown(*key))
+}
+
 pub(super) async fn enter(
     inner: &Inner,
     peer: &Peer,
-    hello: &Hello,
+    hello: &mut Hello,
     addr: SocketAddr,
 ) -> Result<Result<SessionStart, FromServer>, LinkError> {
-    let now = inner.brain.now();
+    let bounded = bounds::hello(hello);
+    let (now, hello) = (inner.brain.now(), &*hello);
     let node = &hello.node;
+    if let Err(why) = bounded {
+        let message = format!("node {node} reports more than is accepted: {why}");
+        return Ok(Err(refused("protocol", message, false)));
+    }
     let verdict = inner.brain.read(|s| {
         evaluate(s, peer, hello, now)?;
         let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
-        Ok((s.site.clone(), noted, s.lost_enrolment(node)))
+        Ok((s.site.clone(), noted, s.lost_enrolment(node), changes(s, hello)))
     });
-    let (site, noted, forgotten) = match verdict {
-        Ok((site, noted, forgotten)) => (site.unwrap_or_default(), noted, forgotten),
+    let (site, noted, forgotten, changed) = match verdict {
+        Ok((site, noted, forgotten, changed)) => {
+            (site.unwrap_or_default(), noted, forgotten, changed)
+        }
         Err(no) => return Ok(Err(no)),
     };
     let seat = inner.seat_or_new(node);
+    if let Some(wait) = changed.then(|| seat.wait_for_change(inner.clock())).flatten() {
+        // It comes again with what is true then: that is the newest, and nothing is lost.
+        let message = format!(
+            "node {node} reports something else about itself at each connection: its next change \
+             is accepted in {wait}"
+        );
+        return Ok(Err(refused("changing", message, true)));
+    }
     let id = inner.next_session.fetch_add(1, Ordering::Relaxed);
     let session = Arc::new(Session::new(id, hello, &peer.enrolment, addr, now));
     let lost_after = inner.config.lost_after;

@@ -2,6 +2,8 @@
 
 mod accept;
 mod acts;
+mod bounds;
+mod checkpoints;
 mod conn;
 mod fabric;
 mod faults;
@@ -11,6 +13,7 @@ mod join;
 mod lookup_cache;
 mod newcomers;
 mod orders;
+mod pace;
 mod seat;
 mod session;
 mod steps;

@@ -1,6 +1,7 @@
 //! A node's place here, and the agent that sits on it.
 
 use super::faults::Gate;
+use super::pace::Pace;
 use crate::telemetry::{Columns, Ring, Window};
 use muster_engine::State;
 use muster_health::idle::IdleGpus;
@@ -57,6 +58,11 @@ pub struct TestProgress {
 /// Clocks further apart than this are complained about.
 pub(super) const SKEW_MS: u64 = 30_000;
 
+/// Changes of a node's own facts that are written down at once.
+const CHANGES: u64 = 10;
+/// And then one in this time.
+const CHANGE_EVERY: Span = Span::secs(6);
+
 /// A node's place: outlives its connections.
 #[derive(Debug, Default)]
 pub(super) struct NodeEntry {
@@ -69,6 +75,8 @@ pub(super) struct NodeEntry {
     progress: Mutex<Option<TestProgress>>,
     /// When a step of its clock was last written down; zero: never.
     stepped: AtomicI64,
+    /// How often what it says of itself may change.
+    changes: Mutex<Pace>,
 }
 
 impl NodeEntry {
@@ -88,6 +96,11 @@ impl NodeEntry {
             self.stepped.store(now.0, Ordering::Relaxed);
         }
         may
+    }
+
+    /// How long a change of what the node says of itself has to wait; none: it may be written down.
+    pub(super) fn wait_for_change(&self, now: Time) -> Option<Span> {
+        lock(&self.changes).wait(now, CHANGE_EVERY, CHANGES)
     }
 
     pub(super) fn session(&self) -> Option<Arc<Session>> {

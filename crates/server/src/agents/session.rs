@@ -3,6 +3,8 @@
 
 use super::Inner;
 use super::acts;
+use super::bounds;
+use super::checkpoints::{Checkpoints, Written};
 use super::conn::Conn;
 use super::hello::SessionStart;
 use super::idle;
@@ -42,6 +44,8 @@ const BACKLOG: usize = 64 << 20;
 const SIGN_OF_LIFE: Span = Span::secs(1);
 /// How far the clock of a simulated node may be from ours and still count: ten years.
 const AHEAD_MS: i64 = 10 * 365 * 24 * 3600 * 1000;
+/// How far ahead of ours the wall's clock, by which they date faults, may be.
+const AHEAD: Span = Span::secs(5);
 /// Characters of what an agent says of an act that are kept.
 const ACT_WORDS: usize = 500;
 
@@ -89,7 +93,7 @@ struct Live {
     /// Which ranks of an attempt this node may speak for.
     ranks: HashMap<AttemptKey, Vec<Range<u32>>>,
     /// Checkpoints told on this connection.
-    checkpoints: BTreeMap<AttemptKey, (Option<u64>, Option<String>)>,
+    checkpoints: Checkpoints,
     /// When output of a rank was last told to the watch.
     outputs: HashMap<(AttemptKey, u32), Time>,
     skew_told: bool,
@@ -125,7 +129,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
         again: false,
         marks: Vec::new(),
         ranks: HashMap::new(),
-        checkpoints: BTreeMap::new(),
+        checkpoints: Checkpoints::default(),
         outputs: HashMap::new(),
         unsure_told: false,
     };
@@ -134,6 +138,12 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
         Ok(()) => live.talk(&mut conn).await,
         Err(e) => e,
     };
+    // A node that is gone for good tells of no checkpoint again.
+    for (key, w) in live.checkpoints.drain() {
+        let request = live.inner.request(&session.node, w.command(key));
+        let brain = live.inner.brain.clone();
+        tokio::spawn(async move { brain.call(request, Attach::default()).await.map(drop) });
+    }
     drop(leave);
     let cause = std::error::Error::source(&end).map(ToString::to_string);
     tracing::debug!(node = %session.node, end = %end, cause, "session ended");
@@ -178,6 +188,7 @@ impl Live {
             return Err(End::Backlog);
         }
         let session = self.session.clone();
+        let waits = self.checkpoints.next().map(|due| due.since(self.inner.clock()).to_std());
         tokio::select! {
             Some(done) = self.work.next(), if !self.work.is_empty() => self.done(conn, done)?,
             frame = conn.r.next::<FromAgent>(), if self.work.len() < UNDER_WAY => {
@@ -195,6 +206,11 @@ impl Live {
                 }
             }
             flushed = conn.w.flush(), if conn.w.is_dirty() => flushed?,
+            () = tokio::time::sleep(waits.unwrap_or_default()), if waits.is_some() => {
+                for (key, w) in self.checkpoints.due(self.inner.clock()) {
+                    self.note_checkpoint(key, w);
+                }
+            }
         }
         if !self.marks.is_empty() && (self.appends == 0 || self.marks.len() >= MARKS) {
             let kept = std::mem::take(&mut self.marks);
@@ -247,7 +263,8 @@ impl Live {
         Ok(())
     }
 
-    fn message(&mut self, conn: &mut Conn, m: FromAgent, now: Time) -> Result<(), End> {
+    fn message(&mut self, conn: &mut Conn, mut m: FromAgent, now: Time) -> Result<(), End> {
+        bounds::message(&mut m);
         match m {
             FromAgent::Heartbeat { at } => {
                 self.skew(at, now);
@@ -272,13 +289,21 @@ impl Live {
             FromAgent::Report { key, observed, .. } if self.protected => {
                 self.note_end(key, observed);
             }
-            FromAgent::Report { key, observed, ago } => self.report(key, observed, ago),
+            FromAgent::Report { key, observed, ago } => {
+                if matches!(observed, Observed::Ended(_)) {
+                    self.checkpoints_end(key);
+                }
+                self.report(key, observed, ago);
+            }
             FromAgent::Progress { key, rank, report } => self.note_progress(key, rank, report, now),
             FromAgent::Faults { faults } => {
                 let skew = self.session.skew_ms.load(Ordering::Relaxed);
                 // Simulated nodes tell their faults by the wall's clock.
                 let simulated = self.session.simulated;
-                let dated = |at| if simulated { at } else { by_server(at, skew, now) };
+                let dated = |at: Time| match simulated {
+                    true => at.clamp(Time(0), now + AHEAD),
+                    false => by_server(at, skew, now),
+                };
                 let passed = self.seat.faults().take(faults, self.inner.clock(), dated);
                 self.inner.folded.fetch_add(passed.folded, Ordering::Relaxed);
                 self.faults(passed.faults);
@@ -466,7 +491,8 @@ impl Live {
                 if ended {
                     self.orders.forget(key);
                     self.ranks.remove(&key);
-                    self.checkpoints.remove(&key);
+                    self.checkpoints_end(key);
+                    self.checkpoints.remove(key);
                     self.outputs.retain(|(k, _), _| *k != key);
                     // Of what may still run the agent must say so again, whoever asks.
                     let node = &self.session.node;
@@ -571,7 +597,11 @@ impl Live {
                             going: false,
                         });
                         self.inner.metering.checkpoint(key, now, blocked_s);
-                        self.checkpoint(key, step, path, bytes, blocked_s);
+                        let blocked_ms = blocked_s
+                            .filter(|b| b.is_finite() && (0.0..1e9).contains(b))
+                            .map(|b| std::time::Duration::from_secs_f64(b).as_millis())
+                            .and_then(|ms| u64::try_from(ms).ok());
+                        self.checkpoint(key, Written { step, path, bytes, blocked_ms });
                     }
                     "failed" => {
                         self.report_observation(HealthObservation::Checkpointing {
@@ -591,32 +621,49 @@ impl Live {
         }
     }
 
-    /// Every rank may tell of the same checkpoint; the log hears of it once.
-    fn checkpoint(
-        &mut self,
-        key: AttemptKey,
-        step: Option<u64>,
-        path: Option<String>,
-        bytes: Option<u64>,
-        blocked_s: Option<f64>,
-    ) {
-        let path = path.filter(|p| p.len() <= 4096);
-        let told = (step, path.clone());
+    /// Every rank may tell of the same checkpoint; the log hears of it once, and of the newest when
+    /// there are too many.
+    fn checkpoint(&mut self, key: AttemptKey, w: Written) {
         let known = self.inner.brain.read(|s| {
             let c = s.jobs.get(&key.job).filter(|j| j.checkpoint_asked.is_none())?;
             let c = c.checkpoint.as_ref().filter(|c| c.attempt == key.attempt)?;
-            Some((c.step, c.path.clone()))
+            Some(c.step == w.step && c.path == w.path)
         });
-        if step.is_some() && known.as_ref() == Some(&told)
-            || self.checkpoints.insert(key, told.clone()).as_ref() == Some(&told) && step.is_some()
-        {
+        if self.checkpoints.is_repeat(key, &w) || w.step.is_some() && known == Some(true) {
             return;
         }
-        let blocked_ms = blocked_s
-            .filter(|b| b.is_finite() && (0.0..1e9).contains(b))
-            .map(|b| std::time::Duration::from_secs_f64(b).as_millis())
-            .and_then(|ms| u64::try_from(ms).ok());
-        self.note(Command::CheckpointDone { key, step, path, bytes, blocked_ms });
+        let newest = self.checkpoints.newest(key, w);
+        self.note_checkpoint(key, newest);
+    }
+
+    /// Writes a checkpoint down, now or later.
+    fn note_checkpoint(&mut self, key: AttemptKey, w: Written) {
+        let (wanted, past) = self.inner.brain.read(|s| {
+            let Some(job) = s.jobs.get(&key.job) else { return (false, false) };
+            let noticed = job.attempt.as_ref().is_some_and(|a| a.notice.is_some());
+            let known = job.checkpoint.as_ref().filter(|c| c.attempt == key.attempt);
+            (job.checkpoint_asked.is_some() || noticed, known.is_some_and(|c| c.step > w.step))
+        });
+        // Another node told of a later one.
+        if past {
+            return;
+        }
+        let now = self.inner.clock();
+        let wait = {
+            let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
+            steps.wait_for_checkpoint(key, now, wanted)
+        };
+        match wait {
+            Some(wait) => self.checkpoints.wait(key, w, now + wait),
+            None => self.note(w.command(key)),
+        }
+    }
+
+    /// Before the end of an attempt, the last of its checkpoints: the next attempt begins there.
+    fn checkpoints_end(&mut self, key: AttemptKey) {
+        if let Some(w) = self.checkpoints.end_waiting(key) {
+            self.note(w.command(key));
+        }
     }
 
     fn renew(&self, conn: &mut Conn, csr: &str, now: Time) -> Result<(), End> {

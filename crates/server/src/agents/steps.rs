@@ -1,8 +1,10 @@
 //! How far each rank has come, as it says itself. Kept in memory only.
 
+use super::checkpoints::{BURST, EVERY};
+use super::pace::Pace;
 use muster_link::messages::ProgressReport;
 use muster_model::ids::AttemptKey;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, HashMap};
 
 /// The newest step of a rank.
@@ -32,18 +34,37 @@ pub(super) fn bounded(stages: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Steps(HashMap<AttemptKey, BTreeMap<u32, RankStep>>);
+struct OneAttempt {
+    ranks: BTreeMap<u32, RankStep>,
+    /// How often its checkpoints are written down, whichever node tells of them.
+    checkpoints: Pace,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Steps(HashMap<AttemptKey, OneAttempt>);
 
 impl Steps {
     pub(super) fn note(&mut self, key: AttemptKey, rank: u32, at: Time, report: ProgressReport) {
         let ProgressReport::Step { step, t, stages, loss } = report else { return };
         let stages = bounded(&stages);
         let step = RankStep { rank, at, step, t, stages, loss };
-        self.0.entry(key).or_default().insert(rank, step);
+        self.0.entry(key).or_default().ranks.insert(rank, step);
     }
 
     pub(super) fn of(&self, key: AttemptKey) -> Vec<RankStep> {
-        self.0.get(&key).map(|m| m.values().cloned().collect()).unwrap_or_default()
+        self.0.get(&key).map(|a| a.ranks.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// How long the next checkpoint of an attempt has to wait; none: it is written down now. One
+    /// that somebody waits for hardly waits.
+    pub(super) fn wait_for_checkpoint(
+        &mut self,
+        key: AttemptKey,
+        now: Time,
+        wanted: bool,
+    ) -> Option<Span> {
+        let burst = if wanted { 2 * BURST } else { BURST };
+        self.0.entry(key).or_default().checkpoints.wait(now, EVERY, burst)
     }
 
     pub(super) fn keys(&self) -> Vec<AttemptKey> {

@@ -84,7 +84,9 @@ fn keep() {
     }
     let new = file.with_extension("new");
     let text = format!("{} {now}\n", boot_id());
-    match std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &*file)) {
+    match muster_link::private::write(&new, text.as_bytes())
+        .and_then(|()| std::fs::rename(&new, &*file))
+    {
         Ok(()) => *written = now,
         Err(e) => tracing::debug!(error = %e, "the clock could not be stored for the next server"),
     }
@@ -168,6 +170,7 @@ pub(crate) fn set_wall(ahead_ms: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn small_differences_are_followed_slowly_and_steps_are_not() {
@@ -205,6 +208,8 @@ mod tests {
         let now = offset().load(Ordering::Acquire);
         // Servers of other tests follow small differences meanwhile.
         assert!(written.abs_diff(now) < 60_000, "{written} {now}");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "whatever the umask is");
         // A step of the wall clock is told and not followed.
         follow();
         assert_eq!(stepped(), None);

@@ -1,5 +1,6 @@
 //! Sessions against a real brain on a real store, over real sockets.
 
+mod bounds;
 mod crowd;
 mod door;
 mod hardware;
