@@ -134,7 +134,7 @@ pub struct OutputHit {
     pub line: Option<u64>,
     /// Offset of its first byte in that stream.
     pub offset: u64,
-    /// About when the server received it; null where it was indexed later than that.
+    /// When its first byte came; null where that is not known.
     pub at: Option<Timestamp>,
     /// The line, without colours.
     pub text: String,

@@ -2,6 +2,7 @@
 
 use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The lines that are found, once there are so many.
 fn found(c: &Cluster, args: &[&str], many: usize) -> Vec<Value> {
@@ -10,6 +11,11 @@ fn found(c: &Cluster, args: &[&str], many: usize) -> Vec<Value> {
     let look = || c.json(&all)["items"].as_array().cloned().unwrap_or_default();
     until(&format!("{many} lines of {args:?} are found"), || look().len() == many);
     look()
+}
+
+/// When each line came.
+fn times(hits: &[Value]) -> BTreeSet<String> {
+    hits.iter().map(|h| format!("{} {} {}", h["job"], h["stream"], h["at"])).collect()
 }
 
 #[test]
@@ -24,6 +30,7 @@ fn a_line_that_a_job_printed_is_found_across_jobs_and_by_its_project_alone() {
     let hits = found(&c, &["mark-7319"], 3);
     let of = |job: &str| hits.iter().filter(|h| h["job"] == job).count();
     assert_eq!((of(&first), of(&second)), (2, 1), "{hits:#?}");
+    let before = times(&hits);
     let hits = found(&c, &["nccl", "warn"], 1);
     let hit = &hits[0];
     assert_eq!(hit["job"], first.as_str());
@@ -48,7 +55,7 @@ fn a_line_that_a_job_printed_is_found_across_jobs_and_by_its_project_alone() {
     c.kill();
     std::fs::remove_dir_all(c.path("data/output-index")).expect("the index is a directory");
     c.restart();
-    assert_eq!(found(&c, &["mark-7319"], 3).len(), 3);
+    assert_eq!(times(&found(&c, &["mark-7319"], 3)), before, "with the times at which they came");
 }
 
 #[test]

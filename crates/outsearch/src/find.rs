@@ -41,7 +41,7 @@ pub struct FoundLine {
     pub len: u64,
     /// Counts from 1 in its stream, where it is known.
     pub number: Option<u64>,
-    /// When it was received, where it is known: milliseconds since 1970.
+    /// When its first byte came, where it is known: milliseconds since 1970.
     pub at: Option<i64>,
 }
 

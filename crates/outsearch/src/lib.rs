@@ -13,7 +13,7 @@ mod query;
 
 pub use find::{FoundLine, SearchRequest, SearchResults, find, newest};
 pub use index::{IndexStats, OutputIndex};
-pub use lines::{Line, MAX_LINE, Position, Received, cut_lines, shown_line};
+pub use lines::{Line, MAX_LINE, Position, cut_lines, shown_line};
 pub use query::{MAX_QUERY, MAX_WORDS, Query, QueryError};
 
 use rusqlite::ErrorCode;

@@ -30,15 +30,6 @@ impl Position {
     }
 }
 
-/// When the bytes from an offset on were received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
-    /// The first of them.
-    pub from: u64,
-    /// When, in milliseconds since 1970.
-    pub at: i64,
-}
-
 /// A line that can be searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -48,19 +39,20 @@ pub struct Line {
     pub len: usize,
     /// Counts from 1, where it is known.
     pub number: Option<u64>,
-    /// When it was received, where it is known: milliseconds since 1970.
+    /// When its first byte came, where it is known: milliseconds since 1970.
     pub at: Option<i64>,
     /// What is searched.
     pub text: String,
 }
 
 /// Cuts bytes that begin at `position` into lines. A last line without its end is left for the next
-/// time, unless nothing follows it (`ended`) or it is too long to wait for.
+/// time, unless nothing follows it (`ended`) or it is too long to wait for. `times` says from which offset
+/// on they came when, in order; what is before the first has no time.
 #[must_use]
 pub fn cut_lines(
     mut position: Position,
     data: &[u8],
-    received: Option<Received>,
+    times: &[(u64, Option<i64>)],
     ended: bool,
 ) -> (Vec<Line>, Position) {
     let mut lines = Vec::new();
@@ -72,22 +64,22 @@ pub fn cut_lines(
             None if ended || position.within || rest.len() >= MAX_LINE => (rest, rest.len()),
             None => break,
         };
-        let end = position.next + taken as u64;
         if !position.within {
             let body = &body[..body.len().min(MAX_LINE)];
             let text = without_sequences(&String::from_utf8_lossy(body));
             // Blank lines and rulers are counted, and nobody can search for them.
             if text.contains(char::is_alphanumeric) {
+                let holds = times.partition_point(|(from, _)| *from <= position.next);
                 lines.push(Line {
                     offset: position.next,
                     len: body.len(),
                     number: position.line,
-                    at: received.filter(|r| end > r.from).map(|r| r.at),
+                    at: times[..holds].last().and_then(|(_, at)| *at),
                     text,
                 });
             }
         }
-        position.next = end;
+        position.next += taken as u64;
         position.within = newline.is_none() && !ended;
         if !position.within {
             position.line = position.line.map(|n| n + 1);
@@ -144,10 +136,10 @@ mod tests {
 
     #[test]
     fn whole_lines_are_taken_and_the_last_one_waits_for_its_end() {
-        let (lines, at) = cut_lines(Position::default(), b"one\n\n--\ntwo\nthr", None, false);
+        let (lines, at) = cut_lines(Position::default(), b"one\n\n--\ntwo\nthr", &[], false);
         assert_eq!(found(&lines), [(0, Some(1), "one"), (8, Some(4), "two")]);
         assert_eq!(at, Position { next: 12, line: Some(5), within: false });
-        let (lines, at) = cut_lines(at, b"three", None, true);
+        let (lines, at) = cut_lines(at, b"three", &[], true);
         assert_eq!(found(&lines), [(12, Some(5), "three")]);
         assert_eq!((at.next, at.line), (17, Some(6)));
     }
@@ -155,10 +147,10 @@ mod tests {
     #[test]
     fn a_line_that_never_ends_is_searched_by_its_beginning() {
         let long = "word ".repeat(1000);
-        let (lines, at) = cut_lines(Position::default(), long.as_bytes(), None, false);
+        let (lines, at) = cut_lines(Position::default(), long.as_bytes(), &[], false);
         assert_eq!((lines.len(), lines[0].len), (1, MAX_LINE));
         assert_eq!(at, Position { next: 5000, line: Some(1), within: true });
-        let (lines, at) = cut_lines(at, b"more of it\nnext\n", None, false);
+        let (lines, at) = cut_lines(at, b"more of it\nnext\n", &[], false);
         assert_eq!(found(&lines), [(5011, Some(2), "next")]);
         assert_eq!(at, Position { next: 5016, line: Some(3), within: false });
     }
@@ -169,16 +161,17 @@ mod tests {
         at.skip_to(0);
         assert_eq!(at.line, Some(1), "nothing was missing");
         at.skip_to(100);
-        let (lines, _) = cut_lines(at, b"late\n", None, false);
+        let (lines, _) = cut_lines(at, b"late\n", &[], false);
         assert_eq!(found(&lines), [(100, None, "late")]);
     }
 
     #[test]
-    fn a_line_has_the_time_at_which_its_end_came() {
-        let received = Some(Received { from: 6, at: 77 });
-        let (lines, _) = cut_lines(Position::default(), b"old\nhalf new\nnew\n", received, false);
+    fn a_line_has_the_time_of_its_first_byte() {
+        let times = [(4, Some(66)), (6, Some(77)), (17, None), (25, Some(88))];
+        let text = b"old\nhalf new\nnew\nno time\nlast\n";
+        let (lines, _) = cut_lines(Position::default(), text, &times, false);
         let at: Vec<_> = lines.iter().map(|l| l.at).collect();
-        assert_eq!(at, [None, Some(77), Some(77)]);
+        assert_eq!(at, [None, Some(66), Some(77), None, Some(88)]);
     }
 
     #[test]
@@ -196,12 +189,13 @@ mod tests {
             data in prop::collection::vec(prop::sample::select(b"ab \n\r\x1b[m".to_vec()), 0..200),
             step in 1usize..20,
         ) {
-            let (whole, end) = cut_lines(Position::default(), &data, None, true);
+            let times = [(9, Some(1)), (40, None), (90, Some(2))];
+            let (whole, end) = cut_lines(Position::default(), &data, &times, true);
             let (mut at, mut pieces, mut given) = (Position::default(), Vec::new(), 0);
             while given < data.len() {
                 given = (given + step).min(data.len());
                 let from = usize::try_from(at.next).unwrap();
-                let (lines, next) = cut_lines(at, &data[from..given], None, given == data.len());
+                let (lines, next) = cut_lines(at, &data[from..given], &times, given == data.len());
                 pieces.extend(lines);
                 at = next;
             }

@@ -5,6 +5,7 @@ use crate::HttpConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use muster_api::Timestamp;
 use muster_link::messages::{LogChunk, Stream};
 use muster_model::units::Span;
 use muster_model::{AttemptKey, JobId};
@@ -15,7 +16,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A site whose output is indexed, until the guard is dropped.
 async fn indexed() -> (Site, tempfile::TempDir, DropGuard) {
-    let first = site().await;
+    index(site().await)
+}
+
+/// The same of a site that is there already.
+fn index(first: Site) -> (Site, tempfile::TempDir, DropGuard) {
     let stop = CancellationToken::new();
     let dir = tempfile::tempdir().unwrap();
     let config = OutputSearchConfig {
@@ -95,6 +100,22 @@ async fn lines_are_found_by_those_who_may_read_them() {
     let one = items(&s, &s.operator, &format!("q=secret&job={own}")).await;
     assert_eq!((one.len(), &one[0]["project"]), (1, &"alpha".into()));
     let late = items(&s, &s.operator, "q=secret&since=2999-01-01T00:00:00Z").await;
+    assert_eq!(late, Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_was_there_before_the_server_started_has_the_time_at_which_it_came() {
+    let s = site().await;
+    let job = submit(&s, &s.user).await;
+    print(&s, job, "printed before\n").await;
+    let (s, _dir, _running) = index(s);
+    let hits = found(&s, &s.user, "q=printed", 1).await;
+    let key = AttemptKey { job: JobId(job), attempt: 1 };
+    let kept = s.logs.read_here((key, 0, Stream::Stdout), 0, 100).unwrap();
+    let at = kept.times[0].1.map(Timestamp::from);
+    assert!(at.is_some());
+    assert_eq!(hits[0]["at"], serde_json::to_value(at).unwrap());
+    let late = items(&s, &s.user, "q=printed&since=2999-01-01T00:00:00Z").await;
     assert_eq!(late, Vec::<Value>::new());
 }
 

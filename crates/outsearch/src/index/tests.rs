@@ -15,7 +15,7 @@ pub(crate) fn stream(job: u64) -> StreamKey {
 /// Adds what a stream prints next.
 pub(crate) fn add(index: &mut OutputIndex, project: &str, key: StreamKey, text: &str) {
     let at = index.position(project, &key).unwrap().unwrap_or_default();
-    let (lines, next) = cut_lines(at, text.as_bytes(), None, false);
+    let (lines, next) = cut_lines(at, text.as_bytes(), &[], false);
     index.add(project, &key, next, &lines, 0).unwrap();
 }
 
@@ -194,7 +194,7 @@ fn the_oldest_lines_go_when_the_bound_is_reached() {
             (0..600).map(|n| format!("word{}\n", job * 7919 + n * 104_729)).collect();
         let text = format!("mark{job}\n{words}");
         let at = index.position(project, &stream(job)).unwrap().unwrap_or_default();
-        let (lines, next) = cut_lines(at, text.as_bytes(), None, false);
+        let (lines, next) = cut_lines(at, text.as_bytes(), &[], false);
         index.add(project, &stream(job), next, &lines, i64::try_from(job).unwrap()).unwrap();
         assert!(index.stats().bytes <= most, "{:?}", index.stats());
     }
@@ -218,7 +218,7 @@ fn a_quiet_project_keeps_its_part_while_others_have_older_lines() {
             if project == "quiet" && !job.is_multiple_of(4) {
                 continue;
             }
-            let (lines, next) = cut_lines(Position::default(), text.as_bytes(), None, false);
+            let (lines, next) = cut_lines(Position::default(), text.as_bytes(), &[], false);
             let now = i64::try_from(job).unwrap();
             index.add(project, &stream(job), next, &lines, now).unwrap();
         }

@@ -1,11 +1,9 @@
 //! What has changed since the one who indexes output last asked.
 
 use super::LogKeeper;
-use crate::brain::clock;
 use muster_link::messages::Stream;
 use muster_model::ids::AttemptKey;
-use muster_outsearch::Received;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +16,8 @@ pub type StreamId = (AttemptKey, u32, Stream);
 /// What has changed.
 #[derive(Debug, Default)]
 pub struct OutputChanges {
-    /// Streams that have grown: from where on, and since when.
-    pub grown: BTreeMap<StreamId, Received>,
+    /// Streams that have grown.
+    pub grown: BTreeSet<StreamId>,
     /// More than that: output was removed, or too much has grown. Everything has to be looked at.
     pub everything: bool,
 }
@@ -42,11 +40,11 @@ impl Noted {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream has grown by what begins at `from`.
-    pub(super) fn grew(&self, id: StreamId, from: u64) {
+    /// A stream has grown.
+    pub(super) fn grew(&self, id: StreamId) {
         self.note(|changes| {
-            if changes.grown.len() < NOTED || changes.grown.contains_key(&id) {
-                changes.grown.entry(id).or_insert_with(|| Received { from, at: clock().0 });
+            if changes.grown.len() < NOTED || changes.grown.contains(&id) {
+                changes.grown.insert(id);
             } else {
                 changes.everything = true;
             }

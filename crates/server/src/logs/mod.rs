@@ -336,7 +336,7 @@ impl LogKeeper {
         Follow::new(self.clone(), key, rank)
     }
 
-    /// The same as [`LogKeeper::read`], on this thread.
+    /// The same as [`LogKeeper::read`], with times, on this thread.
     ///
     /// # Errors
     /// When the disk cannot be read.
@@ -346,7 +346,7 @@ impl LogKeeper {
         offset: u64,
         max: usize,
     ) -> Result<LogPiece, LogError> {
-        segments::read(&self.shared, key, rank, stream, offset, max, false)
+        segments::read(&self.shared, key, rank, stream, offset, max, true)
     }
 
     /// The streams of an attempt as they are on disk, read on this thread and not remembered.

@@ -117,7 +117,7 @@ impl Writer {
         if let Ok(a) = self.shared.index().get(&self.shared, *key) {
             a.streams.insert((*rank, *stream), log);
         }
-        self.shared.noted.grew((*key, *rank, *stream), from);
+        self.shared.noted.grew((*key, *rank, *stream));
         let mut followers = self.shared.followers();
         if let Some(f) = followers.get(key)
             && f.send((*rank, *stream)).is_err()

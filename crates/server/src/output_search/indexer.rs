@@ -6,9 +6,7 @@ use crate::logs::{LogError, LogKeeper, StreamId};
 use muster_link::messages::Stream;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::ProjectName;
-use muster_outsearch::{
-    AttemptRef, IndexError, OutputIndex, Position, Received, StreamKey, cut_lines,
-};
+use muster_outsearch::{AttemptRef, IndexError, OutputIndex, Position, StreamKey, cut_lines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -52,8 +50,8 @@ pub(super) struct Indexer<'a> {
     shared: &'a Inner,
     stop: &'a CancellationToken,
     walk: Walk,
-    pending: BTreeMap<ProjectStream, Option<Received>>,
-    unended: BTreeMap<ProjectStream, Option<Received>>,
+    pending: BTreeSet<ProjectStream>,
+    unended: BTreeSet<ProjectStream>,
     /// The stream that had its turn last.
     served: Option<ProjectStream>,
     /// Projects whose files cannot be used now, until then.
@@ -87,7 +85,7 @@ impl<'a> Indexer<'a> {
         shared: &'a Inner,
         stop: &'a CancellationToken,
     ) -> Indexer<'a> {
-        let (pending, unended) = (BTreeMap::new(), BTreeMap::new());
+        let (pending, unended) = (BTreeSet::new(), BTreeSet::new());
         let (paused, blocked) = (BTreeMap::new(), BTreeMap::new());
         let (walk, served) = (Walk::From(None), None);
         Indexer {
@@ -125,7 +123,7 @@ impl<'a> Indexer<'a> {
         tracing::error!(%dir, error = why, "output is not indexed; trying again");
         *self.shared.state() = State::None(NoOutputSearch::Failed);
         (self.walk, self.pending, self.unended) =
-            (Walk::From(None), BTreeMap::new(), BTreeMap::new());
+            (Walk::From(None), BTreeSet::new(), BTreeSet::new());
         (self.served, self.paused, self.blocked) = (None, BTreeMap::new(), BTreeMap::new());
         let since = Instant::now();
         while since.elapsed() < TRY_AGAIN && !self.stop.is_cancelled() {
@@ -143,16 +141,15 @@ impl<'a> Indexer<'a> {
             let status = OutputSearchStatus { is_behind, files: index.stats() };
             *self.shared.state() = State::Open(status);
             let changes = self.keeper.changes(if is_behind { Duration::ZERO } else { TICK });
-            for (id, received) in changes.grown {
+            for id in changes.grown {
                 // Nobody can read the output of a job that is not known.
                 let Some(project) = self.project_of(id.0.job) else { continue };
                 let of = (project, id);
                 self.unended.remove(&of);
                 // What grows until the end of its pause is found then.
-                if self.paused.contains_key(of.0.as_str()) {
-                    continue;
+                if !self.paused.contains_key(of.0.as_str()) {
+                    self.pending.insert(of);
                 }
-                self.pending.entry(of).or_insert(None).get_or_insert(received);
             }
             let damaged = std::mem::take(&mut *self.shared.damaged());
             for project in &damaged {
@@ -176,7 +173,7 @@ impl<'a> Indexer<'a> {
                 Err(Trouble::Index(project, e)) => {
                     tracing::error!(%project, error = with_source(&e), "output of a project is not indexed; trying again");
                     // The others must not wait behind its streams: these are found when it is tried again.
-                    self.pending.retain(|of, _| of.0.as_str() != project);
+                    self.pending.retain(|of| of.0.as_str() != project);
                     self.paused.insert(project, Instant::now() + TRY_AGAIN);
                 }
                 Err(Trouble::Output(e)) => return Err(with_source(&e)),
@@ -201,10 +198,10 @@ impl<'a> Indexer<'a> {
     /// Streams whose attempts are over: nothing follows their last line.
     fn take_ended(&mut self) {
         let (keeper, pending) = (self.keeper, &mut self.pending);
-        self.unended.retain(|of, received| {
+        self.unended.retain(|of| {
             let is_live = keeper.is_live(of.1.0);
             if !is_live {
-                pending.entry(of.clone()).or_insert(*received);
+                pending.insert(of.clone());
             }
             is_live
         });
@@ -257,8 +254,8 @@ impl<'a> Indexer<'a> {
                 .position(project.as_str(), &self.key_of(id))
                 .map_err(|e| Trouble::Index(project.to_string(), e))?;
             let of = (project.clone(), id);
-            if at.map_or(0, |p| p.next) != s.end && !self.unended.contains_key(&of) {
-                self.pending.entry(of).or_insert(None);
+            if at.map_or(0, |p| p.next) != s.end && !self.unended.contains(&of) {
+                self.pending.insert(of);
             }
         }
         Ok(())
@@ -291,21 +288,21 @@ impl<'a> Indexer<'a> {
             let takes_lines = |project: &str| self.takes_lines(project);
             let next = next_turn(&self.pending, self.served.as_ref(), takes_lines);
             let Some(of) = next else { return Ok(()) };
-            let received = self.pending.remove(&of).flatten();
+            self.pending.remove(&of);
             self.served = Some(of.clone());
             let began = Instant::now();
-            match self.index_stream(index, &of, received) {
+            match self.index_stream(index, &of) {
                 Ok(Turn::Done) => {}
                 Ok(Turn::More) => {
-                    self.pending.insert(of, received);
+                    self.pending.insert(of);
                 }
                 Ok(Turn::Blocked) => {
                     self.blocked.insert(of.0.to_string(), Instant::now() + TRY_READERS_AGAIN);
-                    self.pending.insert(of, received);
+                    self.pending.insert(of);
                 }
                 Err(Trouble::Output(e)) => report_unreadable(of.1.0, &e),
                 Err(trouble) => {
-                    self.pending.insert(of, received);
+                    self.pending.insert(of);
                     return Err(trouble);
                 }
             }
@@ -323,7 +320,6 @@ impl<'a> Indexer<'a> {
         &mut self,
         index: &mut OutputIndex,
         of: &ProjectStream,
-        received: Option<Received>,
     ) -> Result<Turn, Trouble> {
         let (project, id) = (of.0.as_str(), of.1);
         let key = self.key_of(id);
@@ -345,13 +341,13 @@ impl<'a> Indexer<'a> {
                 return Ok(Turn::Blocked);
             }
             let gathered = self.read_from(id, at).map_err(Trouble::Output)?;
-            let Gathered { start, data, before_hole, at_end } = gathered;
+            let Gathered { start, data, times, before_hole, at_end } = gathered;
             let is_last = before_hole || (at_end && !is_live);
-            let (lines, next) = cut_lines(start, &data, received, is_last);
+            let (lines, next) = cut_lines(start, &data, &times, is_last);
             if next == at {
                 // Nothing has come, or not yet the end of the line.
                 if !data.is_empty() && self.unended.len() < UNENDED {
-                    self.unended.insert(of.clone(), received);
+                    self.unended.insert(of.clone());
                 }
                 return Ok(Turn::Done);
             }
@@ -363,7 +359,8 @@ impl<'a> Indexer<'a> {
 
     /// Reads what follows a position, up to the next hole.
     fn read_from(&self, id: StreamId, at: Position) -> Result<Gathered, LogError> {
-        let mut all = Gathered { start: at, data: Vec::new(), before_hole: false, at_end: false };
+        let (data, times) = (Vec::new(), Vec::new());
+        let mut all = Gathered { start: at, data, times, before_hole: false, at_end: false };
         let mut next = at.next;
         while all.data.len() < STEP {
             let piece = self.keeper.read_here(id, next, STEP - all.data.len())?;
@@ -380,6 +377,7 @@ impl<'a> Indexer<'a> {
             }
             next = piece.next();
             all.data.extend_from_slice(&piece.data);
+            all.times.extend(piece.times.iter().map(|(from, at)| (*from, at.map(|at| at.0))));
         }
         Ok(all)
     }
@@ -400,13 +398,13 @@ impl<'a> Indexer<'a> {
 /// The stream whose turn it is: that after the one that had it last, round and round, of the projects
 /// that take lines now.
 fn next_turn(
-    pending: &BTreeMap<ProjectStream, Option<Received>>,
+    pending: &BTreeSet<ProjectStream>,
     served: Option<&ProjectStream>,
     takes_lines: impl Fn(&str) -> bool,
 ) -> Option<ProjectStream> {
     let after: (Bound<&ProjectStream>, Bound<&ProjectStream>) =
         (served.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-    let mut round = pending.range::<ProjectStream, _>(after).chain(pending).map(|(of, _)| of);
+    let mut round = pending.range::<ProjectStream, _>(after).chain(pending);
     round.find(|of| takes_lines(of.0.as_str())).cloned()
 }
 
@@ -415,6 +413,8 @@ struct Gathered {
     /// Where they begin.
     start: Position,
     data: Vec<u8>,
+    /// From which offset on they came when, in order: milliseconds since 1970.
+    times: Vec<(u64, Option<i64>)>,
     /// What follows them is not kept.
     before_hole: bool,
     /// Nothing has followed them yet.
@@ -439,7 +439,7 @@ mod tests {
     fn streams_take_turns_project_by_project() {
         let all = [stream("alpha", 1), stream("alpha", 3), stream("beta", 2)];
         // None of them is ever done.
-        let pending = all.iter().map(|of| (of.clone(), None)).collect();
+        let pending = all.iter().cloned().collect();
         let mut served = None;
         for of in all.iter().chain(&all) {
             served = next_turn(&pending, served.as_ref(), |_| true);
