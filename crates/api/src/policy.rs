@@ -44,7 +44,7 @@ fn whole<S: Serializer>(policy: &Arc<SitePolicy>, to: S) -> Result<S::Ok, S::Err
 pub struct SetPolicy {
     /// The whole of it; what is left out gets its default.
     #[cfg_attr(feature = "openapi", schema(value_type = SitePolicy))]
-    #[serde(deserialize_with = "muster_model::policy::object")]
+    #[serde(deserialize_with = "muster_model::object::object")]
     pub policy: Arc<SitePolicy>,
     /// Always `Policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,10 +20,10 @@ mod shared_spec;
 mod slot_end;
 mod verdict;
 
-pub use change::{JobUpdate, SpecChange};
+pub use change::JobUpdate;
 pub use fence::{Fence, FenceEnd};
 use preempted::Other;
-pub use shared_spec::SharedSpec;
+pub use shared_spec::{SharedSpec, SpecChange};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::{AttributionCounts, Verdict};
 

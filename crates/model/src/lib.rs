@@ -25,6 +25,7 @@ pub mod mig;
 pub mod names;
 pub mod near;
 pub mod node;
+pub mod object;
 pub mod placement;
 pub mod policy;
 pub mod preflight;

@@ -2,14 +2,11 @@
 //! policy is a replay with other data.
 
 use crate::near::closest;
+use crate::object::object;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::marker::PhantomData;
 
 /// The site's scheduling policy. Every field has a default that is safe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -515,27 +512,6 @@ impl SitePolicy {
             }
         }
     }
-}
-
-/// Reads what is written as an object, and not as a list of its values: where every field may be
-/// absent, any list of nulls would do, and an empty one.
-///
-/// # Errors
-/// When it is not an object, or one that cannot be read.
-pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<T, D::Error> {
-    struct Fields<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
-    d.deserialize_map(Fields(PhantomData))
 }
 
 /// The largest number in a policy.

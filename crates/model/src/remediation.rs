@@ -3,7 +3,7 @@
 use crate::failure_mode::FailureMode;
 use crate::names::NodeName;
 use crate::near::closest;
-use crate::policy::object;
+use crate::object::object;
 use crate::qualification::Level;
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};

@@ -39,7 +39,9 @@ impl Read {
         self.gpu.add_all(&g.gpu);
         self.held += g.allocated_gpu;
         self.up += g.up.0;
-        self.interruptions += g.interruptions;
+        // The world counts every failure, whatever it is attributed to.
+        let own = g.verdicts.get("application").copied().unwrap_or(0);
+        self.interruptions += g.interruptions + own;
         self.jobs += 1;
     }
 

@@ -31,7 +31,7 @@ import { Command } from './whatif-command';
 const MOST_CHANGES = 16;
 
 /** Answers of this session, which stay while other pages are looked at. */
-const KEPT = ['whatif', 'kept'];
+const KEPT = ['whatif', 'answers'];
 
 function useKept() {
   const queries = useQueryClient();

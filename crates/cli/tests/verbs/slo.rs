@@ -64,7 +64,7 @@ pub(super) fn alerts(c: &Cluster) {
     says(&c.muster(&["alerts"]), &["silenced"]);
     says(&c.muster(&["silence", "end", "cooling"]), &["silence cooling is over\n"]);
     until("it is heard again", || stopped(c).is_some_and(|a| a["silenced"].is_null()));
-    refuses(&c.muster(&["silence", "end", "cooling"]), 3, &["cooling"]);
+    says(&c.muster(&["silence", "end", "cooling"]), &["silence cooling was over already"]);
     says(&c.muster(&["automation", "resume"]), &["automation: running"]);
 }
 

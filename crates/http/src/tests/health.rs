@@ -110,12 +110,12 @@ async fn what_has_one_cause_is_one_entry_with_its_runbook() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breaker_that_is_open_is_a_cause_also_without_an_incident() {
     let s = site().await;
-    let body = json!({"entity": "version:driver/580", "state": "open", "reason": "a test"});
+    let body = json!({"entity": "node:n1", "state": "open", "reason": "a test"});
     let forced = s.post(&s.operator, "/v1/breakers/force", &body).await;
     assert_eq!(forced.status, 200, "{:?}", forced.body);
     let got = s.get(&s.operator, "/v1/causes").await.json();
     let all = got["items"].as_array().unwrap();
-    let c = all.iter().find(|c| c["id"] == "breaker:version:driver/580").expect("it is listed");
+    let c = all.iter().find(|c| c["kind"] == "breaker-open").expect("it is listed");
     assert_eq!((&c["kind"], &c["severity"]), (&json!("breaker-open"), &json!("info")));
     assert_eq!(c["breakers"][0]["state"], "open");
     let book = &c["runbook"];

@@ -1,23 +1,11 @@
 //! What may be changed of a job that waits or runs.
 
-use super::SharedSpec;
+use super::{SharedSpec, SpecChange};
 use crate::ids::JobId;
-use crate::spec::{JobSpec, Priority};
-use crate::units::{Span, Time};
+use crate::spec::JobSpec;
+use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// What is other in a job's spec. The log has this alone: the spec may be large, and an array of
-/// thousands of tasks is changed with one request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpecChange {
-    /// The priority, where it is another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Priority>,
-    /// The time limit, where it is another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_limit: Option<Span>,
-}
 
 /// What a job asks for was changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,22 @@
 //! The spec of a job, as far as it has it in common with others.
 
-use super::SpecChange;
 use crate::spec::{JobSpec, Priority};
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::sync::Arc;
+
+/// What is other in a job's spec. The log has this alone: the spec may be large, and an array of
+/// thousands of tasks is changed with one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpecChange {
+    /// The priority, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// The time limit, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Span>,
+}
 
 /// The spec of a job. What may be changed later is a value of its own here, and the rest is shared:
 /// however many tasks of an array are changed, and however each, their lists are in memory once.

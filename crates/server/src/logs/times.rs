@@ -6,7 +6,7 @@
 use muster_model::units::Time;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Milliseconds of the unit that times are kept in: what comes within one has one row.
@@ -83,7 +83,7 @@ pub(super) struct TimesFile {
 
 impl TimesFile {
     fn create(path: &Path, at: Time) -> io::Result<TimesFile> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let base = at.0.div_euclid(UNIT);
         file.write_all_at(&base.to_be_bytes(), 0)?;
         Ok(TimesFile { file, base, rows: 0, last: NO_TIME, latest: 0 })
