@@ -91,7 +91,11 @@ fn check(path: &Path, rights: u32) -> io::Result<()> {
         };
         check_owner(path, &about)?;
         if !about.is_symlink() && about.mode() & rights != 0 {
-            return Err(exposed_to_others(path, &about, if about.is_dir() { "700" } else { "600" }));
+            return Err(exposed_to_others(
+                path,
+                &about,
+                if about.is_dir() { "700" } else { "600" },
+            ));
         }
     }
     Ok(())

@@ -52,11 +52,11 @@ pub(super) fn message(m: &mut FromAgent) {
                 bound(text, REASON);
             }
         }
-        FromAgent::Progress { report: ProgressReport::Checkpoint { path, .. }, .. } => {
-            // A path that was changed leads nowhere.
-            if path.as_ref().is_some_and(|p| p.len() > PATH || p.contains(is_odd)) {
-                *path = None;
-            }
+        // A path that was changed leads nowhere.
+        FromAgent::Progress { report: ProgressReport::Checkpoint { path, .. }, .. }
+            if path.as_ref().is_some_and(|p| p.len() > PATH || p.contains(is_odd)) =>
+        {
+            *path = None;
         }
         _ => {}
     }

@@ -83,7 +83,8 @@ pub(super) struct TimesFile {
 
 impl TimesFile {
     fn create(path: &Path, at: Time) -> io::Result<TimesFile> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let base = at.0.div_euclid(UNIT);
         file.write_all_at(&base.to_be_bytes(), 0)?;
         Ok(TimesFile { file, base, rows: 0, last: NO_TIME, latest: 0 })

@@ -95,7 +95,7 @@ async fn a_hello_that_says_too_much_is_refused_and_nothing_of_it_is_written() {
         }
     }
     let after = s.brain.read(|st| st.nodes[&node("n1")].clone());
-    assert_eq!((before.boot, before.inventory), (after.boot, after.inventory));
+    assert_eq!((&before.boot, &before.inventory), (&after.boot, &after.inventory));
     // Texts are made plain.
     agent.hello = good;
     agent.hello.inventory.gpus[0].sku = "h100\u{1b}]0;x\u{7}\u{202e}".into();
