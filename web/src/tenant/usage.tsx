@@ -174,30 +174,30 @@ function Numbers({ r }: { r: Report }) {
             </dl>
           </div>
         </Panel>
-        <Panel title="GPU-hours over time" note={`of each ${r.step}`}>
-          <div className="body">
-            <Plot
-              title="GPU-hours"
-              each={r.step}
-              at={r.rows.map((x) => drawnAt(r.step, x))}
-              say={(v) => hours(v * 3600)}
-              lines={[
-                {
-                  label: 'allocated',
-                  tone: '--accent',
-                  values: r.rows.map((x) => x.allocated_gpu_seconds / 3600),
-                },
-                {
-                  label: 'useful',
-                  tone: '--ok',
-                  dashed: true,
-                  values: r.rows.map((x) => x.gpu_seconds.productive / 3600),
-                },
-              ]}
-            />
-          </div>
-        </Panel>
       </div>
+      <Panel title="GPU-hours over time" note={`of each ${r.step}`}>
+        <div className="body">
+          <Plot
+            title="GPU-hours"
+            each={r.step}
+            at={r.rows.map((x) => drawnAt(r.step, x))}
+            say={(v) => hours(v * 3600)}
+            lines={[
+              {
+                label: 'allocated',
+                tone: '--accent',
+                values: r.rows.map((x) => x.allocated_gpu_seconds / 3600),
+              },
+              {
+                label: 'useful',
+                tone: '--ok',
+                dashed: true,
+                values: r.rows.map((x) => x.gpu_seconds.productive / 3600),
+              },
+            ]}
+          />
+        </div>
+      </Panel>
     </>
   );
 }
