@@ -47,7 +47,7 @@ function Bulk({
 /** Said once, above all that is pending. */
 function Unreached() {
   if (useReached()) return null;
-  return <p className="item dim">If nobody decides, a page is raised; {UNREACHED}.</p>;
+  return <div className="item dim">If nobody decides, a page is raised; {UNREACHED}.</div>;
 }
 
 /** One card for each cause, worst first. */

@@ -96,7 +96,7 @@ function Filters({ search, show }: { search: EventSearch; show: (next: EventSear
       {field('find', 'Text', 'in any field', 'search')}
       {field('kind', 'Kinds', 'job_*,node_*')}
       {field('actor', 'By', 'user:ann')}
-      {field('object', 'About', 'job:42, node:hgx-01')}
+      {field('object', 'About', 'job:42')}
       {moment('from', 'From')}
       {moment('to', 'Until')}
       <label>
