@@ -1,5 +1,5 @@
 // Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY [BEGINNING-OF-A-NAME]
-// `pngquant --ext .png --force 128 DIRECTORY/*.png` makes them a third as large.
+// `pngquant --ext .png --force 200 DIRECTORY/*.png` makes them half as large.
 // They are taken of `muster up --demo`, which has a week behind it.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
