@@ -110,7 +110,10 @@ export async function walkJobs({ chromium, check, must, until }) {
     const reply = await fetch(`${base}/v1/jobs/${printing.id}/logs?rank=0&timestamps=true`, {
       headers: { authorization: `Bearer ${token}`, accept: 'application/x-ndjson' },
     });
-    const pieces = (await reply.text()).split('\n').filter(Boolean).map((l) => JSON.parse(l));
+    const pieces = (await reply.text())
+      .split('\n')
+      .filter(Boolean)
+      .map((l) => JSON.parse(l));
     const { at } = pieces.find((piece) => piece.text?.includes('first line'));
     const wall = await p.evaluate((t) => {
       const two = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };

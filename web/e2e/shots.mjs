@@ -1,8 +1,9 @@
 // Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY [BEGINNING-OF-A-NAME]
+// `pngquant --ext .png --force 200 DIRECTORY/*.png` makes them half as large.
 // They are taken of `muster up --demo`, which has a week behind it.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
-import { base, browser, call, page } from './browser.mjs';
+import { base, browser, call, PHONE, page } from './browser.mjs';
 
 // Charts need something to draw.
 const SETTLES_MS = 90_000;
@@ -30,21 +31,32 @@ const run = (await call('GET', '/v1/runbook-runs?limit=50')).items[0];
 const nodes = (await call('GET', '/v1/nodes?limit=5')).items;
 const node = unhealthy?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
 
+// A day back, when the week of the demo was as busy as always.
+const past = `${new Date(Date.now() - 26 * 3_600_000).toISOString().slice(0, 19)}Z`;
+
+/** A token of a project with work of its own: what tenants see. */
+async function tenant() {
+  const mine = jobs.find((j) => j.state === 'queued' && j.project !== 'default') ?? running;
+  const name = mine.user.replace(/^user:/, '');
+  const made = await call('POST', '/v1/tokens', { name, role: 'user', project: mine.project });
+  return { as: made.secret };
+}
+const own = await tenant();
+
 const SHOTS = [
   ['login', '/', { loggedIn: false }],
   ['fleet', '/'],
   ['fleet-util', '/?by=util', { once: true }],
   ['fleet-job', '/?by=job', { once: true }],
+  ['past', `/?at=${past}&span=6h&open=node:${node}`],
   ['oncall', '/oncall'],
-  [
-    'oncall-phone',
-    '/oncall',
-    { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 },
-  ],
+  ['oncall-phone', '/oncall', PHONE],
   ['jobs', '/jobs?state=all'],
+  ['timeline', '/jobs?view=timeline'],
   running && ['job', `/jobs/${running.id}`],
   queued && ['job-waits', `/jobs/${queued.id}`],
   retried && ['job-retried', `/jobs/${retried.id}`],
+  retried && ['compare', `/jobs/compare?a=${retried.id}.1&b=${retried.id}.2`],
   large && ['debug', `/debug/jobs/${large.id}`],
   ['submit', '/jobs/new'],
   ['nodes', '/nodes'],
@@ -67,6 +79,12 @@ const SHOTS = [
   ['policy', '/policy'],
   ['whatif', '/whatif'],
   ['projects', '/projects'],
+  ['tokens', '/tokens'],
+  ['my-work', '/work', own],
+  ['my-work-phone', '/work', { ...own, ...PHONE, once: true }],
+  ['my-quota', '/quotas', own],
+  ['my-usage', '/usage', own],
+  ['status', '/status', own],
 ].filter(Boolean);
 
 /** Two reports of the twin, made here by the binary itself where it can be found. */
@@ -105,9 +123,13 @@ for (const scheme of ['dark', 'light']) {
     await p.waitForLoadState('domcontentloaded');
     // The page is settled when the stream is live and nothing says that it loads.
     if (options?.loggedIn !== false) await p.locator('.standing.live').waitFor({ timeout: 20_000 });
-    await p.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent), null, {
-      timeout: 20_000,
-    });
+    await p.waitForFunction(
+      () => !/Loading…|[Rr]eading the log|Waiting for the first/.test(document.body.textContent),
+      null,
+      {
+        timeout: 20_000,
+      },
+    );
     if (options?.reports) await load(p);
     await p.waitForTimeout(600);
     await p.screenshot({ path: `${out}/console-${name}-${scheme}.png` });

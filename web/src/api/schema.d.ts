@@ -3645,8 +3645,8 @@ export interface components {
              */
             goodput?: number | null;
             /**
-             * @description Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
-             *     other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
+             * @description Where GPU time went; `queued` is waited for, `held` is kept from starting by a person, and
+             *     `restarting` holds GPUs only in part. The other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
              */
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
@@ -3659,11 +3659,6 @@ export interface components {
              *     interruption.
              */
             interruptions: components["schemas"]["FleetAttribution"];
-            /**
-             * Format: int64
-             * @description Attempts that ended by a failure of the job itself.
-             */
-            own_failures?: number;
             /**
              * Format: double
              * @description All there were.
@@ -3685,6 +3680,11 @@ export interface components {
             out_of_service_gpu_seconds?: {
                 [key: string]: number;
             } | null;
+            /**
+             * Format: int64
+             * @description Attempts that ended by a failure of the job itself.
+             */
+            own_failures?: number;
             /**
              * Format: double
              * @description What all GPUs drew together, in watts, as they reported.
@@ -4811,7 +4811,8 @@ export interface components {
             id: string;
             /**
              * Format: int32
-             * @description Attempts that ended by a failure.
+             * @description Attempts that were interrupted: by the infrastructure, the platform or what nobody knows. What the job
+             *     did itself is no interruption; `ended_by` has it.
              */
             interruptions: number;
             /** @description Always `JobReport`. */
@@ -5797,12 +5798,14 @@ export interface components {
             /** @description Stop after so long, so that another attempt may safely start elsewhere. */
             stop_after: components["schemas"]["Span"];
         } | "continue";
-        /** @description Everything that is open about one cause: alerts, incidents, findings and remediations. */
+        /** @description Everything that is open about one cause: alerts, incidents, breakers, findings and remediations. */
         OpenCause: {
             /** @description Its open alerts. */
             alerts: components["schemas"]["Alert"][];
-            /** @description Breakers that are not closed: nodes get no new work because of them; empty for tokens bound to
-             *     a project. */
+            /**
+             * @description Breakers that are not closed: nodes get no new work because of them; empty for tokens bound to
+             *     a project.
+             */
             breakers?: components["schemas"]["Breaker"][];
             /** @description What it is about, as `kind:name`. */
             entity: string;

@@ -49,10 +49,12 @@ export function Earning({ r }: { r: Report }) {
             />
           </div>
         </Panel>
-        <Panel title="Where GPU-hours went" note={spanned(log)}>
-          <Falls r={r} />
-        </Panel>
-        <Projects r={r} />
+        <div>
+          <Panel title="Where GPU-hours went" note={spanned(log)}>
+            <Falls r={r} />
+          </Panel>
+          <Projects r={r} />
+        </div>
       </div>
     </>
   );

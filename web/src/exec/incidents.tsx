@@ -43,7 +43,7 @@ export function IncidentCost({ r }: { r: Report }) {
         />
       </div>
       <div className="columns">
-        <Panel title="GPU-hours lost, by cause" note={spanned(log)}>
+        <Panel title={out ? 'GPU-hours lost or out of service' : 'GPU-hours lost'} note={spanned(log)}>
           <Losses of={[...lost, ...(out ?? [])]} />
         </Panel>
         <Incidents r={r} />

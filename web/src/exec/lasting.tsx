@@ -66,8 +66,10 @@ export function Lasting({ r }: { r: Report }) {
       </div>
       <div className="columns">
         <Demand r={r} />
-        <Ahead r={r} />
-        <Inventory r={r} all={sites} />
+        <div>
+          <Ahead r={r} />
+          <Inventory r={r} all={sites} />
+        </div>
       </div>
     </>
   );

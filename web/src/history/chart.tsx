@@ -6,7 +6,9 @@ import { type EventMark, fitting, groupsOf, type MarkGroup } from './marks';
 import { alone, type Lines, numberWord, pointWords, wholeWords } from './series';
 import { ticksIn, timeTicks } from './ticks';
 
-const HEIGHT = 150;
+const HEIGHT = 158;
+/** Space above the lines for the words of events, in pixels. */
+const ABOVE = 14;
 /** Marks closer than this are one, in pixels. */
 const APART = 6;
 const TONES = { bad: '--bad', note: '--note', plain: '--dim' };
@@ -35,7 +37,7 @@ interface Props {
   onReset: () => void;
 }
 
-/** Draws events behind the lines, and the words that have a place. */
+/** Draws events behind the lines, and above them the words that have a place. */
 function drawMarks(u: uPlot, groups: MarkGroup[]) {
   const style = getComputedStyle(document.documentElement);
   const { left, top, width, height } = u.bbox;
@@ -60,7 +62,7 @@ function drawMarks(u: uPlot, groups: MarkGroup[]) {
     ctx.moveTo(g.x, top);
     ctx.lineTo(g.x, top + height);
     ctx.stroke();
-    if (written[i]) ctx.fillText(g.word, g.x + 3 * px, top + 2 * px);
+    if (written[i]) ctx.fillText(g.word, g.x, top - 12 * px);
   });
   ctx.restore();
 }
@@ -107,7 +109,7 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
         width: place.clientWidth,
         height: HEIGHT,
         // Space for half of the last word.
-        padding: [6, 26, 0, 0],
+        padding: [ABOVE, 26, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,

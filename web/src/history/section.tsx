@@ -210,8 +210,8 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
           </>
         ) : (
           <span className="dim">
-            {gpus > 1 && `${gpus} GPUs put together. `}The line is the mean, the band from the least to the
-            greatest value. Drag to zoom in.
+            {gpus > 1 && `${gpus} GPUs${subject.job ? ' that it ran on' : ''} put together. `}
+            Line: mean; band: least to greatest. Drag to zoom in.
           </span>
         )}
       </p>

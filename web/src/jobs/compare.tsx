@@ -6,7 +6,7 @@ import { job as jobOf, jobSpec } from '../queries';
 import { useRights } from '../rights';
 import { DiffLines } from '../ui/diff';
 import { Page } from '../ui/page';
-import { Ago, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { Ago, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { type Facts, factsOf, sideOf } from './differ';
 import { specYaml } from './form';
 
@@ -42,7 +42,11 @@ export function ComparePage() {
       {first && second ? (
         <Sides key={`${search.a} ${search.b}`} first={first} second={second} />
       ) : (
-        <Empty title="Name two jobs">
+        <Empty title="Which two jobs?">
+          <p>
+            Their state, times, attempts, nodes and specs are shown side by side. The page of a job has a link
+            to here.
+          </p>
           {search.a && !first && <p>“{search.a}” is not a job.</p>}
           {search.b && !second && <p>“{search.b}” is not a job.</p>}
         </Empty>
@@ -85,7 +89,7 @@ const ROWS: [string, (f: Facts) => string, ((f: Facts) => ReactNode)?][] = [
   ['submitted', (f) => f.submitted ?? '', (f) => <Ago at={f.submitted} />],
   ['started', (f) => f.started ?? '', (f) => (f.started ? <Ago at={f.started} /> : 'not yet')],
   ['ended', (f) => f.ended ?? '', (f) => (f.ended ? <Ago at={f.ended} /> : 'not yet')],
-  ['ran for', (f) => (f.ran === null ? 'not yet' : span(f.ran))],
+  ['ran for', (f) => (f.ran !== null ? span(f.ran) : f.started ? 'waits again' : 'not yet')],
   ['attempts', (f) => f.attempts],
   ['cause', (f) => f.cause],
 ];
@@ -106,12 +110,17 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
   }
   const both = new Set(a.nodes.filter((n) => b.nodes.includes(n)));
   return (
-    <Panel title="Side by side" note={both.size === 0 ? 'no node in common' : `${both.size} nodes in common`}>
+    <Panel
+      title="Side by side"
+      note={`what differs is bold; ${both.size === 0 ? 'no node' : count(both.size, 'node')} in common`}
+    >
       <Scroll label="Side by side">
-        <table>
+        <table className="sides">
           <thead>
             <tr>
-              <th>What</th>
+              <th>
+                <span className="skip">What</span>
+              </th>
               {jobs.map((j, i) => (
                 <th key={i === 0 ? 'first' : 'second'}>
                   <Link to="/jobs/$id" params={{ id: j.id }}>

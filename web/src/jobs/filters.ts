@@ -63,11 +63,11 @@ export function gang(job: Pick<Job, 'groups'>): string {
 
 /** Columns that may be left out, with their words. */
 export const COLUMNS = [
-  ['project', 'Project', 'minmax(90px, 0.6fr)'],
+  ['project', 'Project', 'minmax(80px, 0.5fr)'],
   ['user', 'User', 'minmax(80px, 0.5fr)'],
-  ['gang', 'Gang', 'minmax(110px, 0.7fr)'],
+  ['gang', 'Gang', 'minmax(100px, 0.5fr)'],
   ['submitted', 'Submitted', '90px'],
-  ['where', 'Where, or why not', 'minmax(220px, 2.4fr)'],
+  ['where', 'Where, or why not', 'minmax(220px, 4.5fr)'],
 ] as const;
 
 export type Column = (typeof COLUMNS)[number][0];

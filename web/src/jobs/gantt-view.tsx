@@ -1,11 +1,14 @@
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
+import { timeTicks } from '../history/ticks';
 import { Clock, count, Empty } from '../ui/parts';
 import { wall } from '../ui/zone';
 import { type Bar, barsOf, placeOf, stretchOf } from './gantt';
 
 /** Most bars that are drawn. */
 const DRAWN = 100;
+/** Most times above the bars, and how near to another word none is written, in thousandths of the width. */
+const [TICKS, NEAR] = [10, 35];
 
 function wordsOf(b: Bar): string {
   const clock = (at: number) => wall(at).time.slice(0, 5);
@@ -30,10 +33,24 @@ export function Gantt({ jobs, more }: { jobs: readonly Schemas['Job'][]; more: b
     <section className="gantt" tabIndex={0} aria-label="Running jobs and reserved starts">
       <p className="dim">
         From <Clock at={new Date(stretch.from).toISOString()} /> to{' '}
-        <Clock at={new Date(stretch.to).toISOString()} />; the line is now, a hollow bar is a reserved start.
+        <Clock at={new Date(stretch.to).toISOString()} />; a bar ends at the time limit, a hollow one begins
+        at a reserved start.
         {(more || bars.length > DRAWN) &&
           ` Of the newest ${count(jobs.length, 'job')}, ${count(Math.min(bars.length, DRAWN), 'bar')}.`}
       </p>
+      <div className="line" aria-hidden="true">
+        <div className="axis">
+          {timeTicks(stretch.from, stretch.to, TICKS)
+            .map((t) => ({ ...t, x: placeOf(t.at, stretch) }))
+            .filter((t) => Math.abs(t.x - line) > NEAR && t.x < 1000 - NEAR)
+            .map((t) => (
+              <span key={t.at} style={{ left: `${t.x / 10}%` }}>
+                {t.word}
+              </span>
+            ))}
+          <b style={{ left: `${line / 10}%` }}>now</b>
+        </div>
+      </div>
       <ol>
         {bars.slice(0, DRAWN).map((b) => {
           const x = placeOf(b.from, stretch);

@@ -143,7 +143,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
           <input
             type="search"
             aria-label="Find in the output"
-            placeholder="Find in the output"
+            placeholder="Find in output"
             value={text}
             onChange={(e) => setText(e.target.value)}
           />

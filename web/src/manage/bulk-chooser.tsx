@@ -51,23 +51,25 @@ export function Chooser({
       }
     >
       {groups.length === 0 && <Empty title={words ? `No node or rack fits ${words}` : 'No nodes yet'} />}
-      {groups.slice(0, DRAWN).map((g) => (
-        <div className="item" key={g.path}>
-          <h3>
-            <Check
-              label={`${g.path} (${g.nodes.length})`}
-              names={g.nodes}
-              chosen={chosen}
-              set={(yes) => put(g.nodes, yes)}
-            />
-          </h3>
-          <div className="rack-nodes">
-            {g.nodes.map((n) => (
-              <Check key={n} label={n} names={[n]} chosen={chosen} set={(yes) => put([n], yes)} />
-            ))}
+      <div className="rack-list">
+        {groups.slice(0, DRAWN).map((g) => (
+          <div className="item" key={g.path}>
+            <h3>
+              <Check
+                label={`${g.path} (${g.nodes.length})`}
+                names={g.nodes}
+                chosen={chosen}
+                set={(yes) => put(g.nodes, yes)}
+              />
+            </h3>
+            <div className="rack-nodes">
+              {g.nodes.map((n) => (
+                <Check key={n} label={n} names={[n]} chosen={chosen} set={(yes) => put([n], yes)} />
+              ))}
+            </div>
           </div>
-        </div>
-      ))}
+        ))}
+      </div>
     </Panel>
   );
 }

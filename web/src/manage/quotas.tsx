@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
+import { hours } from '../exec/figures';
 import { quotas } from '../queries';
 import { useRights } from '../rights';
 import { Empty, Panel } from '../ui/parts';
@@ -134,7 +135,7 @@ function Shares({ report, project }: { report: Report; project: string | null })
               <Num word="entitled">{percent(a.entitled_milli)}</Num>
               <Num word="received">{percent(a.received_milli)}</Num>
               <Num word="GPUs now">{gpus(a.used_milli)}</Num>
-              <Num word="GPU-hours">{(a.usage_gpu_s / 3600).toFixed(1)}</Num>
+              <Num word="GPU-hours">{hours(a.usage_gpu_s)}</Num>
               <Num word="running">{String(a.running)}</Num>
               <Num word="waiting">{String(a.waiting)}</Num>
             </tr>

@@ -11,6 +11,7 @@ import {
   type Pending,
   pendingOf,
   primary,
+  quieted,
   runbookSearch,
   where,
 } from './causes';
@@ -24,7 +25,7 @@ const nodeOf = (entity: string) => /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1
 
 /** How urgent a cause is, in one word: what wakes somebody before how bad it is. */
 function Grade({ of: c }: { of: Cause }) {
-  const quiet = c.alerts.length > 0 && c.alerts.every((a) => a.silenced || a.acknowledged);
+  const quiet = quieted(c);
   if (c.urgency === 'page') return <Word tone={quiet ? 'warn' : 'worst'}>page</Word>;
   if (c.severity) return <State word={c.severity} />;
   const tone: Tone = quiet ? 'plain' : 'warn';
@@ -71,7 +72,7 @@ function Remediation({ of: c }: { of: Cause }) {
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           {whyWords(r) && `: ${whyWords(r)}`}
-          <Until remediation={r} />
+          <Until remediation={r} brief />
         </li>
       ))}
       {all.length > SHOWN && <li className="dim">{count(all.length - SHOWN, 'more remediation')}</li>}
@@ -368,7 +369,7 @@ export function CauseCard({
         </ul>
       )}
       <Evidence of={c} />
-      <Runbook of={c} main={primary(c, operates).does === 'runbook' && !informs(c)} />
+      <Runbook of={c} main={primary(c, operates).does === 'runbook' && !informs(c) && !quieted(c)} />
       {operates && <Actions of={c} all={all} />}
     </article>
   );

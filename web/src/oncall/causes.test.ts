@@ -11,6 +11,7 @@ const {
   pendingOf,
   informs,
   primary,
+  quieted,
   runbookSearch,
   silenceMatch,
   silenceWords,
@@ -77,6 +78,14 @@ test('there is one thing to do next, and none that would be refused', () => {
   expect(primary(cause({}), true).does).toBe('nothing');
   const waiting = cause({ kind: 'approvals-wait', alerts: [alert('a', { urgency: 'ticket' })] });
   expect(primary(waiting, true).does).toBe('review');
+});
+
+test('what is silenced or acknowledged as a whole has no main thing to do', () => {
+  expect(quieted(cause({ alerts: [alert('a', { silenced: 's' }), alert('b', { acknowledged: {} })] }))).toBe(
+    true,
+  );
+  expect(quieted(cause({ alerts: [alert('a', { silenced: 's' }), alert('b')] }))).toBe(false);
+  expect(quieted(cause({ alerts: [] }))).toBe(false);
 });
 
 test('a card that only informs is known by its words', () => {

@@ -67,6 +67,11 @@ export function primary(c: Judged, operates: boolean): Primary {
   return c.runbook?.run || c.runbook?.step ? { does: 'runbook' } : { does: 'nothing' };
 }
 
+/** Is somebody at every alert of a cause, or is each silenced? */
+export function quieted(c: Pick<Cause, 'alerts'>): boolean {
+  return c.alerts.length > 0 && c.alerts.every((a) => a.silenced || a.acknowledged);
+}
+
 /** Does a cause only inform, so that nobody has to do anything about it? */
 export function informs(c: Pick<Cause, 'urgency' | 'severity'>): boolean {
   return c.urgency !== 'page' && (c.severity ?? c.urgency ?? 'info') === 'info';
@@ -169,5 +174,13 @@ export interface RunbookSearch {
 export function runbookSearch(c: Pick<Cause, 'runbook' | 'findings'>): RunbookSearch {
   if (!c.runbook) return {};
   const { node, gpu, job, finding, incident, breaker } = c.runbook.vars;
-  return { node, gpu, job, finding: finding ?? c.findings[0]?.id, incident, breaker, step: c.runbook.step ?? undefined };
+  return {
+    node,
+    gpu,
+    job,
+    finding: finding ?? c.findings[0]?.id,
+    incident,
+    breaker,
+    step: c.runbook.step ?? undefined,
+  };
 }

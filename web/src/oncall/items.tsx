@@ -142,17 +142,23 @@ function RemediationButtons({ remediation }: { remediation: Remediation }) {
   );
 }
 
-/** When the time of a step runs out, and what then. */
-export function Until({ remediation: r }: { remediation: Remediation }) {
-  const reached = useQuery(receivers()).data?.items.length !== 0;
+export const UNREACHED =
+  'no receiver is set up (muster routing): it reaches nobody, unless the server has a page webhook';
+
+/** Does a page reach somebody, as far as is known? */
+export function useReached(): boolean {
+  return useQuery(receivers()).data?.items.length !== 0;
+}
+
+/** When the time of a step runs out, and what then. `brief`: the list around it says whom that reaches. */
+export function Until({ remediation: r, brief }: { remediation: Remediation; brief?: boolean }) {
+  const reached = useReached();
   const words = ENDS[r.step];
   if (!r.until || !words) return null;
   return (
     <p className="dim">
       {words[Date.parse(r.until) > Date.now() ? 0 : 1]} <Ago at={r.until} />
-      {r.step === 'approval' &&
-        !reached &&
-        '; no receiver is set up (muster routing): it reaches nobody, unless the server has a page webhook'}
+      {r.step === 'approval' && !reached && !brief && `; ${UNREACHED}`}
     </p>
   );
 }

@@ -4,6 +4,7 @@ import { count, Empty, Panel } from '../ui/parts';
 import { useApprove } from './actions';
 import { CauseCard } from './card';
 import { type Cause, pendingOf } from './causes';
+import { UNREACHED, useReached } from './items';
 
 /** Remediations of several causes, approved at once. */
 function Bulk({
@@ -43,6 +44,12 @@ function Bulk({
   );
 }
 
+/** Said once, above all that is pending. */
+function Unreached() {
+  if (useReached()) return null;
+  return <div className="item dim">If nobody decides, a page is raised; {UNREACHED}.</div>;
+}
+
 /** One card for each cause, worst first. */
 export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
   const { whole, project, operates } = useRights();
@@ -57,6 +64,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
   if (whole === null) return null;
   return (
     <Panel title="Causes" note={total > 0 ? `${total} open, worst first` : ''}>
+      {all.length > 0 && <Unreached />}
       {operates && <Bulk causes={causes} chosen={chosen} choose={choose} />}
       {causes.length === 0 ? (
         <Empty title={project ? `Nothing is open about jobs of ${project}` : 'Nothing is open'}>

@@ -250,9 +250,8 @@ function HeatLegend({
           {steps ? APART_WORDS[i] : figure(i / 4)}
         </li>
       ))}
-      <li className="dim">
-        {steps ? 'compared with the median of all ranks at that moment' : ''} ▾ something happened
-      </li>
+      {steps && <li className="dim">compared with the median of all ranks at that moment</li>}
+      <li className="dim">▾ an event</li>
     </ul>
   );
 }

@@ -93,10 +93,10 @@ function Filters({ search, show }: { search: EventSearch; show: (next: EventSear
   );
   return (
     <form className="filters" aria-label="Which events" onSubmit={submit}>
-      {field('find', 'Text', 'anywhere in the event', 'search')}
-      {field('kind', 'Kinds', 'job_submitted,node_*')}
+      {field('find', 'Text', 'in any field', 'search')}
+      {field('kind', 'Kinds', 'job_*,node_*')}
       {field('actor', 'By', 'user:ann')}
-      {field('object', 'About', 'job:42, node:hgx-01')}
+      {field('object', 'About', 'job:42')}
       {moment('from', 'From')}
       {moment('to', 'Until')}
       <label>

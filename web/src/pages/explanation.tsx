@@ -19,13 +19,19 @@ export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
         </p>
       )}
       {e.constraints.length > 0 && (
-        <Table label="Constraints" heads={['After', num('Nodes left'), num('GPUs left'), 'Because']}>
+        <Table label="Constraints" cards heads={['After', num('Nodes left'), num('GPUs left'), 'Because']}>
           {e.constraints.map((c) => (
             <tr key={c.name}>
-              <td>{c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}</td>
-              <td className="num">{c.nodes_left}</td>
-              <td className="num">{c.gpus_left}</td>
-              <td className="dim">{tidy(c.detail)}</td>
+              <td className="whole">
+                {c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}
+              </td>
+              <td className="num" data-l="nodes left">
+                {c.nodes_left}
+              </td>
+              <td className="num" data-l="GPUs left">
+                {c.gpus_left}
+              </td>
+              <td className="dim whole">{tidy(c.detail)}</td>
             </tr>
           ))}
         </Table>

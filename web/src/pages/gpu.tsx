@@ -5,7 +5,7 @@ import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
 import { NodeLink } from '../ui/links';
-import { Empty, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
+import { Empty, Loaded, NodeState, NotShown, Panel, State, spaced } from '../ui/parts';
 import { NoFindings, seesGpu, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
 
@@ -32,7 +32,7 @@ export function GpuPage() {
             ['product', facts?.product],
             ['UUID', here?.uuid],
             ['serial', here?.serial],
-            ['memory', here?.memory === undefined ? null : String(here.memory)],
+            ['memory', here?.memory === undefined ? null : spaced(String(here.memory))],
             ['PCI address', here?.pci],
             ['NUMA node', here?.numa],
             ['bus', facts?.pcie_gen ? `generation ${facts.pcie_gen}, ${facts.pcie_width} lanes` : null],
@@ -47,6 +47,7 @@ export function GpuPage() {
             ],
             ['ECC', facts?.ecc === undefined || facts?.ecc === null ? null : facts.ecc ? 'on' : 'off'],
           ];
+          const missing = rows.filter(([, value]) => !reported(value)).map(([word]) => word);
           return (
             <>
               <div className="head">
@@ -110,11 +111,12 @@ export function GpuPage() {
                     <div className="body">
                       <dl className="facts">
                         {rows
-                          // A token that is bound to a project is not told the rest.
-                          .filter(([, value]) => whole || value)
+                          .filter(([, value]) => reported(value))
                           .map(([word, value]) => (
                             <Fact key={word} word={word} value={value} />
                           ))}
+                        {/* A token that is bound to a project is not told the rest. */}
+                        {whole && missing.length > 0 && <Fact word="no data" value={missing.join(', ')} />}
                       </dl>
                     </div>
                   ) : (
@@ -132,11 +134,13 @@ export function GpuPage() {
   );
 }
 
+const reported = (value: string | number | null | undefined) => value !== null && value !== undefined;
+
 function Fact({ word, value }: { word: string; value: string | number | null | undefined }) {
   return (
     <>
       <dt>{word}</dt>
-      <dd className={value === null || value === undefined ? 'dim' : ''}>{value ?? 'no data'}</dd>
+      <dd>{value}</dd>
     </>
   );
 }

@@ -10,7 +10,7 @@ import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
 import { NodeLink } from '../ui/links';
-import { Ago, Clock, Fact, Loaded, Panel, Since, State, span } from '../ui/parts';
+import { Ago, Clock, count, Fact, Loaded, Panel, Since, State, span } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { BASIS_TEXT } from '../words';
 import { JobRanks } from './debug';
@@ -44,7 +44,8 @@ function Shown({ job: j }: { job: Job }) {
           Job {j.id} {j.name}
         </h1>
         <State word={j.state} />
-        <span className="dim">{whereOrWhy(j)}</span>
+        {/* Why it waits has a panel of its own below. */}
+        {(j.state !== 'queued' || j.held) && <span className="dim">{whereOrWhy(j)}</span>}
         {(j.attempt || j.past.length > 0) && (
           <Link to="/debug/jobs/$id" params={{ id: j.id }}>
             Debug
@@ -110,7 +111,7 @@ function Shown({ job: j }: { job: Job }) {
                 )}
                 <Fact word="failures">
                   {j.infrastructure_failures} of the infrastructure, {j.application_failures} of its own,{' '}
-                  {j.preemptions} preemptions
+                  {count(j.preemptions, 'preemption')}
                 </Fact>
               </dl>
             </div>

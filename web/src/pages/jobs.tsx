@@ -194,7 +194,7 @@ export function JobsPage() {
   const show = (next: JobSearch) => void navigate({ search: next, replace: true });
   const mine = project ? ` --project ${project}` : '';
   const chosen = COLUMNS.filter(([name]) => columns.includes(name));
-  const widths = ['90px', 'minmax(120px, 1fr)', '110px', ...chosen.map(([, , width]) => width)].join(' ');
+  const widths = ['70px', 'minmax(120px, 0.9fr)', '100px', ...chosen.map(([, , width]) => width)].join(' ');
   const download = () =>
     act(
       async () => saveCsv('jobs', csv(await allJobs(search))),

@@ -24,6 +24,7 @@ import {
   NotShown,
   Panel,
   State,
+  spaced,
 } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
@@ -212,7 +213,7 @@ export function NoFindings() {
 }
 
 function size(v: unknown): string {
-  return typeof v === 'number' ? bytes(v) : String(v);
+  return typeof v === 'number' ? bytes(v) : spaced(String(v));
 }
 
 /** Jobs of a node that are named; the rest is counted. */

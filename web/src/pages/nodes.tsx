@@ -1,5 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import type { Schemas } from '../api/client';
 import { hazardWords } from '../map/colors';
 import { nodes } from '../queries';
 import { Choice } from '../ui/choice';
@@ -20,7 +21,10 @@ const STATES = [
   'qualifying',
   'lost',
 ];
-const COLUMNS = 'minmax(140px, 1fr) 160px 110px 90px minmax(200px, 1.4fr) 110px minmax(160px, 1.6fr)';
+const COLUMNS = 'minmax(120px, 0.8fr) 170px 100px 70px minmax(180px, 1fr) 100px minmax(160px, 2.6fr)';
+
+const why = (n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work' | 'stage_why' | 'cordon'>) =>
+  standing(n).why ?? n.stage_why ?? n.cordon ?? '';
 
 export function NodesPage() {
   const search = useSearch({ from: '/nodes' });
@@ -64,7 +68,7 @@ export function NodesPage() {
                   <span>Node</span>
                   <span>State</span>
                   <span>GPUs</span>
-                  <span>Held</span>
+                  <span>Allocated</span>
                   <span>Place</span>
                   <span>Hazard</span>
                   <span>Why</span>
@@ -82,10 +86,13 @@ export function NodesPage() {
                   </span>
                   <span data-l="allocated">{n.gpus_used}</span>
                   <span className="cut dim">
-                    {n.location.spine} / {n.location.leaf} / {n.location.rack}
+                    <span className="wide">{n.location.spine} / </span>
+                    {n.location.leaf} / {n.location.rack}
                   </span>
                   <span data-l="hazard">{hazardWords(n.state, n.hazard, null)}</span>
-                  <span className="cut dim">{standing(n).why ?? n.stage_why ?? n.cordon ?? ''}</span>
+                  <span className="cut dim" title={why(n)}>
+                    {why(n)}
+                  </span>
                 </Link>
               )}
             />

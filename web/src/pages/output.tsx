@@ -95,7 +95,9 @@ function Fields({ search, show }: { search: OutputSearch; show: (next: OutputSea
           ))}
         </select>
       </label>
-      <button type="submit">Search</button>
+      <button type="submit" className="main">
+        Search
+      </button>
     </form>
   );
 }

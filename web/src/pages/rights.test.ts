@@ -73,6 +73,7 @@ const job = {
   name: 'train',
   state: 'failed',
   past: [],
+  preemptions: 0,
   groups: [],
   spec: {},
   submitted_at: '2030-01-31T00:00:00Z',

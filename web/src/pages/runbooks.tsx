@@ -80,7 +80,9 @@ export function RunbooksPage() {
       {whole && <Runs />}
       <Loaded query={books}>
         {(list) => {
-          const shown = list.items.filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode));
+          const shown = list.items
+            .filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode))
+            .sort((a, b) => a.title.localeCompare(b.title));
           return (
             <Panel title="Runbooks" note={count(shown.length, 'runbook')}>
               <Table label="Runbooks" cards heads={['Title', 'Urgency', 'Steps', 'For', 'Owner']}>
@@ -97,7 +99,9 @@ export function RunbooksPage() {
                     </td>
                     <td data-l="steps">{b.length}</td>
                     <td className="dim whole">{[...b.modes, ...b.topics].join(', ')}</td>
-                    <td data-l="owner">{b.owner}</td>
+                    <td className="nowrap" data-l="owner">
+                      {b.owner}
+                    </td>
                   </tr>
                 ))}
               </Table>
@@ -116,7 +120,7 @@ function Runs() {
       {(list) =>
         list.items.length === 0 ? null : (
           <Panel title="Runs">
-            <Table label="Runs" heads={['Run', 'State', 'Runbook', 'About', 'Step', 'By', 'Began']}>
+            <Table label="Runs" cards heads={['Run', 'State', 'Runbook', 'About', 'Step', 'By', 'Began']}>
               {list.items.slice(0, 20).map((r) => (
                 <tr key={r.id}>
                   <td>
@@ -127,11 +131,13 @@ function Runs() {
                   <td>
                     <Tag word={r.state} />
                   </td>
-                  <td>{r.title || r.book}</td>
-                  <td>{about(r.vars)}</td>
-                  <td>{r.step}</td>
-                  <td className="dim">{r.auto ? `automatic, for ${r.by}` : r.by}</td>
-                  <td className="nowrap">
+                  <td className="whole">{r.title || r.book}</td>
+                  <td className="whole">{about(r.vars)}</td>
+                  <td data-l="step">{r.step}</td>
+                  <td className="dim" data-l="by">
+                    {r.auto ? `automatic, for ${r.by}` : r.by}
+                  </td>
+                  <td className="nowrap" data-l="began">
                     <Ago at={r.started_at} />
                   </td>
                 </tr>

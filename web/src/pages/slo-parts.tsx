@@ -25,16 +25,21 @@ export function sloTone(s: Slo) {
   return <Word tone={tone}>{word}</Word>;
 }
 
-/** What is left of a budget. */
-export function Budget({ of: s }: { of: Slo }) {
-  if (s.budget_left === null || s.budget_left === undefined) return <span className="dim">no data</span>;
+/** What was reached, and what is asked for. */
+export const reached = (s: Slo) => `${s.good_text ?? 'no data'} (target ${s.target}) over ${s.window}`;
+
+/** What is left of a budget; `word` says so where no head of a column does. */
+export function Budget({ of: s, word }: { of: Slo; word?: boolean }) {
+  if (s.budget_left === null || s.budget_left === undefined)
+    return word ? null : <span className="dim">no data</span>;
   const low = s.budget_left < 0.25;
   return (
-    <span className="nowrap">
+    <span className="nowrap budget" title="error budget left">
       <span className="bar limit" aria-hidden="true">
         <i className={low ? 'warn' : ''} style={{ width: `${s.budget_left * 100}%` }} />
       </span>
-      {(s.budget_left * 100).toFixed(0)} %
+      <span className="share">{(s.budget_left * 100).toFixed(0)} %</span>
+      {word && <span className="dim"> of budget left</span>}
     </span>
   );
 }
@@ -105,7 +110,13 @@ function AlertItem({ alert: a }: { alert: Alert }) {
       )}
       <div className="actions">
         {operates && !a.acknowledged && (
-          <button type="button" className="main" disabled={busy} onClick={() => void acknowledge(a)}>
+          // What is silenced or can wait is no main thing to do.
+          <button
+            type="button"
+            className={a.urgency === 'page' && !a.silenced ? 'main' : undefined}
+            disabled={busy}
+            onClick={() => void acknowledge(a)}
+          >
             Acknowledge
           </button>
         )}
@@ -147,11 +158,10 @@ export function Burning() {
               {s.name}
             </Link>
             <span className="dim">
-              {s.good_text} of {s.target}
-              {s.exhausted_in && s.state !== 'exhausted' && `, exhausted in ${brief(s.exhausted_in)}`}
+              {reached(s)}
+              {s.exhausted_in && s.state !== 'exhausted' && `; budget exhausted in ${brief(s.exhausted_in)}`}
             </span>
-            <span className="grow" />
-            <Budget of={s} />
+            <Budget of={s} word />
           </h3>
         </div>
       ))}

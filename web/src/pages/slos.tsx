@@ -9,7 +9,7 @@ import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
 import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
-import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
+import { Alerts, Budget, NoObjectives, reached, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
@@ -99,18 +99,15 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
         >
           {s.name}
         </button>
-        <span className="dim">
-          {s.good_text ?? 'no data'} of {s.target} over {s.window}
-        </span>
-        <span className="grow" />
-        <Budget of={s} />
+        <span className="dim">{reached(s)}</span>
+        <Budget of={s} word />
       </h3>
       <p className="dim">
         {s.description && `${s.description}.`}
         {s.owner && ` Owner: ${s.owner}.`}
         {s.exhausted_in &&
           s.state !== 'exhausted' &&
-          ` At this burn rate exhausted in ${brief(s.exhausted_in)}.`}
+          ` At this burn rate its budget is exhausted in ${brief(s.exhausted_in)}.`}
         {s.gating && ` It blocks: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (
@@ -134,7 +131,7 @@ function One({ name }: { name: string }) {
         const rates = points.map((p) => (typeof p.rate === 'number' ? Math.min(p.rate, 100) : null));
         const whole = (s.causes ?? []).reduce((n, c) => n + c.count, 0);
         return (
-          <Panel title={s.name} note={`${s.good_text ?? 'no data'} of ${s.target} over ${s.window}`}>
+          <Panel title={s.name} note={reached(s)}>
             {points.every((p) => p.total === 0) ? (
               <Empty title="Nothing was counted yet">
                 <p>The chart begins with the first job, attempt or hour that this objective counts.</p>
@@ -235,7 +232,7 @@ function Silences() {
                     <span className="dim">{matchWords(s.match, 'everything')}</span>
                   </h3>
                   <p className="dim">
-                    {s.why} {s.by.replace(/^user:/, '')};{' '}
+                    {s.why}; by {s.by.replace(/^user:/, '')};{' '}
                     {s.window && (
                       <>
                         ends <Ago at={s.window.end} />

@@ -114,14 +114,12 @@ export function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
       </h3>
       <p>{tidy(cause)}</p>
       {/* Who may not submit is not told to. */}
-      {(submits || j.state === 'succeeded') && (
+      {submits && next && (
         <p className="dim">
           {next}{' '}
-          {j.state !== 'succeeded' && (
-            <Link to="/jobs/new" search={{ from: j.id }}>
-              Clone
-            </Link>
-          )}
+          <Link to="/jobs/new" search={{ from: j.id }}>
+            Clone
+          </Link>
         </p>
       )}
     </div>

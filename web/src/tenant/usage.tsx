@@ -155,25 +155,27 @@ function Numbers({ r }: { r: Report }) {
         />
       </div>
       <div className="columns">
-        <Panel title="Where GPU-hours went" weight="primary">
-          <div className="body">
-            <Used of={t} />
-            <p className="dim">
-              What a job did with its GPUs, and whether fewer would have been enough, is on its own page.
-            </p>
-          </div>
-        </Panel>
-        <Panel title="Jobs that ended">
-          <div className="body">
-            <dl className="facts">
-              <Fact word="succeeded">{t.jobs.succeeded.toLocaleString('en')}</Fact>
-              <Fact word="failed by their own program">{failed.application.toLocaleString('en')}</Fact>
-              <Fact word="failed by the site">{site.toLocaleString('en')}</Fact>
-              <Fact word="failed, cause not known">{failed.unknown.toLocaleString('en')}</Fact>
-              <Fact word="cancelled">{t.jobs.cancelled.toLocaleString('en')}</Fact>
-            </dl>
-          </div>
-        </Panel>
+        <div>
+          <Panel title="Where GPU-hours went" weight="primary">
+            <div className="body">
+              <Used of={t} />
+              <p className="dim">
+                What a job did with its GPUs, and whether fewer would have been enough, is on its own page.
+              </p>
+            </div>
+          </Panel>
+          <Panel title="Jobs that ended">
+            <div className="body">
+              <dl className="facts">
+                <Fact word="succeeded">{t.jobs.succeeded.toLocaleString('en')}</Fact>
+                <Fact word="failed by their own program">{failed.application.toLocaleString('en')}</Fact>
+                <Fact word="failed by the site">{site.toLocaleString('en')}</Fact>
+                <Fact word="failed, cause not known">{failed.unknown.toLocaleString('en')}</Fact>
+                <Fact word="cancelled">{t.jobs.cancelled.toLocaleString('en')}</Fact>
+              </dl>
+            </div>
+          </Panel>
+        </div>
         <Panel title="GPU-hours over time" note={`of each ${r.step}`}>
           <div className="body">
             <Plot

@@ -54,8 +54,7 @@ function again(j: Pick<Job, 'spec'>): string {
 type Over = Pick<Job, 'state' | 'reason' | 'exit_code' | 'past' | 'spec'>;
 
 function nextOf(j: Over, reason: string, by: string | undefined): string {
-  if (j.state === 'succeeded')
-    return 'Its page says where its time went, and whether fewer GPUs would have been enough.';
+  if (j.state === 'succeeded') return '';
   if (j.state === 'cancelled') return by === 'operator' ? BY_OPERATOR : 'Clone it to run it again.';
   if (reason.includes('ran past its time limit')) return `Clone it with a longer time limit. ${again(j)}`;
   const known = BY_REASON.find(([words]) => words.test(reason));

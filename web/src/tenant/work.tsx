@@ -194,9 +194,7 @@ function FirstJob({ project, all }: { project: string; all: boolean }) {
             </p>
           </>
         ) : (
-          <p>
-            This token may not submit jobs. Those of {project} appear here once somebody submits them.
-          </p>
+          <p>This token may not submit jobs. Those of {project} appear here once somebody submits them.</p>
         )}
         {others > 0 && (
           <p>

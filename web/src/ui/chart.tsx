@@ -158,7 +158,7 @@ export function Chart({
     said ??
     (last.length === 0
       ? 'no data'
-      : last.length === 1
+      : text(Math.min(...last)) === text(Math.max(...last))
         ? `${text(last[0])} ${unit}`
         : `${text(Math.min(...last))} to ${text(Math.max(...last))} ${unit}`);
   return (

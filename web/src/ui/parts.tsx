@@ -236,6 +236,9 @@ export function Clock({ at }: { at: string }) {
   );
 }
 
+/** A size as the API writes it, such as `2TiB`, with a space before its unit. */
+export const spaced = (size: string) => size.replace(/^([\d.]+)([KMGTP]?i?B)$/, '$1 $2');
+
 export function bytes(n: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let i = 0;
