@@ -7,6 +7,7 @@ mod plans;
 mod slo;
 pub(crate) mod standby;
 mod table;
+mod tokens;
 mod work;
 
 use crate::minutes::cluster::{Cluster, CommandOutput};

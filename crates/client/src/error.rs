@@ -65,7 +65,12 @@ impl ClientError {
         match self {
             // The server's own hint is for those who speak HTTP.
             ClientError::Api { status: 401, .. } => {
-                Some("set MUSTER_TOKEN or pass --token; `muster up` writes one to DATA_DIR/admin.token".into())
+                Some(
+                    "set MUSTER_TOKEN or pass --token with a token that is valid; an administrator \
+                     makes one with `muster token create`. Is there none? A server that starts \
+                     without DATA_DIR/admin.token makes a new one there"
+                        .into(),
+                )
             }
             ClientError::Api { error, .. } => error.hint.clone(),
             ClientError::Unreachable { .. } => Some(

@@ -59,7 +59,10 @@ impl Failure {
     }
     pub(crate) fn unauthenticated(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
-            .hint("send `Authorization: Bearer TOKEN`; `muster up` writes one to admin.token in its data directory")
+            .hint(
+                "send `Authorization: Bearer TOKEN` with a token that is valid; an administrator \
+                 makes one with `muster token create`, and the first start of a server",
+            )
             .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"muster\""))
     }
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Failure {

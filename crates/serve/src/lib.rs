@@ -1,5 +1,6 @@
 //! Puts the parts together: brain, agent link, log keeper, HTTP.
 
+mod admin;
 mod conns;
 mod listen;
 mod place;
@@ -17,7 +18,7 @@ use muster_link::token::{ApiToken, JoinToken, hash};
 use muster_model::command::{Command, Refusal};
 use muster_model::entity::Entity;
 use muster_model::ids::SiteId;
-use muster_model::tenant::{Role, TokenUse};
+use muster_model::tenant::TokenUse;
 use muster_model::topology::Topology;
 use muster_model::units::{Bytes, Span, Time};
 use muster_server::acts::{self, ActsConfig, ActsError};
@@ -271,6 +272,8 @@ pub struct Server {
     pub site: SiteId,
     /// Where the administrator's token is.
     pub admin_token: PathBuf,
+    /// False when that token was revoked.
+    pub admin_token_works: bool,
     /// Whether the API speaks HTTPS.
     pub https: bool,
     pin: String,
@@ -326,6 +329,7 @@ impl Server {
             .map_err(|e| ServeError::Setup(e.to_string()))??;
         let (api, link) = ports.open(&config)?;
         let admin_token = dir.join("admin.token");
+        let admin_token_works = admin::settle(&brain, &admin_token).await?;
         let site = set_up(&brain, &dir, config.topology).await?;
         let view = brain.clone();
         let live = Arc::new(move |key: muster_model::ids::AttemptKey| {
@@ -420,6 +424,7 @@ impl Server {
             link_listen,
             site,
             admin_token,
+            admin_token_works,
             https,
             pin: authority.pin(),
             counter,
@@ -600,7 +605,7 @@ async fn set_up(
     dir: &Path,
     topology: Option<Topology>,
 ) -> Result<SiteId, ServeError> {
-    let (admin_token, site_file) = (&dir.join("admin.token"), &dir.join("site.id"));
+    let site_file = &dir.join("site.id");
     let noted = std::fs::read_to_string(site_file).ok().map(|text| text.trim().to_owned());
     if brain.read(|s| s.site.is_none()) {
         // A log that lost everything goes on as the same site: its agents belong to it. A new log
@@ -618,26 +623,6 @@ async fn set_up(
             .map_err(|e: muster_model::names::NameError| ServeError::Setup(e.to_string()))?;
         let description = "where jobs go that name no project".to_string();
         brain.system(Command::CreateProject { name, description }).await.map_err(setup)?;
-    }
-    let token: ApiToken = match std::fs::read_to_string(admin_token) {
-        Ok(text) => text.trim().parse().map_err(|e| {
-            ServeError::Setup(format!("{} has no token: {e}", admin_token.display()))
-        })?,
-        Err(_) => {
-            let token = ApiToken::generate()?;
-            write_private(admin_token, &token.to_string())?;
-            token
-        }
-    };
-    if brain.read(|s| !s.tokens.contains_key(&token.id)) {
-        let command = Command::CreateToken {
-            id: token.id.clone(),
-            name: label("admin")?,
-            hash: hash(&token.secret),
-            usage: TokenUse::Api { role: Role::Admin, project: None },
-            ttl: None,
-        };
-        brain.system(command).await.map_err(setup)?;
     }
     if let Some(topology) = topology {
         let topology = Arc::new(topology);

@@ -51,6 +51,52 @@ async fn a_site_whose_whole_log_is_lost_stays_the_same_site_and_a_new_log_is_ano
 }
 
 #[tokio::test]
+async fn a_revoked_token_stays_revoked_and_a_removed_file_gives_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, file) = (dir.path(), dir.path().join("admin.token"));
+    let read = || std::fs::read_to_string(&file).unwrap().parse::<ApiToken>().unwrap();
+    let known = |brain: &Brain, id: &str| brain.read(|s| s.tokens.contains_key(id));
+    let brain = lead(dir).await;
+    assert!(admin::settle(&brain, &file).await.unwrap());
+    set_up(&brain, dir, None).await.unwrap();
+    let first = read();
+    brain.system(Command::RevokeToken { id: first.id.clone() }).await.unwrap();
+    stop(brain).await;
+    for _ in 0..2 {
+        let brain = lead(dir).await;
+        assert!(!admin::settle(&brain, &file).await.unwrap(), "it does not work again");
+        set_up(&brain, dir, None).await.unwrap();
+        assert!(!known(&brain, &first.id));
+        assert_eq!(read(), first, "the file is as it was");
+        stop(brain).await;
+    }
+    std::fs::remove_file(&file).unwrap();
+    let brain = lead(dir).await;
+    assert!(admin::settle(&brain, &file).await.unwrap());
+    let second = read();
+    assert!(second.id != first.id && known(&brain, &second.id) && !known(&brain, &first.id));
+    assert!(!dir.join("admin.made.token").exists());
+    stop(brain).await;
+}
+
+#[tokio::test]
+async fn a_start_that_was_cut_short_before_its_site_takes_the_token_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, file) = (dir.path(), dir.path().join("admin.token"));
+    let token = ApiToken::generate().unwrap();
+    std::fs::write(&file, token.to_string()).unwrap();
+    let brain = lead(dir).await;
+    for _ in 0..2 {
+        assert!(admin::settle(&brain, &file).await.unwrap());
+        assert!(brain.read(|s| s.tokens.len() == 1 && s.tokens.contains_key(&token.id)));
+    }
+    std::fs::write(&file, "nonsense").unwrap();
+    let why = admin::settle(&brain, &file).await.unwrap_err().to_string();
+    assert!(why.contains("admin.token has no token") && why.contains("remove"), "{why}");
+    stop(brain).await;
+}
+
+#[tokio::test]
 async fn a_copy_of_a_data_directory_does_not_lead_until_it_is_accepted() {
     let root = tempfile::tempdir().unwrap();
     let [first, copy, renamed] = ["first", "copy", "renamed"].map(|name| root.path().join(name));

@@ -101,6 +101,8 @@ pub(crate) struct StartedServer {
     pub(crate) link: SocketAddr,
     /// File with the administrator's token.
     pub(crate) token_file: PathBuf,
+    /// False when that token was revoked.
+    pub(crate) token_works: bool,
     /// A join token for the fleet of this machine.
     pub(crate) join: Option<String>,
     /// Who is connected.

@@ -71,7 +71,10 @@ pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
     let topology = options.topology.as_deref().map(wire::topology_file).transpose()?;
     let started = wire::start_server(&options, topology, false).await?;
     output::print(&format!("muster ready at {}\n", started.url))?;
-    output::note(&format!("log in with the token in {}", started.token_file.display()));
+    output::note(&match started.token_works {
+        true => format!("log in with the token in {}", started.token_file.display()),
+        false => revoked(&started.token_file),
+    });
     until_end(started.stop, started.served).await
 }
 
@@ -125,18 +128,18 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         past: demo.as_ref().and_then(|d| d.past.clone()),
     };
     let fleet = spawn_fleet(&config).await?;
-    let mut known = false;
-    if let Some(path) = &options.context {
+    let mut login = if started.token_works { Login::WithFile } else { Login::Revoked };
+    if let Some(path) = options.context.as_ref().filter(|_| started.token_works) {
         let name = if demo.is_some() { "demo" } else { "local" };
         match config::write_context(path, name, &started.url, &started.token_file) {
-            Ok(()) => known = true,
+            Ok(()) => login = Login::Done,
             Err(e) => output::note(&format!("note: {}", e.message)),
         }
     }
     // Whoever types the first command should find the nodes there.
     started.nodes_joined(expected, NODES_JOIN).await;
     let tour: &[&str] = if demo.is_some() { &TOUR } else { &FIRST };
-    output::print(&welcome(&called(), &started.url, &started.token_file, known, tour))?;
+    output::print(&welcome(&called(), &started.url, &started.token_file, login, tour))?;
     if demo.is_some() {
         output::note(&format!("\n{}", crate::demo::people()));
         let (url, token_file) = (started.url.clone(), &started.token_file);
@@ -202,13 +205,35 @@ fn called() -> String {
     std::env::args().next().filter(|me| me.contains('/')).unwrap_or_else(|| "muster".into())
 }
 
-/// What is printed when everything serves.
-fn welcome(me: &str, url: &str, token_file: &Path, known: bool, tour: &[&str]) -> String {
+/// How people get at the server that was started.
+#[derive(Clone, Copy)]
+enum Login {
+    /// The settings name it and its token.
+    Done,
+    /// With the token in the file.
+    WithFile,
+    /// Not with the token in the file.
+    Revoked,
+}
+
+/// Nobody is left without a way in: a new token costs access to the data directory and a restart.
+fn revoked(token_file: &Path) -> String {
     let file = token_file.display();
-    let log_in = if known {
-        format!("you are logged in; the token is in {file}")
-    } else {
-        format!("log in:  export MUSTER_SERVER={url} MUSTER_TOKEN=$(cat {file})")
+    format!(
+        "the token in {file} was revoked and stays so: log in with another one. For a new \
+         administrator's token, remove that file and start again"
+    )
+}
+
+/// What is printed when everything serves.
+fn welcome(me: &str, url: &str, token_file: &Path, login: Login, tour: &[&str]) -> String {
+    let file = token_file.display();
+    let log_in = match login {
+        Login::Done => format!("you are logged in; the token is in {file}"),
+        Login::WithFile => {
+            format!("log in:  export MUSTER_SERVER={url} MUSTER_TOKEN=$(cat {file})")
+        }
+        Login::Revoked => revoked(token_file),
     };
     let tour: String = tour.iter().map(|c| format!("  {me} {c}\n")).collect();
     format!("muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n{tour}")
@@ -341,11 +366,14 @@ mod tests {
 
     #[test]
     fn the_welcome_names_the_address_how_to_log_in_and_three_commands() {
-        let text =
-            welcome("muster", "http://127.0.0.1:7070", Path::new("/d/admin.token"), false, &FIRST);
+        let (url, file) = ("http://127.0.0.1:7070", Path::new("/d/admin.token"));
+        let text = welcome("muster", url, file, Login::WithFile, &FIRST);
         assert!(text.starts_with("muster ready at http://127.0.0.1:7070\n"), "{text}");
         assert!(text.contains("MUSTER_TOKEN=$(cat /d/admin.token)"), "{text}");
         assert_eq!(text.lines().filter(|l| l.starts_with("  muster ")).count(), 3, "{text}");
+        let text = welcome("muster", url, file, Login::Revoked, &FIRST);
+        assert!(text.contains("/d/admin.token was revoked") && text.contains("remove"), "{text}");
+        assert!(!text.contains("MUSTER_TOKEN") && !text.contains("logged in"), "{text}");
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub(crate) async fn start_server(
     };
     let url = server.url();
     let link = server.link_listen;
-    let token_file = server.admin_token.clone();
+    let (token_file, token_works) = (server.admin_token.clone(), server.admin_token_works);
     let agents = server.agents.clone();
     let brain = server.brain.clone();
     let stop = CancellationToken::new();
@@ -168,7 +168,7 @@ pub(crate) async fn start_server(
         }
         Ok(())
     });
-    Ok(StartedServer { url, link, token_file, join, agents, brain, stop, served })
+    Ok(StartedServer { url, link, token_file, token_works, join, agents, brain, stop, served })
 }
 
 async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {

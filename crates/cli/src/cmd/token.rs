@@ -116,6 +116,10 @@ impl TokenCmd {
                         output::print(&format!("token {given} was revoked already\n"))?;
                     }
                 }
+                // Its own comes last: with it, this command could not end the others.
+                let own = client.whoami().await?.token;
+                meant.sort_by_key(|t| own.as_ref() == Some(&t.id));
+                let warnings = warnings(&known, &meant, own.as_deref());
                 for token in meant {
                     // The same one may be named by its id and by its name.
                     if revoked.contains(&token.id) {
@@ -129,6 +133,9 @@ impl TokenCmd {
                         ))?;
                     }
                     revoked.push(token.id.clone());
+                }
+                for warning in warnings {
+                    output::note(warning);
                 }
                 if !ctx.is_table() {
                     ctx.show(&serde_json::json!({ "revoked": revoked }), |_| String::new())?;
@@ -161,6 +168,25 @@ pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fai
                 .hint("name one by its id; `muster token list` shows when each was created"))
         }
     }
+}
+
+/// What whoever ends these tokens should know.
+fn warnings(known: &[Token], ended: &[&Token], own: Option<&str>) -> Vec<&'static str> {
+    let rules = |t: &Token| {
+        t.role == Some(Role::Admin) && t.project.is_none() && !t.join && t.state == "valid"
+    };
+    let gone = |t: &Token| ended.iter().any(|e| e.id == t.id);
+    let mut warnings = Vec::new();
+    if ended.iter().any(|t| own == Some(t.id.as_str())) {
+        warnings.push("warning: that was the token of this command; what you ask next is refused");
+    }
+    if ended.iter().any(|t| rules(t)) && !known.iter().any(|t| rules(t) && !gone(t)) {
+        warnings.push(
+            "warning: no administrator's token is left. For a new one, remove admin.token from the \
+             server's data directory and start the server again",
+        );
+    }
+    warnings
 }
 
 /// The tokens as a table.
@@ -198,6 +224,21 @@ mod tests {
             version: muster_model::Seq(1),
         };
         Token::of(&token, Time(1000))
+    }
+
+    #[test]
+    fn who_ends_the_own_or_the_last_admins_token_is_told() {
+        let admin = |id| Token { join: false, role: Some(Role::Admin), ..token(id, "boss", None) };
+        let known = [admin("a1"), admin("b2"), token("c3", "racks", None)];
+        let told = |ended: &[usize], own| {
+            let ended: Vec<&Token> = ended.iter().map(|i| &known[*i]).collect();
+            warnings(&known, &ended, own).join("\n")
+        };
+        assert_eq!(told(&[0, 2], Some("b2")), "");
+        let own = told(&[0], Some("a1"));
+        assert!(own.contains("token of this command") && !own.contains("is left"), "{own}");
+        let last = told(&[0, 1], None);
+        assert!(last.contains("remove admin.token") && !last.contains("this command"), "{last}");
     }
 
     #[test]
