@@ -297,7 +297,7 @@ impl Server {
         let lock = lock_dir(&dir)?;
         if let StoreUrl::Sqlite(path) = &config.store {
             let what = format!("cannot use the store {}", path.display());
-            private::secret_file(path).map_err(io_error(what))?;
+            private::store_file(path).map_err(io_error(what))?;
         }
         place::settle(&dir, &config.store, config.accept_copy)?;
         muster_server::brain::clock::persist_clock_in(&dir.join("clock"), config.accept_clock);

@@ -395,8 +395,8 @@ mod tests {
         std::fs::set_permissions(data, PermissionsExt::from_mode(0o777)).expect("its own");
         let why = private_dir(data).expect_err("refused").message;
         assert!(why.contains("mode 777") && why.contains("chmod 700"), "{why}");
-        // Tightened by its owner, the token that others can read is still not taken.
-        std::fs::set_permissions(data, PermissionsExt::from_mode(0o700)).expect("its own");
+        // Where others get in, the token that they can read is not taken either.
+        std::fs::set_permissions(data, PermissionsExt::from_mode(0o755)).expect("its own");
         let token = data.join("admin.token");
         std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).expect("its own");
         let why = private_dir(data).expect_err("refused").message;
