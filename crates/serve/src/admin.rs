@@ -31,12 +31,15 @@ pub(crate) async fn settle(brain: &Brain, path: &Path) -> Result<bool, ServeErro
             Ok(known || !begun)
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let token = ApiToken::generate()?;
-            // Its secret is on disk before the log knows it, and its file only has that name when
-            // the token works: a crash between the two leaves no file, and the next start makes one.
+            // Its secret is on disk before the log knows it, and the file gets its name when the
+            // token works: after a crash, the next start finds out how far this one came.
             let made = path.with_extension("made.token");
-            write_private(&made, &token.to_string())?;
-            create(brain, &token).await?;
+            let left = std::fs::read_to_string(&made).unwrap_or_default().parse::<ApiToken>();
+            if !left.is_ok_and(|t| brain.read(|s| s.tokens.contains_key(&t.id))) {
+                let token = ApiToken::generate()?;
+                write_private(&made, &token.to_string())?;
+                create(brain, &token).await?;
+            }
             std::fs::rename(&made, path)
                 .map_err(io_error(format!("cannot write {}", path.display())))?;
             Ok(true)
