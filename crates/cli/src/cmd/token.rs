@@ -116,7 +116,7 @@ impl TokenCmd {
                         output::print(&format!("token {given} was revoked already\n"))?;
                     }
                 }
-                // Its own comes last: with it, this command could not end the others.
+                // Its own comes last: after that, this command could not end the others.
                 let own = client.whoami().await?.token;
                 meant.sort_by_key(|t| own.as_ref() == Some(&t.id));
                 let warnings = warnings(&known, &meant, own.as_deref());
