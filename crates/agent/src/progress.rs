@@ -424,7 +424,8 @@ mod tests {
         say(0..300);
         assert_eq!(told(&mut v, now, false), [299], "of too many, the newest");
         say(300..307);
-        assert_eq!(told(&mut v, now, false), (300..307).collect::<Vec<u64>>(), "as many as may be told");
+        let next: Vec<u64> = (300..307).collect();
+        assert_eq!(told(&mut v, now, false), next, "as many as may be told");
         say(307..320);
         assert!(told(&mut v, now + PACE, false).is_empty() && v.owes());
         say(320..330);
