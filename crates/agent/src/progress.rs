@@ -4,6 +4,7 @@
 
 use crate::rank_file::RankFile;
 use muster_link::messages::ProgressReport;
+use muster_model::text::is_odd;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -31,7 +32,7 @@ const PACE: Duration = Duration::from_secs(1);
 /// Checkpoint reports that are told in this time while the rank runs: each may be kept for ever.
 const TOLD: usize = 8;
 const TOLD_IN: Duration = Duration::from_secs(10);
-/// Longest path of a checkpoint; a server takes none that is longer.
+/// Longest path of a checkpoint; a server takes none that is longer, nor one that is not plain text.
 const PATH: usize = 1024;
 
 /// One rank's reports.
@@ -103,7 +104,7 @@ fn parse(line: &[u8]) -> Option<ProgressReport> {
     match serde_json::from_slice(line).ok()? {
         Line::Checkpoint { checkpoint: c } => {
             let known = matches!(c.state.as_str(), "started" | "done" | "failed");
-            let fits = c.path.as_ref().is_none_or(|p| p.len() <= PATH);
+            let fits = c.path.as_ref().is_none_or(|p| p.len() <= PATH && !p.contains(is_odd));
             (known && fits).then_some(ProgressReport::Checkpoint {
                 state: c.state,
                 step: c.step,
@@ -301,6 +302,12 @@ impl ProgressReader {
             (*since, *told) = (Some(now), 0);
         }
         let most = if last { usize::MAX } else { TOLD.saturating_sub(*told) };
+        if self.checkpoints.len() > most
+            && let Some(newest) = self.checkpoints.iter().rposition(is_done)
+        {
+            // The next attempt begins at the newest: it does not wait behind older ones.
+            self.checkpoints.drain(..newest);
+        }
         let some = self.checkpoints.len().min(most);
         *told += some;
         let mut out: Vec<ProgressReport> = self.checkpoints.drain(..some).collect();
@@ -394,32 +401,71 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_checkpoints_are_told_at_a_time_and_the_newest_wait() {
+    fn only_so_many_checkpoints_are_told_at_a_time_and_the_newest_goes_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
-        let line =
-            |step: usize| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
-        let long = format!(
-            "{{\"checkpoint\":{{\"state\":\"done\",\"path\":\"{}\"}}}}\n",
-            "p".repeat(PATH + 1)
-        );
-        std::fs::write(&path, (0..300).map(line).collect::<String>() + &long).unwrap();
+        let mut file = File::create(&path).unwrap();
+        let mut say = |steps: std::ops::Range<u64>| {
+            for step in steps {
+                let line = r#""state":"done","step""#;
+                writeln!(file, "{{\"checkpoint\":{{{line}:{step}}}}}").unwrap();
+            }
+        };
+        let told = |v: &mut ProgressReader, now, last| -> Vec<u64> {
+            read_all(v);
+            let step = |r: ProgressReport| match r {
+                ProgressReport::Checkpoint { step, .. } => step.unwrap(),
+                other => panic!("{other:?}"),
+            };
+            v.take_reports(now, last).into_iter().map(step).collect()
+        };
+        let mut v = ProgressReader::new(&path, 0, None);
+        let now = Instant::now();
+        say(0..300);
+        assert_eq!(told(&mut v, now, false), [299], "of too many, the newest");
+        say(300..307);
+        let next: Vec<u64> = (300..307).collect();
+        assert_eq!(told(&mut v, now, false), next, "as many as may be told");
+        say(307..320);
+        assert!(told(&mut v, now + PACE, false).is_empty() && v.owes());
+        say(320..330);
+        assert_eq!(told(&mut v, now + TOLD_IN, false), [329], "and not the oldest that waits");
+        assert!(!v.owes());
+        say(330..333);
+        assert_eq!(told(&mut v, now + TOLD_IN, true), [330, 331, 332], "at the end everything");
+        let newest = v.newest_done();
+        assert!(matches!(newest, Some(ProgressReport::Checkpoint { step: Some(332), .. })));
+    }
+
+    #[test]
+    fn what_came_before_the_newest_finished_checkpoint_does_not_delay_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let line = |state: &str, step: usize| {
+            format!("{{\"checkpoint\":{{\"state\":\"{state}\",\"step\":{step}}}}}\n")
+        };
+        let both = |step| line("started", step) + &line("done", step);
+        let text: String = (0..30).map(both).collect();
+        std::fs::write(&path, text + &line("started", 30)).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
         read_all(&mut v);
-        let now = Instant::now();
-        let first = v.take_reports(now, false);
-        assert_eq!(first.len(), TOLD + 1, "{first:?}");
-        assert_eq!(first[TOLD], ProgressReport::Garbled { lines: 1 }, "no path is that long");
-        assert!(v.take_reports(now + PACE, false).is_empty() && v.owes());
-        assert_eq!(v.take_reports(now + TOLD_IN, false).len(), TOLD);
-        let rest = v.take_reports(now + TOLD_IN, true);
-        assert_eq!(rest.len(), WAITING - 2 * TOLD, "at the end everything that waits");
-        let step = |r: &ProgressReport| match r {
-            ProgressReport::Checkpoint { step, .. } => *step,
-            other => panic!("{other:?}"),
+        let told = v.take_reports(Instant::now(), false);
+        let first = told.first().filter(|r| is_done(r));
+        assert!(matches!(first, Some(ProgressReport::Checkpoint { step: Some(29), .. })));
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
+
+    #[test]
+    fn a_checkpoint_whose_path_leads_nowhere_replaces_none() {
+        let line = |step: usize, path: &str| {
+            format!(r#"{{"checkpoint":{{"state":"done","step":{step},"path":"{path}"}}}}"#) + "\n"
         };
-        assert_eq!(rest.last().map(step), Some(Some(299)));
-        assert_eq!(v.newest_done().as_ref(), rest.last());
+        let long = "p".repeat(PATH + 1);
+        let bad = [(2, "/c/\u{202e}2"), (3, r"/c/\u001b3"), (4, long.as_str())];
+        let bad: String = bad.iter().map(|(step, path)| line(*step, path)).collect();
+        let reports = read_reports((line(1, "/c/1") + &bad).as_bytes());
+        assert!(matches!(&reports[0], ProgressReport::Checkpoint { step: Some(1), .. }));
+        assert_eq!(reports[1..], [ProgressReport::Garbled { lines: 3 }]);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod apply;
 mod decide;
 mod explain;
+mod greeting;
 mod hardware;
 mod health;
 pub mod invariants;
@@ -33,6 +34,7 @@ mod stage;
 mod state;
 mod tick;
 
+pub use greeting::Greeting;
 pub use health::{
     AllocationBlocker, RehearsedRemediation, RehearsedRemediations, RemediationRehearsal,
 };

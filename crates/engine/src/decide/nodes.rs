@@ -2,6 +2,7 @@
 
 use crate::Engine;
 use crate::apply::fine;
+use crate::greeting::{Greeting, ReportedAttemptState, standing};
 use crate::lookup::{find, find_versioned};
 use crate::qualify;
 use crate::state::State;
@@ -161,29 +162,6 @@ pub(super) fn readmit(
     Ok(Answer::Done)
 }
 
-/// How an attempt that an agent names stands in the log.
-enum ReportedAttemptState {
-    /// Wanted there and alive as far as the log knows.
-    Live(SlotState),
-    /// The node was lost with it; it may not go on.
-    Lost,
-    /// Nobody waits for it.
-    Orphan,
-}
-
-fn standing(state: &State, node: &NodeName, key: AttemptKey) -> ReportedAttemptState {
-    let Some(job) = state.jobs.get(&key.job) else { return ReportedAttemptState::Orphan };
-    let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else {
-        return ReportedAttemptState::Orphan;
-    };
-    let first = state.slots_on(key.job, node).first();
-    match first.and_then(|i| a.slots.get(*i)) {
-        Some(SlotState::Lost) => ReportedAttemptState::Lost,
-        Some(s) => ReportedAttemptState::Live(s.clone()),
-        None => ReportedAttemptState::Orphan,
-    }
-}
-
 pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> {
     let Command::NodeConnected {
         node,
@@ -227,19 +205,9 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
-    let orphans: BTreeSet<AttemptKey> = seen
-        .iter()
-        .filter(|(_, o)| matches!(o, Observed::Running))
-        .filter(|(k, _)| !matches!(standing(&e.state, node, **k), ReportedAttemptState::Live(..)))
-        .map(|(k, _)| *k)
-        .collect();
-    let same = n.reachable
-        && n.boot == *boot
-        && n.address == *address
-        && n.host == *host
-        && n.orphans == orphans
-        && n.place == *place
-        && n.protected == protected;
+    let greeting = Greeting { node, boot, address, host, place, inventory, observed };
+    let orphans = greeting.orphans(&e.state);
+    let same = n.reachable && n.protected == protected && greeting.is_known(&n, &orphans);
     if !same {
         let ranks: BTreeSet<JobId> = n.orphans.union(&orphans).map(|k| k.job).collect();
         let event = Event::NodeBack {

@@ -81,7 +81,10 @@ impl Engine {
         }
         let known = match own_attempt(&seen) {
             Some(key) => self.own_finding(&seen, key),
-            None => self.state.health.open_of(&seen.entity, &seen.kind).cloned(),
+            None => {
+                let same = self.state.health.open_of(&seen.entity, &seen.kind).cloned();
+                same.or_else(|| self.weaker_finding(&seen))
+            }
         };
         match known {
             // What the driver said is not taken back by figures that look well again.
@@ -128,23 +131,28 @@ impl Engine {
         }
     }
 
-    /// A GPU that fell off the bus is missing, too: what is seen second is evidence of the finding
-    /// that is open, so that one cause is one finding.
+    /// A GPU that fell off the bus is missing, too, and one cause is one finding: that it is missing
+    /// is then evidence of what the driver said.
     fn as_evidence(&self, mut seen: ObservedFinding) -> ObservedFinding {
-        let open = |kind: &str| self.state.health.open_of(&seen.entity, kind).is_some();
-        let other = if seen.kind == FailureMode::GPU_MISSING {
-            FailureMode::GPU_OFF_BUS.code()
-        } else if seen.kind == FailureMode::GPU_OFF_BUS {
-            FailureMode::GPU_MISSING.code()
-        } else {
-            return seen;
-        };
-        if !seen.over && !open(&seen.kind) && open(other) {
-            other.clone_into(&mut seen.kind);
+        let open = |mode: FailureMode| self.state.health.open_of(&seen.entity, mode.code());
+        if seen.kind == FailureMode::GPU_MISSING
+            && !seen.over
+            && open(FailureMode::GPU_MISSING).is_none()
+            && open(FailureMode::GPU_OFF_BUS).is_some()
+        {
+            FailureMode::GPU_OFF_BUS.code().clone_into(&mut seen.kind);
             // How often the other one was seen is not how often this one was.
             seen.count = 0;
         }
         seen
+    }
+
+    /// The finding that a GPU is missing, where the driver says now that it fell off the bus. What the
+    /// driver said takes over: it is not over because the GPU is seen again.
+    fn weaker_finding(&self, seen: &ObservedFinding) -> Option<Arc<Finding>> {
+        let weaker = seen.kind == FailureMode::GPU_OFF_BUS && !seen.over;
+        let kind = FailureMode::GPU_MISSING.code();
+        weaker.then(|| self.state.health.open_of(&seen.entity, kind).cloned()).flatten()
     }
 
     pub(super) fn open_finding(&mut self, seen: ObservedFinding, decided: bool) {
@@ -189,7 +197,13 @@ impl Engine {
             let other = if seen.attempt.is_some() { &mut known } else { &mut seen };
             other.evidence.clear();
         }
-        let merged = merge(known, seen, decided);
+        let (kind, count) = (seen.kind.clone(), seen.count);
+        let mut merged = merge(known, seen, decided);
+        // It says now what is wrong, and was seen as that so often.
+        let renamed = merged.kind != kind;
+        if renamed {
+            (merged.kind, merged.count) = (kind, count);
+        }
         let worse = merged.severity > was.severity;
         let surer = merged.confidence >= was.confidence.saturating_add(200);
         let much = merged.count >= was.count.saturating_mul(10);
@@ -199,7 +213,7 @@ impl Engine {
         let turns = was.attempt.is_some_and(runs) && merged.attempt.is_some_and(runs);
         let other = merged.attempt != was.attempt && !turns;
         let latest = merged.clone();
-        if worse || surer || much || other {
+        if worse || surer || much || other || renamed {
             self.write_seen(f.id, merged, decided);
         } else {
             let due = self.work.repeats.get(&f.id).map(|r| r.due);
@@ -207,7 +221,7 @@ impl Engine {
             self.work.repeats.insert(f.id, Repeat { seen: merged, decided, due });
             self.work.repeats_at.set(&f.id, Some(due));
         }
-        if worse || surer {
+        if worse || surer || renamed {
             self.work.correlate = true;
             self.follow(f.id);
         } else {

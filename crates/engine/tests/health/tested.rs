@@ -38,7 +38,17 @@ fn a_gpu_that_is_off_the_bus_and_missing_is_one_finding() {
     // And the other way round.
     see(&mut w, "gpu-missing", Entity::Gpu(m.clone(), 3), Severity::Critical);
     xid79(&mut w, &m);
-    assert_eq!(open_on(&w, &m), ["gpu-missing"]);
+    assert_eq!(open_on(&w, &m), ["gpu-off-bus"], "what the driver says takes over");
+    // The GPU is seen again: what the driver said is not over by that.
+    let entity = Entity::Gpu(m.clone(), 3);
+    let mut over = ObservedFinding::new("gpu-missing", entity, Severity::Critical, w.now);
+    over.over = true;
+    w.ok(Command::FindingsSeen { findings: vec![over] });
+    assert_eq!(open_on(&w, &m), ["gpu-off-bus"]);
+    let known = w.engine.state().health.open_on(&m).next().unwrap().clone();
+    assert_eq!(known.seen.count, 1, "it was seen once");
+    assert!(known.seen.evidence.iter().any(|e| e == "seen by a test"), "{:?}", known.seen);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     w.sleep(Span::mins(3));
     let f = w.engine.state().health.open_on(&n).next().unwrap().clone();
     assert!(f.seen.evidence.iter().any(|e| e == "seen by a test"), "{:?}", f.seen.evidence);

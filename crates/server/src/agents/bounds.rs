@@ -23,7 +23,8 @@ const ATTEMPTS: usize = 1024;
 const GPUS: usize = 64;
 /// Other parts of a node: NUMA nodes, disks, network cards, each function of which counts.
 const PARTS: usize = 2048;
-/// Bytes of everything that a hello says of its node.
+/// Bytes of everything that a hello says of its node. One with 8 GPUs and all their links needs less
+/// than 32 KiB; each of 2,048 functions of network cards needs 70 bytes more.
 const WHOLE: usize = 256 << 10;
 
 /// Cuts what is too long in a message, and writes out what is not plain text.
@@ -52,11 +53,21 @@ pub(super) fn message(m: &mut FromAgent) {
                 bound(text, REASON);
             }
         }
-        // A path that was changed leads nowhere.
-        FromAgent::Progress { report: ProgressReport::Checkpoint { path, .. }, .. }
-            if path.as_ref().is_some_and(|p| p.len() > PATH || p.contains(is_odd)) =>
-        {
-            *path = None;
+        // A path that was changed leads nowhere, and without one it would replace a good checkpoint.
+        FromAgent::Progress { key, rank, report } => {
+            if let ProgressReport::Checkpoint { state, step, path, .. } = report
+                && path.as_ref().is_some_and(|p| p.len() > PATH || p.contains(is_odd))
+            {
+                tracing::warn!(
+                    attempt = %key, rank = *rank, step = *step,
+                    "a checkpoint is ignored: its path is longer than {PATH} bytes or has control characters"
+                );
+                *path = None;
+                // The rank is done with it all the same.
+                if state.as_str() == "done" {
+                    "failed".clone_into(state);
+                }
+            }
         }
         _ => {}
     }
@@ -166,11 +177,12 @@ struct Size(usize);
 
 impl Size {
     fn text(&mut self, what: &str, text: &mut String, most: usize) -> Result<(), String> {
-        self.0 += text.len();
         if text.len() > most {
             return Err(too_much(what, text.len(), "bytes", most));
         }
         bound(text, most);
+        // What is written out is longer than what was sent, and it is what stays in the log.
+        self.0 += text.len();
         Ok(())
     }
 

@@ -44,11 +44,38 @@ pub(super) struct AdmittedFaults {
 }
 
 impl Gate {
-    /// These faults of the node are in the log: a server that was restarted, or leads anew, has
-    /// received none of them itself.
+    /// These faults of the node are in the log, oldest first: a server that was restarted, or leads
+    /// anew, has received none of them itself.
     pub(super) fn note_logged<'a>(&mut self, faults: impl Iterator<Item = &'a ObservedFault>) {
         for fault in faults {
             self.is_new(fault);
+            // It was put back because nobody knew whether it was written: it was.
+            let key = (fault.code.clone(), fault.gpu, fault.attempt);
+            let Some(kind) = self.kinds.get_mut(&key).filter(|k| k.told.is_none()) else {
+                continue;
+            };
+            if let Some(f) = &mut kind.folded
+                && (f.at, &f.text) == (fault.at, &fault.text)
+            {
+                f.count = f.count.saturating_sub(fault.count);
+                if f.count == 0 {
+                    kind.folded = None;
+                }
+            }
+        }
+    }
+
+    /// These were to be written down, and that failed: they are due again. Their reports stay known,
+    /// so that they count once though the agent sends them again.
+    pub(super) fn put_back(&mut self, faults: Vec<ObservedFault>) {
+        for mut fault in faults {
+            let key = (fault.code.clone(), fault.gpu, fault.attempt);
+            let kind = self.kinds.entry(key).or_insert(Kind { told: None, folded: None });
+            if let Some(since) = kind.folded.take() {
+                fault.count = fault.count.saturating_add(since.count);
+            }
+            *kind = Kind { told: None, folded: Some(fault) };
+            self.recent.pop_back();
         }
     }
 
@@ -175,6 +202,41 @@ mod tests {
         let mut next = Gate::default();
         next.note_logged([fault("xid-79", 2).bounded()].iter());
         assert!(next.take(vec![fault("xid-79", 2)], at(0), same).faults.is_empty());
+    }
+
+    #[test]
+    fn a_fault_that_could_not_be_written_is_written_when_it_is_sent_again() {
+        let mut g = Gate::default();
+        let failed = g.take(vec![fault("xid-79", 2)], at(0), same).faults;
+        assert_eq!(failed.len(), 1);
+        // A repeat comes before it is known that the log could not be written.
+        assert!(g.take(vec![seen("xid-79", 2, 2)], at(1), same).faults.is_empty());
+        g.put_back(failed);
+        let again = g.take(vec![fault("xid-79", 2), seen("xid-79", 2, 2)], at(2), same);
+        assert_eq!((again.faults.len(), again.faults[0].count), (1, 2), "each counts once");
+        // Nor is it lost when the agent does not send it again.
+        g.put_back(again.faults);
+        assert_eq!(g.due(at(3)).iter().map(|f| f.count).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn what_was_put_back_and_is_in_the_log_all_the_same_is_not_written_twice() {
+        let mut g = Gate::default();
+        let unsure = g.take(vec![fault("xid-79", 2)], at(0), |t| t + Span(7)).faults;
+        g.put_back(unsure.clone());
+        g.note_logged(unsure.iter());
+        assert!(g.take(vec![fault("xid-79", 2)], at(1), same).faults.is_empty());
+    }
+
+    #[test]
+    fn of_what_is_in_the_log_the_newest_is_recognised() {
+        let logged = |n: usize| seen("xid-79", 2, i64::try_from(n).unwrap()).bounded();
+        let all: Vec<ObservedFault> = (0..RECEIVED + 10).map(logged).collect();
+        let mut g = Gate::default();
+        g.note_logged(all.iter());
+        let newest = all.last().cloned().into_iter().collect();
+        assert!(g.take(newest, at(0), same).faults.is_empty());
+        assert_eq!(g.take(vec![all[0].clone()], at(1), same).faults.len(), 1);
     }
 
     #[test]

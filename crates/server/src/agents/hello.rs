@@ -3,7 +3,7 @@
 use super::seat::{NodeEntry, SKEW_MS, Session};
 use super::{Inner, bounds, join, refused};
 use crate::brain::{Attach, BrainError};
-use muster_engine::State;
+use muster_engine::{Greeting, State};
 use muster_link::LinkError;
 use muster_link::messages::{FromServer, Hello};
 use muster_link::tls::Peer;
@@ -94,21 +94,10 @@ fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), 
     Ok(())
 }
 
-/// Does the hello say something of the node that the log does not know, so that it is written down?
+/// Would the hello be written down?
 fn changes(state: &State, hello: &Hello) -> bool {
-    let Some(n) = state.nodes.get(&hello.node).filter(|n| n.stage != Stage::Enrolled) else {
-        return false;
-    };
-    let unknown = |key: AttemptKey| {
-        let job = state.jobs.get(&key.job);
-        !n.orphans.contains(&key) && job.is_none_or(|j| j.attempt_key() != Some(key))
-    };
-    n.boot != hello.boot
-        || n.address != hello.address
-        || n.host != hello.host
-        || n.place != hello.place
-        || n.inventory != hello.inventory
-        || hello.observed.iter().any(|(key, o)| matches!(o, Observed::Running) && unknown(*key))
+    let Hello { node, boot, address, host, place, inventory, observed, .. } = hello;
+    Greeting { node, boot, address, host, place, inventory, observed }.changes(state)
 }
 
 pub(super) async fn enter(

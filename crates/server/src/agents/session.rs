@@ -161,8 +161,9 @@ impl Live {
         ended: Vec<AttemptKey>,
     ) -> Result<(), End> {
         self.inner.brain.read(|s| {
-            let logged = s.faults_of(&self.session.node).map(|kept| &kept.fault);
-            self.seat.faults().note_logged(logged);
+            let logged: Vec<_> = s.faults_of(&self.session.node).collect();
+            let oldest_first = logged.iter().rev().map(|kept| &kept.fault);
+            self.seat.faults().note_logged(oldest_first);
         });
         conn.w.queue(welcome)?;
         if !ended.is_empty() {
@@ -342,10 +343,18 @@ impl Live {
         }
         let heard = Instant::now();
         let node = self.session.node.clone();
-        let request = self.inner.request(&node, Command::FaultsSeen { node: node.clone(), faults });
-        let brain = self.inner.brain.clone();
-        // A task of its own: it is on its way to the log even while this one is busy with orders.
-        let call = tokio::spawn(async move { brain.call(request, Attach::default()).await });
+        let command = Command::FaultsSeen { node: node.clone(), faults: faults.clone() };
+        let request = self.inner.request(&node, command);
+        let (brain, seat) = (self.inner.brain.clone(), self.seat.clone());
+        // A task of its own: it is on its way to the log even while this one is busy with orders, and
+        // what fails is put back even when the session has ended by then.
+        let call = tokio::spawn(async move {
+            let result = brain.call(request, Attach::default()).await;
+            if matches!(result, Err(BrainError::Unavailable(_) | BrainError::Archived { .. })) {
+                seat.faults().put_back(faults);
+            }
+            result
+        });
         self.work.push(Box::pin(async move {
             let gone = |_| Err(BrainError::Unavailable("the server is stopping".into()));
             Done::Signalled { heard, result: call.await.unwrap_or_else(gone).map(drop) }

@@ -26,12 +26,11 @@ pub(super) type Stretch = (u64, Option<Time>);
 
 /// The times of the segment that is written to.
 #[derive(Debug, Default)]
-pub(super) enum Times {
-    /// Not looked at yet, or not there.
-    #[default]
-    Unread,
-    /// Its file.
-    Open(TimesFile),
+pub(super) struct Times {
+    /// Its file; none: not looked at yet, or not there.
+    file: Option<TimesFile>,
+    /// What begins here has no row, because that could not be written.
+    failed: Option<u64>,
 }
 
 impl Times {
@@ -39,12 +38,12 @@ impl Times {
     /// there is none.
     pub(super) fn note(&mut self, from: u64, at: Option<Time>, path: impl Fn() -> PathBuf) -> u64 {
         self.try_note(from, at, &path).unwrap_or_else(|e| {
-            // Without its row, what follows would have the time of what came before: better none at all.
             let path = path();
             tracing::debug!(path = %path.display(), error = %e, "times of output cannot be stored");
-            *self = Times::Unread;
-            let _ = fs::remove_file(&path);
-            0
+            // The times that are there stay; the next row that can be written says that these are unknown.
+            self.file = None;
+            self.failed.get_or_insert(from);
+            fs::metadata(&path).map_or(0, |m| m.len())
         })
     }
 
@@ -54,17 +53,20 @@ impl Times {
         at: Option<Time>,
         path: &impl Fn() -> PathBuf,
     ) -> io::Result<u64> {
-        if matches!(self, Times::Unread) {
-            match (TimesFile::open(&path())?, at) {
-                (Some(file), _) => *self = Times::Open(file),
-                (None, Some(at)) => *self = Times::Open(TimesFile::create(&path(), at)?),
-                (None, None) => {}
-            }
+        if self.file.is_none() {
+            self.file = match (TimesFile::open(&path())?, at) {
+                (None, Some(at)) => Some(TimesFile::create(&path(), at)?),
+                (file, _) => file,
+            };
         }
-        match self {
-            Times::Open(file) => file.note(from, at),
-            Times::Unread => Ok(0),
+        let Some(file) = &mut self.file else { return Ok(0) };
+        // Without a row of its own it would have the time of what came before it.
+        if let Some(failed) = self.failed.filter(|failed| *failed < from) {
+            file.note(failed, None)?;
         }
+        let length = file.note(from, at)?;
+        self.failed = None;
+        Ok(length)
     }
 }
 
@@ -277,6 +279,25 @@ mod tests {
             now.0 += 10;
         }
         assert_eq!(fs::metadata(&path).unwrap().len(), ROW + 10 * ROW);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_written_costs_its_own_time_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out.at");
+        // A directory cannot be opened for writing, whoever runs this.
+        let other = dir.path().to_path_buf();
+        let (first, next) = (Time(1_769_860_800_000), Time(1_769_860_900_000));
+        let mut times = Times::default();
+        times.note(0, Some(first), || path.clone());
+        times.file = None;
+        times.note(50, Some(next), || other.clone());
+        times.note(60, Some(next), || other.clone());
+        assert!(path.exists() && other.exists());
+        let length = times.note(70, Some(next), || path.clone());
+        assert_eq!(length, ROW + 3 * ROW);
+        let known = [(0, Some(first)), (50, None), (70, Some(next))];
+        assert_eq!(stretches(&path, 0, 100).unwrap(), known);
     }
 
     #[test]
