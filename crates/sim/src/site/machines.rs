@@ -93,8 +93,7 @@ pub(crate) fn left_out(site: &Site, out: &[&Node]) -> Option<String> {
     if out.len() > NAMED {
         names.push(format!("{} more", out.len() - NAMED));
     }
-    let (nodes, are) =
-        if out.len() == 1 { ("node takes", "is") } else { ("nodes take", "are") };
+    let (nodes, are) = if out.len() == 1 { ("node takes", "is") } else { ("nodes take", "are") };
     let busy = out.iter().any(|n| site.state.attempts_on(&n.name).next().is_some());
     let moved = if busy { "; what runs there is simulated on the others" } else { "" };
     (!out.is_empty()).then(|| {

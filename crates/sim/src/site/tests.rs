@@ -552,12 +552,12 @@ fn a_stop_ends_the_making_of_the_fleet_too() {
         looks.set(looks.get() + 1);
         looks.get() <= 10
     };
-    let options = crate::Options { until_done: true };
-    let done =
-        crate::run::run_with(&plan.scenario, &plan.fleet, Vec::new(), options, &goes_on, |r, _| {
-            let node = matches!(r.event, muster_model::event::Event::NodeEnrolled { .. });
-            made.set(made.get() + u32::from(node));
-        });
+    let count = |r: &Record, _: &[u8]| {
+        let node = matches!(r.event, muster_model::event::Event::NodeEnrolled { .. });
+        made.set(made.get() + u32::from(node));
+    };
+    let (s, fleet, options) = (&plan.scenario, &plan.fleet, crate::Options { until_done: true });
+    let done = crate::run::run_with(s, fleet, Vec::new(), options, &goes_on, count);
     assert!(matches!(done, Err(SimError::Stopped)));
     assert_eq!(made.get(), 10, "nodes were made after the stop");
 }

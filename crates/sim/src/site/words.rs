@@ -123,7 +123,10 @@ mod tests {
 
     #[test]
     fn a_change_that_may_be_chance_is_told_from_what_to_what() {
-        let of = |mean: f64| WhatIfEstimate { mean, interval: Some([mean - 120.0, mean + 120.0]), at_least: false };
+        let of = |mean: f64| {
+            let interval = Some([mean - 120.0, mean + 120.0]);
+            WhatIfEstimate { mean, interval, at_least: false }
+        };
         let mut f = WhatIfFigure {
             name: "wait_mean_s".into(),
             unit: WhatIfUnit::Seconds,
