@@ -37,6 +37,7 @@ const past = `${new Date(Date.now() - 26 * 3_600_000).toISOString().slice(0, 19)
 /** A token of a project with work of its own: what tenants see. */
 async function tenant() {
   const mine = jobs.find((j) => j.state === 'queued' && j.project !== 'default') ?? running;
+  if (!mine) throw new Error('no job is queued or runs: the pictures of a tenant need one');
   const name = mine.user.replace(/^user:/, '');
   const made = await call('POST', '/v1/tokens', { name, role: 'user', project: mine.project });
   return { as: made.secret };

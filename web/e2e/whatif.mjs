@@ -6,7 +6,7 @@ export async function walkWhatIf({ chromium, check, must }) {
   const p = await page(chromium);
   const field = (label) => p.getByLabel(label, { exact: true });
   const simulate = p.getByRole('button', { name: 'Simulate', exact: true });
-  const column = (name) => p.getByRole('columnheader', { name, exact: true });
+  const column = (name) => p.getByRole('columnheader', { name: new RegExp(`^${name} \\d+ pair`) });
   const nodes = async () => (await call('GET', '/v1/nodes')).items.length;
 
   await check('more nodes are simulated, and the command that asks the same is shown', async () => {
@@ -61,6 +61,9 @@ export async function walkWhatIf({ chromium, check, must }) {
     await p.getByRole('progressbar', { name: 'Time used' }).waitFor();
     await p.getByRole('button', { name: 'Cancel' }).click();
     await simulate.waitFor();
+    const focused = await simulate.evaluate((b) => b === document.activeElement);
+    must(focused, 'the focus is lost');
+    await p.getByRole('status').filter({ hasText: 'Cancelled' }).waitFor();
     must((await p.getByRole('alert').count()) === 0, 'a cancel is called a failure');
     await p.unroute('**/v1/whatif');
   });

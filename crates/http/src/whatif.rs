@@ -20,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 /// It is over by then, with what there is: a request is stopped a little later.
 const LIMIT: Duration = Duration::from_secs(25);
+/// Whoever asked has an answer by then, also where a step of the work takes long to end: before the
+/// limit of all requests, whose answer speaks of writes.
+const ANSWERED: Duration = Duration::from_secs(27);
 /// How long the one before may take to end: who cancels and asks again is not refused.
 const TURN: Duration = Duration::from_secs(1);
 /// Records of a log that is read from its beginning.
@@ -67,7 +70,9 @@ pub(crate) async fn ask(
         let _turn = turn;
         simulate(&brain, end, &ask, &stop)
     };
-    let done = tokio::task::spawn_blocking(work).await.map_err(|e| {
+    let work = tokio::task::spawn_blocking(work);
+    let Ok(done) = tokio::time::timeout(ANSWERED, work).await else { return Err(too_long()) };
+    let done = done.map_err(|e| {
         tracing::error!(error = %e, "a what-if failed");
         Failure::internal()
     })?;
@@ -150,6 +155,9 @@ fn read(brain: &Brain, end: Seq, clock: &dyn Fn() -> Option<f64>) -> Reply<Site>
 }
 
 fn too_long() -> Failure {
-    Failure::senseless("the site is too large to be simulated by the server in 25 s")
-        .hint(ELSEWHERE)
+    Failure::senseless(
+        "the site with these changes is too large to be simulated by the server in 25 s; nothing \
+         was changed",
+    )
+    .hint(ELSEWHERE)
 }

@@ -22,9 +22,13 @@ pub enum WhatIfUnit {
 pub struct WhatIfEstimate {
     /// The mean over all seeds.
     pub mean: f64,
-    /// Least and most of the interval; null when there was one seed.
+    /// Least and most of the interval; null when there was one seed, or it is a lower bound.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<f64>>))]
     pub interval: Option<[f64; 2]>,
+    /// In some run it was not reached by the end: the mean is a lower bound, and there is no
+    /// interval.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 /// One metric, as the site is and as it would be.

@@ -86,6 +86,7 @@ fn lived(
             faults,
             Setting::usual(options.until_done),
             &mut keep,
+            goes_on,
         )?;
         if !twin.live_while(goes_on) {
             return Err(SimError::Stopped);

@@ -142,6 +142,7 @@ impl<'a> Simulation<'a> {
         faults: Faults,
         setting: Setting,
         sink: Sink<'a>,
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<Simulation<'a>, SimError> {
         let Setting { start, hosted, until_done, script } = setting;
         let policy = if script.is_some() {
@@ -186,12 +187,12 @@ impl<'a> Simulation<'a> {
             refusals: 0,
             refused: Vec::new(),
         };
-        twin.found()?;
+        twin.found(goes_on)?;
         Ok(twin)
     }
 
     /// The site comes to be: projects, quotas, policy, machines.
-    fn found(&mut self) -> Result<(), SimError> {
+    fn found(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), SimError> {
         let s = self.s;
         self.must(Command::CreateSite { site: format!("sim-{}", s.name) })?;
         self.must(Command::CreateToken {
@@ -213,6 +214,10 @@ impl<'a> Simulation<'a> {
         }
         let fleet = self.fleet;
         for (i, m) in (0u32..).zip(&fleet.machines) {
+            // Thousands of them take seconds.
+            if !goes_on() {
+                return Err(SimError::Stopped);
+            }
             let node = SimNode::new(s.seed, m.config.clone(), m.name.as_str(), self.start);
             let machine = format!("{}{}", self.hosted.machine, m.name);
             let node_name = m.name.clone();
@@ -331,7 +336,9 @@ impl<'a> Simulation<'a> {
             if !goes_on() {
                 return false;
             }
-            self.settle();
+            if !self.settle(goes_on) {
+                return false;
+            }
             let queued = self.queue.peek().map(|Reverse((t, ..))| *t);
             let wake = self.engine.next_wake();
             let Some(next) = [queued, wake].into_iter().flatten().min() else { break };
@@ -360,14 +367,17 @@ impl<'a> Simulation<'a> {
             && self.engine.state().queue_len() == 0
     }
 
-    /// The engine decides until it has nothing more to say.
-    fn settle(&mut self) {
+    /// The engine decides until it has nothing more to say. False when it was not to go on so long.
+    fn settle(&mut self, goes_on: &dyn Fn() -> bool) -> bool {
         loop {
             let more = self.engine.tick(self.now);
             self.ticks += 1;
             let answered = self.drain();
             if !more && !answered {
-                return;
+                return true;
+            }
+            if !goes_on() {
+                return false;
             }
         }
     }

@@ -8424,7 +8424,12 @@ export interface components {
         };
         /** @description A mean over seeds with its 95% interval. */
         WhatIfEstimate: {
-            /** @description Least and most of the interval; null when there was one seed. */
+            /**
+             * @description In some run it was not reached by the end: the mean is a lower bound, and there is no
+             *     interval.
+             */
+            at_least?: boolean;
+            /** @description Least and most of the interval; null when there was one seed, or it is a lower bound. */
             interval?: number[] | null;
             /**
              * Format: double

@@ -12,6 +12,25 @@ const KEPT = 2000;
 /** Of larger gangs one rank is shown first: all of them may print more than a page can follow. */
 const ALL_SHOWN = 64;
 
+const TIMES = 'muster.log.times';
+
+/** Were times of lines shown last? Another zone draws the whole page anew, and nothing in it is kept. */
+function keptTimes(): boolean {
+  try {
+    return localStorage.getItem(TIMES) === 'yes';
+  } catch {
+    return false;
+  }
+}
+
+function keepTimes(yes: boolean) {
+  try {
+    localStorage.setItem(TIMES, yes ? 'yes' : 'no');
+  } catch {
+    // It holds for this page only.
+  }
+}
+
 interface Asked {
   rank: number | null;
   /** Null: the newest, and what follows it. */
@@ -85,13 +104,17 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
   const { id, attempts, ranks } = props;
   const [asked, setAsked] = useState<Asked>({ rank: ranks > ALL_SHOWN ? 0 : null, attempt: null });
   const [text, setText] = useState('');
-  const [times, setTimes] = useState(false);
+  const [times, setTimes] = useState(keptTimes);
   const [atBottom, setAtBottom] = useState(true);
   const { act, busy } = useAct();
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
   const over = props.over || (asked.attempt !== null && asked.attempt < attempts);
   const { lines, error, lost } = useLog(id, asked, over, attempts, ranks);
   const shown = found(lines, text);
+  const showTimes = (yes: boolean) => {
+    setTimes(yes);
+    keepTimes(yes);
+  };
   const download = () =>
     act(async () => {
       const all = new Lines();
@@ -138,7 +161,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
             </label>
           )}
           <label className="dim">
-            <input type="checkbox" checked={times} onChange={(e) => setTimes(e.target.checked)} /> Timestamps
+            <input type="checkbox" checked={times} onChange={(e) => showTimes(e.target.checked)} /> Timestamps
           </label>
           <input
             type="search"
@@ -199,11 +222,11 @@ function LogBox({ lines, text, times, atBottom, onScroll }: Box) {
   // Another zone shows other times.
   useUtc();
   const box = useRef<HTMLPreElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end
+  // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end, and so do longer ones
   useEffect(() => {
     const b = box.current;
     if (b && atBottom) b.scrollTop = b.scrollHeight;
-  }, [lines, atBottom]);
+  }, [lines, times, atBottom]);
   const scrolled = (e: { currentTarget: HTMLPreElement }) => onScroll(atEnd(e.currentTarget));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls

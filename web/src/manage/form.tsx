@@ -6,15 +6,16 @@ import type { Problem } from './reservation';
 
 /**
  * A form that is sent as one request. `read` gives what would be sent, or what is wrong with a field: that is said
- * there after the first try, as is what the server refuses.
+ * there after the first try, as is what the server refuses. `changes`: false where it only asks.
  */
 export function useForm<F extends object, B>(
   empty: F,
   read: (form: F) => { body: B } | { problem: Problem },
+  changes = true,
 ) {
   const [form, setForm] = useState<F>(empty);
   const [tried, setTried] = useState(false);
-  const { send, busy, error, clear } = useSend();
+  const { send, busy, error, clear } = useSend(changes);
   const now = read(form);
   const own = tried && 'problem' in now ? now.problem : null;
   const change = (next: F) => {

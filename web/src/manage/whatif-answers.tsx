@@ -3,18 +3,37 @@ import { JobLink } from '../ui/links';
 import { Ago, count, Fact, Panel, Word } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { RowButton } from './frames';
-import { type Answer, amount, commandOf, difference, type Kept, signed, wordOf } from './whatif';
+import {
+  type Answer,
+  commandOf,
+  difference,
+  type Kept,
+  meanOf,
+  runsOf,
+  signed,
+  titleOf,
+  unlike,
+  wordOf,
+} from './whatif';
 import { Command } from './whatif-command';
-
-/** What an answer is called on the page. */
-const nameOf = (k: Kept) => k.answer.changes.join(' and ');
 
 /** All answers side by side: each metric as the site is, as it would be, and the difference. */
 export function Comparison({ kept }: { kept: Kept[] }) {
+  const nameOf = (k: Kept) => titleOf(k, kept);
+  const heads = kept.map((k) => ({
+    word: (
+      <>
+        {nameOf(k)} <span className="dim">{runsOf(k.answer)}</span>
+      </>
+    ),
+    className: 'num',
+  }));
+  const differ = unlike(kept);
   const names = [...new Set(kept.flatMap((k) => k.answer.figures.map((f) => f.name)))];
   return (
     <Panel title="Compared" note="the mean of all runs, as it is → changed">
-      <Table label="What-ifs compared" cards heads={['Metric', ...kept.map((k) => num(nameOf(k)))]}>
+      {differ && <p className="state">{differ}</p>}
+      <Table label="What-ifs compared" cards heads={['Metric', ...heads]}>
         {names.map((name) => (
           <tr key={name}>
             <td className="whole">{wordOf(name)}</td>
@@ -55,7 +74,7 @@ function Metric({ of, name }: { of: Answer; name: string }) {
     low === undefined ? undefined : `95% of the change: ${signed(low, f.unit)} to ${signed(high, f.unit)}`;
   return (
     <>
-      {amount(f.base.mean, f.unit)} → {amount(f.changed.mean, f.unit)}{' '}
+      {meanOf(f.base, f.unit)} → {meanOf(f.changed, f.unit)}{' '}
       <Word tone={d.good === null ? 'plain' : d.good ? 'ok' : 'bad'} title={title}>
         {d.text}
       </Word>
@@ -68,25 +87,24 @@ export function Answers({ kept, remove }: { kept: Kept[]; remove: (id: number) =
   return (
     <div className={kept.length > 1 ? 'columns' : ''}>
       {kept.toReversed().map((k) => (
-        <One key={k.id} of={k} remove={() => remove(k.id)} />
+        <One key={k.id} of={k} name={titleOf(k, kept)} remove={() => remove(k.id)} />
       ))}
     </div>
   );
 }
 
-function One({ of, remove }: { of: Kept; remove: () => void }) {
+function One({ of, name, remove }: { of: Kept; name: string; remove: () => void }) {
   const { answer: a } = of;
-  const ahead = a.new_work ? `${seconds(a.horizon_s)} ahead` : 'until the present jobs are over';
   const size = ([nodes, gpus]: number[]) => `${count(nodes, 'node')} with ${count(gpus, 'GPU')}`;
   return (
     <Panel
-      title={nameOf(of)}
+      title={name}
       note={
         <>
-          {count(a.seeds, 'pair')} of runs, {ahead}, <Ago at={new Date(of.at).toISOString()} />
+          {runsOf(a)}, in {of.body.budget}, asked <Ago at={new Date(of.at).toISOString()} />
         </>
       }
-      actions={<RowButton word="Remove" of={nameOf(of)} onClick={remove} />}
+      actions={<RowButton word="Remove" of={name} onClick={remove} />}
     >
       <div className="body">
         <p>{a.summary}</p>
@@ -95,8 +113,8 @@ function One({ of, remove }: { of: Kept; remove: () => void }) {
             {size(a.base_size)}; running: {a.running}, waiting: {a.waiting}
           </Fact>
           <Fact word="Changed">{size(a.changed_size)}</Fact>
-          <Fact word="What binds now">{a.limit_base}</Fact>
-          <Fact word="When changed">{a.limit}</Fact>
+          <Fact word="What binds as it is, in the runs">{a.limit_base}</Fact>
+          <Fact word="What binds when changed">{a.limit}</Fact>
         </dl>
         {a.notes.length > 0 && (
           <ul className="dim">
@@ -107,13 +125,13 @@ function One({ of, remove }: { of: Kept; remove: () => void }) {
         )}
         <Command text={commandOf(of.body)} />
       </div>
-      {a.starts.length > 0 && <Starts of={of} />}
+      {a.starts.length > 0 && <Starts of={of} name={name} />}
     </Panel>
   );
 }
 
 /** Waiting jobs whose start changes most. */
-function Starts({ of }: { of: Kept }) {
+function Starts({ of, name }: { of: Kept; name: string }) {
   const at = (s: number | null | undefined) =>
     s === null || s === undefined ? (
       <span className="dim">not in every run</span>
@@ -122,7 +140,7 @@ function Starts({ of }: { of: Kept }) {
     );
   return (
     <Table
-      label={`Starts in what-if ${of.id}: ${nameOf(of)}`}
+      label={`Starts in what-if ${of.id}: ${name}`}
       tall
       cards
       heads={['Job', 'Starts', 'Changed', num('Difference')]}

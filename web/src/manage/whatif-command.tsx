@@ -2,7 +2,7 @@ import { useAct } from '../ui/act';
 
 /** The command that asks the same, to be copied. */
 export function Command({ text }: { text: string }) {
-  const { act } = useAct();
+  const { act } = useAct(false);
   return (
     <div className="whole">
       <p className="dim">The same on the command line:</p>

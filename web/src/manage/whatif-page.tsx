@@ -15,6 +15,7 @@ import {
   CHANGES,
   type ChangeKind,
   type ChangeRow,
+  changeText,
   commandOf,
   EMPTY,
   type Kept,
@@ -73,7 +74,7 @@ export function WhatIfPage() {
               <p>
                 Choose a change and simulate it. The answer says what would become of waiting times, goodput,
                 allocated GPUs, and which waiting jobs would start earlier or later. Up to {MOST_KEPT} answers
-                stay here side by side until you log out.
+                stay here side by side until you reload the page or log out.
               </p>
             </Empty>
           </section>
@@ -88,8 +89,9 @@ export function WhatIfPage() {
 }
 
 function Question({ keep }: { keep: (next: Omit<Kept, 'id'>) => void }) {
-  const { form, change, typed, filled, send, busy, error } = useForm(EMPTY, whatIfBody);
-  const [since, setSince] = useState<number | null>(null);
+  const { form, change, typed, filled, send, busy, error } = useForm(EMPTY, whatIfBody, false);
+  const [running, setRunning] = useState<{ since: number; budget: string } | null>(null);
+  const [said, setSaid] = useState('');
   const [tried, setTried] = useState(false);
   const stop = useRef<AbortController | null>(null);
   // Who leaves the page has no use for the answer, and the server can stop.
@@ -99,10 +101,13 @@ function Question({ keep }: { keep: (next: Omit<Kept, 'id'>) => void }) {
   const simulate = async () => {
     setTried(true);
     const body = filled();
-    if (!body || since !== null) return;
+    if (!body || running) return;
     const run = new AbortController();
     stop.current = run;
-    setSince(Date.now());
+    // The answer is about this moment, and its starts are told from it.
+    const at = Date.now();
+    setRunning({ since: at, budget: body.budget });
+    setSaid('Simulating');
     const answer = await send(async () => {
       try {
         return must(await api.POST('/v1/whatif', { body, signal: run.signal }));
@@ -111,8 +116,10 @@ function Question({ keep }: { keep: (next: Omit<Kept, 'id'>) => void }) {
         throw e;
       }
     }, '');
-    setSince(null);
-    if (answer && !run.signal.aborted) keep({ at: Date.now(), body, answer });
+    setRunning(null);
+    if (run.signal.aborted) return setSaid('Cancelled');
+    setSaid(answer ? 'Answer added' : '');
+    if (answer) keep({ at, body, answer });
   };
   const rows = (next: ChangeRow[]) => change({ ...form, rows: next });
   const add = () => {
@@ -161,15 +168,24 @@ function Question({ keep }: { keep: (next: Omit<Kept, 'id'>) => void }) {
           <Options of={BUDGETS} />
         </SelectField>
         <FormError error={error} fields={fields} />
-        {since === null ? (
-          <div className="actions whole">
-            <button type="submit" className="main" disabled={busy}>
-              Simulate
-            </button>
-          </div>
-        ) : (
-          <Running since={since} budget={form.budget} cancel={() => stop.current?.abort()} />
-        )}
+        <div className="actions whole">
+          {/* One button for both, so that the focus stays on it. */}
+          <button
+            type={running ? 'button' : 'submit'}
+            className={running ? undefined : 'main'}
+            disabled={!running && busy}
+            onClick={(e) => {
+              if (!running) return;
+              // By the time that the click is over it may be the other button again.
+              e.preventDefault();
+              stop.current?.abort();
+            }}
+          >
+            {running ? 'Cancel' : 'Simulate'}
+          </button>
+          <span role="status">{said}</span>
+          {running && <Running {...running} />}
+        </div>
         {'body' in now && <Command text={commandOf(now.body)} />}
       </form>
     </Panel>
@@ -195,6 +211,9 @@ function Row({
   const paths = pathsOf(useQuery(policy()).data?.policy);
   const words = CHANGES.find((c) => c.kind === row.kind) ?? CHANGES[0];
   const problem = problemAt(`changes[${no - 1}]`, own, error);
+  const read = changeText(row);
+  // What the server refuses about a field of the policy is its name more often than its value.
+  const atField = 'why' in read ? read.at === 'extra' : row.kind === 'policy';
   const value = (v: string) => set({ ...row, value: v });
   const extra = (v: string) => set({ ...row, extra: v });
   return (
@@ -216,6 +235,7 @@ function Row({
           <TextField
             label="Field"
             hint="such as backfill.mode"
+            problem={atField ? problem : null}
             list={list}
             autoComplete="off"
             value={row.extra}
@@ -242,7 +262,7 @@ function Row({
         <TextField
           label={words.value}
           hint={words.hint}
-          problem={problem}
+          problem={atField ? null : problem}
           autoComplete="off"
           value={row.value}
           onChange={(e) => value(e.target.value)}
@@ -264,7 +284,7 @@ function Row({
 }
 
 /** How much of its time a simulation has used. */
-function Running({ since, budget, cancel }: { since: number; budget: string; cancel: () => void }) {
+function Running({ since, budget }: { since: number; budget: string }) {
   const [now, setNow] = useState(since);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 250);
@@ -273,15 +293,11 @@ function Running({ since, budget, cancel }: { since: number; budget: string; can
   const most = Number.parseInt(budget, 10);
   const passed = Math.floor((now - since) / 1000);
   return (
-    <div className="actions whole">
-      <span role="status">Simulating</span>
+    <>
       <progress aria-label="Time used" max={most} value={Math.min(passed, most)} />
       <span className="dim" aria-hidden="true">
         {count(passed, 'second')} of about {most}
       </span>
-      <button type="button" onClick={cancel}>
-        Cancel
-      </button>
-    </div>
+    </>
   );
 }

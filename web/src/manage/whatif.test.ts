@@ -9,8 +9,11 @@ import {
   type Figure,
   type Kept,
   MOST_KEPT,
+  meanOf,
   pathsOf,
   signed,
+  titleOf,
+  unlike,
   whatIfBody,
   withAnswer,
 } from './whatif';
@@ -26,6 +29,7 @@ test('changes are written as the CLI takes them', () => {
   expect(text('fewer', '8')).toBe('nodes=-8');
   expect(text('spares', '0')).toBe('spares=0');
   expect(text('policy', 'aggressive', 'backfill.mode')).toBe('policy.backfill.mode=aggressive');
+  expect(text('policy', '700', 'power.gpu_watts.h100-sxm')).toBe('policy.power.gpu_watts.h100-sxm=700');
   expect(text('checkpoint', '1h30m')).toBe('checkpoint=1h30m');
   expect(text('failure_rate', '0.5')).toBe('failure_rate=x0.5');
   expect(text('sku', 'gb200')).toBe('sku=gb200');
@@ -36,7 +40,8 @@ test('what makes no sense is not asked', () => {
   expect(text('spares', 'all')).toBeNull();
   expect(text('policy', 'easy')).toBeNull();
   expect(text('policy', '', 'backfill.mode')).toBeNull();
-  expect(text('policy', 'x', 'backfill mode')).toBeNull();
+  for (const field of ['', 'backfill mode', 'backfill.mode=easy'])
+    expect(changeText({ kind: 'policy', value: 'x', extra: field })).toMatchObject({ at: 'extra' });
   expect(text('checkpoint', 'often')).toBeNull();
   for (const value of ['-1', '1001', 'twice']) expect(text('failure_rate', value)).toBeNull();
   expect(text('sku', '')).toBeNull();
@@ -104,4 +109,43 @@ test('some answers stay to be compared, the newest last', () => {
   for (let i = 0; i < MOST_KEPT + 2; i++) kept = withAnswer(kept, next);
   expect(kept.map((k) => k.id)).toEqual([3, 4, 5, 6]);
   expect(withAnswer([kept[3], kept[0]], next).map((k) => k.id)).toEqual([6, 3, 7]);
+});
+
+test('what is not over at the end is a lower bound, and no difference is told', () => {
+  const f = figure('queue_makespan_s', 'seconds', 0);
+  const base = { mean: 115_200, interval: null, at_least: true };
+  expect(meanOf(base, 'seconds')).toBe('> 32.0 h');
+  expect(difference({ ...f, base, changed: base })).toEqual({ text: 'not over in either', good: null });
+  expect(difference({ ...f, base })).toEqual({ text: 'over in one only', good: null });
+});
+
+const asked = (id: number, more: object = {}, answer: object = {}) =>
+  ({
+    id,
+    at: 0,
+    body: { changes: ['nodes=+3'], seeds: 8, horizon: null, budget: '10s', ...more },
+    answer: {
+      changes: ['3 more nodes'],
+      seeds: 8,
+      horizon_s: 3600,
+      new_work: true,
+      base_size: [2, 16],
+      running: 1,
+      waiting: 0,
+      ...answer,
+    },
+  }) as unknown as Kept;
+
+test('no two answers have the same title', () => {
+  const kept = [asked(1), asked(2, { horizon: '6h' }), asked(3, { seeds: 4 }), asked(4)];
+  expect(titleOf(kept[0], kept.slice(0, 1))).toBe('3 more nodes');
+  expect(titleOf(kept[1], kept)).toBe('3 more nodes (6h ahead, 8 pairs asked, 10s)');
+  expect(new Set(kept.map((k) => titleOf(k, kept))).size).toBe(4);
+});
+
+test('answers over another time, or of another site, are marked', () => {
+  expect(unlike([asked(1), asked(2)])).toBeNull();
+  expect(unlike([asked(1), asked(2, {}, { horizon_s: 7200 })])).toContain('how far ahead');
+  expect(unlike([asked(1), asked(2, {}, { seeds: 3 })])).toContain('pairs of runs');
+  expect(unlike([asked(1), asked(2, {}, { waiting: 5 })])).toContain('the site when it was asked');
 });

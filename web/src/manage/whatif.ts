@@ -49,7 +49,8 @@ export const BUDGETS = ['5s', '10s', '20s'] as const;
 
 const SPAN = /^(\d{1,9}(\.\d{1,3})?(ms|s|m|h|d|w))+$/;
 
-type Written = { text: string } | { why: string };
+/** `at`: what is wrong is the field of the policy, not its value. */
+type Written = { text: string } | { why: string; at?: 'extra' };
 
 /** A change as the CLI and the API take it, or what is wrong with it. */
 export function changeText({ kind, value, extra }: Omit<ChangeRow, 'id'>): Written {
@@ -68,7 +69,9 @@ export function changeText({ kind, value, extra }: Omit<ChangeRow, 'id'>): Writt
         ? { text: `spares=${v}` }
         : { why: 'Give how many nodes are spares in all, such as 4.' };
     case 'policy':
-      if (!/^[\w.]+$/.test(field)) return { why: 'Name a field of the policy, such as backfill.mode.' };
+      // Names in it may have hyphens, slashes and colons, such as those of classes and kinds of GPU.
+      if (!/^[^\s=]+$/.test(field))
+        return { why: 'Name a field of the policy, such as backfill.mode.', at: 'extra' };
       return v ? { text: `policy.${field}=${v}` } : { why: 'Give its value.' };
     case 'checkpoint':
       return SPAN.test(v) ? { text: `checkpoint=${v}` } : { why: 'Give how often, such as 10m.' };
@@ -143,6 +146,10 @@ export function amount(x: number, unit: Figure['unit']): string {
   return x.toLocaleString('en', { maximumFractionDigits: x < 100 ? 1 : 0 });
 }
 
+/** A mean of a metric. One that is only known to be at least this much is marked. */
+export const meanOf = (e: Figure['base'], unit: Figure['unit']) =>
+  `${e.at_least ? '> ' : ''}${amount(e.mean, unit)}`;
+
 /** A difference with its sign. */
 export function signed(x: number, unit: Figure['unit']): string {
   const size = unit === 'share' ? `${(Math.abs(x) * 100).toFixed(1)} points` : amount(Math.abs(x), unit);
@@ -153,6 +160,8 @@ export function signed(x: number, unit: Figure['unit']): string {
 
 /** How a metric changes, and whether that is better; null where it is neither, or may be chance. */
 export function difference(f: Figure): { text: string; good: boolean | null } {
+  if (f.base.at_least && f.changed.at_least) return { text: 'not over in either', good: null };
+  if (f.base.at_least || f.changed.at_least) return { text: 'over in one only', good: null };
   const by = signed(f.change.mean, f.unit);
   if (!/[1-9]/.test(by)) return { text: 'same', good: null };
   if (!f.certain) return { text: `${by}, not certain`, good: null };
@@ -162,7 +171,7 @@ export function difference(f: Figure): { text: string; good: boolean | null } {
   return { text: `${by}, ${good ? 'better' : 'worse'}`, good };
 }
 
-/** An answer that stays on the page, with what was asked and when. */
+/** An answer that stays on the page, with what was sent and when: `at` is the moment of asking. */
 export interface Kept {
   id: number;
   at: number;
@@ -177,4 +186,38 @@ export const MOST_KEPT = 4;
 export function withAnswer(kept: readonly Kept[], next: Omit<Kept, 'id'>): Kept[] {
   const id = Math.max(0, ...kept.map((k) => k.id)) + 1;
   return [...kept, { id, ...next }].slice(-MOST_KEPT);
+}
+
+const changesOf = (k: Kept) => k.answer.changes.join(' and ');
+
+/** What an answer is called: its changes, and where another has the same ones, also what else was asked. */
+export function titleOf(k: Kept, kept: readonly Kept[]): string {
+  const name = changesOf(k);
+  const same = kept.filter((o) => o.id !== k.id && changesOf(o) === name);
+  if (same.length === 0) return name;
+  const asked = (b: WhatIfBody) =>
+    `${b.horizon ? `${b.horizon} ahead` : 'usual time ahead'}, ${b.seeds} pairs asked, ${b.budget}`;
+  const mine = asked(k.body);
+  const twice = same.some((o) => asked(o.body) === mine);
+  return `${name} (${mine}${twice ? `, no. ${k.id}` : ''})`;
+}
+
+/** What was run for an answer: pairs of runs, and how far ahead. */
+export function runsOf(a: Answer): string {
+  const pairs = `${a.seeds} ${a.seeds === 1 ? 'pair' : 'pairs'}`;
+  return `${pairs}, ${a.new_work ? `${seconds(a.horizon_s)} ahead` : 'until the present jobs are over'}`;
+}
+
+/** Why the numbers of the site as it is differ between answers; null where they are the same. */
+export function unlike(kept: readonly Kept[]): string | null {
+  const differs = (of: (a: Answer) => unknown) =>
+    new Set(kept.map((k) => JSON.stringify(of(k.answer)))).size > 1;
+  const why = [
+    differs((a) => [a.new_work, a.horizon_s]) && 'how far ahead',
+    differs((a) => a.seeds) && 'pairs of runs',
+    differs((a) => [a.base_size, a.running, a.waiting]) && 'the site when it was asked',
+  ].filter(Boolean);
+  return why.length === 0
+    ? null
+    : `Not the same in all: ${why.join('; ')}. Compare differences, not numbers.`;
 }

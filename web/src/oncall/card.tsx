@@ -107,8 +107,13 @@ function Affected({ of: c }: { of: Cause }) {
   );
 }
 
-/** Breakers of a cause: what they block, and how one is closed. */
+/** The command that leads back to a closed breaker. Forced closed, it would never open again by itself. */
+const breakerCommand = (b: { entity: string; pinned?: string | null }) =>
+  b.pinned ? `muster breakers release ${b.entity}` : `muster breakers force ${b.entity} half-open`;
+
+/** Breakers of a cause: what they block, and for those who operate, how one is probed. */
 function Breakers({ of: c }: { of: Cause }) {
+  const { operates } = useRights();
   const open = c.breakers ?? [];
   if (open.length === 0) return null;
   return (
@@ -118,8 +123,14 @@ function Breakers({ of: c }: { of: Cause }) {
           Breaker {b.entity} is {b.state === 'half_open' ? 'half-open' : b.state}:{' '}
           {count(b.nodes, 'node gets', 'nodes get')} no new work{' '}
           <span className="dim">
-            ({b.pinned ? `forced by ${b.pinned.replace(/^user:/, '')}` : tidy(b.reason)}). To close it:{' '}
-            <code>muster breakers force {b.entity} closed</code>
+            ({b.pinned ? `forced by ${b.pinned.replace(/^user:/, '')}` : tidy(b.reason)}).
+            {operates && (b.pinned || b.state === 'open') && (
+              <>
+                {' '}
+                {b.pinned ? 'To have it follow its own rules again: ' : 'To have it probed now: '}
+                <code>{breakerCommand(b)}</code>
+              </>
+            )}
           </span>
         </li>
       ))}

@@ -52,8 +52,9 @@ function announce(tell: Tell, done: string) {
 /**
  * Sends what a form holds. What the server refuses stays with the form as `error`, so that nothing that was
  * typed is lost; `null` is given for it. `done` is said afterwards; nothing where it is empty. `busy`: not now.
+ * `changes`: false where nothing on the server changes, so that nothing has to be read again.
  */
-export function useSend() {
+export function useSend(changes = true) {
   const queries = useQueryClient();
   const away = useStanding(useFleet()) === 'away';
   const tell = useContext(Context);
@@ -72,17 +73,20 @@ export function useSend() {
         return null;
       } finally {
         setBusy(false);
-        void queries.invalidateQueries();
+        if (changes) void queries.invalidateQueries();
       }
     },
-    [queries, tell],
+    [queries, tell, changes],
   );
   const clear = useCallback(() => setError(null), []);
   return { send, busy: busy || away, error, clear };
 }
 
-/** Does something on the server, says how it went, and reads again what it may have changed. `busy`: not now. */
-export function useAct() {
+/**
+ * Does something on the server, says how it went, and reads again what it may have changed. `busy`: not now.
+ * `changes`: false where nothing on the server changes.
+ */
+export function useAct(changes = true) {
   const queries = useQueryClient();
   const away = useStanding(useFleet()) === 'away';
   const tell = useContext(Context);
@@ -99,10 +103,10 @@ export function useAct() {
         tell(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away: unheard }));
       } finally {
         setBusy(false);
-        void queries.invalidateQueries();
+        if (changes) void queries.invalidateQueries();
       }
     },
-    [queries, tell],
+    [queries, tell, changes],
   );
   return { act, busy: busy || away };
 }

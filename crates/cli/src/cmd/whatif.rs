@@ -293,8 +293,8 @@ fn text(a: &WhatIfAnswer) -> String {
         "Assumed: {coming}{:.1} failures in a thousand node-days.\n",
         a.failures_per_1000_node_days
     ));
-    out.push_str(&format!("What binds now: {}.\n", a.limit_base));
-    out.push_str(&format!("What binds first when changed: {}.\n", a.limit));
+    out.push_str(&format!("What binds as it is, in the runs: {}.\n", a.limit_base));
+    out.push_str(&format!("What binds when changed, in the runs: {}.\n", a.limit));
     for n in &a.notes {
         out.push_str(&format!("Note: {n}.\n"));
     }

@@ -85,7 +85,7 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     for what in ["base_size", "changed_size", "running", "waiting", "changes", "seeds"] {
         assert_eq!(same[what], answer[what], "{what}: {same:#}");
     }
-    says(&c.muster(&server), &["METRIC", "What binds now: ", "Of the jobs that wait, "]);
+    says(&c.muster(&server), &["METRIC", "What binds as it is", "Of the jobs that wait, "]);
     let page = c.muster(&[&server[..], &["--report", "whatif.html"]].concat());
     refuses(&page, 2, &["--report", "--from live"]);
     let bad = ["whatif", "--from", "server", "--change", "policy.backfill.mod=easy"];

@@ -300,8 +300,8 @@ fn refuse_forced(s: &State, hold: &Hold) -> Result<(), Refusal> {
     let Some(entity) = s.forced_breaker(hold) else { return Ok(()) };
     let message = format!("an operator forced breaker {entity} open");
     Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
-        "`muster breakers force {entity} closed` releases what waits for it, `muster \
-         breakers release {entity}` has it probed; both are for operators"
+        "`muster breakers release {entity}` has it probed, and what waits for it is released \
+         when it closes; that is for operators"
     )))
 }
 

@@ -287,7 +287,7 @@ fn nobody_lets_a_job_past_a_breaker_that_an_operator_holds_open() {
     assert!(why.contains("held by breaker image:team/x:1; an operator forced that open"), "{why}");
     let refused = w.send(Command::Release { job }).unwrap_err();
     assert_eq!(refused.code, RefusalCode::Conflict);
-    assert!(refused.hint.unwrap().contains("muster breakers force image:team/x:1 closed"));
+    assert!(refused.hint.unwrap().contains("muster breakers release image:team/x:1"));
     assert_eq!(held(&w, job), "breaker image:team/x:1");
     w.ok(force(&x, BreakerState::Closed));
     assert_eq!(w.job(job).state, JobState::Starting);

@@ -108,7 +108,7 @@ pub fn demo_history(length: Span, seed: u64, end: Time, hosted: Hosted) -> Resul
         script: Some(Box::new(DemoScript::new(seed))),
     };
     let (past, refused) = {
-        let mut twin = Simulation::new(&s, &fleet, sources, faults, setting, &mut keep)?;
+        let mut twin = Simulation::new(&s, &fleet, sources, faults, setting, &mut keep, &|| true)?;
         twin.begin_script();
         twin.live();
         (twin.past(), std::mem::take(&mut twin.refused))

@@ -22,16 +22,16 @@ const T: [f64; 30] = [
 pub(crate) fn estimate(values: &[f64]) -> WhatIfEstimate {
     let n = values.len() as f64;
     if values.is_empty() {
-        return WhatIfEstimate { mean: 0.0, interval: Some([0.0, 0.0]) };
+        return WhatIfEstimate { mean: 0.0, interval: Some([0.0, 0.0]), at_least: false };
     }
     let mean = values.iter().sum::<f64>() / n;
     if values.len() == 1 {
-        return WhatIfEstimate { mean, interval: None };
+        return WhatIfEstimate { mean, interval: None, at_least: false };
     }
     let square = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
     let t = T.get(values.len() - 2).copied().unwrap_or(1.96);
     let half = t * (square / n).sqrt();
-    WhatIfEstimate { mean, interval: Some([mean - half, mean + half]) }
+    WhatIfEstimate { mean, interval: Some([mean - half, mean + half]), at_least: false }
 }
 
 /// One of a pair.
@@ -62,6 +62,24 @@ fn figure(
         change,
         certain,
     }
+}
+
+/// Present jobs that are not over in every run take at least as long; how much longer, nobody
+/// knows, and nothing is certain about the difference.
+fn bounded(mut f: WhatIfFigure, pairs: &[(SimulatedRun, SimulatedRun)]) -> WhatIfFigure {
+    f.base.at_least = pairs.iter().any(|(b, _)| b.unfinished > 0);
+    f.changed.at_least = pairs.iter().any(|(_, c)| c.unfinished > 0);
+    if f.base.at_least {
+        f.base.interval = None;
+    }
+    if f.changed.at_least {
+        f.changed.interval = None;
+    }
+    if f.base.at_least || f.changed.at_least {
+        f.change.interval = None;
+        f.certain = false;
+    }
+    f
 }
 
 /// When a job starts, in the mean over all pairs; nothing where it does not start in each of them.
@@ -112,7 +130,7 @@ pub fn answer(
     let figures = vec![
         figure("wait_mean_s", seconds, pairs, |l| l.waits.mean),
         figure("wait_p95_s", seconds, pairs, |l| l.waits.p95),
-        figure("queue_makespan_s", seconds, pairs, |l| l.queue_s),
+        bounded(figure("queue_makespan_s", seconds, pairs, |l| l.queue_s), pairs),
         figure("goodput", share, pairs, |l| l.outcome.goodput),
         figure("gpu_allocation_ratio", share, pairs, |l| l.outcome.gpu_allocation_ratio),
         figure("jobs_completed", count, pairs, |l| l.outcome.jobs_completed as f64),
@@ -190,12 +208,15 @@ pub fn cells(f: &WhatIfFigure) -> [String; 4] {
     let interval = f.change.interval.map_or("?".into(), |[low, high]| {
         format!("{} to {}", words::signed(low, f.unit), words::signed(high, f.unit))
     });
-    [
-        amount(f.base.mean, f.unit),
-        amount(f.changed.mean, f.unit),
-        words::signed(f.change.mean, f.unit),
-        interval,
-    ]
+    let mean = |e: &WhatIfEstimate| {
+        format!("{}{}", if e.at_least { "> " } else { "" }, amount(e.mean, f.unit))
+    };
+    let change = if f.base.at_least || f.changed.at_least {
+        "?".into()
+    } else {
+        words::signed(f.change.mean, f.unit)
+    };
+    [mean(&f.base), mean(&f.changed), change, interval]
 }
 
 /// What a metric is called in a table.

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// From this percentage on, it is the number of GPUs that is short.
 const NEARLY: u64 = 85;
 
+/// With a shorter mean wait nothing binds, in seconds.
+const HARDLY_S: f64 = 0.5;
+
 /// What one life showed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SaturationCounts {
@@ -21,11 +24,13 @@ pub(crate) struct SaturationCounts {
 }
 
 impl SaturationCounts {
-    pub(crate) fn of(h: &History, spare_gpus: u64, o: &Outcome) -> SaturationCounts {
+    /// `wait_s`: the mean wait. Work that starts at once is in the queue for a moment, and a life
+    /// of a few moments may be looked at just then.
+    pub(crate) fn of(h: &History, spare_gpus: u64, o: &Outcome, wait_s: f64) -> SaturationCounts {
         let mut s = SaturationCounts::default();
         for x in &h.samples {
             s.moments += 1;
-            if x.waiting == 0 {
+            if x.waiting == 0 || wait_s < HARDLY_S {
                 continue;
             }
             s.waited += 1;

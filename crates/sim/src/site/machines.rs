@@ -3,6 +3,7 @@
 use super::Site;
 use crate::SimError;
 use crate::fleet::{Fleet, Machine};
+use muster_engine::AllocationBlocker;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::topology::{Location, Topology};
@@ -11,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The kinds that can be simulated.
 const KINDS: [Sku; 4] = [Sku::H100Sxm, Sku::H200Sxm, Sku::B200Sxm, Sku::Gb200];
+
+/// Nodes that are left out are named up to this many.
+const NAMED: usize = 8;
 
 /// Names of kinds of GPU here, and what stands for each in the twin.
 #[derive(Debug, Clone, Default)]
@@ -63,19 +67,38 @@ fn in_service(n: &Node) -> bool {
     n.stage == Stage::Ready
         && n.reachable
         && n.cordon.is_none()
+        && n.breaker.is_none()
         && !n.protected
         && n.role != NodeRole::Suspect
 }
 
-/// Machines that may take work now; how many more there are that may not.
-pub(crate) fn present(site: &Site, kinds: &Kinds) -> (Vec<Machine>, usize) {
+/// Machines that may take work now, and the nodes that may not.
+pub(crate) fn present<'s>(site: &'s Site, kinds: &Kinds) -> (Vec<Machine>, Vec<&'s Node>) {
     let known = |n: &&Node| n.stage != Stage::Retired && n.stage != Stage::Enrolled;
     let all: Vec<&Node> = site.state.nodes.values().map(AsRef::as_ref).filter(known).collect();
     // A log that was written to its end by a site that was shut down.
     let some = all.iter().any(|n| in_service(n));
-    let chosen: Vec<&Node> = all.iter().copied().filter(|n| !some || in_service(n)).collect();
-    let out = all.len() - chosen.len();
+    let (chosen, out): (Vec<&Node>, Vec<&Node>) =
+        all.into_iter().partition(|n| !some || in_service(n));
     (chosen.into_iter().map(|n| machine(n, kinds)).collect(), out)
+}
+
+/// Which nodes are left out, and why.
+pub(crate) fn left_out(site: &Site, out: &[&Node]) -> Option<String> {
+    let named = |n: &&Node| match site.state.allocation_blocker(n) {
+        Some(AllocationBlocker::Always(why)) => format!("{} ({why})", n.name),
+        Some(AllocationBlocker::IfOthersFit(_)) | None => n.name.to_string(),
+    };
+    let mut names: Vec<String> = out.iter().take(NAMED).map(named).collect();
+    if out.len() > NAMED {
+        names.push(format!("{} more", out.len() - NAMED));
+    }
+    let (nodes, are) = if out.len() == 1 { ("node takes", "is") } else { ("nodes take", "are") };
+    let busy = out.iter().any(|n| site.state.attempts_on(&n.name).next().is_some());
+    let moved = if busy { "; what runs there is simulated on the others" } else { "" };
+    (!out.is_empty()).then(|| {
+        format!("{} {nodes} no work now and {are} left out: {}{moved}", out.len(), names.join(", "))
+    })
 }
 
 /// Every machine that the log knows.

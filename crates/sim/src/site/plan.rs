@@ -84,10 +84,7 @@ impl Site {
         let mut kinds = Kinds::of(names);
         let (mut all, out) = machines::present(self, &kinds);
         let mut notes = Vec::new();
-        if out > 0 {
-            let nodes = if out == 1 { "node that takes" } else { "nodes that take" };
-            notes.push(format!("{out} {nodes} no work now left out"));
-        }
+        notes.extend(machines::left_out(self, &out));
         let other = kinds.renamed();
         if !other.is_empty() {
             notes.push(format!("{} counted as another kind of GPU", other.join(", ")));
@@ -339,9 +336,11 @@ impl Plan<'_> {
         let over = tracks.values().filter(here).map(|t| t.end.unwrap_or(end)).max();
         let count = |f: &dyn Fn(&Track) -> bool| tracks.values().filter(|t| f(t)).count() as u64;
         let started = |t: &Track| Some((t.waits?, seconds(t.start?.since(START))));
-        let limits = limit::SaturationCounts::of(&history, self.fleet.spare_gpus(), &outcome);
+        let waits = spread(&mut waits);
+        let spare_gpus = self.fleet.spare_gpus();
+        let limits = limit::SaturationCounts::of(&history, spare_gpus, &outcome, waits.mean);
         SimulatedRun {
-            waits: spread(&mut waits),
+            waits,
             queue_s: over.map_or(0.0, |t| seconds(t.since(START))),
             starts: tracks.values().filter_map(started).collect(),
             unstarted: count(&|t| t.start.is_none() && t.end.is_none()),

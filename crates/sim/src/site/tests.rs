@@ -168,7 +168,7 @@ fn a_log_tells_what_a_twin_needs() {
 
     let plan = site.plan(&[], None).unwrap();
     assert_eq!(plan.size(), (2, 16), "a node that is lost takes no work");
-    assert!(plan.notes.iter().any(|n| n.contains("1 node that takes")), "{:?}", plan.notes);
+    assert!(plan.notes.iter().any(|n| n.contains("left out: n02 (")), "{:?}", plan.notes);
     assert!(plan.notes.iter().any(|n| n.contains("too short")), "{:?}", plan.notes);
     let projects = plan.scenario.projects();
     assert_eq!(projects.into_iter().collect::<Vec<_>>(), ["default", "nlp"]);
@@ -498,4 +498,66 @@ fn an_export_is_read_and_its_end_is_missed() {
     assert!(read(&whole.replace("\"job\":1", "\"job\":2")).unwrap_err().contains("digest"));
     let archived = whole.replace("\"first\":1", "\"first\":70");
     assert!(read(&archived).unwrap_err().contains("archived"));
+}
+
+#[test]
+fn what_is_not_over_at_the_end_is_a_lower_bound() {
+    let site = full().site();
+    let ask = Ask { horizon: Some(Span::hours(2)), ..more_nodes(3) };
+    let a = site.ask(&ask, &|| Some(0.0)).unwrap();
+    let f = a.figure("queue_makespan_s").unwrap();
+    assert!(f.base.at_least && f.base.interval.is_none() && !f.certain, "{f:?}");
+    assert!(f.change.interval.is_none(), "{f:?}");
+    let [base, _, change, interval] = cells(f);
+    assert!(base.starts_with("> ") && change == "?" && interval == "?", "{base} {change}");
+    assert!(a.summary.contains("not over within 2 h"), "{}", a.summary);
+    let whole = site.ask(&more_nodes(3), &|| Some(0.0)).unwrap();
+    assert!(!whole.figure("queue_makespan_s").unwrap().base.at_least, "{}", whole.summary);
+}
+
+#[test]
+fn nothing_binds_where_nothing_waits() {
+    let mut w = World::new(2);
+    let id = w.submit("ann", simulated(1, Span::hours(3)));
+    w.report(id, &Observed::Running);
+    w.pass(Span::hours(1));
+    let site = w.site();
+    let ask = Ask { horizon: Some(Span::mins(1)), ..more_nodes(2) };
+    let a = site.ask(&ask, &|| Some(0.0)).unwrap();
+    assert!(a.figure("wait_mean_s").unwrap().base.mean < 0.5);
+    assert!(a.limit_base.starts_with("nothing"), "{}", a.limit_base);
+}
+
+#[test]
+fn nodes_under_an_open_breaker_are_left_out_and_named() {
+    let mut w = World::new(3);
+    let entity = muster_model::entity::Entity::Node(node(1));
+    let state = Some(muster_model::breaker::BreakerState::Open);
+    w.ok("system", Command::ForceBreaker { entity, state, reason: "works".into() });
+    w.ok("system", Command::Cordon { node: node(2), reason: "works".into() });
+    let site = w.site();
+    let plan = site.plan(&[], None).unwrap();
+    assert_eq!(plan.size(), (1, 8));
+    let told = plan.notes.iter().find(|n| n.contains("left out")).unwrap();
+    assert!(told.starts_with("2 nodes take no work now and are left out: n01 (breaker "), "{told}");
+    assert!(told.contains("n02 ("), "{told}");
+}
+
+#[test]
+fn a_stop_ends_the_making_of_the_fleet_too() {
+    let site = full().site();
+    let plan = site.plan(&["nodes=+50".parse().unwrap()], None).unwrap();
+    let (looks, made) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    let goes_on = || {
+        looks.set(looks.get() + 1);
+        looks.get() <= 10
+    };
+    let count = |r: &Record, _: &[u8]| {
+        let node = matches!(r.event, muster_model::event::Event::NodeEnrolled { .. });
+        made.set(made.get() + u32::from(node));
+    };
+    let (s, fleet, options) = (&plan.scenario, &plan.fleet, crate::Options { until_done: true });
+    let done = crate::run::run_with(s, fleet, Vec::new(), options, &goes_on, count);
+    assert!(matches!(done, Err(SimError::Stopped)));
+    assert_eq!(made.get(), 10, "nodes were made after the stop");
 }

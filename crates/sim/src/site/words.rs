@@ -65,6 +65,26 @@ fn verb(f: &WhatIfFigure, what: &str) -> String {
     format!("{how} {what} from {from} to {to}{}", interval(f))
 }
 
+/// When the jobs that are there now are over, as a part of a sentence after "would".
+fn over(a: &WhatIfAnswer) -> String {
+    let Some(f) = a.figure("queue_makespan_s") else { return String::new() };
+    let within = length(a.horizon_s);
+    match (f.base.at_least, f.changed.at_least) {
+        (false, false) => verb(f, "the time until all present jobs are over"),
+        (true, true) => format!("leave some present jobs not over within {within}"),
+        (true, false) => format!(
+            "have all present jobs over after about {}, while as it is some are not over within \
+             {within}",
+            amount(f.changed.mean, f.unit)
+        ),
+        (false, true) => format!(
+            "leave some present jobs not over within {within}, while as it is all are over after \
+             about {}",
+            amount(f.base.mean, f.unit)
+        ),
+    }
+}
+
 /// The answer in a few sentences.
 pub(crate) fn summary(a: &WhatIfAnswer) -> String {
     let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
@@ -84,7 +104,7 @@ pub(crate) fn summary(a: &WhatIfAnswer) -> String {
         " It would {}, {} and {}.",
         said("goodput", "goodput"),
         said("gpu_allocation_ratio", held),
-        said("queue_makespan_s", "the time until all present jobs are over"),
+        over(a),
     ));
     if a.new_work {
         text.push_str(&format!(
@@ -103,7 +123,10 @@ mod tests {
 
     #[test]
     fn a_change_that_may_be_chance_is_told_from_what_to_what() {
-        let of = |mean: f64| WhatIfEstimate { mean, interval: Some([mean - 120.0, mean + 120.0]) };
+        let of = |mean: f64| {
+            let interval = Some([mean - 120.0, mean + 120.0]);
+            WhatIfEstimate { mean, interval, at_least: false }
+        };
         let mut f = WhatIfFigure {
             name: "wait_mean_s".into(),
             unit: WhatIfUnit::Seconds,

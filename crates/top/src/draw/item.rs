@@ -192,7 +192,11 @@ fn breaker(page: &mut Page, model: &Model, b: &Breaker) {
     page.fact("Forced by", b.pinned.as_deref().unwrap_or_default());
     page.fact("Incident", b.because_of.as_deref().unwrap_or_default());
     page.section("To act");
-    page.command(&format!("muster breakers force {} closed --reason WHY", b.entity));
+    // Forced closed, it would never open again by itself.
+    page.command(&match b.pinned {
+        Some(_) => format!("muster breakers release {}", b.entity),
+        None => format!("muster breakers force {} half-open --reason WHY", b.entity),
+    });
 }
 
 fn finding(page: &mut Page, model: &Model, f: &Finding) {
