@@ -225,7 +225,7 @@ export function serviceOf(
     return {
       tone: 'plain',
       word: 'status not known',
-      text: `The operators of this site are not paged; whether a problem is open about jobs of ${project} is not known yet.`,
+      text: `No page to the operators of this site is open; whether a problem is open about jobs of ${project} is not known yet.`,
     };
   if (h.state === 'well' && open !== undefined && open > 0)
     return {
@@ -237,7 +237,7 @@ export function serviceOf(
     return {
       tone: 'ok',
       word: 'no known problem',
-      text: `No problem is open about jobs of ${project}, and the operators of this site are not paged.`,
+      text: `No problem is open about jobs of ${project}, and no page to the operators of this site is open.`,
     };
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',
