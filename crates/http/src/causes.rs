@@ -94,8 +94,8 @@ fn since(g: &CauseGroup<'_>) -> Time {
     all.min().unwrap_or(Time(0))
 }
 
-/// The finding that somebody has to decide about: the first that has a remediation pending approval.
-/// An incident stands for all that is found with it.
+/// The finding that somebody has to decide about: the first with a remediation that is pending
+/// approval. An incident stands for all that is found with it.
 fn undecided<'a>(g: &CauseGroup<'a>) -> Option<&'a Finding> {
     if !g.incidents.is_empty() || g.alerts.iter().any(|a| a.topic == Topic::Incident) {
         return None;

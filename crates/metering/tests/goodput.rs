@@ -415,7 +415,7 @@ fn a_hold_from_before_the_reading_is_no_wait_for_a_turn() {
     held.held = Some(Hold::asked("user:ann").at(at(60)));
     let parts = |j: &Job| seconds(&goodput(j, None, &BTreeMap::new(), at(H)));
     assert_eq!(parts(&held), BTreeMap::from([("held", 3540), ("queued", 60)]));
-    // What the control plane holds waits for its turn, and an older snapshot does not say since when.
+    // What the control plane holds waits for its turn. Older snapshots do not say since when.
     held.held = Some(Hold { by: HeldBy::Suspicion, ..Hold::asked("muster: x").at(at(60)) });
     assert_eq!(parts(&held), BTreeMap::from([("queued", 3600)]));
     held.held = Some(Hold::asked("user:ann"));

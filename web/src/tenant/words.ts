@@ -198,7 +198,7 @@ export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string
 /** Why there is no limit to show. A quota without one is not the same as none. */
 export function noQuotaWords(rows: readonly Schemas['QuotaRow'][], project: string): string {
   const own = rows.find((row) => row.projects.includes(project)) ?? rows.at(-1);
-  return own ? `Quota ${own.name} has no GPU limit` : `No quota is set for ${project}`;
+  return own ? `Quota ${own.name} has no GPU limit` : `No quota applies to ${project}`;
 }
 
 function capital(sentence: string): string {
