@@ -239,7 +239,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         let sent = |a: &Alert| {
             s.slo.desk.notified_of(&a.id).any(|(_, t)| t.urgency == Urgency::Page && !t.over)
         };
-        let reached = pages.iter().any(|a| sent(a));
+        let reached = pages.iter().copied().any(sent);
         attention.push(if reached { PAGED } else { REACHED_NOBODY }.to_owned());
     }
     if whole && unseen > 0 {
