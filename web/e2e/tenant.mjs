@@ -56,7 +56,7 @@ export async function walkTenant({ chromium, check, must, until }) {
     await settled(p);
     await p.getByRole('heading', { name: 'Your first job' }).waitFor();
     await p.getByText(`muster run --project ${PROJECT} --gpus 1`).waitFor();
-    await p.getByText(`No quota is set for ${PROJECT}`).waitFor();
+    await p.getByText(`No quota applies to ${PROJECT}`).waitFor();
     await p.getByText(`No GPU was allocated to ${PROJECT}`).waitFor();
     await p.locator('.service .word').waitFor();
     const tabs = await p.getByRole('navigation', { name: 'Sections' }).getByRole('link').allTextContents();

@@ -97,7 +97,8 @@ impl State {
             }
             Event::JobSubmitted { .. } => self.submitted(r),
             Event::JobHeld { job, by, held_by, .. } => {
-                self.job(r.seq, *job, |j| j.held = Some(Hold::from_record(by, held_by.as_ref())))?;
+                let hold = Hold::from_record(by, held_by.as_ref()).at(r.at);
+                self.job(r.seq, *job, |j| j.held = Some(hold))?;
             }
             Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
             Event::JobPlaced { key, placement } => {
@@ -460,7 +461,7 @@ impl State {
                 array: task.map(|&index| ArrayTask { parent: *id, index, count }),
                 depends: depends.clone(),
                 state: JobState::Queued,
-                held: held.then(|| Hold::asked(&r.actor)),
+                held: held.then(|| Hold::asked(&r.actor).at(r.at)),
                 submitted_at: r.at,
                 not_before: muster_model::units::Time(0),
                 started_at: None,

@@ -92,7 +92,7 @@ impl State {
                 order: q.order,
                 projects: q.projects.iter().map(ToString::to_string).collect(),
                 limits: limits.collect(),
-                used_milli: used.held_by(&mine),
+                used_milli: Some(used.held_by(&mine)),
                 entitled_milli: part(u128::from(q.shares), u128::from(shares)),
                 received_milli: Some(part(usage, all)),
                 usage_gpu_s: Some(gpu_seconds(usage)),

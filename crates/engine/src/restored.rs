@@ -102,7 +102,7 @@ impl Engine {
             "a restored log: ranks of it run on node {node}, and `muster node reconcile {node}` \
              stops them"
         );
-        self.emit_hold(&job, Hold { name, by: HeldBy::LostRanks });
+        self.emit_hold(&job, Hold { name, by: HeldBy::LostRanks, since: None });
     }
 
     /// Nobody's word starts a job beside ranks of it that the log does not know.

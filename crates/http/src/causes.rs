@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use muster_api::{CauseJob, CauseList, CauseRunbook, OpenCause};
 use muster_engine::{State as Site, current_step};
 use muster_model::JobId;
-use muster_model::alert::Urgency;
+use muster_model::alert::{Topic, Urgency};
 use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
@@ -53,8 +53,9 @@ fn view(s: &Site, caller: &Caller) -> CauseList {
     CauseList { items: shown.collect(), count, cursor: None }
 }
 
-/// Pages that nobody acknowledged first, then what is pending approval, then by severity and age.
-type Rank = (bool, bool, Reverse<Option<Severity>>, Time, String);
+/// Pages that nobody acknowledged first, then what is pending approval, then by urgency, severity
+/// and age.
+type Rank = (bool, bool, Reverse<Option<Urgency>>, Reverse<Option<Severity>>, Time, String);
 
 fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
     let pages = g
@@ -62,7 +63,12 @@ fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
         .iter()
         .any(|a| a.urgency == Urgency::Page && a.silenced.is_none() && a.acknowledged.is_none());
     let pending = g.remediations.iter().any(|r| is_pending(r));
-    (!pages, !pending, Reverse(severity(g)), since(g), key.to_owned())
+    (!pages, !pending, Reverse(urgency(g)), Reverse(severity(g)), since(g), key.to_owned())
+}
+
+/// None is less urgent than a ticket.
+fn urgency(g: &CauseGroup<'_>) -> Option<Urgency> {
+    g.alerts.iter().map(|a| a.urgency).max()
 }
 
 /// Is approval all that it lacks? What was approved and is on hold for another reason is not.
@@ -88,14 +94,28 @@ fn since(g: &CauseGroup<'_>) -> Time {
     all.min().unwrap_or(Time(0))
 }
 
-/// The finding that stands for a cause: the worst, and of those the first.
+/// The finding that somebody has to decide about: the first with a remediation that is pending
+/// approval. An incident stands for all that is found with it.
+fn undecided<'a>(g: &CauseGroup<'a>) -> Option<&'a Finding> {
+    if !g.incidents.is_empty() || g.alerts.iter().any(|a| a.topic == Topic::Incident) {
+        return None;
+    }
+    let pending = |f: &&Finding| g.remediations.iter().any(|r| r.finding == f.id && is_pending(r));
+    g.findings.iter().copied().filter(pending).min_by_key(|f| f.id)
+}
+
+/// The finding that stands for a cause: what is to be decided about, else the worst, and of those
+/// the first.
 fn worst<'a>(g: &CauseGroup<'a>) -> Option<&'a Finding> {
-    g.findings.iter().copied().min_by_key(|f| (Reverse(f.seen.severity), f.id))
+    let worst = || g.findings.iter().copied().min_by_key(|f| (Reverse(f.seen.severity), f.id));
+    undecided(g).or_else(worst)
 }
 
 /// What a cause is: its kind, what it is about, and a sentence.
 fn lead(g: &CauseGroup<'_>) -> (String, String, String) {
-    if let Some(a) = g.alerts.first() {
+    // The urgency of an alert moves with the spares that are left, and with it the finding that it
+    // is named after. What is to be decided stays the same.
+    if let Some(a) = g.alerts.first().filter(|_| undecided(g).is_none()) {
         return (a.kind.clone(), a.cause.to_string(), a.summary.clone());
     }
     if let Some(i) = g.incidents.first() {
@@ -139,7 +159,7 @@ fn cause(
         entity,
         summary,
         severity: severity(g),
-        urgency: g.alerts.iter().map(|a| a.urgency).max(),
+        urgency: urgency(g),
         since: since(g).into(),
         alerts: g.alerts.iter().map(|a| alerts::view(s, caller, a, Some(&affected))).collect(),
         incidents: g.incidents.iter().map(|i| incidents::view(i)).collect(),
@@ -201,7 +221,8 @@ impl Books<'_> {
             return None;
         }
         let site = self.site;
-        let named = g.alerts.first().and_then(|a| a.runbook.strip_prefix("/runbooks/"));
+        let alert = g.alerts.first().filter(|_| undecided(g).is_none());
+        let named = alert.and_then(|a| a.runbook.strip_prefix("/runbooks/"));
         let word = named.unwrap_or(kind);
         let book = self.known.entry(word.to_owned()).or_insert_with(|| {
             let name = site.runbooks.find(word)?;
@@ -260,4 +281,74 @@ fn vars(g: &CauseGroup<'_>) -> BTreeMap<String, String> {
     let breaker = breaker.or_else(|| g.breakers.first().map(|b| &b.entity));
     put("breaker", breaker.map(ToString::to_string));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::alert::Alert;
+    use muster_model::finding::ObservedFinding;
+    use serde_json::json;
+
+    fn finding(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
+        Finding {
+            id,
+            seen: ObservedFinding::new(kind, on.parse().unwrap(), severity, Time(0)),
+            opened_at: Time(0),
+            inferred: false,
+            incident: None,
+            remediation: None,
+            closed: None,
+        }
+    }
+
+    fn alert(kind: &str, cause: &str, urgency: &str) -> Alert {
+        let text = json!({"id": "a", "group": "g", "topic": "finding", "kind": kind,
+            "cause": cause, "urgency": urgency, "state": "firing", "summary": "s", "count": 1,
+            "since": 0, "raised_at": 0, "changed_at": 0});
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn waits(finding: u64, kind: &str) -> Remediation {
+        let text = json!({"id": 31, "finding": finding, "kind": kind, "node": "n1",
+            "action": "drain", "step_index": 0, "mode": "approve", "leave": "now",
+            "step": "approval", "why": "", "at": 0, "since": 0});
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_cause_is_named_after_what_is_to_be_decided() {
+        let hot = finding(1, "thermal", "gpu:n1/3", Severity::Critical);
+        let failed = finding(2, "qualification-failed", "node:n1", Severity::Critical);
+        let ask = waits(2, "qualification-failed");
+        // Its urgency fell with the spares that came back, and with it went its name.
+        for a in [
+            alert("qualification-failed", "node:n1", "page"),
+            alert("thermal", "node:n1", "ticket"),
+        ] {
+            let mut g = CauseGroup {
+                alerts: vec![&a],
+                findings: vec![&hot, &failed],
+                remediations: vec![&ask],
+                ..CauseGroup::default()
+            };
+            let (kind, entity, _) = lead(&g);
+            assert_eq!((kind.as_str(), entity.as_str()), ("qualification-failed", "node:n1"));
+            assert_eq!(vars(&g).get("finding").map(String::as_str), Some("2"));
+            // Nothing is to be decided: the alert names it.
+            g.remediations.clear();
+            assert_eq!(lead(&g).0, a.kind);
+        }
+    }
+
+    #[test]
+    fn tickets_come_before_what_only_informs() {
+        let (ticket, page) = (alert("k", "site", "ticket"), alert("k", "site", "page"));
+        let info = finding(1, "thermal", "gpu:n1/3", Severity::Info);
+        let of = |alerts, findings| CauseGroup { alerts, findings, ..CauseGroup::default() };
+        let informs = of(vec![], vec![&info]);
+        let (asks, wakes) = (of(vec![&ticket], vec![]), of(vec![&page], vec![]));
+        assert!(rank("b", &wakes) < rank("a", &asks));
+        assert!(rank("b", &asks) < rank("a", &informs), "however old each is");
+    }
 }

@@ -107,8 +107,8 @@ pub(crate) async fn list(
             (s.seq, true)
         });
         if by_end {
-            // Who ended at the same time did so in the order of the log.
-            found.sort_by_key(|(j, _)| Reverse((j.ended_at, j.version)));
+            // A version also grows by what happens after the end: it is no order of the ends.
+            found.sort_by_key(|(j, _)| Reverse((j.ended_at, j.id)));
             found.truncate(limit);
         }
         if at_end || (found.len() > limit && !by_end) {

@@ -6,12 +6,27 @@ use muster_model::event::Event;
 use muster_model::job::StopReason;
 use muster_model::names::ProjectName;
 
-/// Why an attempt is stopped, for whoever is bound to this project; none where it names nothing of
-/// others.
-fn reason_for(app: &App, bound: Option<&ProjectName>, reason: &StopReason) -> Option<StopReason> {
+/// Why an attempt is stopped, for whoever is bound to this project, as a reason and in words; none
+/// where it names nothing of others.
+fn reason_for(
+    app: &App,
+    bound: Option<&ProjectName>,
+    reason: &StopReason,
+) -> Option<(StopReason, String)> {
     let (own, other) = (bound?, reason.preempted_for()?);
-    let seen = app.brain().read(|s| s.jobs.get(&other).is_some_and(|j| j.project == *own));
-    (!seen).then(|| reason.unnamed())
+    let is_own = app.brain().read(|s| s.jobs.get(&other).map(|j| j.project == *own));
+    told(reason, is_own)
+}
+
+/// The same by whether the other job is one's own, which is not known once it is forgotten.
+fn told(reason: &StopReason, is_own: Option<bool>) -> Option<(StopReason, String)> {
+    let unnamed = reason.unnamed();
+    let words = unnamed.to_string();
+    match is_own {
+        Some(true) => None,
+        Some(false) => Some((unnamed, words.replace("another job", "a job of another project"))),
+        None => Some((unnamed, words)),
+    }
 }
 
 fn hide_reason(
@@ -20,8 +35,8 @@ fn hide_reason(
     reason: &mut StopReason,
     message: &mut String,
 ) {
-    if let Some(unnamed) = reason_for(app, bound, reason) {
-        *message = message.replace(&reason.to_string(), &unnamed.to_string());
+    if let Some((unnamed, words)) = reason_for(app, bound, reason) {
+        *message = message.replace(&reason.to_string(), &words);
         *reason = unnamed;
     }
 }
@@ -42,10 +57,27 @@ pub(crate) fn hidden(app: &App, bound: Option<&ProjectName>, event: &Event) -> O
     let (Event::StopOrdered { reason, .. } | Event::NoticeGiven { reason, .. }) = event else {
         return None;
     };
-    let unnamed = reason_for(app, bound, reason)?;
+    let (unnamed, _) = reason_for(app, bound, reason)?;
     let mut event = event.clone();
     if let Event::StopOrdered { reason, .. } | Event::NoticeGiven { reason, .. } = &mut event {
         *reason = unnamed;
     }
     Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::JobId;
+    use muster_model::job::Rank;
+
+    #[test]
+    fn a_job_that_is_forgotten_is_not_said_to_be_of_another_project() {
+        let reason = StopReason::Preempted { by: Some(JobId(7)), rank: Rank::Spot };
+        let words = |is_own| told(&reason, is_own).map(|(_, words)| words);
+        assert_eq!(words(Some(true)), None);
+        let theirs = "spot work, evicted for a job of another project";
+        assert_eq!(words(Some(false)).as_deref(), Some(theirs));
+        assert_eq!(words(None).as_deref(), Some("spot work, evicted for another job"));
+    }
 }

@@ -103,15 +103,12 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
 /// it stands for follows all. How far each limit is used stays, because work waits for that.
 fn keep_own(report: &mut QuotaReport, own: &ProjectName) {
     report.accounts.retain(|a| a.project == own.as_str());
-    let whole = report.accounts.iter_mut().find(|a| a.user.is_none());
-    let used = whole.map_or(0, |a| {
-        a.received_milli = None;
-        a.used_milli
-    });
+    if let Some(whole) = report.accounts.iter_mut().find(|a| a.user.is_none()) {
+        whole.received_milli = None;
+    }
     for r in &mut report.quotas {
         r.projects.retain(|p| p == own.as_str());
-        r.used_milli = used;
-        (r.received_milli, r.usage_gpu_s) = (None, None);
+        (r.used_milli, r.received_milli, r.usage_gpu_s) = (None, None, None);
     }
 }
 
@@ -191,7 +188,7 @@ mod tests {
                 used_milli: 6000,
                 borrowed_milli: 0,
             }],
-            used_milli: 6000,
+            used_milli: Some(6000),
             entitled_milli: 1000,
             received_milli: Some(1000),
             usage_gpu_s: Some(7200),
@@ -217,11 +214,11 @@ mod tests {
         keep_own(&mut r, &"alpha".parse().unwrap());
         let lab = &r.quotas[0];
         assert_eq!(lab.projects, ["alpha"]);
-        assert_eq!((lab.used_milli, lab.received_milli, lab.usage_gpu_s), (2000, None, None));
+        assert_eq!((lab.used_milli, lab.received_milli, lab.usage_gpu_s), (None, None, None));
         assert_eq!(lab.limits[0].used_milli, 6000, "what work can wait for");
         assert_eq!(r.accounts.len(), 2);
         let (whole, ann) = (&r.accounts[0], &r.accounts[1]);
-        assert_eq!((whole.received_milli, whole.usage_gpu_s), (None, 2400));
+        assert_eq!((whole.used_milli, whole.received_milli, whole.usage_gpu_s), (2000, None, 2400));
         assert_eq!((ann.received_milli, ann.usage_gpu_s), (Some(333), 2400));
     }
 }

@@ -4,6 +4,7 @@
 use crate::allocated::{Allocated, mig_milli};
 use crate::signs::FailureSigns;
 use muster_model::event::{Event, Record};
+use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
 use muster_model::names::NodeName;
@@ -181,6 +182,13 @@ impl JobHistory {
             && a.saved_at.is_none_or(|t| t < c.at)
         {
             a.saved(c);
+        }
+        // It may have been held before the reading began.
+        if self.held_at.is_none()
+            && let Some(hold) = &job.held
+            && hold.by == HeldBy::Somebody
+        {
+            self.held_at = hold.since;
         }
         JobHistory { attempts: all, ..self }
     }

@@ -5,6 +5,7 @@ use crate::common;
 use common::{TimedEvent, job, lives, placed};
 use muster_metering::{AttemptObservation, Goodput, JobHistories, Part, goodput};
 use muster_model::event::Event;
+use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, StopReason, Verdict};
 use muster_model::units::{Span, Time};
@@ -406,4 +407,17 @@ fn what_a_job_did_itself_is_a_failure_and_no_recovery() {
     assert_eq!((g.interruptions, g.mtbi, g.recover), (0, None, None), "it was not interrupted");
     assert_eq!(g.verdicts, BTreeMap::from([("application", 1)]));
     assert_eq!(g.time.get(Part::Restarting), 18_000);
+}
+
+#[test]
+fn a_hold_from_before_the_reading_is_no_wait_for_a_turn() {
+    let mut held = job(JOB, 8);
+    held.held = Some(Hold::asked("user:ann").at(at(60)));
+    let parts = |j: &Job| seconds(&goodput(j, None, &BTreeMap::new(), at(H)));
+    assert_eq!(parts(&held), BTreeMap::from([("held", 3540), ("queued", 60)]));
+    // What the control plane holds waits for its turn. Older snapshots do not say since when.
+    held.held = Some(Hold { by: HeldBy::Suspicion, ..Hold::asked("muster: x").at(at(60)) });
+    assert_eq!(parts(&held), BTreeMap::from([("queued", 3600)]));
+    held.held = Some(Hold::asked("user:ann"));
+    assert_eq!(parts(&held), BTreeMap::from([("queued", 3600)]));
 }

@@ -1,6 +1,7 @@
 //! What keeps a waiting job from starting until it is released.
 
 use crate::entity::Entity;
+use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,6 +13,9 @@ pub struct Hold {
     pub name: String,
     /// What kind of hold it is, and with that what ends it.
     pub by: HeldBy,
+    /// Since when; snapshots of older versions do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
 }
 
 /// What a job is held by.
@@ -47,7 +51,13 @@ impl Hold {
     /// What somebody asked for, by the name that the log has for them.
     #[must_use]
     pub fn asked(name: impl Into<String>) -> Hold {
-        Hold { name: name.into(), by: HeldBy::Somebody }
+        Hold { name: name.into(), by: HeldBy::Somebody, since: None }
+    }
+
+    /// The same with the moment at which it began.
+    #[must_use]
+    pub fn at(self, since: Time) -> Hold {
+        Hold { since: Some(since), ..self }
     }
 
     /// The hold that a record tells of. Older records and snapshots have the name alone: this is
@@ -62,7 +72,7 @@ impl Hold {
                 _ => HeldBy::Somebody,
             }
         });
-        Hold { name: name.to_owned(), by }
+        Hold { name: name.to_owned(), by, since: None }
     }
 }
 
@@ -76,14 +86,19 @@ impl fmt::Display for Hold {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StoredHold {
-    Whole { name: String, by: HeldBy },
+    Whole {
+        name: String,
+        by: HeldBy,
+        #[serde(default)]
+        since: Option<Time>,
+    },
     Name(String),
 }
 
 impl From<StoredHold> for Hold {
     fn from(w: StoredHold) -> Hold {
         match w {
-            StoredHold::Whole { name, by } => Hold { name, by },
+            StoredHold::Whole { name, by, since } => Hold { name, by, since },
             StoredHold::Name(name) => Hold::from_record(&name, None),
         }
     }
@@ -108,9 +123,9 @@ mod tests {
             ("muster: nodes fail under it one after another", HeldBy::Suspicion),
         ] {
             let old = read(&serde_json::to_string(name).expect("text"));
-            assert_eq!(old, Hold { name: name.into(), by });
+            assert_eq!(old, Hold { name: name.into(), by, since: None });
             assert_eq!(read(&serde_json::to_string(&old).expect("text")), old);
-            let mine = Hold::asked(name);
+            let mine = Hold::asked(name).at(Time(7));
             assert_eq!(read(&serde_json::to_string(&mine).expect("text")), mine);
         }
     }

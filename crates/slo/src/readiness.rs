@@ -134,7 +134,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (BEFORE, "telemetry", "there is a baseline of telemetry"),
             all(s.telling),
-            format!("{} report metrics", of(s.telling)),
+            format!("{} reported metrics in the last minute", of(s.telling)),
             "look at the agents of nodes that are silent: muster nodes, muster doctor",
         ),
         check(

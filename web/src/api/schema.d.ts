@@ -6409,10 +6409,10 @@ export interface components {
             usage_gpu_s?: number | null;
             /**
              * Format: int64
-             * @description GPUs allocated to its jobs and those below; for a token that is bound to a project, only those
-             *     of that project.
+             * @description GPUs allocated to its jobs and those below; null for a token that is bound to a project: its
+             *     own use is among the accounts.
              */
-            used_milli: number;
+            used_milli?: number | null;
         };
         /** @description The whole tree, replaced as one. */
         Quotas: {

@@ -4,6 +4,10 @@ import type { Schemas } from '../api/client';
 /** Thousandths as people say them. */
 export const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
 
+/** What others use is not shown to those who see one project. */
+export const usedWords = (milli: number | null | undefined) =>
+  milli === null || milli === undefined ? '–' : gpus(milli);
+
 /** What others received is not shown to those who see one project. */
 export const percent = (milli: number | null | undefined) =>
   milli === null || milli === undefined ? '–' : `${(milli / 10).toFixed(1)} %`;

@@ -8,7 +8,7 @@ import { num, Table, unseen } from '../ui/table';
 import { EditPage } from './frames';
 import { Bar } from './quota-bar';
 import { QuotaEditor } from './quota-editor';
-import { byRank, gpus, percent } from './quota-words';
+import { byRank, gpus, percent, usedWords } from './quota-words';
 
 type Report = Schemas['QuotaReport'];
 
@@ -48,7 +48,7 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
       note={`GPUs owned, lent and borrowed${whole === false ? '; what other projects use and received is not shown to tenants' : ''}`}
     >
       {report.quotas.length === 0 && project ? (
-        <Empty title={`No quota is set for ${project}`}>
+        <Empty title={`No quota applies to ${project}`}>
           <p>Operators set quotas: how many GPUs a project owns, what it lends and what it may borrow.</p>
         </Empty>
       ) : report.quotas.length === 0 ? (
@@ -87,7 +87,7 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
                   {l ? (l.sku ?? 'any') : ''}
                 </td>
                 <Num word="owns">{l ? gpus(l.nominal_milli) : '–'}</Num>
-                <Num word="uses">{gpus(l ? l.used_milli : row.used_milli)}</Num>
+                <Num word="uses">{usedWords(l ? l.used_milli : row.used_milli)}</Num>
                 <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
                 <Num word="borrows">{l ? gpus(l.borrowed_milli) : '–'}</Num>
                 <Num word="shares">{i === 0 ? String(row.shares) : ''}</Num>

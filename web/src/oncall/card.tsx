@@ -55,8 +55,10 @@ function Where({ entity }: { entity: string }) {
 
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
+  const { whole } = useRights();
+  // Whoever is not shown remediations is not told that there are none.
   if (c.remediations.length === 0)
-    return c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
+    return whole && c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
   // What is pending approval first.
   const all = [...c.remediations].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
   return (

@@ -66,6 +66,31 @@ const total = {
   },
   goodput: 0.8,
 };
+const cause = {
+  id: 'node:n1',
+  kind: 'qualification-failed',
+  title: 'A node failed its test',
+  entity: 'node:n1',
+  summary: 's',
+  severity: 'critical',
+  urgency: null,
+  since: at,
+  alerts: [],
+  incidents: [],
+  breakers: [],
+  findings: [],
+  findings_open: 0,
+  pending: [],
+  pending_jobs: [],
+  pending_jobs_count: 0,
+  remediations: [],
+  nodes: ['n1'],
+  nodes_count: 1,
+  projects: [],
+  jobs: [],
+  jobs_affected: 0,
+  runbook: null,
+};
 const usage = {
   from: '2030-01-24T00:00:00Z',
   to: at,
@@ -182,6 +207,12 @@ test('the status is that of the project, and is not called well when nobody answ
   const paged = show(StatusPage, tenant, [[['health', 'summary'], attention]]);
   expect(paged).toContain('The operators of this site were paged.');
   expect(paged).not.toContain('word ok');
+  // What this token is not shown is not said to be absent.
+  const finding = { id: '1', kind: 'k', entity: 'node:n1', severity: 'critical', opened_at: at, count: 1 };
+  const open = { ...cause, findings: [finding], findings_open: 1 };
+  const hidden = show(StatusPage, tenant, [[['causes'], { items: [open], count: 1 }]]);
+  expect(hidden).toContain('A node failed its test');
+  expect(hidden).not.toContain('No remediation');
   connection.standing = 'away';
   const away = show(StatusPage, tenant);
   const line = show(WorkPage, tenant, lists('ann', [], [], []));

@@ -131,7 +131,7 @@ test('the own quota comes first, and what is above it is said to be shared', () 
   ]);
   expect(new Set(lines.map((l) => l.key)).size).toBe(3);
   expect(quotaLines([], 'nlp')).toEqual([]);
-  expect(noQuotaWords([], 'nlp')).toBe('No quota is set for nlp');
+  expect(noQuotaWords([], 'nlp')).toBe('No quota applies to nlp');
   expect(noQuotaWords([row('site', []), row('lab', ['nlp'])], 'nlp')).toBe('Quota lab has no GPU limit');
 });
 

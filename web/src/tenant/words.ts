@@ -198,7 +198,7 @@ export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string
 /** Why there is no limit to show. A quota without one is not the same as none. */
 export function noQuotaWords(rows: readonly Schemas['QuotaRow'][], project: string): string {
   const own = rows.find((row) => row.projects.includes(project)) ?? rows.at(-1);
-  return own ? `Quota ${own.name} has no GPU limit` : `No quota is set for ${project}`;
+  return own ? `Quota ${own.name} has no GPU limit` : `No quota applies to ${project}`;
 }
 
 function capital(sentence: string): string {
@@ -225,7 +225,7 @@ export function serviceOf(
     return {
       tone: 'plain',
       word: 'status not known',
-      text: `The operators of this site are not paged; whether a problem is open about jobs of ${project} is not known yet.`,
+      text: `No page to the operators of this site is open; whether a problem is open about jobs of ${project} is not known yet.`,
     };
   if (h.state === 'well' && open !== undefined && open > 0)
     return {
@@ -237,7 +237,7 @@ export function serviceOf(
     return {
       tone: 'ok',
       word: 'no known problem',
-      text: `No problem is open about jobs of ${project}, and the operators of this site are not paged.`,
+      text: `No problem is open about jobs of ${project}, and no page to the operators of this site is open.`,
     };
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',

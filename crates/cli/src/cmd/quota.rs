@@ -45,9 +45,13 @@ impl QuotaCmd {
                 let quotas = ctx.client()?.quotas().await?;
                 ctx.show(&quotas, text)?;
                 if ctx.is_table() && quotas.quotas.tree.is_empty() {
-                    output::note(
-                        "no quotas are set: everybody may use everything; `muster quota apply FILE` sets them",
-                    );
+                    // Whoever is bound to a project is not shown the quotas of others.
+                    match ctx.client()?.whoami().await?.project {
+                        Some(own) => output::note(&format!("no quota applies to project {own}")),
+                        None => output::note(
+                            "no quotas are set: everybody may use everything; `muster quota apply FILE` sets them",
+                        ),
+                    }
                 }
             }
             Some(Verb::Check { file }) => {
@@ -118,11 +122,12 @@ pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
         let name = format!("{}{}", "  ".repeat(q.depth as usize), q.name);
         let row = |name: String, limit: Option<&LimitRow>, first: bool| {
             let only = |text: String| if first { text } else { String::new() };
+            let used = limit.map_or(q.used_milli, |l| Some(l.used_milli));
             vec![
                 cell(name),
                 cell(limit.map_or_else(|| "no limit".into(), kind)),
                 number(limit.map(|l| gpus(l.nominal_milli)).unwrap_or_default()),
-                number(gpus(limit.map_or(q.used_milli, |l| l.used_milli))),
+                number(used.map(gpus).unwrap_or_default()),
                 number(limit.map(|l| gpus(l.borrowed_milli)).unwrap_or_default()),
                 number(limit.map(|l| most(l.borrow_milli, "any")).unwrap_or_default()),
                 number(limit.map(|l| most(l.lend_milli, "all")).unwrap_or_default()),
@@ -206,7 +211,7 @@ mod tests {
             order: QueueOrder::BestEffort,
             projects: vec!["nlp".into()],
             limits,
-            used_milli: 8250,
+            used_milli: Some(8250),
             entitled_milli: 667,
             received_milli: Some(1000),
             usage_gpu_s: Some(5400),
@@ -238,6 +243,15 @@ mod tests {
              nlp  all                      32    40         8           8       all       2     66.7%      100%  nlp\n       \
              h100-sxm on-demand       32    40         8           8       all\n"
         );
+    }
+
+    #[test]
+    fn what_is_not_shown_of_a_quota_is_no_number() {
+        let lab = QuotaRow { used_milli: None, received_milli: None, ..row("lab", 0, vec![]) };
+        let text = tree(&[lab]).render_for(None, false);
+        let line = text.lines().nth(1).unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["lab", "no", "limit", "2", "66.7%", "nlp"]);
     }
 
     #[test]

@@ -21,15 +21,28 @@ pub(crate) struct ReadinessCmd {
 impl ReadinessCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let mut all = ctx.client()?.readiness().await?;
+        // All are counted, whichever are shown.
+        let totals = totals(&all);
         if self.missing {
             all.checks.retain(|c| c.state == "missing");
         }
-        ctx.show(&all, text)?;
+        ctx.show(&all, |r| text(r, &totals))?;
         Ok(u8::from(!all.ready))
     }
 }
 
-fn text(r: &Readiness) -> String {
+fn totals(r: &Readiness) -> String {
+    let count = |word: &str| r.checks.iter().filter(|c| c.state == word).count();
+    let said = if r.ready { "ready" } else { "not ready" };
+    format!(
+        "{said}: {} ok, {} missing, {} unknown",
+        count("ok"),
+        count("missing"),
+        count("unknown")
+    )
+}
+
+fn text(r: &Readiness, totals: &str) -> String {
     let mut table = Table::new(&["CHECK", "STATE", "WHAT", "FOUND", "HOW TO FIX IT"]);
     for c in &r.checks {
         table.row(vec![
@@ -40,13 +53,5 @@ fn text(r: &Readiness) -> String {
             cell(&c.fix),
         ]);
     }
-    let count = |word: &str| r.checks.iter().filter(|c| c.state == word).count();
-    let said = if r.ready { "ready" } else { "not ready" };
-    format!(
-        "{}{said}: {} ok, {} missing, {} unknown\n",
-        table.render(),
-        count("ok"),
-        count("missing"),
-        count("unknown")
-    )
+    format!("{}{totals}\n", table.render())
 }

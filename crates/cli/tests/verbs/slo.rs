@@ -88,6 +88,8 @@ pub(super) fn readiness(c: &Cluster) {
     let out = c.muster(&["readiness", "--missing"]);
     out.code(1);
     assert!(out.stdout.contains("muster routing apply FILE"), "how to fix it: {out:?}");
+    let last = out.stdout.lines().last().unwrap_or_default();
+    assert!(!last.contains(" 0 ok"), "what is not shown is counted: {out:?}");
     assert_eq!(ready(c, "pages"), "missing");
     assert_eq!(ready(c, "topology"), "ok");
 }

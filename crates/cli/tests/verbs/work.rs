@@ -165,6 +165,11 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"), "nothing was set");
     let out = c.muster(&["quota", "apply", &file]);
     says(&out, &["the site now has 1 quota over 1 project\n"]);
+    // Others' quotas are not shown to a project without one, and are not said to be none.
+    let eve = c.muster(&["token", "create", "eve", "--role", "user", "--project", "default"]);
+    eve.code(0);
+    let seen = c.muster(&["quota", "--token", eve.stdout.trim()]);
+    assert!(seen.stderr.contains("no quota applies to project default"), "{seen:?}");
     let in_team = ["--project", "team"];
     let first = lasting(&c, "first", 4, &in_team);
     until("what is within the quota runs", || is(&c, &first, "running"));

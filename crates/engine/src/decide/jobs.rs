@@ -274,7 +274,7 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
 impl Engine {
     /// A waiting job is held.
     pub(crate) fn emit_hold(&mut self, job: &Job, hold: Hold) {
-        let Hold { name: by, by: held_by } = hold;
+        let Hold { name: by, by: held_by, .. } = hold;
         let decided = held_by != HeldBy::Somebody;
         let event = Event::JobHeld { job: job.id, by, held_by: Some(held_by), decided };
         self.emit(Some(&job.project), event);

@@ -345,7 +345,7 @@ impl Engine {
         let Some(job) = self.state.jobs.get(&id).cloned() else { return };
         if job.held.is_none() && job.ended_at.is_none() {
             let name = format!("muster: {why}");
-            self.emit_hold(&job, Hold { name, by: HeldBy::Suspicion });
+            self.emit_hold(&job, Hold { name, by: HeldBy::Suspicion, since: None });
         }
     }
 }

@@ -228,7 +228,7 @@ impl Engine {
             [first, ..] => {
                 let entity = first.entity.clone();
                 let name = format!("breaker {entity}");
-                self.emit_hold(&job, Hold { name, by: HeldBy::Breaker { entity } });
+                self.emit_hold(&job, Hold { name, by: HeldBy::Breaker { entity }, since: None });
             }
         }
     }

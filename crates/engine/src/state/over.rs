@@ -7,7 +7,8 @@ use muster_model::units::{Span, Time};
 
 /// So many are known, the newest.
 const OVER_MAX: usize = 2000;
-/// An expired token is listed for so long.
+/// An expired token is listed for at least so long: it goes with the next token
+/// that is created.
 const EXPIRED_FOR: Span = Span::hours(30 * 24);
 
 /// A token by its id or its name.

@@ -112,7 +112,10 @@ fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
     let names: Vec<(&str, u32)> = r.quotas.iter().map(|q| (q.name.as_str(), q.depth)).collect();
     assert_eq!(names, [("site", 0), ("b", 1), ("r", 1)]);
     let red = &r.quotas[2];
-    assert_eq!((red.entitled_milli, red.received_milli, red.used_milli), (250, Some(1000), 16_000));
+    assert_eq!(
+        (red.entitled_milli, red.received_milli, red.used_milli),
+        (250, Some(1000), Some(16_000))
+    );
     assert_eq!((red.limits[0].used_milli, red.limits[0].borrowed_milli), (16_000, 8000));
     // Two nodes of eight for an hour, but for what has faded.
     assert!(red.usage_gpu_s.is_some_and(|s| (57_000..=57_600).contains(&s)), "{red:?}");

@@ -20,6 +20,10 @@ use std::sync::Arc;
 
 /// Findings told in one summary.
 const FINDINGS: usize = 100;
+/// What a tenant reads of a page that a receiver was sent.
+const PAGED: &str = "the operators of this site were paged";
+/// And of one that none was sent.
+const REACHED_NOBODY: &str = "a page to the operators of this site is open and has reached nobody";
 
 /// Get the status of the site, worst first: what is wrong, and what is pending approval.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
@@ -232,7 +236,11 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let known = pages.len() - unseen;
     if !whole && !pages.is_empty() {
         // Which they are is the site's own business.
-        attention.push("the operators of this site were paged".to_owned());
+        let sent = |a: &Alert| {
+            s.slo.desk.notified_of(&a.id).any(|(_, t)| t.urgency == Urgency::Page && !t.over)
+        };
+        let reached = pages.iter().copied().any(sent);
+        attention.push(if reached { PAGED } else { REACHED_NOBODY }.to_owned());
     }
     if whole && unseen > 0 {
         bad.push(some(unseen, "page is not acknowledged", "pages are not acknowledged"));
@@ -253,6 +261,8 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::alert::AlertChange;
+    use muster_slo::desk::Notification;
     use serde_json::json;
 
     fn alert(urgency: &str, state: &str) -> Alert {
@@ -323,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn operators_are_called_paged_once_a_page_was_sent() {
+        let page = alert("page", "firing");
+        let mut site = Site::default();
+        let alerts = vec![(page.id.clone(), AlertChange::Firing)];
+        site.slo.alerts.insert(page.id.clone(), page);
+        assert_eq!(judged_site(&site, false).1, [REACHED_NOBODY]);
+        let letter = Notification { to: "duty".parse().unwrap(), alerts };
+        let slo = &mut site.slo;
+        slo.desk.sent(Time(0), &letter, &slo.alerts);
+        assert_eq!(judged_site(&site, false).1, [PAGED]);
+    }
+
+    #[test]
     fn nothing_is_well_while_somebody_is_paged() {
         let said = |a: Alert, whole: bool| {
             let (state, reasons) = judged(a, whole);
@@ -333,8 +356,7 @@ mod tests {
         assert_eq!(said(page.clone(), true), want("bad", "1 page is not acknowledged"));
         let known = alert("page", "acknowledged");
         assert_eq!(said(known, true), want("attention", "1 page is acknowledged"));
-        let paged = "the operators of this site were paged";
-        assert_eq!(said(page.clone(), false), want("attention", paged));
+        assert_eq!(said(page.clone(), false), want("attention", REACHED_NOBODY));
         // What nobody is woken for.
         let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..page };
         for a in [alert("ticket", "firing"), alert("page", "resolved"), quiet] {

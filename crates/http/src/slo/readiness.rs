@@ -14,7 +14,11 @@ use muster_model::job::JobState;
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::tenant::Role;
+use muster_model::units::Span;
 use muster_slo::readiness::{Site, checks, is_ready};
+
+/// A node reports metrics while its newest are younger than this.
+const FRESH: Span = Span::mins(1);
 
 /// An alert's link leads to a runbook that is there, or out of Muster to the site's own.
 fn has_book(s: &Engine, link: &str) -> bool {
@@ -90,7 +94,9 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
             .collect();
         (s.seq, facts(s), names)
     });
-    let told = names.iter().filter(|n| app.agents().metrics_age(n, now).is_some());
+    // What a node said before it fell silent does not count.
+    let is_fresh = |age: Span| age < FRESH;
+    let told = names.iter().filter(|n| app.agents().metrics_age(n, now).is_some_and(is_fresh));
     site.telling = told.count() as u64;
     let standings = app.objective_statuses().get(app.brain());
     site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;

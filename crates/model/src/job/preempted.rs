@@ -32,7 +32,8 @@ impl fmt::Display for Other {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, "job {id}"),
-            None => f.write_str("a job of another project"),
+            // Whose it is may not be known any more.
+            None => f.write_str("another job"),
         }
     }
 }
@@ -49,12 +50,12 @@ mod tests {
             let named = StopReason::Preempted { by, rank };
             assert!(named.to_string().contains("job 7"), "{named}");
             let told = named.unnamed();
-            assert!(told.to_string().contains("a job of another project"), "{told}");
+            assert!(told.to_string().contains("another job"), "{told}");
             assert_eq!(told.preempted_for(), None);
         }
         let moved = StopReason::Moved { by };
         assert_eq!(moved.to_string(), "moved so that job 7 fits");
-        assert_eq!(moved.unnamed().to_string(), "moved so that a job of another project fits");
+        assert_eq!(moved.unnamed().to_string(), "moved so that another job fits");
         // As records have it, and as readers of another project get it.
         assert_eq!(serde_json::to_string(&moved).unwrap(), r#"{"why":"moved","by":7}"#);
         assert_eq!(serde_json::to_string(&moved.unnamed()).unwrap(), r#"{"why":"moved"}"#);

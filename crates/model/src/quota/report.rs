@@ -32,9 +32,9 @@ pub struct QuotaRow {
     pub projects: Vec<String>,
     /// Each limit, and how it is used.
     pub limits: Vec<LimitRow>,
-    /// GPUs allocated to its jobs and those below; for a token that is bound to a project, only those
-    /// of that project.
-    pub used_milli: u64,
+    /// GPUs allocated to its jobs and those below; null for a token that is bound to a project: its
+    /// own use is among the accounts.
+    pub used_milli: Option<u64>,
     /// Its part among its siblings.
     pub entitled_milli: u32,
     /// What it has had of what they all have had; null for a token that is bound to a project.
