@@ -51,6 +51,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("logs {failed} --since yesterday", 2, "--since: `yesterday` is not a time"),
     ("logs {held}", 0, "has not started yet"),
     ("logs {array}", 0, "this is task {array}_0"),
+    ("logs array", 0, "this is task {array}_0"),
     ("cancel 4242", 3, "4242"),
     ("cancel -- -1", 2, "`-1` is not a valid name"),
     ("cancel {running} nosuch", 3, "no job called `nosuch`"),
