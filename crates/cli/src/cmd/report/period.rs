@@ -56,7 +56,12 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
     let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
     let success = |f: &FleetFigures| share(f.jobs.succeeded, ended(f));
-    let platform = |f: &FleetFigures| f.jobs.failed.infrastructure + f.jobs.failed.platform;
+    // Each by its own attribution, as in every other report.
+    let more = |of: &dyn Fn(&FleetFigures) -> u64| {
+        matches!((now, before), (Some(n), Some(b)) if of(n) > of(b))
+    };
+    let infrastructure = |f: &FleetFigures| f.jobs.failed.infrastructure;
+    let platform = |f: &FleetFigures| f.jobs.failed.platform;
     let mtbi = |f: &FleetFigures| {
         f.mtbi_ms.map(|v| f64::from(u32::try_from(v / 1000).unwrap_or(u32::MAX)))
     };
@@ -73,10 +78,11 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
         line("failed: application", &|f| f.jobs.failed.application.to_string(), false),
         line(
-            "failed: platform",
-            &|f| platform(f).to_string(),
-            matches!((now, before), (Some(n), Some(b)) if platform(n) > platform(b)),
+            "failed: infrastructure",
+            &|f| infrastructure(f).to_string(),
+            more(&infrastructure),
         ),
+        line("failed: platform", &|f| platform(f).to_string(), more(&platform)),
         line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
         line("MTTR of a job", &|f| span(f.recover_ms), false),
