@@ -94,6 +94,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("report weekly --back x", 2, "--back"),
     ("report monthly --back x", 2, "--back"),
     // The fleet.
+    ("nodes --project nope", 3, "no project nope"),
     ("nodes --state odd", 2, "is not a state of a node"),
     ("nodes --state ready,lost", 0, "{node}"),
     ("node cordon {node} nope", 3, "no node nope"),

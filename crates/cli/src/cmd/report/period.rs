@@ -1,6 +1,6 @@
 //! The report of a week or a month for people.
 
-use super::fleet::{hours, percent};
+use super::fleet::{hours, out_by, percent};
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::slo::FINAL_AFTER;
@@ -234,7 +234,7 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
 fn fleet(f: &mut Facts, r: &PeriodReport, on: bool) {
     f.section("Fleet, as it is now", on);
     for s in &r.inventory {
-        let out = listed(s.out_of_service.iter().map(|(cause, n)| (cause.clone(), *n)));
+        let out = listed(s.out_of_service.iter().map(|(cause, n)| (out_by(cause).to_owned(), *n)));
         let out = if out.is_empty() { "none out".into() } else { format!("out: {out}") };
         f.text(&format!("{} {}: {} in service, {out}", s.gpus, s.sku, s.in_service));
     }
