@@ -104,7 +104,9 @@ impl Twin {
         let site = match self.from.as_deref() {
             Some("live") => live(ctx).await?,
             Some(file) => read(Path::new(file))?,
-            None => return Err(Fail::usage("--from is missing").hint("--from live, server, or a log")),
+            None => {
+                return Err(Fail::usage("--from is missing").hint("--from live, server, or a log"));
+            }
         };
         let mut base = site.plan(&[], self.horizon).map_err(wrong)?;
         let mut other = site.plan(&changes, self.horizon).map_err(wrong)?;
