@@ -116,3 +116,16 @@ impl Simulated {
         self.resets.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_answered_with_what_it_did() {
+        assert_eq!(told(&Inject::LoseGpu { gpu: 2 }), "GPU 2 fell off the bus");
+        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 20 }), "GPU 1 is 20% slower");
+        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 0 }), "GPU 1 is no longer slow");
+        assert_eq!(told(&Inject::Repair), "every fault was repaired");
+    }
+}

@@ -77,11 +77,7 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
         line("failed: application", &|f| f.jobs.failed.application.to_string(), false),
-        line(
-            "failed: infrastructure",
-            &|f| infrastructure(f).to_string(),
-            more(&infrastructure),
-        ),
+        line("failed: infrastructure", &|f| infrastructure(f).to_string(), more(&infrastructure)),
         line("failed: platform", &|f| platform(f).to_string(), more(&platform)),
         line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
@@ -213,18 +209,26 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
     if r.projects.is_empty() {
         return;
     }
-    let mut t =
-        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "BY PLATFORM", "INTERR"]);
+    let mut t = Table::new(&[
+        "PROJECT",
+        "GPU-HOURS",
+        "GOODPUT",
+        "OK",
+        "FAILED",
+        "INFRASTRUCTURE",
+        "PLATFORM",
+        "INTERR",
+    ]);
     for p in r.projects.iter().take(20) {
         let j = &p.figures.jobs;
-        let ours = j.failed.infrastructure + j.failed.platform;
         t.row(vec![
             cell(&p.name),
             number(hours(p.figures.allocated_gpu_seconds)),
             number(percent(p.figures.goodput)),
             number(j.succeeded),
             number(j.failed.total()),
-            warn(ours.to_string(), ours > 0),
+            warn(j.failed.infrastructure.to_string(), j.failed.infrastructure > 0),
+            warn(j.failed.platform.to_string(), j.failed.platform > 0),
             number(p.figures.interruptions.interruptions()),
         ]);
     }
