@@ -152,8 +152,8 @@ pub struct Attempt {
     pub deadline: Option<Timestamp>,
     /// When its last rank ended: nothing is allocated to it since, although its end is not settled.
     pub freed_at: Option<Timestamp>,
-    /// When its ranks stopped as far as is known: the last one ended then, or its node's heartbeat
-    /// was lost. Null while one of them may be up.
+    /// When its ranks stopped as far as is known: the last heartbeat of a lost node, otherwise the
+    /// end of the last one. Null while one of them may be up.
     #[serde(default)]
     pub stopped_at: Option<Timestamp>,
     /// The narrowest domain with the whole gang in it.
@@ -526,7 +526,7 @@ impl Attempt {
             started_at: started_at.map(Into::into),
             deadline: deadline.map(Into::into),
             freed_at: freed_at.map(Into::into),
-            stopped_at: attempt.stopped_at().map(Into::into),
+            stopped_at: attempt.up_until().map(Into::into),
             domain: placement.domain.clone(),
             level: placement.level,
             fabric: placement.fabric,

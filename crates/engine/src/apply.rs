@@ -655,7 +655,7 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 freed_at,
-                stopped_at: a.stopped_at().filter(|_| freed_at.is_none()),
+                stopped_at: a.up_until().filter(|t| freed_at.is_none_or(|f| *t < f)),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

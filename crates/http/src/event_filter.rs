@@ -3,6 +3,7 @@
 use super::error::{Failure, Reply};
 use super::extract::{number, shown};
 use muster_api::{Event, EventsQuery};
+use muster_model::names::NodeName;
 use muster_model::{Record, Time};
 use serde_json::Value;
 
@@ -105,6 +106,9 @@ fn is_actor(actor: &str, wanted: &str) -> bool {
 fn kinds(text: &str) -> Reply<Vec<Kind>> {
     let mut out = Vec::new();
     for word in text.split(',').map(str::trim) {
+        // Lists of events for people have the same words with spaces.
+        let word = word.replace(' ', "_");
+        let word = word.as_str();
         if out.len() == MAX_KINDS {
             let why = format!("more than {MAX_KINDS} kinds are named");
             return Err(Failure::bad(why)
@@ -142,7 +146,11 @@ fn object(text: &str) -> Reply<Object> {
             .field("object")
             .hint("write it like job:42, node:hgx-01, project:nlp, finding:7 or gpu:hgx-01/3")
     };
-    let (word, id) = text.split_once(':').ok_or_else(bad)?;
+    let Some((word, id)) = text.split_once(':').or_else(|| text.split_once(' ')) else {
+        // A name alone is a node's; a number alone may be a job's or a finding's.
+        let is_node = number(text).is_none() && text.parse::<NodeName>().is_ok();
+        return if is_node { Ok(Object::Node(text.into())) } else { Err(bad()) };
+    };
     let letters = word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b == b'-');
     if word.is_empty() || id.is_empty() || !letters {
         return Err(bad());
@@ -239,7 +247,8 @@ mod tests {
         assert!(of("job_placed", "job_placed") && of("job_placed", "node_lost, job_placed"));
         assert!(of("node_lost", "node_*") && !of("job_placed", "node_*"));
         assert!(!of("job_placed", "job"));
-        for bad in ["", "*", "a,,b", "Node", "no de", &["a"; 65].join(",")] {
+        assert!(of("finding_opened", "finding opened") && of("node_lost", "node *"));
+        for bad in ["", "*", "a,,b", "Node", "no.de", &["a"; 65].join(",")] {
             let e = filter(|q| q.kind = Some(bad.into())).unwrap_err();
             assert_eq!(e.status(), 400, "{bad}");
         }
@@ -279,6 +288,8 @@ mod tests {
         let slot = json!({"key": {"job": 42, "attempt": 1}, "node": "hgx-1"});
         assert!(about("job:42", "slot_started", &slot) && about("node:hgx-1", "x", &slot));
         assert!(!about("job:4", "slot_started", &slot) && !about("node:hgx", "x", &slot));
+        assert!(about("hgx-1", "x", &slot) && about("node hgx-1", "x", &slot));
+        assert!(!about("hgx", "x", &slot));
         assert!(about("project:nlp", "x", &slot) && !about("project:cv", "x", &slot));
         let seen = json!({"finding": {"id": 7, "entity": "gpu:hgx-1/3"}});
         assert!(about("finding:7", "finding_opened", &seen));

@@ -4,7 +4,7 @@
 use crate::allocated::Allocated;
 use crate::days::{Bucket, Calendar, Step, Supply, TelemetryTotals, Work};
 use crate::goodput::AttemptObservation;
-use crate::history::{ends_job, gang_milli, node_milli};
+use crate::history::{ends_job, gang_milli, is_loss, node_milli};
 use crate::running::ActiveJob;
 use crate::signs::FailureSigns;
 use crate::supply::{Counts, Nodes};
@@ -204,7 +204,7 @@ impl Fleet {
             }
             Event::StopOrdered { key, reason, .. } => {
                 let sign = self.signs.behind(reason);
-                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason), sign));
+                self.on_attempt(*key, |g, _| g.stop(at, ends_job(reason), is_loss(reason), sign));
             }
             Event::AttemptEnded { key, verdict, .. } => {
                 let heard = heard(*key);

@@ -335,7 +335,8 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
-    let up = stop.min(purse.end).max(up).since(up);
+    let known = a.lost_at.map_or(stop, |t| t.min(stop));
+    let up = known.min(purse.end).max(up).since(up);
     leave(purse, (freed, until), fate.over);
     AttemptSums { up, works, unsaved: if runs && !fate.serves { tail } else { Span(0) } }
 }

@@ -32,6 +32,9 @@ pub struct AttemptHistory {
     pub sign_at: Option<Time>,
     /// When it was ordered to stop.
     pub stop_at: Option<Time>,
+    /// The last heartbeat of the lost node that it is stopped for: nobody knows that all its ranks
+    /// were up after that.
+    pub lost_at: Option<Time>,
     /// The order is one that ends the job.
     pub stops_job: bool,
     /// When its last rank ended, where that is known: its end may be settled later.
@@ -81,6 +84,7 @@ impl AttemptHistory {
             held: Allocated::until(milli, p.freed()),
             placed_at: p.placed_at,
             started_at: p.started_at,
+            lost_at: p.stopped_at,
             freed_at: Some(p.freed()),
             ended_at: Some(p.ended_at),
             verdict: Some(p.verdict),
@@ -96,12 +100,24 @@ impl AttemptHistory {
             placed_at: a.placed_at,
             started_at: a.started_at,
             stop_at: a.stop.as_ref().map(|s| s.at),
+            lost_at: lost_at(a),
             stops_job: a.stop.as_ref().is_some_and(|s| ends_job(&s.reason)),
             freed_at: a.freed_at,
             partial: true,
             ..AttemptHistory::default()
         }
     }
+}
+
+/// The last heartbeat of the lost node that an attempt is stopped for.
+pub(crate) fn lost_at(a: &Attempt) -> Option<Time> {
+    let lost = a.stop.as_ref().is_some_and(|s| is_loss(&s.reason));
+    a.lost_at.filter(|_| lost)
+}
+
+/// Is an attempt that is stopped for this one that lost a node?
+pub(crate) fn is_loss(reason: &StopReason) -> bool {
+    matches!(reason, StopReason::NodeLost { .. })
 }
 
 /// Does an attempt that is stopped for this leave no other behind?
@@ -246,6 +262,7 @@ impl JobHistories {
                 self.on(key.job, key.attempt, |a| {
                     if a.stop_at.is_none() {
                         a.stop_at = Some(at);
+                        a.lost_at = sign.filter(|_| is_loss(reason));
                         sign.into_iter().for_each(|t| a.signed(t));
                     }
                     a.stops_job = ends_job(reason);

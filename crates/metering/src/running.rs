@@ -46,6 +46,9 @@ pub(crate) struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sign_at: Option<Time>,
     stop_at: Option<Time>,
+    /// The last heartbeat of the lost node that it is stopped for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost_at: Option<Time>,
     stops_job: bool,
 }
 
@@ -157,6 +160,7 @@ impl ActiveJob {
             settled: 0,
             sign_at: sign(a.no),
             stop_at: a.stop.as_ref().map(|s| s.at),
+            lost_at: crate::history::lost_at(a),
             stops_job: a.stop.as_ref().is_some_and(|s| crate::history::ends_job(&s.reason)),
         });
         if out.attempt.as_ref().is_some_and(|a| a.works) {
@@ -262,6 +266,7 @@ impl ActiveJob {
             settled: 0,
             sign_at: None,
             stop_at: None,
+            lost_at: None,
             stops_job: false,
         });
     }
@@ -328,10 +333,12 @@ impl ActiveJob {
         self.give(c, to, &held, Part::Checkpointing);
     }
 
-    pub(crate) fn stop(&mut self, at: Time, ends_job: bool, sign: Option<Time>) {
+    /// It is ordered to stop, because of a node that was `lost` or of something else.
+    pub(crate) fn stop(&mut self, at: Time, ends_job: bool, lost: bool, sign: Option<Time>) {
         if let Some(a) = &mut self.attempt {
             if a.stop_at.is_none() {
                 a.stop_at = Some(at);
+                a.lost_at = sign.filter(|_| lost);
                 // What was wrong before it was placed did not hit it yet.
                 a.sign_at = sign.map(|t| t.max(a.placed_at).min(at));
             }
@@ -364,7 +371,8 @@ impl ActiveJob {
             if !kept && a.settled > 0 {
                 c.at(stop, |b| b.work(&self.project).lost_before += a.settled);
             }
-            c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);
+            let known = a.lost_at.map_or(stop, |t| t.min(stop)).max(started);
+            c.spread(started, known, |b, ms| b.work(&self.project).up += ms);
         } else {
             self.give(c, stop, &a.held, starts);
         }

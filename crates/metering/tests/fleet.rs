@@ -268,6 +268,9 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
     log.tell(at(131), started(2));
     let took = Some(Span::secs(31));
     assert_eq!(both(&log, &j, at(140)), (took, took));
+    // Nobody knows that its ranks were up after the last heartbeat.
+    let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(140));
+    assert_eq!((g.up, sum(&log.report(at(140), Step::Hour)).up), (Span::secs(109), 109_000));
     // And so when only the state knows when it began.
     j.recovery = Some(muster_model::job::Recovery {
         attempt: 1,

@@ -416,6 +416,14 @@ impl Attempt {
         self.freed_at.or(self.last_end.max(self.lost_at))
     }
 
+    /// Until when all its ranks were up, once none is: until they stopped, or until the last
+    /// heartbeat of a node that was lost, although others ran on until they were told.
+    #[must_use]
+    pub fn up_until(&self) -> Option<Time> {
+        let stopped = self.stopped_at()?;
+        Some(self.lost_at.map_or(stopped, |t| t.min(stopped)))
+    }
+
     /// How many nodes it has.
     #[must_use]
     pub fn node_count(&self) -> usize {
@@ -504,8 +512,8 @@ pub struct PastAttempt {
     /// lost. (In snapshots of older versions also none where it was when its end was settled.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed_at: Option<Time>,
-    /// When its ranks stopped as far as is known, where a lost node hid that: another attempt may have
-    /// waited long after that.
+    /// Until when all its ranks were up as far as is known, where a node was lost: its last
+    /// heartbeat. Another attempt may have waited long after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<Time>,
     /// What caused its end.

@@ -75,6 +75,16 @@ impl Ctx {
         output::print_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
+    /// Prints one of many that come one after the other: a line of JSON, or a document of YAML.
+    pub fn show_next(&self, json: &str) -> Result<(), Fail> {
+        if self.global.output == Format::Json {
+            return output::print_json(&format!("{json}\n"));
+        }
+        let text =
+            document::yaml(json).map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
+        output::print_bytes(format!("---\n{}\n", text.trim_end_matches('\n')).as_bytes())
+    }
+
     /// Whether a person reads the output.
     pub fn is_table(&self) -> bool {
         self.global.output == Format::Table

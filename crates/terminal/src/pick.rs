@@ -24,7 +24,7 @@ fn is_id(text: &str) -> bool {
     }
 }
 
-/// The job with this id, or the newest one with this name.
+/// The job with this id, or the newest one with this name; of an array its first task.
 pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
     if is_id(given) {
         return match client.job(given).await {
@@ -40,7 +40,14 @@ pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
     let found = client.jobs(&query).await?;
     match found.items.into_iter().find(|j| j.name == given) {
         // A list says less of each job than the job itself does.
-        Some(job) => Ok(client.job(&job.id).await?),
+        Some(job) => match job.array {
+            // The newest of an array is its last task; its name means what its id means.
+            Some(array) => match client.job(&array.parent.to_string()).await {
+                Err(e) if e.is_not_found() => Ok(client.job(&job.id).await?),
+                first => Ok(first?),
+            },
+            None => Ok(client.job(&job.id).await?),
+        },
         None => {
             let fail = Fail::new(NOT_FOUND, format!("there is no job called `{given}`"));
             let known = client.jobs(&JobsQuery { limit: Some(200), ..JobsQuery::default() }).await;

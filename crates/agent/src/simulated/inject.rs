@@ -21,6 +21,26 @@ fn within(fault: &Inject) -> Inject {
     }
 }
 
+/// What a fault did, for whoever asked for it.
+fn told(fault: &Inject) -> String {
+    match fault {
+        Inject::LoseGpu { gpu } => format!("GPU {gpu} fell off the bus"),
+        Inject::SlowGpu { gpu, percent: 0 } => format!("GPU {gpu} is no longer slow"),
+        Inject::SlowGpu { gpu, percent } => format!("GPU {gpu} is {percent}% slower"),
+        Inject::Thermal { gpu } => format!("GPU {gpu} gets hot under load"),
+        Inject::PowerBrake => "all GPUs slow down for their power".into(),
+        Inject::LowClocks { gpu, percent: 0 } => format!("the clocks of GPU {gpu} are as usual"),
+        Inject::LowClocks { gpu, percent } => {
+            format!("the clocks of GPU {gpu} are {percent}% lower under load")
+        }
+        Inject::WrongResults { gpu } => format!("GPU {gpu} computes wrong results"),
+        Inject::LosePort { port } => format!("port {port} is gone"),
+        Inject::PortDown { port, length } => format!("port {port} is down for {length}"),
+        Inject::Repair => "every fault was repaired".into(),
+        _ => "the node has the fault".into(),
+    }
+}
+
 impl Simulated {
     /// Has a fault.
     pub(super) fn suffer(&mut self, fault: &Inject, now: Instant) -> Injected {
@@ -32,7 +52,11 @@ impl Simulated {
         }
         let effects = self.node.apply(&within(fault), at);
         self.gangs_seen = None;
-        self.feel(effects, at)
+        let mut done = self.feel(effects, at);
+        if done.outcome.as_ref().is_ok_and(|said| said == "done") {
+            done.outcome = Ok(told(fault));
+        }
+        done
     }
 
     fn feel(&mut self, effects: Vec<Effect>, at: Time) -> Injected {
@@ -90,5 +114,18 @@ impl Simulated {
         self.test = None;
         self.log = Log::default();
         self.resets.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_answered_with_what_it_did() {
+        assert_eq!(told(&Inject::LoseGpu { gpu: 2 }), "GPU 2 fell off the bus");
+        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 20 }), "GPU 1 is 20% slower");
+        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 0 }), "GPU 1 is no longer slow");
+        assert_eq!(told(&Inject::Repair), "every fault was repaired");
     }
 }

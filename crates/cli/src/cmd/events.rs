@@ -3,6 +3,7 @@
 use clap::Args;
 use muster_api::{Event, EventList, EventsQuery, Timestamp};
 use muster_model::units::{Span, Time};
+use muster_specs::error::closest;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
@@ -36,7 +37,7 @@ pub(crate) struct Events {
     /// Only what this actor caused
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only events about this: job:42, node:NAME, project:NAME, finding:7, gpu:NODE/3
+    /// Only events about this: job:42, node:NAME or NAME, project:NAME, finding:7, gpu:NODE/3
     #[arg(long, value_name = "OBJECT")]
     object: Option<String>,
     /// Only events with this text in them
@@ -76,6 +77,7 @@ impl Events {
             let list = page_of(&client, query, self.limit.max(1)).await?;
             if list.items.is_empty() {
                 known_job(&client, self.job).await?;
+                known_kinds(self.kind.as_deref().unwrap_or_default())?;
             }
             if list.cursor.is_some() {
                 output::note("note: there are more; --after continues, --limit shows more at once");
@@ -84,6 +86,7 @@ impl Events {
             return Ok(0);
         }
         known_job(&client, self.job).await?;
+        known_kinds(self.kind.as_deref().unwrap_or_default())?;
         let mut events = follow::events(&client, query);
         while let Some(event) = events.recv().await {
             let event = event?;
@@ -94,7 +97,7 @@ impl Events {
             } else {
                 let text = serde_json::to_string(&event)
                     .map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
-                output::print_json(&format!("{text}\n"))?;
+                ctx.show_next(&text)?;
             }
         }
         Ok(0)
@@ -118,6 +121,28 @@ pub(crate) fn moment(text: &str, now: Time) -> Result<Timestamp, String> {
 async fn known_job(client: &muster_client::Client, job: Option<u64>) -> Result<(), Fail> {
     if let Some(job) = job {
         pick::job(client, &job.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// No events of a kind say nothing when there is no such kind. What the server wants to see of
+/// how they are written it says itself.
+fn known_kinds(given: &str) -> Result<(), Fail> {
+    // Whoever reads events names all kinds when there is none of that name.
+    let none = muster_records::event("", &serde_json::Value::Null);
+    let text = none.err().map(|e| e.to_string()).unwrap_or_default();
+    let known: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|k| !k.is_empty()).collect();
+    for word in given.split(',').map(|w| w.trim().replace(' ', "_")).filter(|w| !w.is_empty()) {
+        let is_one = match word.strip_suffix('*') {
+            Some(stem) => known.iter().any(|k| k.starts_with(stem)),
+            None => known.contains(&word.as_str()),
+        };
+        if !is_one && !known.is_empty() {
+            let near = closest(word.trim_end_matches('*'), &known);
+            let near = near.map(|n| format!("did you mean `{n}`? ")).unwrap_or_default();
+            return Err(Fail::usage(format!("--kind: there is no event `{word}`"))
+                .hint(format!("{near}the column EVENT of `muster events` has the words")));
+        }
     }
     Ok(())
 }
@@ -266,6 +291,16 @@ mod tests {
         assert_eq!(at("now"), Ok(now));
         assert_eq!(at("1970-01-01T01:00:00Z"), Ok(Time(3_600_000)));
         assert!(at("yesterday").is_err_and(|e| e.contains("such as 2h")));
+    }
+
+    #[test]
+    fn a_kind_that_no_event_has_is_refused_with_the_nearest() {
+        for good in ["", "node_lost", "node_*, job_placed", "finding opened"] {
+            assert!(known_kinds(good).is_ok(), "{good}");
+        }
+        let near = known_kinds("node_lots").expect_err("no such kind").render(false);
+        assert!(near.contains("no event `node_lots`") && near.contains("`node_lost`"), "{near}");
+        assert!(known_kinds("bogus*").is_err());
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl Get {
                 ctx.show(&job, |j| super::ps::table(std::slice::from_ref(j), now).render())?;
             }
             (Kind::Nodes, None) => {
+                super::nodes::known_project(ctx, &client).await?;
                 let list = NodeList { items: client.all_nodes(None).await?, cursor: None };
                 ctx.show(&list, |l| super::nodes::table(&l.items).render())?;
             }

@@ -13,7 +13,7 @@ use muster_terminal::{output, pick};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n  muster logs -t 42 --since 10m\n\n\
-With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line.\n\n\
+With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line, -o yaml one document after each `---`.\n\n\
 Times are when the node saw the output, by the server's clock, in UTC and to a tenth of a second. `no-time`\n\
 stands before output whose time is not known: an older server stored it, or it was printed while no agent\n\
 ran on its node. --since leaves such output out, and says so."
@@ -71,7 +71,7 @@ impl Logs {
                 if timestamps {
                     text["at"] = serde_json::json!(piece.at);
                 }
-                output::print_json(&format!("{text}\n"))?;
+                ctx.show_next(&text.to_string())?;
             }
         }
         printer.finish()?;

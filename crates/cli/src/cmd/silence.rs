@@ -97,7 +97,16 @@ impl Create {
             every: self.every,
             why: self.why.clone(),
         };
-        body.clone().into_model(name.clone(), now).check()?;
+        body.clone().into_model(name.clone(), now).check().map_err(|p| {
+            let everything = p.field == "match";
+            let fail = Fail::from(p);
+            // The hint of a file is of no use here.
+            if everything {
+                fail.hint("name what is meant; --kind '*' if it really is everything")
+            } else {
+                fail
+            }
+        })?;
         Ok((name, body))
     }
 }

@@ -66,10 +66,10 @@ impl SloCmd {
                     return Ok(0);
                 }
                 ctx.show(&list, |l| table(l).render())?;
-                if ctx.is_table()
-                    && let Some(s) = list.items.iter().find(|s| s.state == "below_target")
-                {
-                    output::note(&below(s));
+                if ctx.is_table() {
+                    for s in list.items.iter().filter(|s| s.state == "below_target") {
+                        output::note(&below(s));
+                    }
                 }
             }
             Some(Verb::Show { name }) => {

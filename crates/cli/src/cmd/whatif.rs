@@ -27,8 +27,8 @@ muster whatif submit train.yaml --time 4h -o json | jq .estimated_start\n  \
 muster whatif --from live --change nodes=+64\n  \
 muster whatif --from server --change policy.backfill.mode=aggressive\n  \
 muster whatif --from site.jsonl --change spares=4 --change checkpoint=10m\n\n\
-Changes: nodes=+64, nodes=-8, nodes=+64:h200-sxm, spares=4, policy=FILE,\n\
-policy.backfill.mode=aggressive, checkpoint=10m, failure_rate=x2, sku=h200-sxm"
+Changes: nodes=+64, nodes=-8, nodes=+64:h200-sxm, spares=4,\n\
+policy=FILE (not with --from server), policy.backfill.mode=aggressive, checkpoint=10m, failure_rate=x2, sku=h200-sxm"
 )]
 pub(crate) struct Whatif {
     #[command(subcommand)]
@@ -104,7 +104,9 @@ impl Twin {
         let site = match self.from.as_deref() {
             Some("live") => live(ctx).await?,
             Some(file) => read(Path::new(file))?,
-            None => return Err(Fail::usage("--from is missing").hint("--from live, or a log")),
+            None => {
+                return Err(Fail::usage("--from is missing").hint("--from live, server, or a log"));
+            }
         };
         let mut base = site.plan(&[], self.horizon).map_err(wrong)?;
         let mut other = site.plan(&changes, self.horizon).map_err(wrong)?;
@@ -200,7 +202,7 @@ fn change(text: &str) -> Result<Change, Fail> {
 fn read(file: &Path) -> Result<Site, Fail> {
     let name = file.display().to_string();
     let opened = std::fs::File::open(file).map_err(|e| {
-        Fail::usage(format!("cannot read {name}: {e}")).hint("--from live, or a log")
+        Fail::usage(format!("cannot read {name}: {e}")).hint("--from live, server, or a log")
     })?;
     let all = site::records(&name, &mut std::io::BufReader::new(opened)).map_err(wrong)?;
     Site::from_records(all.into_iter()).map_err(wrong)

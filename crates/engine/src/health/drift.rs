@@ -13,6 +13,11 @@ const MARK: &str = "differs from its peers: ";
 /// How long after a node told what it is made of all are compared: a fleet joins at once.
 const AFTER: Span = Span::secs(60);
 
+/// Is this line of evidence about nodes that differ? Such lines are told whole each time.
+pub(super) fn is_difference(line: &str) -> bool {
+    line.starts_with(MARK)
+}
+
 impl Engine {
     /// Compares nodes with their peers, some time after one of them told something new.
     pub(super) fn detect_drift(&mut self) {

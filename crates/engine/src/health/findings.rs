@@ -1,5 +1,6 @@
 //! From signals to findings: one for each thing and failure mode, however often it is seen.
 
+use super::drift::is_difference;
 use super::work::Repeat;
 use crate::Engine;
 use muster_health::faults::Catalogue;
@@ -197,6 +198,15 @@ impl Engine {
             let other = if seen.attempt.is_some() { &mut known } else { &mut seen };
             other.evidence.clear();
         }
+        // How many nodes differ from how many is true until they are compared again.
+        let differences = |seen: &ObservedFinding| -> Vec<String> {
+            seen.evidence.iter().filter(|l| is_difference(l)).cloned().collect()
+        };
+        let differ = differences(&seen);
+        let anew = !differ.is_empty() && differ != differences(&known);
+        if anew {
+            known.evidence.retain(|l| !is_difference(l));
+        }
         let (kind, count) = (seen.kind.clone(), seen.count);
         let mut merged = merge(known, seen, decided);
         // It says now what is wrong, and was seen as that so often.
@@ -213,7 +223,7 @@ impl Engine {
         let turns = was.attempt.is_some_and(runs) && merged.attempt.is_some_and(runs);
         let other = merged.attempt != was.attempt && !turns;
         let latest = merged.clone();
-        if worse || surer || much || other || renamed {
+        if worse || surer || much || other || renamed || anew {
             self.write_seen(f.id, merged, decided);
         } else {
             let due = self.work.repeats.get(&f.id).map(|r| r.due);

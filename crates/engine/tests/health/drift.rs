@@ -39,6 +39,20 @@ fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
 }
 
 #[test]
+fn how_many_differ_is_told_as_it_is_now() {
+    let mut w = World::new(12, 8);
+    (0..12).for_each(|i| driver(&mut w, i, if i < 2 { "575.1" } else { "580.2" }));
+    w.pass(Span::mins(2));
+    let first = |w: &World| open(w)[0].seen.evidence.clone();
+    assert!(first(&w)[0].contains("on 2 nodes"), "{:?}", first(&w));
+    driver(&mut w, 2, "575.1");
+    w.pass(Span::mins(2));
+    let now = first(&w);
+    assert!(now.len() == 1 && now[0].contains("on 3 nodes"), "{now:?}");
+    assert_eq!(replay(&w.log).health.open_count(), 1);
+}
+
+#[test]
 fn a_rollout_is_no_drift_until_only_a_few_are_left_behind() {
     let mut w = World::new(8, 8);
     (0..8).for_each(|i| driver(&mut w, i, "575.1"));

@@ -131,14 +131,17 @@ fn a_fence_is_explained_with_its_node_and_its_end() {
 }
 
 #[test]
-fn an_attempt_has_run_until_its_ranks_stopped_however_long_its_fence_lasts() {
+fn an_attempt_has_run_until_its_node_was_last_heard_however_long_its_fence_lasts() {
     let mut w = World::new(4, 8);
     let (id, _, stopped) = fenced(&mut w);
     w.pass(Span::secs(30));
-    assert_eq!(w.job(id).attempt.as_ref().unwrap().stopped_at(), Some(stopped));
+    let attempt = w.job(id).attempt.as_ref().unwrap();
+    let heard = attempt.lost_at;
+    assert_eq!((attempt.stopped_at(), attempt.up_until()), (Some(stopped), heard));
+    assert!(heard.is_some_and(|t| t < stopped), "its other rank ended later");
     w.sleep(Span::mins(30));
     let past = w.job(id).past.last().unwrap();
-    assert_eq!((past.freed_at, past.stopped_at), (None, Some(stopped)));
+    assert_eq!((past.freed_at, past.stopped_at), (None, heard));
     assert!(past.ended_at > stopped, "its end was settled when the fence was over");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

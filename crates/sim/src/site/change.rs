@@ -41,8 +41,8 @@ pub enum Change {
 
 /// Every change there is, with an example of each.
 pub const CHANGES: &str = "there are: nodes=+64, nodes=-8, nodes=+64:h200-sxm, spares=4, \
-     policy=FILE, policy.backfill.mode=aggressive, checkpoint=10m, failure_rate=x2, \
-     failure_rate=0.5, sku=h200-sxm";
+     policy=FILE (not with --from server), policy.backfill.mode=aggressive, checkpoint=10m, \
+     failure_rate=x2, failure_rate=0.5, sku=h200-sxm";
 
 /// More nodes than any site has.
 const MOST_NODES: i64 = 100_000;

@@ -154,6 +154,11 @@ fn telemetry(r: &FleetReport) -> Option<String> {
     }
 }
 
+/// Why GPUs are out of service. A node that a remediation drains is not quarantined yet.
+pub(super) fn out_by(cause: &str) -> &str {
+    if cause == "quarantine" { "by automation" } else { cause }
+}
+
 fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     let t = &r.total;
     f.section("Together", on);
@@ -176,7 +181,7 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     ));
     for s in &r.inventory {
         let out: Vec<String> =
-            s.out_of_service.iter().map(|(cause, n)| format!("{n} {cause}")).collect();
+            s.out_of_service.iter().map(|(cause, n)| format!("{n} {}", out_by(cause))).collect();
         let out = if out.is_empty() { "none out".into() } else { out.join(", ") };
         f.text(&format!("{} {}: {} in service, {out}", s.gpus, s.sku, s.in_service));
     }
@@ -188,7 +193,8 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
         {
             let trend = if growth < 0.0 { "falling" } else { "rising" };
             let trend = format!("{trend} by {:.1} a day", growth.abs());
-            f.text(&format!("demand of {demand:.1} GPUs, {trend}, standard deviation {spread:.1}"));
+            f.text("demand by the line through these days, at the end of the last whole day:");
+            f.text(&format!("{demand:.1} GPUs, {trend}, standard deviation {spread:.1}"));
         }
     }
 }

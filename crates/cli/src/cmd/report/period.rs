@@ -1,6 +1,6 @@
 //! The report of a week or a month for people.
 
-use super::fleet::{hours, percent};
+use super::fleet::{hours, out_by, percent};
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::slo::FINAL_AFTER;
@@ -56,7 +56,12 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
     let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
     let success = |f: &FleetFigures| share(f.jobs.succeeded, ended(f));
-    let platform = |f: &FleetFigures| f.jobs.failed.infrastructure + f.jobs.failed.platform;
+    // Each by its own attribution, as in every other report.
+    let more = |of: &dyn Fn(&FleetFigures) -> u64| {
+        matches!((now, before), (Some(n), Some(b)) if of(n) > of(b))
+    };
+    let infrastructure = |f: &FleetFigures| f.jobs.failed.infrastructure;
+    let platform = |f: &FleetFigures| f.jobs.failed.platform;
     let mtbi = |f: &FleetFigures| {
         f.mtbi_ms.map(|v| f64::from(u32::try_from(v / 1000).unwrap_or(u32::MAX)))
     };
@@ -72,11 +77,8 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
         line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
         line("failed: application", &|f| f.jobs.failed.application.to_string(), false),
-        line(
-            "failed: platform",
-            &|f| platform(f).to_string(),
-            matches!((now, before), (Some(n), Some(b)) if platform(n) > platform(b)),
-        ),
+        line("failed: infrastructure", &|f| infrastructure(f).to_string(), more(&infrastructure)),
+        line("failed: platform", &|f| platform(f).to_string(), more(&platform)),
         line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
         line("MTTR of a job", &|f| span(f.recover_ms), false),
@@ -207,18 +209,26 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
     if r.projects.is_empty() {
         return;
     }
-    let mut t =
-        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "BY PLATFORM", "INTERR"]);
+    let mut t = Table::new(&[
+        "PROJECT",
+        "GPU-HOURS",
+        "GOODPUT",
+        "OK",
+        "FAILED",
+        "INFRASTRUCTURE",
+        "PLATFORM",
+        "INTERR",
+    ]);
     for p in r.projects.iter().take(20) {
         let j = &p.figures.jobs;
-        let ours = j.failed.infrastructure + j.failed.platform;
         t.row(vec![
             cell(&p.name),
             number(hours(p.figures.allocated_gpu_seconds)),
             number(percent(p.figures.goodput)),
             number(j.succeeded),
             number(j.failed.total()),
-            warn(ours.to_string(), ours > 0),
+            warn(j.failed.infrastructure.to_string(), j.failed.infrastructure > 0),
+            warn(j.failed.platform.to_string(), j.failed.platform > 0),
             number(p.figures.interruptions.interruptions()),
         ]);
     }
@@ -228,7 +238,7 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
 fn fleet(f: &mut Facts, r: &PeriodReport, on: bool) {
     f.section("Fleet, as it is now", on);
     for s in &r.inventory {
-        let out = listed(s.out_of_service.iter().map(|(cause, n)| (cause.clone(), *n)));
+        let out = listed(s.out_of_service.iter().map(|(cause, n)| (out_by(cause).to_owned(), *n)));
         let out = if out.is_empty() { "none out".into() } else { format!("out: {out}") };
         f.text(&format!("{} {}: {} in service, {out}", s.gpus, s.sku, s.in_service));
     }

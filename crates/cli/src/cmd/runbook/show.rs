@@ -60,7 +60,11 @@ pub(super) fn plan(p: &RunbookDryRun, on: bool) -> String {
     let mut f = Facts::new();
     f.section("Nothing was done. A run would:", on);
     for s in &p.steps {
-        f.text(&format!("{}. {}: {}: {}", s.step, s.kind, s.title, s.outcome.word()));
+        let outcome = match s.outcome {
+            StepOutcome::Done => "would be done",
+            other => other.word(),
+        };
+        f.text(&format!("{}. {}: {}: {outcome}", s.step, s.kind, s.title));
         for more in [&s.would, &s.saw].into_iter().filter(|t| !t.is_empty()) {
             f.text(&format!("     {more}"));
         }
