@@ -359,8 +359,7 @@ mod tests {
         for name in ["pki", "admin.token", "pki/ca.key", "muster.db", "clock", "secrets.key"] {
             refuses(&dir, &dir.join(name));
         }
-        for name in
-            ["logs", "archive", "history", "output-index", "tickets", "fleet", "fleet.json"]
+        for name in ["logs", "archive", "history", "output-index", "tickets", "fleet", "fleet.json"]
         {
             refuses(&dir, &dir.join(name));
         }

@@ -57,9 +57,7 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
     let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
     let success = |f: &FleetFigures| share(f.jobs.succeeded, ended(f));
     // Each by its own attribution, as in every other report.
-    let more = |of: &dyn Fn(&FleetFigures) -> u64| {
-        matches!((now, before), (Some(n), Some(b)) if of(n) > of(b))
-    };
+    let more = |of: &dyn Fn(&FleetFigures) -> u64| matches!((now, before), (Some(n), Some(b)) if of(n) > of(b));
     let infrastructure = |f: &FleetFigures| f.jobs.failed.infrastructure;
     let platform = |f: &FleetFigures| f.jobs.failed.platform;
     let mtbi = |f: &FleetFigures| {
