@@ -148,7 +148,7 @@ fn first() -> Vec<Objective> {
         objective(
             "telemetry",
             "fleet",
-            "What is shown of ready nodes that can be reached is not older than a minute",
+            "What is shown of nodes is not older than a minute",
             Sli::TelemetryFreshness { under: Span::mins(1) },
             990_000,
         ),

@@ -16,7 +16,7 @@ pub struct Global {
     /// Project
     #[arg(long, global = true, env = "MUSTER_PROJECT", value_name = "PROJECT")]
     pub project: Option<String>,
-    /// table, json or yaml; json and yaml are one document on stdout, or one after another
+    /// table, json or yaml; one document on stdout, or one after another
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
     /// Configuration file
