@@ -217,6 +217,9 @@ async fn a_checkpoint_that_waits_is_written_when_its_node_goes() {
             ProgressReport::Checkpoint { state: "done".into(), step, path, bytes, blocked_s };
         line.say(FromAgent::Progress { key, rank: 0, report }).await;
     }
+    // Answered after all of that: what is on its way when a connection is cut may be lost with it.
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;
     drop(line);
     let is_last = |step| step == Some(47);
     s.until(|st| st.jobs[&job].checkpoint.as_ref().is_some_and(|c| is_last(c.step))).await;
