@@ -11,6 +11,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
+use rustls::time_provider::TimeProvider;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig,
     ServerConnection, SignatureScheme,
@@ -81,16 +82,23 @@ fn roots(ca: CertificateDer<'static>) -> Result<Arc<RootCertStore>, rustls::Erro
 /// What the server's end needs. A client without a certificate is let through (it may only
 /// join); one with a certificate of another authority is not.
 ///
+/// Whether a certificate has ended is decided by `clock`, the one that the server signs them by: the
+/// machine's may have been set to another day, and must not shut the nodes out.
+///
 /// # Errors
 /// When the identity cannot be used.
-pub fn server_config(a: &Authority, identity: &Identity) -> Result<Arc<ServerConfig>, LinkError> {
+pub fn server_config(
+    a: &Authority,
+    identity: &Identity,
+    clock: fn() -> Time,
+) -> Result<Arc<ServerConfig>, LinkError> {
     let verifier =
         WebPkiClientVerifier::builder_with_provider(roots(a.ca_der().clone())?, provider())
             .allow_unauthenticated()
             .build()
             .map_err(|e| LinkError::Certificate(format!("the authority cannot be used: {e}")))?;
     let chain = vec![cert(&identity.cert_pem)?, a.ca_der().clone()];
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(ClockOf(clock)))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key(&identity.key_pem)?)?;
@@ -98,6 +106,17 @@ pub fn server_config(a: &Authority, identity: &Identity) -> Result<Arc<ServerCon
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.send_tls13_tickets = 1;
     Ok(Arc::new(config))
+}
+
+/// The clock that certificates are judged by.
+#[derive(Debug)]
+struct ClockOf(fn() -> Time);
+
+impl TimeProvider for ClockOf {
+    fn current_time(&self) -> Option<UnixTime> {
+        let ms = u64::try_from((self.0)().0).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_millis(ms)))
+    }
 }
 
 /// What a client's end needs. Keep and reuse it: it remembers the session, which makes the

@@ -40,7 +40,15 @@ fn identity(a: &Authority, ttl: Span, at: Time) -> Identity {
 async fn server(
     a: &Authority,
 ) -> (String, tokio::sync::mpsc::Receiver<Result<Option<Peer>, String>>) {
-    let config = server_config(a, &a.server_identity(&["127.0.0.1".into()]).unwrap()).unwrap();
+    server_with(a, now).await
+}
+
+async fn server_with(
+    a: &Authority,
+    clock: fn() -> Time,
+) -> (String, tokio::sync::mpsc::Receiver<Result<Option<Peer>, String>>) {
+    let identity = a.server_identity(&["127.0.0.1".into()]).unwrap();
+    let config = server_config(a, &identity, clock).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let (tx, rx) = tokio::sync::mpsc::channel(8);
@@ -130,6 +138,28 @@ async fn an_expired_certificate_is_refused() {
     let a = authority();
     let (addr, mut seen) = server(&a).await;
     let id = identity(&a, Span::mins(1), now() - Span::mins(5));
+    let config = client_config(Some(&id), &Trust::Ca(a.ca_pem().into())).unwrap();
+    call(&addr, &config).await.unwrap_err();
+    let e = seen.recv().await.unwrap().unwrap_err();
+    assert!(e.contains("xpired"), "{e}");
+}
+
+/// A clock that is forty days before that of the machine.
+fn forty_days_ago() -> Time {
+    now() - Span::hours(40 * 24)
+}
+
+#[tokio::test]
+async fn a_machine_whose_clock_was_set_forty_days_ahead_lets_its_nodes_in() {
+    let a = authority();
+    // The server went on with its own time, and signed by it.
+    let (addr, mut seen) = server_with(&a, forty_days_ago).await;
+    let id = identity(&a, Span::hours(30 * 24), forty_days_ago());
+    let config = client_config(Some(&id), &Trust::Ca(a.ca_pem().into())).unwrap();
+    call(&addr, &config).await.unwrap();
+    assert_eq!(seen.recv().await.unwrap().unwrap().unwrap().node, node());
+    // What has ended by that clock has ended.
+    let id = identity(&a, Span::mins(1), forty_days_ago() - Span::mins(5));
     let config = client_config(Some(&id), &Trust::Ca(a.ca_pem().into())).unwrap();
     call(&addr, &config).await.unwrap_err();
     let e = seen.recv().await.unwrap().unwrap_err();

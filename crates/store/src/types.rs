@@ -227,6 +227,14 @@ pub trait Store: Send {
     fn archive(&mut self, epoch: Epoch, upto: Seq, dir: &Path)
     -> Result<ArchiveReport, StoreError>;
 
+    /// What the clock of the store's own machine says, where that may be another than this one.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    fn clock(&mut self) -> Result<Option<Time>, StoreError> {
+        Ok(None)
+    }
+
     /// Asks for the lease: granted when it is free, expired or already of this holder, each
     /// time with the next epoch. Where the clock is the machine's own, nobody waits for longer
     /// than `ttl`: all who ask have the same.

@@ -45,7 +45,7 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::create_or_load(dir.path()).unwrap();
         let identity = authority.server_identity(&[]).unwrap();
-        let config = tls::server_config(&authority, &identity).unwrap();
+        let config = tls::server_config(&authority, &identity, wall).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         let token = JoinToken::generate(authority.pin()).unwrap();

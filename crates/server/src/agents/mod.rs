@@ -213,7 +213,7 @@ pub fn serve(
         }
     });
     let inner = Arc::new(Inner {
-        tls: tls::server_config(&authority, &identity)?,
+        tls: tls::server_config(&authority, &identity, crate::brain::clock)?,
         newcomers,
         seats: RwLock::default(),
         steps: Mutex::default(),

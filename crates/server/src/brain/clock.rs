@@ -9,7 +9,7 @@
 use muster_model::clock::{ClockStep, STEP_MS, StepWatch};
 use muster_model::units::{Span, Time};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Followed at most, each time it is looked at (once a second).
@@ -19,6 +19,8 @@ const SLEW_MS: i64 = 50;
 static OFFSET: OnceLock<AtomicI64> = OnceLock::new();
 /// Since when the wall clock is not ours.
 static SINCE: Mutex<Option<Time>> = Mutex::new(None);
+/// Whether the operator said that the wall clock is right.
+static ACCEPTED: AtomicBool = AtomicBool::new(false);
 /// Where the offset is kept for the next server, and the one that is written there.
 static KEPT: Mutex<Option<(PathBuf, i64)>> = Mutex::new(None);
 /// What a test adds to the wall clock.
@@ -69,6 +71,7 @@ pub fn persist_clock_in(file: &Path, accept: bool) {
         );
     }
     OFFSET.get_or_init(|| AtomicI64::new(first));
+    ACCEPTED.store(accept, Ordering::Release);
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some((file.to_owned(), i64::MIN));
     keep();
 }
@@ -102,6 +105,31 @@ pub fn clock() -> Time {
 /// everything that waits for a time would wait until the wall clock is there again.
 pub(crate) fn not_before(t: Time) {
     offset().fetch_max(t.0.saturating_sub(boot_ms()), Ordering::AcqRel);
+}
+
+/// How far two machines' clocks may differ before one of them is wrong: a minute, as a time
+/// service keeps them far closer.
+const APART_MS: i64 = 60_000;
+
+/// How far our clock has to go back when the store's machine has another time: of two that disagree
+/// the earlier one ends nothing too soon.
+fn back_by(ours: Time, stores: Time) -> Option<i64> {
+    let ahead = ours.0.saturating_sub(stores.0);
+    (ahead > APART_MS).then_some(ahead)
+}
+
+/// A server that begins to lead compares its clock with that of the store's machine. One that was
+/// set ahead must not end the work of the leader before it at its limits.
+pub(super) fn compare_with_store(stores: Time) {
+    if ACCEPTED.load(Ordering::Acquire) {
+        return;
+    }
+    let Some(by) = back_by(clock(), stores) else { return };
+    tracing::error!(
+        ahead_ms = by,
+        "this machine's clock is ahead of the database's; this server goes by the database's"
+    );
+    offset().fetch_sub(by, Ordering::AcqRel);
 }
 
 /// What to add to our clock when the wall's is so far ahead of it, and whether that is a step.
@@ -180,6 +208,14 @@ mod tests {
         assert_eq!(follow_by(-1_500), (-SLEW_MS, false));
         assert_eq!(follow_by(3_600_000), (0, true));
         assert_eq!(follow_by(-3_600_000), (0, true));
+    }
+
+    #[test]
+    fn of_two_clocks_that_disagree_the_earlier_one_is_taken() {
+        let day = 24 * 3_600_000;
+        assert_eq!(back_by(Time(day), Time(0)), Some(day));
+        assert_eq!(back_by(Time(59_000), Time(0)), None, "as close as machines are");
+        assert_eq!(back_by(Time(0), Time(day)), None, "the database may be the one that is wrong");
     }
 
     #[test]

@@ -63,6 +63,9 @@ impl Brain {
             })?;
         let Takeover { state, snapshot, took, restored, stores: [reader, keeper, snapshots] } =
             begun;
+        if let Some(stores) = store.clock()? {
+            super::clock::compare_with_store(stores);
+        }
         super::clock::not_before(state.at);
         tracing::info!(seq = %state.seq, epoch = %epoch, took = ?took, "log loaded");
         let (calls, inbox) = sync_channel(BACKLOG);

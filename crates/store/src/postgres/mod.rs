@@ -440,6 +440,14 @@ impl Store for PostgresStore {
         })
     }
 
+    fn clock(&mut self) -> Result<Option<Time>, StoreError> {
+        self.with(|c| {
+            let ask = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8";
+            let rows = c.query_typed(ask, &[]).map_err(fail)?;
+            Ok(rows.first().map(|r| Time(r.get::<_, i64>(0))))
+        })
+    }
+
     fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError> {
         walk::holder_fits(holder)?;
         self.with(|c| {

@@ -22,7 +22,7 @@ use rusqlite::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How long a call waits for another handle's write.
 const BUSY: Duration = Duration::from_secs(10);
@@ -39,10 +39,12 @@ pub(crate) struct SqliteStore {
     seen: Option<(Seq, Link)>,
 }
 
-/// The lease of an embedded store goes by this machine's clock.
+/// The lease of an embedded store goes by the time since this machine started, which nobody sets:
+/// all who can open the file are on this machine. A lease of an earlier start ends with that start,
+/// or within its length.
 fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Time(t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000))
 }
 
 /// What SQLite's error means for the caller.
@@ -411,7 +413,7 @@ impl Store for SqliteStore {
             let now = now();
             let left = expires.since(now);
             if left > ttl {
-                // The clock was set back since it was renewed: nobody waits for it to come there again.
+                // Of an earlier start of the machine: nobody waits for the clock to come there again.
                 tx.execute("UPDATE head SET expires = ?1", [(now + ttl).0]).map_err(fail)?;
                 tx.commit().map_err(fail_commit)?;
             }
