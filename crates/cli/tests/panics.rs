@@ -8,13 +8,14 @@ use crate::verbs::standby::share_keys;
 use muster_store::StoreUrl;
 
 /// The parts that are started again, as the server names them.
-const TASKS: [&str; 21] = [
+const TASKS: [&str; 23] = [
     "acts",
     "agents-accept",
     "agents-acts",
     "agents-idle",
     "agents-lost",
     "agents-orders",
+    "agents-session",
     "alerts-own",
     "alerts-send",
     "api-accept",
@@ -29,6 +30,7 @@ const TASKS: [&str; 21] = [
     "muster-watch",
     "output-index",
     "runbooks",
+    "runtime-delay",
     "slo-count",
 ];
 
@@ -84,6 +86,12 @@ fn a_panic_of_the_writer_ends_the_lead() {
 fn a_panic_of_the_keeper_ends_the_lead() {
     // Ten times a second.
     a_panic_ends_the_lead("brain.keeper:100");
+}
+
+#[test]
+fn a_panic_of_the_writer_of_snapshots_ends_the_lead() {
+    // Ten times a second.
+    a_panic_ends_the_lead("brain.snapshots:100");
 }
 
 #[test]

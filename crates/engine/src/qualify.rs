@@ -141,8 +141,7 @@ fn judged(state: &State, n: &Node, mut report: Qualification) -> Qualification {
 fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) {
     let outcome = report.outcome;
     let failed = outcome == Outcome::Failed;
-    let bad = |c: &Check| c.outcome == Outcome::Failed && c.name.starts_with("agree");
-    let wrong = report.checks.iter().any(bad);
+    let wrong = report.checks.iter().any(Check::found_wrong_results);
     let why = report.first_failure().unwrap_or_else(|| "the node reports it".into());
     let (node, report) = (n.name.clone(), Box::new(report));
     e.emit(None, Event::QualificationEnded { node, id, report, expired });

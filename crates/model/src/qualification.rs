@@ -144,6 +144,18 @@ pub struct Check {
 }
 
 impl Check {
+    /// Every multiprocessor computes the same product; those whose answer differs are wrong.
+    pub const SM_AGREE: &str = "sm-agree";
+    /// The same product again and again; words that differ from the first time are wrong.
+    pub const GEMM_REPEAT: &str = "gemm-repeat";
+
+    /// Whether it says that a GPU computes wrong results, which is worse than being slow or absent.
+    #[must_use]
+    pub fn found_wrong_results(&self) -> bool {
+        let compares = matches!(self.name.as_str(), Check::SM_AGREE | Check::GEMM_REPEAT);
+        compares && self.outcome == Outcome::Failed
+    }
+
     /// A check without a figure: what came of it, in words.
     #[must_use]
     pub fn plain(

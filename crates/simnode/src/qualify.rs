@@ -182,7 +182,7 @@ impl SimNode {
     fn disagree(&self) -> impl Iterator<Item = Check> {
         self.present().filter(|d| d.condition.wrong).map(|d| {
             let note = "the same product twice, and two results";
-            Check::plain("agree-bf16", Some(d.index), Outcome::Failed, note)
+            Check::plain(Check::SM_AGREE, Some(d.index), Outcome::Failed, note)
         })
     }
 

@@ -10,10 +10,11 @@ pub mod failpoint;
 use failpoint::hit;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -71,12 +72,42 @@ impl Pause {
         self.0 = (wait * 2).min(LONGEST);
         let said = words(panic);
         tracing::error!(part, said, again_in = ?wait, "a part of this process panicked");
-        let last = Instant::now();
-        let mut book = book();
-        let times = book.get(part).map_or(0, |f| f.times) + 1;
-        book.insert(part, Failed { part, times, last, said });
+        count(part, said);
         wait
     }
+}
+
+fn count(part: &'static str, said: String) {
+    let last = Instant::now();
+    let mut book = book();
+    let times = book.get(part).map_or(0, |f| f.times) + 1;
+    book.insert(part, Failed { part, times, last, said });
+}
+
+/// Does something that is done once, such as the session of one agent. When it panics that is counted, and
+/// what the panic said is the error: the caller tidies up.
+///
+/// # Errors
+/// What the panic said.
+pub async fn once<T>(part: &'static str, run: impl Future<Output = T>) -> Result<T, String> {
+    // In a box: otherwise it would be held twice, as an argument and where it is polled.
+    let mut run = Box::pin(async move {
+        hit(&format!("task.{part}"));
+        run.await
+    });
+    let polled = poll_fn(|cx| {
+        // What it shares with others is behind locks whose poison nobody minds.
+        match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    polled.await.map_err(|panic| {
+        let said = words(&*panic);
+        tracing::error!(part, said, "a part of this process panicked");
+        count(part, said.clone());
+        said
+    })
 }
 
 /// Runs a task that nobody can go on without. When it panics, what the panic said is the error,
@@ -254,6 +285,18 @@ mod tests {
         let broken = vital("broken", async { assert!(failed().len() > 1000, "no way on") });
         assert_eq!(broken.await, Err("no way on".to_owned()));
         assert_eq!(of("broken"), None, "it is not run again");
+    }
+
+    #[tokio::test]
+    async fn what_is_done_once_is_counted_when_it_panics() {
+        assert_eq!(once("done-once", async { 7 }).await, Ok(7));
+        assert_eq!(of("done-once"), None);
+        let broken = once("broken-once", async {
+            tokio::task::yield_now().await;
+            assert!(failed().len() > 1000, "no way on");
+        });
+        assert_eq!(broken.await, Err("no way on".to_owned()));
+        assert_eq!(of("broken-once").map(|f| f.times), Some(1));
     }
 
     #[test]

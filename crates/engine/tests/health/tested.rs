@@ -5,7 +5,7 @@ use super::*;
 use crate::common::{crash, gang, replay};
 use muster_model::job::{JobState, Verdict};
 use muster_model::node::Nic;
-use muster_model::qualification::Level;
+use muster_model::qualification::{Check, Level};
 use muster_model::units::Span;
 
 fn open_on(w: &World, n: &NodeName) -> Vec<String> {
@@ -214,4 +214,18 @@ fn a_test_says_nothing_of_a_network_card_that_is_gone() {
     passes(&mut w, &n, Level::Quick);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
+}
+
+#[test]
+fn a_real_gpu_whose_multiprocessors_disagree_computes_wrong_results() {
+    for name in [Check::SM_AGREE, Check::GEMM_REPEAT] {
+        let mut w = able(4);
+        let n = node(1);
+        w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+        let id = of(&w, &n).qualifying.expect("it is tested").id;
+        let mut report = report(Outcome::Failed, 700);
+        report.checks = vec![Check::plain(name, Some(2), Outcome::Failed, "wrong answers")];
+        w.ok(Command::QualificationDone { node: n.clone(), id, report });
+        assert_eq!(open_on(&w, &n), ["wrong-results"], "{name}");
+    }
 }

@@ -400,7 +400,7 @@ fn work(
                     sm => format!("; multiprocessor {sm} was wrong {n} times"),
                 };
             }
-            vec![counted("sm-agree", gpu, wrong, "wrong answers", note)]
+            vec![counted(Check::SM_AGREE, gpu, wrong, "wrong answers", note)]
         }
         Step::Sustain(_) => {
             let mut seconds = Vec::new();
@@ -419,7 +419,7 @@ fn work(
             for b in first.iter().take(2) {
                 note += &format!("; byte {:#x}: {:#018x} became {:#018x}", b.at, b.want, b.got);
             }
-            vec![counted("gemm-repeat", gpu, errors, "words that differ", note)]
+            vec![counted(Check::GEMM_REPEAT, gpu, errors, "words that differ", note)]
         }
     })
 }

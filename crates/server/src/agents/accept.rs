@@ -3,6 +3,7 @@
 use super::conn::{Conn, PATIENCE, slow};
 use super::newcomers::NewcomerSlot;
 use super::{Inner, hello, join, refused, session};
+use crate::supervise;
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
 use muster_link::messages::{FromAgent, FromServer};
@@ -96,7 +97,10 @@ async fn greet(
                 Ok(entered) => {
                     inner.newcomers.note_contact(&hello.node, addr.ip());
                     // A task of its own: this one has the size of a handshake.
-                    tokio::spawn(session::run(inner, conn, entered));
+                    tokio::spawn(async move {
+                        // Its seat is given up with it; the agent connects again.
+                        let _ = supervise::once("agents-session", session::run(inner, conn, entered)).await;
+                    });
                     Ok(())
                 }
                 Err(refusal) => {

@@ -111,7 +111,13 @@ impl Fabric {
             tests.pop_first();
         }
         drop(tests);
-        tokio::spawn(run::run(inner.clone(), id, wish, test.seed));
+        let (inner, seed) = (inner.clone(), test.seed);
+        tokio::spawn(async move {
+            let run = run::run(inner.clone(), id, wish, seed);
+            if let Err(said) = crate::supervise::once("fabric-test", run).await {
+                inner.failed(id, format!("the server failed in the middle of it: {said}"));
+            }
+        });
         Ok(test)
     }
 
@@ -160,6 +166,16 @@ impl Fabric {
 }
 
 impl Inner {
+    /// Nothing more comes of it.
+    fn failed(&self, id: u64, why: String) {
+        let at = self.brain.now();
+        self.change(id, |t| {
+            t.state = FabricState::Failed;
+            t.error = Some(why);
+            t.ended_at = Some(at.into());
+        });
+    }
+
     fn change(&self, id: u64, change: impl FnOnce(&mut FabricTest)) {
         if let Some(k) = lock(&self.tests).get_mut(&id) {
             change(&mut k.test);

@@ -101,12 +101,7 @@ pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: FabricTestRequest, see
     let chosen = match chosen {
         Ok(c) => c,
         Err(e) => {
-            let at = inner.brain.now();
-            inner.change(id, |t| {
-                t.state = FabricState::Failed;
-                t.error = Some(e.to_string());
-                t.ended_at = Some(at.into());
-            });
+            inner.failed(id, e.to_string());
             return;
         }
     };

@@ -308,7 +308,7 @@ fn wrong_results_show_in_a_test_and_nowhere_else() {
     let test = n.test(Level::Quick, 1, at(20));
     let failed: Vec<_> = test.checks.iter().filter(|c| c.outcome == Outcome::Failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
-    assert_eq!((failed[0].name.as_str(), failed[0].gpu), ("agree-bf16", Some(3)));
+    assert_eq!((failed[0].name.as_str(), failed[0].gpu), ("sm-agree", Some(3)));
     has(&mut n, Fault::Repair, 30);
     assert_eq!(n.test(Level::Quick, 2, at(30)).outcome, Outcome::Passed);
 }
