@@ -238,11 +238,8 @@ pub trait Store: Send {
     /// Gives the lease up; appends under this epoch are refused from now on.
     fn release_lease(&mut self, epoch: Epoch) -> Result<(), StoreError>;
 
-    /// A job's payload, if it has one that was not erased.
+    /// A job's payload, if it has one.
     fn payload(&mut self, job: JobId) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// Erases a job's payload; nothing happens when there is none.
-    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError>;
 
     /// A sealed secret.
     fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
