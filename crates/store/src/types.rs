@@ -43,7 +43,7 @@ pub struct Batch {
     pub epoch: Epoch,
     /// Entries that follow the head of the log without a gap.
     pub entries: Vec<Entry>,
-    /// Scripts and environments of jobs: erasable, beside the log.
+    /// Scripts and environments of jobs: beside the log.
     pub payloads: Vec<(JobId, Vec<u8>)>,
     /// Secrets to write or delete.
     pub secrets: Vec<SecretWrite>,
@@ -201,7 +201,7 @@ pub struct AcceptedLoss {
     pub last_seq: Seq,
 }
 
-/// The log, its snapshots, the lease on them and the erasable side tables.
+/// The log, its snapshots, the lease on them and the side tables.
 pub trait Store: Send {
     /// What and where it is.
     fn info(&self) -> StoreInfo;
