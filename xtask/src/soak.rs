@@ -1,5 +1,7 @@
 //! `cargo xtask soak`: the long versions of tests.
 
+#[cfg(test)]
+mod ignored;
 mod log;
 mod props;
 

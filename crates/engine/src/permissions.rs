@@ -167,8 +167,6 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::RunbookSaw { .. }
         | Command::QualificationDone { .. }
         | Command::ReportCounts { .. }
-        | Command::ReportCondition { .. }
-        | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }
         | Command::ReceiverFailed { .. }

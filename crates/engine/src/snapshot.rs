@@ -16,7 +16,7 @@ use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::{Job, PastAttempt};
 use muster_model::names::{Label, ProjectName};
-use muster_model::node::Node;
+use muster_model::node::{Node, Stage};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
 use muster_model::tenant::{Project, Token};
@@ -289,7 +289,7 @@ impl State {
             now: s.at,
             jobs: s.jobs.into_iter().map(|j| (j.id, read_job(j))).collect(),
             next_job: s.next_job,
-            nodes: s.nodes.into_iter().map(|n| (n.name.clone(), n)).collect(),
+            nodes: s.nodes.into_iter().map(|n| (n.name.clone(), read_node(n))).collect(),
             projects: s.projects.into_iter().map(|p| (p.name.clone(), p)).collect(),
             tokens: s.tokens.into_iter().map(|t| (t.id.clone(), t)).collect(),
             over: s.over,
@@ -378,6 +378,14 @@ fn unfolded_jobs<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Arc<Job>>, D::Er
         }
     }
     d.deserialize_seq(Jobs)
+}
+
+/// A node of a snapshot. Older ones have everything of nodes that were retired.
+fn read_node(mut node: Arc<Node>) -> Arc<Node> {
+    if node.stage == Stage::Retired {
+        Arc::make_mut(&mut node).forget_details();
+    }
+    node
 }
 
 /// A job of a snapshot. Older ones do not say what an attempt was stopped for.

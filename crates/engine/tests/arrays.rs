@@ -6,7 +6,7 @@ use muster_model::command::{Command, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SpecChange};
-use muster_model::spec::{JobSpec, Volume};
+use muster_model::spec::{JobSpec, Priority, Volume};
 use muster_model::units::Span;
 use std::sync::Arc;
 
@@ -93,6 +93,45 @@ fn tasks_share_their_spec_also_after_each_was_changed_in_a_way_of_its_own() {
     }
     let spec = |n: u64| w.job(JobId(first.0 + n)).spec.shared();
     assert!((1..50).all(|n| Arc::ptr_eq(spec(0), spec(n))), "each has a copy");
+}
+
+fn is_change(e: &Event) -> bool {
+    matches!(e, Event::JobHeld { .. } | Event::JobReleased { .. } | Event::JobUpdated(_))
+}
+
+#[test]
+fn a_change_of_an_array_writes_a_short_record_for_each_task_that_it_changes() {
+    let mut w = World::new(1, 8);
+    w.run(gang(1, 8));
+    let mut spec = gang(1, 8);
+    spec.hold = true;
+    spec.array = Some("0-49".into());
+    let first = w.submit(spec);
+    // How many records the change wrote, and the longest of them.
+    let change = |w: &mut World, command: &dyn Fn(JobId) -> Command| -> (usize, usize) {
+        let from = w.log.len();
+        for n in 0..50 {
+            w.ok(command(JobId(first.0 + n)));
+        }
+        let own = w.log[from..].iter().filter(|r| is_change(&r.event));
+        let sizes: Vec<usize> = own.map(|r| r.to_json().unwrap().len()).collect();
+        (sizes.len(), sizes.into_iter().max().unwrap_or(0))
+    };
+    let hold: &dyn Fn(JobId) -> Command = &|job| Command::Hold { job };
+    let release: &dyn Fn(JobId) -> Command = &|job| Command::Release { job };
+    let (priority, time_limit) = (Some(Priority::Low), Some(Span::mins(7)));
+    let update: &dyn Fn(JobId) -> Command = &|job| Command::UpdateJob { job, priority, time_limit };
+    assert_eq!(change(&mut w, hold), (0, 0), "they are held already");
+    for command in [update, release, hold] {
+        let (records, longest) = change(&mut w, command);
+        assert_eq!(records, 50);
+        assert!(longest < 300, "{longest} bytes for one task");
+        // The same again leaves everything as it is, and so does the log.
+        let from = w.log.len();
+        assert_eq!(change(&mut w, command), (0, 0));
+        assert_eq!(w.log.len(), from, "{:?}", w.log.last());
+    }
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

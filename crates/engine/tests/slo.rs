@@ -644,20 +644,19 @@ fn an_exhausted_budget_stops_automation_only_where_the_site_set_it() {
 }
 
 #[test]
-fn what_is_told_from_outside_lasts_until_it_is_over() {
+fn what_older_servers_were_told_from_outside_lasts_until_it_is_over() {
     let mut w = site(1);
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::mins(10));
-    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
-    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
+    w.wrote(Event::ConditionReported { condition: Box::new(c.clone()), until }, policy());
     w.sleep(Span::secs(2));
     assert_eq!(open(&w).len(), 1);
-    w.ok(Command::ConditionOver { key: c.key.clone() });
+    w.wrote(Event::ConditionOver { key: c.key.clone() }, policy());
     w.sleep(Span::mins(4));
     assert!(open(&w).is_empty());
     // One that nobody takes back ends by itself.
     let until = Some(w.now + Span::mins(1));
-    w.ok(Command::ReportCondition { condition: Box::new(c), until });
+    w.wrote(Event::ConditionReported { condition: Box::new(c), until }, policy());
     w.sleep(Span::mins(5));
     assert!(open(&w).is_empty());
     // A certificate: nothing for weeks, then a ticket, then a page.

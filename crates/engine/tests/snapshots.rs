@@ -1,9 +1,11 @@
 //! What jobs share stands in a snapshot once, and is shared again when it is read.
 
-use crate::common::{World, gang, replay};
+use crate::common::{World, connected, gang, inventory, node, replay, report};
 use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::JobId;
+use muster_model::node::{GpuFacts, GpuLink, Inventory, Nic, Stage};
+use muster_model::qualification::{Level, Outcome};
 use muster_model::spec::{JobSpec, Priority, Volume};
 use muster_model::units::Span;
 use serde_json::{Value, json};
@@ -235,4 +237,62 @@ fn a_snapshot_that_is_cut_altered_or_newer_is_refused() {
     assert!(State::from_bytes(SNAPSHOT_FORMAT, b"").is_err());
     let newer = State::from_bytes(SNAPSHOT_FORMAT + 1, &bytes).err().unwrap();
     assert!(matches!(newer, SnapshotError::Newer(n) if n == SNAPSHOT_FORMAT + 1));
+}
+
+/// A node as agents of real ones report it: 8 GPUs with their links, and network cards.
+fn real() -> Inventory {
+    let peer = Some("00000000:05:00.0".to_owned());
+    let link = |link: u32| GpuLink { link, active: true, peer: peer.clone() };
+    let mut all = inventory(8);
+    for g in &mut all.gpus {
+        g.uuid = format!("GPU-7f1d2a9c-0b1e-4c55-9a41-00000000000{}", g.index);
+        (g.serial, g.pci) = (Some("1324223058123".into()), peer.clone());
+        let links = (0..18).map(link).collect();
+        g.facts = Some(Box::new(GpuFacts { links, ..GpuFacts::default() }));
+    }
+    let nic = |n: usize| Nic {
+        name: format!("mlx5_{n}"),
+        kind: "infiniband".into(),
+        address: Some("0c42:a103:00b7:1f5a".into()),
+        speed_mbps: Some(400_000),
+        state: Some("active".into()),
+        rail: Some(n.to_string()),
+    };
+    let versions = [("driver", "580.95.05"), ("cuda", "13.0")];
+    let versions = versions.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let can = ["qualify".to_owned()].into();
+    Inventory { nics: (0..8).map(nic).collect(), versions, can, ..all }
+}
+
+#[test]
+fn a_retired_node_costs_little_although_it_is_stored_for_ever() {
+    let mut w = World::new(2, 8);
+    let n = node(1);
+    w.ok(Command::NoteNodeKey { node: n.clone(), key: "ab12".into() });
+    w.ok(connected(1, "boot", real(), Vec::new()));
+    w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    let id = w.engine.state().nodes[&n].qualifying.expect("it is tested").id;
+    let mut tests = report(Outcome::Passed, 700);
+    tests.checks = vec![tests.checks[0].clone(); 80];
+    w.ok(Command::QualificationDone { node: n.clone(), id, report: tests });
+    let size = |s: &State| serde_json::to_vec(&*s.nodes[&n]).unwrap().len();
+    let before = size(w.engine.state());
+    assert!(before > 15_000, "{before} bytes while it is in use");
+    w.ok(Command::Drain { node: n.clone(), reason: "sold".into(), stop: false });
+    let full = Arc::clone(&w.engine.state().nodes[&n]);
+    w.ok(Command::Retire { node: n.clone() });
+    let after = size(w.engine.state());
+    assert!(after < 3_500, "{after} bytes once it is retired");
+    let gone = &w.engine.state().nodes[&n];
+    assert_eq!((gone.stage, gone.sku()), (Stage::Retired, "h100-sxm"));
+    assert_eq!(gone.inventory.gpus.len(), 8);
+    assert_eq!(gone.enrolment.as_deref(), Some("ab12"), "certificates are still refused by it");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    // One of which an older version stored everything.
+    let mut old = w.engine.state().clone();
+    let kept = Arc::make_mut(old.nodes.get_mut(&n).unwrap());
+    (kept.qualified, kept.inventory) = (full.qualified.clone(), full.inventory.clone());
+    assert!(size(&old) > 10_000);
+    let read = State::from_bytes(SNAPSHOT_FORMAT, &old.to_bytes().unwrap()).unwrap();
+    assert_eq!(read.digest(), w.engine.state().digest());
 }

@@ -544,18 +544,6 @@ pub enum Command {
         /// Good and all, by indicator and scope.
         counts: Vec<crate::slo::IndicatorCount>,
     },
-    /// Something is wrong that nothing in the log shows.
-    ReportCondition {
-        /// The condition; its key says which one it replaces.
-        condition: Box<crate::alert::Condition>,
-        /// Taken for over after this, unless it is told again.
-        until: Option<Time>,
-    },
-    /// It is over.
-    ConditionOver {
-        /// The condition's key, as it was reported.
-        key: String,
-    },
     /// How long a certificate is good.
     CertificateSeen {
         /// What the certificate belongs to.

@@ -726,7 +726,8 @@ pub enum Event {
         /// Good and all, by indicator and scope.
         counts: Vec<IndicatorCount>,
     },
-    /// Something is wrong that nothing in the log shows.
+    /// Something is wrong that nothing in the log shows. Nothing writes this any more; older logs
+    /// have it.
     ConditionReported {
         /// The condition; its key says which one it replaces.
         condition: Box<Condition>,
@@ -734,7 +735,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
-    /// It is over.
+    /// It is over. As [`Event::ConditionReported`], of older logs.
     ConditionOver {
         /// The condition's key.
         key: String,

@@ -407,6 +407,19 @@ impl Node {
         self.missing_gpus.retain(|g| now.iter().all(|n| n.index != g.index && n.uuid != g.uuid));
     }
 
+    /// It is gone for good. Who it was and which GPUs it had is remembered for ever; its tests and
+    /// the details of its parts are not.
+    pub fn forget_details(&mut self) {
+        self.qualified = None;
+        self.past_figures = Vec::new();
+        let i = &mut self.inventory;
+        (i.numa, i.nics, i.disks) = (Vec::new(), Vec::new(), Vec::new());
+        (i.versions, i.can) = (BTreeMap::new(), BTreeSet::new());
+        for g in i.gpus.iter_mut().chain(&mut self.missing_gpus) {
+            g.facts = None;
+        }
+    }
+
     /// All GPUs the machine has, as a set.
     #[must_use]
     pub fn gpu_set(&self) -> GpuSet {

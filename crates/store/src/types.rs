@@ -43,7 +43,7 @@ pub struct Batch {
     pub epoch: Epoch,
     /// Entries that follow the head of the log without a gap.
     pub entries: Vec<Entry>,
-    /// Scripts and environments of jobs: erasable, beside the log.
+    /// Scripts and environments of jobs: beside the log.
     pub payloads: Vec<(JobId, Vec<u8>)>,
     /// Secrets to write or delete.
     pub secrets: Vec<SecretWrite>,
@@ -201,7 +201,7 @@ pub struct AcceptedLoss {
     pub last_seq: Seq,
 }
 
-/// The log, its snapshots, the lease on them and the erasable side tables.
+/// The log, its snapshots, the lease on them and the side tables.
 pub trait Store: Send {
     /// What and where it is.
     fn info(&self) -> StoreInfo;
@@ -246,11 +246,8 @@ pub trait Store: Send {
     /// Gives the lease up; appends under this epoch are refused from now on.
     fn release_lease(&mut self, epoch: Epoch) -> Result<(), StoreError>;
 
-    /// A job's payload, if it has one that was not erased.
+    /// A job's payload, if it has one.
     fn payload(&mut self, job: JobId) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// Erases a job's payload; nothing happens when there is none.
-    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError>;
 
     /// A sealed secret.
     fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError>;

@@ -88,7 +88,7 @@ export function useRemediationActions() {
     asked(
       {
         title: `Deny: ${r.action_text} on ${where(r)}`,
-        text: 'The remediation ends without its act.',
+        text: 'The remediation ends without its act. Its finding stays open, and a node that gets no new work gets none until it passes a test or is returned.',
         act: 'Deny',
         reason: 'needed',
       },

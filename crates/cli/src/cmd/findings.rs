@@ -4,7 +4,7 @@ use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, Remediation};
 use muster_model::finding::Severity;
-use muster_model::remediation::RemediationStep;
+use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -173,13 +173,21 @@ pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
     table
 }
 
-/// What is left for people while a remediation is active; none where it does nothing by itself.
-fn to_do(r: &Remediation) -> Option<String> {
+/// What is left for people while a remediation is active, or once it was denied; none where it does
+/// nothing by itself.
+fn to_do(r: &Remediation, now: Time) -> Option<String> {
     let (id, node, what) = (&r.id, &r.node, &r.action_text);
     Some(match r.step {
         step if r.approved.is_none() && r.action.awaits_approval(step) => {
             format!("Approve or deny remediation {id} ({what}): `muster remediations approve {id}`")
         }
+        RemediationStep::Ended if r.outcome == Some(RemediationOutcome::Denied) => format!(
+            "Remediation {id} ({what}) was denied {} by {}: `muster node qualify {node}` closes \
+             this when the test passes, `muster findings close {}` without a test",
+            relative(now, r.since),
+            r.why.strip_prefix("by ").unwrap_or(&r.why),
+            r.finding
+        ),
         RemediationStep::Proposed | RemediationStep::Ended => return None,
         RemediationStep::Repairing => {
             format!("Repair {node} ({what}), then `muster node repaired {node}`")
@@ -221,7 +229,7 @@ fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> Strin
     if let Some(m) = muster_health::modes::mode(&f.kind) {
         out.section("What to do", on);
         // What is being done already is not advised again.
-        let next = chosen.filter(|_| f.is_open()).and_then(to_do);
+        let next = chosen.filter(|_| f.is_open()).and_then(|r| to_do(r, now));
         out.text(next.as_deref().unwrap_or(m.runbook));
         if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
             out.text(&format!("`muster runbook run {}` goes through it step by step", book.name));
@@ -297,6 +305,11 @@ pub(crate) mod tests {
         assert!(advice(&chosen).contains("is on probation"), "{}", advice(&chosen));
         chosen.step = RemediationStep::Ended;
         assert!(advice(&chosen).contains("Reboot the node."), "{}", advice(&chosen));
+        chosen.outcome = Some(RemediationOutcome::Denied);
+        chosen.why = "user:admin: vendor is coming".into();
+        let denied = advice(&chosen);
+        assert!(denied.contains("was denied 30s ago by user:admin: vendor is coming"), "{denied}");
+        assert!(denied.contains("`muster node qualify hgx-01` closes this"), "{denied}");
     }
 
     #[test]

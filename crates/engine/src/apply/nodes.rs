@@ -164,6 +164,7 @@ impl State {
             Event::NodeRetired { node } => self.node(r.seq, node, |n| {
                 enter(n, r.at, Stage::Retired, "", None);
                 n.reachable = false;
+                n.forget_details();
             }),
             Event::NodeReconciled { node } => self.node(r.seq, node, |n| n.protected = false),
             Event::NodeMarked { node, role, hazard, .. } => self.node(r.seq, node, |n| {

@@ -161,8 +161,6 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::AcknowledgeAlert { .. }
         | Command::EscalateAlert { .. }
         | Command::ReportCounts { .. }
-        | Command::ReportCondition { .. }
-        | Command::ConditionOver { .. }
         | Command::CertificateSeen { .. }
         | Command::AlertsNotified { .. }
         | Command::ReceiverFailed { .. } => crate::slo::decide(e, req),

@@ -11,7 +11,7 @@ use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remediation::{Action, Mode, RemediationStep};
+use muster_model::remediation::{Action, Mode, Remediation, RemediationStep};
 use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,6 +59,50 @@ impl Engine {
                 self.ready_again(&n, why, by_operator);
             }
             _ => {}
+        }
+    }
+
+    /// What was to be done about a node was denied. That is no proof that its hardware is healthy:
+    /// what stops new work does so until it is over, and the node says who denied it.
+    pub(super) fn settle_denied(&mut self, r: &Remediation, why: &str) {
+        if r.step == RemediationStep::Proposed && self.stops(&r.node).is_none() {
+            self.settle_allocation(&r.node, why, true);
+            return;
+        }
+        let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
+        let left = self.is_taken(&n.name) || self.state.health.waits_on(&n.name);
+        if left || !matches!(n.stage, Stage::Suspect | Stage::Quarantined) {
+            return;
+        }
+        let by = why.strip_prefix("by ").unwrap_or(why);
+        let event = Event::NodeStaged {
+            node: n.name.clone(),
+            stage: n.stage,
+            reason: format!("{} (finding {}): remediation denied by {by}", r.kind, r.finding),
+            until: n.stage_until,
+            by_operator: true,
+        };
+        self.emit(None, event);
+    }
+
+    /// Something about a node changed that gets no new work and that no remediation has taken: it
+    /// gets some again when nothing critical is left.
+    pub(super) fn release_denied(&mut self, node: &NodeName) {
+        let suspect = self.state.nodes.get(node).is_some_and(|n| n.stage == Stage::Suspect);
+        if suspect && self.stops(node).is_none() {
+            self.settle_allocation(node, "nothing critical is left", false);
+        }
+    }
+
+    /// A node passed a test that a person asked for. Where its remediation was denied, nothing else
+    /// returns it.
+    pub(super) fn return_denied(&mut self, node: &NodeName) {
+        let Some(n) = self.state.nodes.get(node).cloned() else { return };
+        let held = self.is_taken(node)
+            || self.is_kept_out(node)
+            || self.state.health.act_under_way(node).is_some();
+        if n.stage == Stage::Quarantined && !held {
+            self.serve_again(&n, "passed its test".into());
         }
     }
 

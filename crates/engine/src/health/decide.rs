@@ -50,9 +50,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             }
             let why = with_reason(&by, reason);
             e.end_remediation(*id, RemediationOutcome::Denied, &why, true);
-            if r.step == RemediationStep::Proposed {
-                e.settle_allocation(&r.node, &why, true);
-            }
+            e.settle_denied(&r, &why);
         }
         Command::UndoRemediation { id, reason } => {
             let r = live(e, *id)?;

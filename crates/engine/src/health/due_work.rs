@@ -156,6 +156,7 @@ impl Engine {
                         self.work.due.insert(node.clone());
                     }
                 }
+                self.release_denied(&node);
             }
         }
         for node in std::mem::take(&mut self.work.moved) {

@@ -403,6 +403,7 @@ impl Engine {
         for id in ids {
             self.close_finding(id, "the node passed its test", true);
         }
+        self.return_denied(node);
     }
 
     /// Was it last seen before a test was asked for that its node passed? A GPU or a card that is
@@ -432,16 +433,21 @@ impl Engine {
                 r.step == RemediationStep::Repairing && !of_test
             }
         });
+        let thorough = test.report.level >= self.state.policy.remediations.requalify;
+        thorough && over && !self.is_kept_out(&r.node)
+    }
+
+    /// Is something critical still open that a test could disprove?
+    pub(super) fn is_kept_out(&self, node: &NodeName) -> bool {
         // A GPU that no work is given any more keeps nobody out.
-        let excluded = self.state.nodes.get(&r.node).map(|n| n.excluded_gpus);
+        let excluded = self.state.nodes.get(node).map(|n| n.excluded_gpus);
         let in_use = |f: &Finding| {
             let out = |g: u32| excluded.is_some_and(|x| x.iter().any(|e| e == g));
             f.seen.entity.gpu().is_none_or(|g| !out(g))
         };
         let critical =
             |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical && in_use(f);
-        let thorough = test.report.level >= self.state.policy.remediations.requalify;
-        thorough && over && !book.open_on(&r.node).any(critical)
+        self.state.health.open_on(node).any(critical)
     }
 
     /// What was found on a node before its test is over.

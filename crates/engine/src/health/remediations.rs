@@ -465,17 +465,11 @@ impl Engine {
 
     /// Back into service, and watched.
     fn give_back(&mut self, r: &Remediation, n: &Node) {
-        let until = self.state.now + self.state.policy.remediations.probation;
         // A person may have had it tested before anything was done: then nothing was tried.
         let done = r.step != RemediationStep::Approval || r.act.is_some();
         let after = if done { format!(" after {}", r.action.words()) } else { String::new() };
         let reason = format!("passed its test{after} ({})", r.kind);
-        let node = n.name.clone();
-        self.emit(None, Event::NodeReady { node: node.clone(), reason });
-        if n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest) {
-            self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
-        }
-        self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
+        let until = self.serve_again(n, reason);
         if done {
             self.stepped(
                 r,
@@ -494,10 +488,22 @@ impl Engine {
         }
         // What a person's test disproved was closed when it passed.
         if r.step == RemediationStep::Testing {
-            self.close_all(&node, "the node passed its test");
+            self.close_all(&n.name, "the node passed its test");
         }
         // Whoever repaired a lemon wants to see it cleared.
         self.work.failures |= r.kind == FailureMode::LEMON;
+    }
+
+    /// A node that passed its test serves again. Says until when it is watched.
+    pub(super) fn serve_again(&mut self, n: &Node, reason: String) -> Time {
+        let until = self.state.now + self.state.policy.remediations.probation;
+        let node = n.name.clone();
+        self.emit(None, Event::NodeReady { node: node.clone(), reason });
+        if n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest) {
+            self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
+        }
+        self.emit(None, Event::ProbationSet { node, until: Some(until) });
+        until
     }
 
     /// A node is retired: the next machine of its name inherits neither findings nor remediations.

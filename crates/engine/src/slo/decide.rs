@@ -12,8 +12,8 @@ use muster_slo::decide::next_level;
 use muster_slo::{Series, defaults};
 use std::sync::Arc;
 
-/// Conditions that are told from outside, and certificates, at most.
-const OUTSIDE_MAX: usize = 1000;
+/// Certificates that are known, at most.
+const CERTIFICATES_MAX: usize = 1000;
 const NOTE_MAX: usize = 1000;
 
 pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
@@ -54,31 +54,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             }
             Ok(Answer::Done)
         }
-        Command::ReportCondition { condition, until } => {
-            let slo = &e.state.slo;
-            let known = slo.outside.get(&condition.key);
-            if known.is_none() && slo.outside.len() >= OUTSIDE_MAX {
-                return Err(Refusal::new(
-                    RefusalCode::Policy,
-                    format!("{OUTSIDE_MAX} conditions are reported already"),
-                ));
-            }
-            let same = known.is_some_and(|o| o.condition == **condition && o.until == *until);
-            if !same {
-                let condition = condition.clone();
-                e.emit(None, Event::ConditionReported { condition, until: *until });
-            }
-            Ok(Answer::Done)
-        }
-        Command::ConditionOver { key } => {
-            if e.state.slo.outside.contains_key(key) {
-                e.emit(None, Event::ConditionOver { key: key.clone() });
-            }
-            Ok(Answer::Done)
-        }
         Command::CertificateSeen { entity, ends } => {
             let known = e.state.slo.certificates.get(entity);
-            let room = known.is_some() || e.state.slo.certificates.len() < OUTSIDE_MAX;
+            let room = known.is_some() || e.state.slo.certificates.len() < CERTIFICATES_MAX;
             if known != Some(ends) && room {
                 let seen = CertificateEnd { entity: entity.clone(), ends: *ends };
                 e.emit(None, Event::CertificateSeen(seen));

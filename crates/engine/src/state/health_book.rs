@@ -193,17 +193,15 @@ impl HealthBook {
         self.remediations_of(node).find(|r| waits(r))
     }
 
-    /// Was only allocation stopped on a node? It gets no new work, automation has not taken it, and
-    /// what is to be done there waits.
+    /// Was only allocation stopped on a node? It gets no new work, and automation has not taken it:
+    /// what is to be done there waits, or was denied.
     #[must_use]
     pub fn is_stopped(&self, n: &Node) -> bool {
         let took = |r: &Remediation| {
             let early = matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation);
             r.action.takes_node() && !early
         };
-        n.stage == Stage::Suspect
-            && self.waits_on(&n.name)
-            && !self.remediations_of(&n.name).any(|r| took(r))
+        n.stage == Stage::Suspect && !self.remediations_of(&n.name).any(|r| took(r))
     }
 
     /// Remediations of a node that are kept, also those that ended, oldest first.

@@ -127,6 +127,19 @@ impl World {
         self.send(command).unwrap()
     }
 
+    /// A server before this one wrote an event that none writes any more, and this one starts from
+    /// its log.
+    pub(crate) fn wrote(&mut self, event: Event, policy: Policy) {
+        let mut state = self.engine.state().clone();
+        let (seq, at) = (state.seq.next(), self.now);
+        let last = self.log.last().expect("a site").clone();
+        let record = Record { seq, at, key: None, project: None, event, ..last };
+        state.apply(&record).unwrap();
+        self.log.push(record);
+        self.engine = Engine::new(state, policy);
+        self.tick();
+    }
+
     /// A person asks for it.
     pub(crate) fn person(&mut self, command: Command) -> Answer {
         let (name, at) = ("user:olga".into(), self.now);

@@ -6,6 +6,7 @@ use muster_model::alert::{Matcher, Routing, Silence};
 use muster_model::clock::ClockStep;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
+use muster_model::event::Event;
 use muster_model::preflight::PreflightReport;
 use muster_model::slo::{IndicatorCount, Objectives, Scope, Sli};
 use muster_model::units::Span;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 /// A life with everything of it.
 pub(crate) fn live() -> World {
     let mut w = World::new(2, 8);
-    w.engine =
-        Engine::new(w.engine.state().clone(), Policy { objectives: true, ..Policy::default() });
+    let policy = || Policy { objectives: true, ..Policy::default() };
+    w.engine = Engine::new(w.engine.state().clone(), policy());
     w.pass(Span::secs(1));
     let counted = IndicatorCount {
         sli: Sli::ApiAvailability,
@@ -58,7 +59,7 @@ pub(crate) fn live() -> World {
     }
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::hours(1));
-    w.ok(Command::ReportCondition { condition: Box::new(c.clone()), until });
+    w.wrote(Event::ConditionReported { condition: Box::new(c.clone()), until }, policy());
     w.sleep(Span::mins(1));
     let id = w.engine.state().slo.open().next().expect("an alert").id.clone();
     let error = "refused".to_owned();
@@ -67,19 +68,19 @@ pub(crate) fn live() -> World {
     deliver(&mut w);
     // More is known of it: the alert changes.
     let more = conditions::cannot_write("the disk of the log is full", w.now);
-    w.ok(Command::ReportCondition { condition: Box::new(more), until });
+    w.wrote(Event::ConditionReported { condition: Box::new(more), until }, policy());
     w.sleep(Span::mins(1));
     w.ok(Command::AcknowledgeAlert { id: id.clone(), note: "on it".into() });
     w.ok(Command::EscalateAlert { id, reason: "two disks at once".into() });
     deliver(&mut w);
     preflight(&mut w);
-    w.ok(Command::ConditionOver { key: c.key.clone() });
+    w.wrote(Event::ConditionOver { key: c.key.clone() }, policy());
     w.sleep(Span::mins(5));
     deliver(&mut w);
     w.pass(Span::hours(36 * 24));
     // What was over long ago is forgotten with the next look.
     let until = Some(w.now + Span::hours(1));
-    w.ok(Command::ReportCondition { condition: Box::new(c), until });
+    w.wrote(Event::ConditionReported { condition: Box::new(c), until }, policy());
     w.sleep(Span::mins(1));
     w
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::common::{gang, node, replay, said_ahead};
 use muster_model::breaker::BreakerState;
+use muster_model::qualification::Level;
 use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -188,14 +189,10 @@ fn beyond_the_limit_unhealthy_nodes_are_avoided_and_somebody_is_paged() {
 
 #[test]
 fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
-    let ends: [fn(&mut World, &NodeName); 4] = [
+    let ends: [fn(&mut World, &NodeName); 3] = [
         |w, n| {
             let id = w.engine.state().health.open_on(n).next().unwrap().id;
             w.ok(Command::CloseFinding { id, reason: "false".into() });
-        },
-        |w, n| {
-            let id = remediation(w, n).unwrap().id;
-            w.ok(Command::DenyRemediation { id, reason: "a customer is on it".into() });
         },
         |w, n| {
             let id = remediation(w, n).unwrap().id;
@@ -219,6 +216,51 @@ fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
         let state = replay(&w.log);
         assert_eq!(state.digest(), w.engine.state().digest());
     }
+}
+
+#[test]
+fn a_denial_alone_gives_no_new_work_to_a_node_with_a_critical_finding() {
+    let ends: [fn(&mut World, &NodeName); 3] = [
+        |w, n| {
+            let id = w.engine.state().health.open_on(n).next().unwrap().id;
+            w.ok(Command::CloseFinding { id, reason: "false".into() });
+        },
+        |w, n| {
+            w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+            tested(w, n, Outcome::Passed);
+        },
+        |w, n| {
+            w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
+        },
+    ];
+    for over in ends {
+        let mut w = able(16);
+        let n = node(8);
+        for i in [0, 4, 8] {
+            xid79(&mut w, &node(i));
+        }
+        let id = remediation(&w, &n).unwrap().id;
+        w.ok(Command::DenyRemediation { id, reason: "a customer is on it".into() });
+        w.sleep(Span::hours(2));
+        assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Suspect, None));
+        let why = &of(&w, &n).stage_why;
+        assert!(why.starts_with("gpu-off-bus (finding "), "{why}");
+        assert!(why.contains("): remediation denied by "), "{why}");
+        assert!(why.ends_with(": a customer is on it"), "{why}");
+        assert_eq!(stopped(&w), 1, "it counts as before");
+        over(&mut w, &n);
+        assert_eq!(of(&w, &n).stage, Stage::Ready);
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+    // What is not critical stops no work, denied or not.
+    let mut w = able(16);
+    for i in [0, 4] {
+        xid79(&mut w, &node(i));
+    }
+    see(&mut w, "straggler", Entity::Node(node(8)), Severity::Degraded);
+    let id = remediation(&w, &node(8)).unwrap().id;
+    w.ok(Command::DenyRemediation { id, reason: String::new() });
+    assert_eq!((of(&w, &node(8)).stage, remediation(&w, &node(8))), (Stage::Ready, None));
 }
 
 #[test]

@@ -154,6 +154,30 @@ fn a_test_of_the_other_gpus_returns_no_node_whose_gpu_is_gone() {
 }
 
 #[test]
+fn a_node_whose_remediation_was_denied_returns_when_it_passes_its_test() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::DenyRemediation { id, reason: "vendor is coming".into() });
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Quarantined, None));
+    // Its GPU is gone: the others say nothing of it.
+    let mut left = whole();
+    left.gpus.retain(|g| g.index != 3);
+    tells(&mut w, 1, "boot", left, Vec::new());
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!(of(&w, &n).stage, Stage::Quarantined);
+    assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    tells(&mut w, 1, "boot", whole(), Vec::new());
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).stage_why, "passed its test");
+    assert!(of(&w, &n).probation.is_some(), "it is watched");
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn what_is_found_during_a_persons_test_keeps_the_node_out() {
     let mut w = able(8);
     let n = node(1);

@@ -214,6 +214,9 @@ fn a_denied_remediation_leaves_the_node_where_it_is() {
     w.ok(Command::DenyRemediation { id, reason: "vendor is coming".into() });
     assert_eq!(of(&w, &n).stage, Stage::Quarantined);
     assert_eq!(remediation(&w, &n), None);
+    let why = &of(&w, &n).stage_why;
+    assert!(why.contains("remediation denied by ") && why.ends_with(": vendor is coming"), "{why}");
+    assert!(of(&w, &n).stage_until.is_some(), "too long there is still too long");
     w.ok(Command::ReturnUntested { node: n.clone(), reason: "they came".into() });
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     // Who gives no reason leaves no colon behind.

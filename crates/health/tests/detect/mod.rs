@@ -5,5 +5,4 @@
 mod cases;
 mod fleet;
 mod garbage;
-mod scale;
 mod score;

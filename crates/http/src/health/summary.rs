@@ -125,6 +125,25 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     FindingTreatment::Held(first.why.clone())
 }
 
+/// That remediations of so many critical findings were denied, and what closes these.
+fn denied(s: &Site, findings: &[Finding], n: usize) -> String {
+    let mut critical = findings.iter().filter(|f| f.severity == Severity::Critical);
+    let only = critical.find(|f| tended(s, f) == FindingTreatment::Denied).filter(|_| n == 1);
+    let chosen = only.and_then(|f| f.remediation.as_ref()?.parse::<u64>().ok());
+    match chosen.and_then(|id| s.health.remediations.get(&id)) {
+        Some(r) => format!(
+            "1 critical finding: its remediation was denied by {}; `muster node qualify {}` closes \
+             it when the test passes",
+            r.why.strip_prefix("by ").unwrap_or(&r.why),
+            r.node
+        ),
+        None => format!(
+            "{n} critical findings: their remediations were denied; `muster node qualify NODE` \
+             closes those of a node when the test passes"
+        ),
+    }
+}
+
 /// What it comes to, and why.
 fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let (mut bad, mut attention) = (Vec::new(), Vec::new());
@@ -201,11 +220,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "critical finding has no remediation",
                 "critical findings have no remediation",
             )),
-            FindingTreatment::Denied => bad.push(some(
-                n,
-                "critical finding: its remediation was denied",
-                "critical findings: their remediations were denied",
-            )),
+            FindingTreatment::Denied => bad.push(denied(s, &out.findings, n)),
             FindingTreatment::Approval => bad.push(some(
                 n,
                 "critical finding pending approval",
@@ -330,6 +345,11 @@ mod tests {
         site.health.remediations.insert(31, serde_json::from_value(denied).unwrap());
         found.remediation = Some("31".into());
         assert_eq!(tended(&site, &found), FindingTreatment::Denied);
+        // Who denied it, and what closes it.
+        let one = denied(&site, std::slice::from_ref(&found), 1);
+        assert!(one.contains("was denied by user:admin; `muster node qualify hgx-01`"), "{one}");
+        let two = denied(&site, &[found.clone(), found], 2);
+        assert!(two.starts_with("2 critical findings: their remediations were denied;"), "{two}");
     }
 
     #[test]

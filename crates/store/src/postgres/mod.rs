@@ -514,15 +514,6 @@ impl Store for PostgresStore {
         })
     }
 
-    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError> {
-        let Ok(id) = i64::try_from(job.0) else { return Ok(()) };
-        self.with(|c| {
-            c.execute_typed("DELETE FROM payloads WHERE job = $1", &[(&id, Type::INT8)])
-                .map_err(fail_commit)?;
-            Ok(())
-        })
-    }
-
     fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.with(|c| {
             let rows = c

@@ -455,12 +455,6 @@ impl Store for SqliteStore {
         found.map(|(body, sum)| walk::whole_payload(job, body, &sum)).transpose()
     }
 
-    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError> {
-        let Ok(id) = i64::try_from(job.0) else { return Ok(()) };
-        self.conn.execute("DELETE FROM payloads WHERE job = ?1", [id]).map_err(fail_commit)?;
-        Ok(())
-    }
-
     fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let mut q = self
             .conn

@@ -2,6 +2,7 @@
 
 use crate::cmd::{faults, findings, node as steer, nodes, remediations};
 use muster_api::{Node, TimelineEntry};
+use muster_model::node::Stage;
 use muster_model::units::Time;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::size;
@@ -154,6 +155,13 @@ fn health(f: &mut Facts, node: &Node, now: Time) {
         let late = if until.0 < now { ": overdue" } else { "" };
         f.line("Until", format!("{}{late}", full(now, until)));
     }
+    // Nothing is under way that returns it: what was to be done was denied.
+    let left = matches!(node.stage, Stage::Suspect | Stage::Quarantined);
+    if left && node.remediation_detail.is_none() {
+        let n = &node.name;
+        let test = format!("when it passes `muster node qualify {n}`");
+        f.line("Returns", format!("{test}, or by `muster node return {n}`"));
+    }
     f.line("Probation", node.probation.map(|t| full(now, t)).unwrap_or_default());
     f.line("Breaker", node.breaker.as_ref().map(|b| format!("{b} is open")).unwrap_or_default());
     if node.generation > 1 {
@@ -190,7 +198,6 @@ mod tests {
     use super::*;
     use muster_api::TimelineKind;
     use muster_model::finding::Severity;
-    use muster_model::node::Stage;
 
     #[test]
     fn a_node_is_described_with_its_separate_axes() {
@@ -252,6 +259,11 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+        assert!(!text.contains("Returns:"), "{text}");
+        node.remediation_detail = None;
+        let denied = super::text(&node, &times, Time(120_000), false);
+        let how = "Returns:      when it passes `muster node qualify hgx-01`, or by `muster";
+        assert!(denied.contains(how), "{denied}");
         let narrow = timeline(&times, Time(120_000)).render_for(Some(78), false);
         assert!(narrow.lines().all(|l| l.chars().count() <= 78), "{narrow}");
         assert_eq!((nth(1), nth(11), nth(23)), ("1st".into(), "11th".into(), "23rd".into()));

@@ -2,8 +2,6 @@
 
 use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
-use crate::health::HealthObservation;
-use crate::telemetry::Columns;
 use muster_link::messages::{self as link, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -13,7 +11,7 @@ use muster_model::remediation::{Act, Action, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 fn fault(code: &str, class: FaultClass, action: FaultAction, gpu: u32, at: Time) -> ObservedFault {
@@ -295,89 +293,4 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
     tokio::time::timeout(Duration::from_secs(60), counted).await.unwrap();
     assert!(s.agents.health().parts.iter().all(|p| p.count == 1), "each part once");
     assert!(s.agents.health().opened.values().sum::<u64>() >= 1);
-}
-
-/// What the watch costs with a row of each of 12,500 nodes, as in ten seconds of a large site.
-#[tokio::test]
-#[ignore = "measures; run by hand"]
-async fn what_rows_of_a_large_site_cost() {
-    const NODES: u64 = 12_500;
-    const ROUNDS: u64 = 6;
-    let s = site().await;
-    let gpu = "util mem_used sm_clock mem_clock temp mem_temp power energy pcie_rx pcie_tx \
-        nvlink_rx nvlink_tx ecc_sbe ecc_dbe remapped_rows replay throttle sm_active tensor_active \
-        dram_active remap_pending remap_failed nvlink_errors thermal_margin pcie_width pcie_gen \
-        power_limit";
-    let columns: Columns = gpu.split_whitespace().map(String::from).collect();
-    let port = |p: u32| {
-        ["up", "downed", "symbol_errors", "recoveries", "rcv_errors", "discards"]
-            .map(|f| format!("port.mlx5_{p}.{f}"))
-    };
-    let fs = ["read_ms", "write_ms", "meta_ms", "stalled_s"].map(|f| format!("fs./data.{f}"));
-    let host: Vec<String> = (0..8).flat_map(port).chain(fs).chain(["dstate".into()]).collect();
-    let host: Columns = host.into();
-    let figures: Arc<[f32]> = vec![1.0; columns.len() * 8].into();
-    let host_metrics: Arc<[f32]> = vec![1.0; host.len()].into();
-    let names: Vec<_> = (0..NODES).map(|n| node(&format!("n{n}"))).collect();
-    let start = s.brain.now();
-    for round in 0..ROUNDS {
-        for name in &names {
-            let at = start + Span::secs(10 * round);
-            let told = HealthObservation::Row {
-                node: name.clone(),
-                at,
-                columns: columns.clone(),
-                gpus: figures.clone(),
-                host_columns: host.clone(),
-                host: host_metrics.clone(),
-            };
-            s.agents.inner.health.feed().push(true, told);
-        }
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-    }
-    let h = s.agents.health();
-    println!(
-        "{} rows taken in, {} dropped: {:?}; {} looks: {} s",
-        h.taken, h.dropped, h.rows_busy, h.look.count, h.look.sum
-    );
-}
-
-/// How long it takes from a report to its events in the log, at two thousand reports a second.
-/// Prints; what is quick enough depends on the disk.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures; run by hand"]
-async fn how_quickly_faults_reach_the_log() {
-    const NODES: u32 = 100;
-    let s = site().await;
-    let mut lines = Vec::new();
-    for n in 0..NODES {
-        lines.push(s.idle(&format!("n{n}")).await.1);
-    }
-    let (started, mut said) = (Instant::now(), 0u32);
-    // No node may tell more than twenty new faults a minute.
-    for round in 0..20u32 {
-        for (n, line) in lines.iter_mut().enumerate() {
-            let code = format!("xid-{}", 1000 + round);
-            let f = fault(&code, FaultClass::Application, FaultAction::Watch, 0, s.brain.now());
-            line.say(FromAgent::Faults { faults: vec![f] }).await;
-            said += 1;
-            let due = started + Duration::from_micros(500) * said;
-            if n % 2 == 1 {
-                tokio::time::sleep_until(due.into()).await;
-            }
-        }
-    }
-    let took = started.elapsed();
-    let wait = async {
-        while s.agents.signal_commit().count < u64::from(said) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(30), wait).await;
-    let h = s.agents.signal_commit();
-    println!("{said} reports in {took:?}; {} committed; sum {} s", h.count, h.sum);
-    let share = |n: u64| n * 1000 / h.count.max(1);
-    for (le, n) in h.cumulative {
-        println!("  <= {le} s: {n} ({} of 1000)", share(n));
-    }
 }
