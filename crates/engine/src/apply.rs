@@ -221,10 +221,10 @@ impl State {
             Event::JobsForgotten { jobs } => {
                 for id in jobs {
                     if let Some(job) = self.jobs.remove(id) {
-                        let mut ix = std::mem::take(&mut self.index);
-                        ix.remove(self, &job);
-                        ix.waits.forget(&job);
-                        self.index = ix;
+                        self.with_index(|ix, s| {
+                            ix.remove(s, &job);
+                            ix.waits.forget(&job);
+                        });
                     }
                 }
             }
@@ -493,11 +493,13 @@ impl State {
         self.next_job = self.next_job.max(id.0 + u64::from(count));
     }
 
-    /// Runs `f` on the index while it looks at the state.
-    fn with_index(&mut self, f: impl FnOnce(&mut Index, &State)) {
-        let mut ix = std::mem::take(&mut self.index);
+    /// Runs `f` on the index while it looks at the state. The empty one that stands in its place
+    /// meanwhile is used again: to make and to drop one takes longer than most changes.
+    pub(crate) fn with_index(&mut self, f: impl FnOnce(&mut Index, &State)) {
+        let empty = self.spare.take().unwrap_or_default();
+        let mut ix = std::mem::replace(&mut self.index, empty);
         f(&mut ix, self);
-        self.index = ix;
+        self.spare = Some(std::mem::replace(&mut self.index, ix));
     }
 
     /// Is the attempt being stopped for this very reason already?

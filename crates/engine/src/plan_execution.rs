@@ -27,14 +27,12 @@ impl Engine {
         self.clear_reserved();
         let broken = self.drop_broken();
         let ranks = self.state.ranks(now);
-        let mut index = std::mem::take(&mut self.state.index);
-        index.cluster.queue.set_ranks(ranks);
+        self.state.index.cluster.queue.set_ranks(ranks);
         if self.opens_by(now) {
-            index.cluster.fleet.forget_failures();
+            self.state.index.cluster.fleet.forget_failures();
         }
         let policy = self.state.policy.clone();
-        let plan = muster_scheduler::plan(&mut index.cluster, &policy, now);
-        self.state.index = index;
+        let plan = muster_scheduler::plan(&mut self.state.index.cluster, &policy, now);
         self.scheduled_at = now;
         self.look_again = plan.look_again;
         let more = self.execute(plan, &broken) || self.replace_nodes_with_spares();

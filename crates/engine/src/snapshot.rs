@@ -182,6 +182,7 @@ impl State {
             slo,
             keys,
             index: _,
+            spare: _,
         } = self;
         Stored {
             site: site.clone(),
@@ -313,11 +314,12 @@ impl State {
                 .into_iter()
                 .map(|b| (b.reservation.name.clone(), b))
                 .collect(),
-            index: Index::default(),
+            index: Box::default(),
+            spare: None,
         };
         state.health.reindex();
         state.runbooks.reindex();
-        state.index = Index::build(&state);
+        state.index = Box::new(Index::build(&state));
         match s.slo {
             Some(slo) => {
                 state.slo = slo;

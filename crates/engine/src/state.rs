@@ -169,7 +169,9 @@ pub struct State {
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
     /// Derived from the above; never stored.
-    pub(crate) index: Index,
+    pub(crate) index: Box<Index>,
+    /// An empty one, to stand in its place while it is changed (`with_index`).
+    pub(crate) spare: Option<Box<Index>>,
 }
 
 impl State {

@@ -42,9 +42,7 @@ impl Engine {
         self.fail_overdue_tests();
         self.process_due_health();
         let now = self.state.now;
-        let mut index = std::mem::take(&mut self.state.index);
-        index.queue_due_retries(&self.state, now);
-        self.state.index = index;
+        self.state.with_index(|ix, s| ix.queue_due_retries(s, now));
         if self.due_by(now).is_some() {
             self.dirty = true;
         }

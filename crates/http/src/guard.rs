@@ -80,24 +80,17 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
     request.extensions_mut().insert(place.clone());
     let writes = !request.method().is_safe();
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let work = tokio::time::timeout(app.config().request_timeout, work);
-    let done = tokio::select! {
-        biased;
-        done = work => done,
-        why = store_away(app), if writes => {
-            return Failure::cannot_write(&why).hint(MAY_HAPPEN).into_response();
-        }
-    };
+    let done = wait_for(app, writes, work).await;
     drop(permit);
     match done {
-        Ok(Ok(mut response)) => {
+        Waited::Done(Ok(mut response)) => {
             // Whoever does not take an answer still has it. Streams have a limit of their own.
             if is_whole(&response) {
                 response.extensions_mut().insert(place);
             }
             response
         }
-        Ok(Err(panic)) => {
+        Waited::Done(Err(panic)) => {
             let why = panic
                 .downcast_ref::<&str>()
                 .map(|s| (*s).to_owned())
@@ -106,7 +99,8 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
             tracing::error!(panic = %why, "a request handler panicked");
             Failure::internal().into_response()
         }
-        Err(_) => Failure::unavailable("this took too long and was stopped")
+        Waited::StoreAway(why) => Failure::cannot_write(&why).hint(MAY_HAPPEN).into_response(),
+        Waited::TooLong => Failure::unavailable("this took too long and was stopped")
             .hint(MAY_HAPPEN)
             .into_response(),
     }
@@ -123,12 +117,29 @@ const MAY_HAPPEN: &str = "a write may still happen: repeat it with the same Idem
 /// How often whoever waits for a write looks whether the store is still there.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until the store is away.
-async fn store_away(app: &App) -> CannotWrite {
+/// What came of waiting for a handler.
+enum Waited<T> {
+    Done(T),
+    TooLong,
+    StoreAway(CannotWrite),
+}
+
+/// Waits for a handler, for as long as it may take; for a write only while the store is there. One
+/// timer does for both: all requests enter theirs into one list, under one lock.
+async fn wait_for<T>(app: &App, writes: bool, work: impl Future<Output = T>) -> Waited<T> {
+    let (began, limit) = (tokio::time::Instant::now(), app.config().request_timeout);
+    tokio::pin!(work);
     loop {
-        tokio::time::sleep(LOOK).await;
-        if let Some(why) = app.brain().cannot_write(app.config().store_patience) {
-            return why;
+        let left = limit.saturating_sub(began.elapsed());
+        let wait = if writes { left.min(LOOK) } else { left };
+        if let Ok(done) = tokio::time::timeout(wait, work.as_mut()).await {
+            return Waited::Done(done);
+        }
+        if writes && let Some(why) = app.brain().cannot_write(app.config().store_patience) {
+            return Waited::StoreAway(why);
+        }
+        if began.elapsed() >= limit {
+            return Waited::TooLong;
         }
     }
 }

@@ -54,14 +54,16 @@ pub fn same(a: &str, b: &str) -> bool {
     constant_time::verify_slices_are_equal(a.as_bytes(), b.as_bytes()).is_ok()
 }
 
-/// Lower-case hex.
+/// Lower-case hex. Digit by digit: every request has its token's hash written so.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
+    let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n & 15)]);
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for b in bytes {
+        text.push(digit(b >> 4));
+        text.push(digit(*b));
+    }
+    text
 }
 
 fn word(chars: usize) -> Result<String, LinkError> {

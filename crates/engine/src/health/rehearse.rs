@@ -158,7 +158,7 @@ impl RemediationRehearsal {
             reservations: state.reservations.clone(),
             ..State::default()
         };
-        copy.index = Index::build(&copy);
+        copy.index = Box::new(Index::build(&copy));
         RemediationRehearsal {
             engine: Engine::new(copy, engine),
             now: from,

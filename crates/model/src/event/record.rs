@@ -58,7 +58,8 @@ impl Record {
     /// # Errors
     /// Never for records that the engine made.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut out = Vec::with_capacity(256);
+        // That of a submission has about 450 bytes.
+        let mut out = Vec::with_capacity(512);
         self.write_json(&mut out)?;
         Ok(out)
     }

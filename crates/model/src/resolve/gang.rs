@@ -167,12 +167,17 @@ fn written(gang: &GangSpec) -> Result<Vec<Group>, SpecProblem> {
 
 fn group(path: &str, gpus_field: &str, g: &GroupSpec) -> Result<Group, SpecProblem> {
     let at = |f: &str| format!("{path}.{f}");
-    let nodes = between(&at("nodes"), g.nodes.unwrap_or(1), 1, MAX_NODES)?;
+    // A field's name is made for whoever is refused: this is done twice for every submission.
+    let within = |f: &str, n: u32, most: u32| match (1..=most).contains(&n) {
+        true => Ok(n),
+        false => between(&at(f), n, 1, most),
+    };
+    let nodes = within("nodes", g.nodes.unwrap_or(1), MAX_NODES)?;
     let gpus = between(gpus_field, g.gpus_per_node.unwrap_or(0), 0, MAX_GPUS_PER_NODE)?;
     let ranks = g.ranks_per_node.unwrap_or(gpus.max(1));
-    let ranks = between(&at("ranks_per_node"), ranks, 1, MAX_RANKS_PER_NODE)?;
+    let ranks = within("ranks_per_node", ranks, MAX_RANKS_PER_NODE)?;
     let cpus = g.cpus_per_node.unwrap_or(ranks);
-    let cpus = between(&at("cpus_per_node"), cpus, 1, MAX_CPUS_PER_NODE)?;
+    let cpus = within("cpus_per_node", cpus, MAX_CPUS_PER_NODE)?;
     let memory = g.memory_per_node.unwrap_or(Bytes(0));
     // So little is a number without its unit: no process starts with it.
     if (1..1 << 20).contains(&memory.0) {

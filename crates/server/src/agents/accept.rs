@@ -99,7 +99,9 @@ async fn greet(
                     // A task of its own: this one has the size of a handshake.
                     tokio::spawn(async move {
                         // Its seat is given up with it; the agent connects again.
-                        let _ = supervise::once("agents-session", session::run(inner, conn, entered)).await;
+                        let _ =
+                            supervise::once("agents-session", session::run(inner, conn, entered))
+                                .await;
                     });
                     Ok(())
                 }
