@@ -79,8 +79,8 @@ pub(super) fn lines(model: &Model, key: &str, pen: Pen, w: usize) -> Vec<Line<'s
     page.out
 }
 
-/// What is left to do about the cause that something belongs to, as the server works it out from the
-/// state: the on-call page shows the same.
+/// What is left to do about the cause that something belongs to, as the server works it out from
+/// the state: the on-call page shows the same.
 fn to_do(page: &mut Page, model: &Model, is_of: impl Fn(&OpenCause) -> bool) {
     // Runbooks are about the whole site.
     if model.me.as_ref().is_some_and(|me| me.project.is_some()) {
