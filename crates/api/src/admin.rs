@@ -193,6 +193,14 @@ pub struct WhoAmI {
     pub site: String,
 }
 
+impl WhoAmI {
+    /// May they change nodes, remediations, incidents and alerts?
+    #[must_use]
+    pub fn operates(&self) -> bool {
+        self.project.is_none() && self.role >= Role::Operator
+    }
+}
+
 impl Project {
     /// The project as the API shows it.
     #[must_use]

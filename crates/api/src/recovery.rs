@@ -34,13 +34,16 @@ pub struct Recovery {
     pub decide_ms: u64,
     /// From there until its last rank was gone.
     pub drain_ms: Option<u64>,
-    /// From there until the next attempt was placed.
+    /// From there until the next attempt was placed, without the time in which a person held it.
     pub place_ms: Option<u64>,
     /// From there until all its ranks were up.
     pub start_ms: Option<u64>,
     /// From there until its first step.
     pub load_ms: Option<u64>,
-    /// From the fault until the last moment that is known.
+    /// How long a person held the job before its next attempt was placed. It is in no other part.
+    pub held_ms: Option<u64>,
+    /// From the fault until the last moment that is known, without the time in which a person held
+    /// the job.
     pub total_ms: u64,
 }
 
@@ -71,11 +74,11 @@ impl Recovery {
             placed_at,
             started_at,
             working_at,
+            held,
         } = recovery;
         // Clocks of nodes may be ahead: a part never counts below zero.
         let ms = |from: Time, to: Time| u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0);
         let part = |from: Option<Time>, to: Option<Time>| Some(ms(from?, to?));
-        let last = working_at.or(*started_at).or(*placed_at).or(*drained_at);
         Recovery {
             attempt: *attempt,
             finding: finding.map(|f| f.to_string()),
@@ -89,10 +92,11 @@ impl Recovery {
             detect_ms: ms(*fault_at, *found_at),
             decide_ms: ms(*found_at, *decided_at),
             drain_ms: part(Some(*decided_at), *drained_at),
-            place_ms: part(*drained_at, *placed_at),
+            place_ms: recovery.placing().map(|s| s.0),
             start_ms: part(*placed_at, *started_at),
             load_ms: part(*started_at, *working_at),
-            total_ms: ms(*fault_at, last.unwrap_or(*decided_at)),
+            held_ms: held.map(|s| s.0),
+            total_ms: recovery.total().0,
         }
     }
 
@@ -129,6 +133,7 @@ mod tests {
             placed_at: None,
             started_at: None,
             working_at: None,
+            held: None,
         };
         let shown = Recovery::of(&r);
         assert_eq!((shown.total_ms, shown.drain_ms), (300, None));
@@ -139,6 +144,19 @@ mod tests {
         let shown = Recovery::of(&r);
         assert_eq!(shown.parts().iter().map(|(_, ms)| ms).sum::<u64>(), shown.total_ms);
         assert_eq!(shown.parts().last(), Some(&("load", 12_000)));
+        assert_eq!((shown.place_ms, shown.held_ms), (Some(100), None));
+        // A person held it for an hour before it was placed.
+        let hour = 3_600_000;
+        r.held = Some(muster_model::units::Span::hours(1));
+        for at in [&mut r.placed_at, &mut r.started_at, &mut r.working_at] {
+            *at = at.map(|t| t + muster_model::units::Span::hours(1));
+        }
+        let held = Recovery::of(&r);
+        assert_eq!((held.held_ms, held.place_ms), (Some(hour), Some(100)));
+        assert_eq!((held.parts(), held.total_ms), (shown.parts(), shown.total_ms));
+        // Released, and not placed yet.
+        let waits = m::Recovery { placed_at: None, started_at: None, working_at: None, ..r };
+        assert_eq!((Recovery::of(&waits).total_ms, Recovery::of(&waits).place_ms), (3_000, None));
         // A node whose clock is ahead.
         r.fault_at = Time(5_000);
         assert_eq!(Recovery::of(&r).detect_ms, 0);

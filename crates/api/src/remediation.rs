@@ -180,10 +180,11 @@ impl Remediation {
         }
     }
 
-    /// Does it wait for approval?
+    /// Is approval all that it lacks?
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.outcome.is_none() && self.action.awaits_approval(self.step)
+        let open = self.outcome.is_none() && self.approved.is_none();
+        open && self.action.awaits_approval(self.step)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::{Client, ClientError};
 use muster_api::{
-    Automation, Breaker, BreakerList, ExcludeRequest, FailureModeList, Finding, FindingList,
-    FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList, IncidentsQuery, Node,
-    ReasonRequest, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
+    Automation, Breaker, BreakerList, CauseList, ExcludeRequest, FailureModeList, Finding,
+    FindingList, FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList, IncidentsQuery,
+    Node, ReasonRequest, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
     RemediationsQuery, RepairedRequest, TimelineList,
 };
 
@@ -35,6 +35,11 @@ impl Client {
     /// How the site stands, worst first.
     pub async fn health(&self) -> Result<HealthSummary, ClientError> {
         self.json(self.get(&["v1", "health"])).await
+    }
+
+    /// What is wrong, one entry for each cause, with what is left to do about it.
+    pub async fn causes(&self) -> Result<CauseList, ClientError> {
+        self.json(self.get(&["v1", "causes"])).await
     }
 
     /// One page of findings, newest first.

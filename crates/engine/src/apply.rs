@@ -100,7 +100,10 @@ impl State {
                 let hold = Hold::from_record(by, held_by.as_ref()).at(r.at);
                 self.job(r.seq, *job, |j| j.held = Some(hold))?;
             }
-            Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
+            Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| {
+                crate::health::recovery_released(j, r.at);
+                j.held = None;
+            })?,
             Event::JobPlaced { key, placement } => {
                 self.placed(r, *key, placement)?;
             }

@@ -19,6 +19,6 @@ pub(crate) fn quarter() -> WriteCounts {
             written.bytes += line.len() as u64;
         })
     });
-    lived.expect("it can be lived");
+    lived.expect("it can be simulated");
     written
 }

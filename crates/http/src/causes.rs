@@ -17,7 +17,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
-use muster_model::remediation::{Remediation, RemediationStep};
+use muster_model::remediation::RemediationStep;
 use muster_model::units::Time;
 use muster_runbook::{Book, fill, parse};
 use muster_slo::causes::CauseGroup;
@@ -62,18 +62,13 @@ fn rank(key: &str, g: &CauseGroup<'_>) -> Rank {
         .alerts
         .iter()
         .any(|a| a.urgency == Urgency::Page && a.silenced.is_none() && a.acknowledged.is_none());
-    let pending = g.remediations.iter().any(|r| is_pending(r));
+    let pending = g.remediations.iter().any(|r| r.is_pending());
     (!pages, !pending, Reverse(urgency(g)), Reverse(severity(g)), since(g), key.to_owned())
 }
 
 /// None is less urgent than a ticket.
 fn urgency(g: &CauseGroup<'_>) -> Option<Urgency> {
     g.alerts.iter().map(|a| a.urgency).max()
-}
-
-/// Is approval all that it lacks? What was approved and is on hold for another reason is not.
-fn is_pending(r: &Remediation) -> bool {
-    r.approved.is_none() && r.action.awaits_approval(r.step)
 }
 
 fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
@@ -100,7 +95,7 @@ fn undecided<'a>(g: &CauseGroup<'a>) -> Option<&'a Finding> {
     if !g.incidents.is_empty() || g.alerts.iter().any(|a| a.topic == Topic::Incident) {
         return None;
     }
-    let pending = |f: &&Finding| g.remediations.iter().any(|r| r.finding == f.id && is_pending(r));
+    let pending = |f: &&Finding| g.remediations.iter().any(|r| r.finding == f.id && r.is_pending());
     g.findings.iter().copied().filter(pending).min_by_key(|f| f.id)
 }
 
@@ -148,7 +143,7 @@ fn cause(
     found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
     let affected = affected(s, caller, g);
     let jobs = jobs(s, &affected, &nodes);
-    let pending = || g.remediations.iter().filter(|r| is_pending(r));
+    let pending = || g.remediations.iter().filter(|r| r.is_pending());
     let on: BTreeSet<&NodeName> = pending().map(|r| &r.node).collect();
     let stopped = jobs_on(s, caller, &on);
     let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
@@ -288,6 +283,7 @@ mod tests {
     use super::*;
     use muster_model::alert::Alert;
     use muster_model::finding::ObservedFinding;
+    use muster_model::remediation::Remediation;
     use serde_json::json;
 
     fn finding(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
@@ -321,6 +317,8 @@ mod tests {
         let hot = finding(1, "thermal", "gpu:n1/3", Severity::Critical);
         let failed = finding(2, "qualification-failed", "node:n1", Severity::Critical);
         let ask = waits(2, "qualification-failed");
+        let approved = Remediation { approved: Some("user:ann".into()), ..ask.clone() };
+        assert!(ask.is_pending() && !approved.is_pending());
         // Its urgency fell with the spares that came back, and with it went its name.
         for a in [
             alert("qualification-failed", "node:n1", "page"),
@@ -336,6 +334,8 @@ mod tests {
             assert_eq!((kind.as_str(), entity.as_str()), ("qualification-failed", "node:n1"));
             assert_eq!(vars(&g).get("finding").map(String::as_str), Some("2"));
             // Nothing is to be decided: the alert names it.
+            g.remediations = vec![&approved];
+            assert_eq!(lead(&g).0, a.kind);
             g.remediations.clear();
             assert_eq!(lead(&g).0, a.kind);
         }

@@ -103,7 +103,7 @@ fn lived(seed: u64) -> Vec<Record> {
     let mut world =
         system::world::World::begun(system::acts::SiteScript::of(seed), clock() + Span::hours(1));
     if let Some(why) = world.run() {
-        panic!("life {seed} itself ends badly: {why}\nlook at it with MUSTER_SIM_SEED={seed}");
+        panic!("history {seed} itself ends badly: {why}\nlook at it with MUSTER_SIM_SEED={seed}");
     }
     world.log
 }
@@ -174,5 +174,5 @@ fn fresh_histories_until_time_is_over() {
         answers += check(first + lives);
         lives += 1;
     }
-    println!("{lives} lives, seeds from {first}: {answers} answers, none contradicts another");
+    println!("{lives} histories, seeds from {first}: {answers} answers, none contradicts another");
 }

@@ -13,6 +13,16 @@ const READABLE: u32 = 0o077;
 /// Only its owner may replace a file in the directory.
 const STICKY: u32 = 0o1000;
 
+/// Why a directory or a file is not used.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}. {fix}")]
+pub struct Refused {
+    /// What is not as it must be, and where.
+    pub what: String,
+    /// How to fix it.
+    pub fix: String,
+}
+
 /// Which rights others must not have to a file of this name; none: it is not looked at.
 fn forbidden(name: &str) -> Option<u32> {
     let secret =
@@ -36,10 +46,7 @@ fn forbidden(name: &str) -> Option<u32> {
 /// When something there is not as it must be: which file, and how to fix it. Nothing was changed.
 pub fn data_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // A link that somebody else put there leads where that one wants.
-    check_owner(dir, &fs::symlink_metadata(dir)?)?;
-    let about = fs::metadata(dir)?;
-    check_owner(dir, &about)?;
+    let about = own_dir(dir)?;
     if about.mode() & WRITABLE != 0 {
         // Whatever is in there may be somebody else's; in an empty one nothing is. It is closed
         // first: nobody puts anything there between the look and the lock.
@@ -58,6 +65,27 @@ pub fn data_dir(dir: &Path) -> io::Result<()> {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+/// Whether [`data_dir`] would use a directory that is there. It looks only.
+///
+/// # Errors
+/// As of [`data_dir`]; the cause is a [`Refused`] where the directory is not as it must be.
+pub fn check_data_dir(dir: &Path) -> io::Result<()> {
+    let about = own_dir(dir)?;
+    if about.mode() & WRITABLE == 0 {
+        return check_entries(dir, about.mode() & READABLE == 0, &mut Vec::new());
+    }
+    if entries(dir)?.is_empty() { Ok(()) } else { Err(exposed_to_others(dir, &about, "700")) }
+}
+
+/// A directory that must be this user's.
+fn own_dir(dir: &Path) -> io::Result<Metadata> {
+    // A link that somebody else put there leads where that one wants.
+    check_owner(dir, &fs::symlink_metadata(dir)?)?;
+    let about = fs::metadata(dir)?;
+    check_owner(dir, &about)?;
+    Ok(about)
 }
 
 /// Checks an embedded store, which may be outside the data directory: its file, those that SQLite
@@ -182,28 +210,28 @@ fn check_owner(path: &Path, about: &Metadata) -> io::Result<()> {
     if about.uid() == own {
         return Ok(());
     }
-    Err(refused(format!(
+    let what = format!(
         "{path} belongs to user {} (mode {:o}), and this process runs as user {own}: whoever owns \
-         it decides who is trusted here. If you know its content, `chown -h {own} {path}`; otherwise \
-         choose another place (--data-dir, --store)",
+         it decides who is trusted here",
         about.uid(),
         about.mode() & 0o7777,
-    )))
+    );
+    Err(refused(what, &format!("chown -h {own} {path}")))
 }
 
 fn exposed_to_others(path: &Path, about: &Metadata, mode: &str) -> io::Error {
     let can = if about.mode() & WRITABLE == 0 { "read" } else { "change" };
     let path = path.display();
-    refused(format!(
-        "{path} has mode {:o} (user {}): others can {can} it. If you know its content, \
-         `chmod {mode} {path}`; otherwise choose another place (--data-dir, --store)",
-        about.mode() & 0o7777,
-        about.uid(),
-    ))
+    let (mode_now, user) = (about.mode() & 0o7777, about.uid());
+    let what = format!("{path} has mode {mode_now:o} (user {user}): others can {can} it");
+    refused(what, &format!("chmod {mode} {path}"))
 }
 
-fn refused(why: String) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
+fn refused(what: String, command: &str) -> io::Error {
+    let fix = format!(
+        "If you know its content, `{command}`; otherwise choose another place (--data-dir, --store)"
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, Refused { what, fix })
 }
 
 #[cfg(test)]
@@ -243,6 +271,7 @@ mod tests {
         let empty = dir.join("empty");
         fs::create_dir(&empty).unwrap();
         set(&empty, 0o777);
+        check_data_dir(&empty).unwrap();
         data_dir(&empty).unwrap();
         assert_eq!(mode(&empty), 0o700);
     }
@@ -264,7 +293,9 @@ mod tests {
             // Others get in.
             set(&dir, 0o755);
             set(&path, bad);
+            let seen = check_data_dir(&dir).unwrap_err().to_string();
             let why = data_dir(&dir).unwrap_err().to_string();
+            assert_eq!(seen, why, "whoever only looks is shown the same");
             for part in [path.to_str().unwrap(), &format!("mode {bad:o}"), fix, "--data-dir"] {
                 assert!(why.contains(part), "{why}");
             }
@@ -282,6 +313,8 @@ mod tests {
         for (name, bad) in wide {
             set(&dir.join(name), bad);
         }
+        check_data_dir(&dir).unwrap();
+        assert_eq!(mode(&dir.join("clock")), 0o664, "who only looks changes nothing");
         data_dir(&dir).unwrap();
         for (name, _) in wide {
             assert_eq!(mode(&dir.join(name)) & READABLE, 0, "{name}");
@@ -348,7 +381,9 @@ mod tests {
         data_dir(&link).unwrap();
         let refuses = |used: &Path, path: &Path| {
             lchown(path, Some(65534), None).unwrap();
+            let seen = check_data_dir(used).unwrap_err().to_string();
             let why = data_dir(used).unwrap_err().to_string();
+            assert_eq!(seen, why);
             for part in [path.to_str().unwrap(), "user 65534", "chown -h 0", "--data-dir"] {
                 assert!(why.contains(part), "{why}");
             }

@@ -3,6 +3,7 @@
 use crate::watch::Watch;
 use muster_agent::hooks::Actor;
 use muster_agent::runner::PidMap;
+use muster_supervise::foreign;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -81,13 +82,13 @@ impl Actor for ActExecutor {
         let Some((program, args)) = self.allowed.reset_command.split_first() else {
             return Err("no command resets a GPU here".into());
         };
-        let mut command = Command::new(program);
+        let mut command = foreign(program);
         command.args(args).arg(name);
         run(command, RESET).map(|said| format!("GPU {gpu} was reset: {said}"))
     }
 
     fn reboot(&self) -> Result<(), String> {
-        let mut command = Command::new("/bin/sh");
+        let mut command = foreign("/bin/sh");
         command.arg("-c").arg(&self.allowed.reboot_command);
         run(command, REBOOT).map(drop)
     }
@@ -96,8 +97,7 @@ impl Actor for ActExecutor {
 /// Runs a command for a bounded time; what it said last, or why it failed.
 fn run(mut command: Command, most: Duration) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // The agent's join token is nobody else's.
-    command.env_remove("MUSTER_JOIN").stdin(Stdio::null());
+    command.stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|e| format!("cannot start {name}: {e}"))?;
     let mut pipes = (child.stdout.take(), child.stderr.take());
@@ -172,5 +172,26 @@ mod tests {
         assert!(hand(allowed("exit 1")).reboot().is_err());
         let none = Allowed { reset_command: vec!["/nowhere/x".into()], ..Allowed::default() };
         assert!(hand(none).reset_gpu(0).unwrap_err().contains("cannot start"));
+    }
+
+    /// Not a test of its own: what the test below runs in a process that has tokens.
+    #[test]
+    #[ignore = "runs inside a_command_gets_no_secret_of_the_agent"]
+    fn child_with_secrets() {
+        let reset_command = shell("env | grep ^MUSTER_ || echo nothing");
+        let done = hand(Allowed { reset: true, reset_command, ..Allowed::default() }).reset_gpu(3);
+        println!("{done:?}");
+    }
+
+    #[test]
+    fn a_command_gets_no_secret_of_the_agent() {
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "act::tests::child_with_secrets", "--ignored", "--nocapture"])
+            .env("MUSTER_JOIN", "not-for-others")
+            .env("MUSTER_TOKEN", "not-for-others")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(said.contains("GPU 3 was reset: nothing"), "{said}");
     }
 }

@@ -4,7 +4,6 @@
 use crate::allocated::{Allocated, mig_milli};
 use crate::signs::FailureSigns;
 use muster_model::event::{Event, Record};
-use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
 use muster_model::names::NodeName;
@@ -200,12 +199,7 @@ impl JobHistory {
             a.saved(c);
         }
         // It may have been held before the reading began.
-        if self.held_at.is_none()
-            && let Some(hold) = &job.held
-            && hold.by == HeldBy::Somebody
-        {
-            self.held_at = hold.since;
-        }
+        self.held_at = self.held_at.or(job.held_since());
         JobHistory { attempts: all, ..self }
     }
 }

@@ -282,6 +282,7 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
         placed_at: Some(at(130)),
         started_at: Some(at(131)),
         working_at: None,
+        held: None,
     });
     assert_eq!(both(&log, &j, at(140)), (took, took));
     // A sign from before an attempt was placed did not hit it.

@@ -1,7 +1,7 @@
 //! A job as the log knows it: its state, its attempts and how they ended.
 
 use crate::actor::user_of;
-use crate::hold::Hold;
+use crate::hold::{HeldBy, Hold};
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 mod change;
 mod fence;
 mod preempted;
+mod recovery;
 mod shared_spec;
 mod slot_end;
 mod verdict;
@@ -23,6 +24,7 @@ mod verdict;
 pub use change::JobUpdate;
 pub use fence::{Fence, FenceEnd};
 use preempted::Other;
+pub use recovery::Recovery;
 pub use shared_spec::{SharedSpec, SpecChange};
 pub use slot_end::{NodeFaultKind, SlotEnd};
 pub use verdict::{AttributionCounts, Verdict};
@@ -562,35 +564,6 @@ impl PastAttempt {
     }
 }
 
-/// How long it took from a fault until the work resumed, and where the time went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Recovery {
-    /// The attempt that was interrupted.
-    pub attempt: u32,
-    /// The finding, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finding: Option<u64>,
-    /// When the fault happened, as far as is known.
-    pub fault_at: Time,
-    /// When it was found.
-    pub found_at: Time,
-    /// When the attempt was ordered to stop.
-    pub decided_at: Time,
-    /// When its last rank was gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drained_at: Option<Time>,
-    /// When the next attempt was placed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placed_at: Option<Time>,
-    /// When all its ranks were up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Time>,
-    /// When it made its first step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub working_at: Option<Time>,
-}
-
 /// A checkpoint that a job said it has written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -727,6 +700,13 @@ impl Job {
         let failed = a.last_end.map_or(stop.at, |t| t.min(stop.at));
         let until = (failed + CAUSE_WINDOW).max(stop.at + CAUSE_TOLD_WITHIN);
         (gone && gpus && ran && last && excused).then_some(until)
+    }
+
+    /// Since when a person keeps it from starting, while one does. What the control plane holds by
+    /// itself is none of it, and older snapshots do not have the moment.
+    #[must_use]
+    pub fn held_since(&self) -> Option<Time> {
+        self.held.as_ref().filter(|h| h.by == HeldBy::Somebody)?.since
     }
 
     /// When it ended: with its last rank, although the server may have heard of that, or settled

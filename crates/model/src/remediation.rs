@@ -241,6 +241,16 @@ pub struct Remediation {
     pub outcome: Option<RemediationOutcome>,
 }
 
+impl Remediation {
+    /// Is approval all that it lacks? What was approved and is on hold for another reason is not
+    /// pending.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        let open = self.outcome.is_none() && self.approved.is_none();
+        open && self.action.awaits_approval(self.step)
+    }
+}
+
 /// Something that is done once outside the log: intended first, then its outcome is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -99,7 +99,7 @@ fn the_log_tells_what_the_world_knows() {
     let mut read = Read::default();
     let (outcome, _) =
         run(&s, std::path::Path::new("."), Options::default(), |line| read.take(line))
-            .expect("it can be lived");
+            .expect("it can be simulated");
     read.end(muster_sim::START + Span::hours(10 * 24));
     assert_eq!(read.jobs, outcome.jobs);
     let productive = read.gpu.get(Part::Productive);
@@ -152,7 +152,7 @@ fn a_failed_job_holds_nothing_while_its_cause_is_looked_for() {
     let mut read = Read::default();
     let (outcome, _) =
         run(&s, std::path::Path::new("."), Options::default(), |line| read.take(line))
-            .expect("it can be lived");
+            .expect("it can be simulated");
     read.end(muster_sim::START + Span::hours(2));
     let whole = 8_000 * u128::from(Span::hours(2).0);
     let (mine, theirs) = (share(read.held, whole), outcome.gpu_allocation_ratio);

@@ -21,7 +21,7 @@ fn read(name: &str) -> Scenario {
 }
 
 fn live(s: &Scenario) -> Outcome {
-    run(s, &dir(), Options::default(), |_| {}).expect("it can be lived").0
+    run(s, &dir(), Options::default(), |_| {}).expect("it can be simulated").0
 }
 
 /// Holds figures to ranges.
@@ -60,7 +60,7 @@ macro_rules! library {
     ($($test:ident: $file:literal, $hours:literal, [$($shows:expr),*];)*) => {
         $(
             #[test]
-            #[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+            #[ignore = "takes minutes: `cargo xtask soak year` runs it"]
             fn $test() {
                 lives_up_to($file);
             }

@@ -13,7 +13,7 @@ fn read(text: &str) -> Scenario {
 }
 
 fn live(s: &Scenario) -> Outcome {
-    run(s, Path::new("."), Options::default(), |_| {}).expect("it can be lived").0
+    run(s, Path::new("."), Options::default(), |_| {}).expect("it can be simulated").0
 }
 
 /// One job on eight nodes that fail so often in a day together, to about `failures` of them.
@@ -88,7 +88,7 @@ fn ettr_is_what_the_formula_says_where_it_holds() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives it"]
+#[ignore = "takes long: `cargo xtask soak year` runs it"]
 fn ettr_is_what_the_formula_says_for_the_other_jobs() {
     follow_the_formula(&JOBS[2..]);
 }
@@ -110,7 +110,7 @@ fn the_interval_that_the_engine_chooses_is_better_than_others() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives it"]
+#[ignore = "takes long: `cargo xtask soak year` runs it"]
 fn the_interval_that_the_engine_chooses_is_better_for_long() {
     no_interval_is_better(500.0);
 }
@@ -166,7 +166,7 @@ fn llama_3s_419_interruptions_come_back_in_number_and_kind() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives it"]
+#[ignore = "takes long: `cargo xtask soak year` runs it"]
 fn llama_3s_419_interruptions_come_back_as_counts_vary() {
     come_back_in_number_and_kind(8);
 }
@@ -249,7 +249,7 @@ fn removing_lemons_takes_failures_from_large_jobs() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives it"]
+#[ignore = "takes long: `cargo xtask soak year` runs it"]
 fn removing_lemons_takes_large_failures_from_14_to_4_percent() {
     // RSC: 1.2% of the nodes removed, failures of jobs with 512 GPUs and more from 14% to 4%.
     let (with, without) = (lemons(20, ""), lemons(20, "remove_lemons_after = 3"));
@@ -301,7 +301,7 @@ fn the_spares_that_are_computed_meet_the_target() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives it"]
+#[ignore = "takes long: `cargo xtask soak year` runs it"]
 fn the_spares_that_are_computed_meet_the_target_for_long() {
     spares_meet_the_target(120, 0.975);
 }
@@ -344,7 +344,7 @@ titan = "titan-gpu-life/gc_full.csv.gz"
 repair = { median = "1m" }
 "#,
     );
-    let o = run(&s, &dir, Options::default(), |_| {}).expect("it can be lived").0;
+    let o = run(&s, &dir, Options::default(), |_| {}).expect("it can be simulated").0;
     // Some fall on a node that is already out.
     let (bits, bus) = (o.faults["double bit error"], o.faults["off the bus"]);
     assert!((4300..=4826).contains(&bits), "{bits} of 4,826");

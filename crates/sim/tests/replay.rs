@@ -33,7 +33,7 @@ fn lived(jobs: Vec<TraceJob>, fleet: &str, flat: bool, policy: SitePolicy) -> Lo
     let procs = flat.then_some(100);
     let jobs = replay::prepared(jobs, procs);
     let setting = Setting { name: "sample".into(), fleet, flat, policy };
-    let (found, _) = replay::simulate_log(&setting, &jobs, |_| {}).expect("it can be lived");
+    let (found, _) = replay::simulate_log(&setting, &jobs, |_| {}).expect("it can be simulated");
     found
 }
 

@@ -64,7 +64,7 @@ fn fresh_histories_until_time_is_over() {
         check(first + lived);
         lived += 1;
     }
-    println!("{lived} lives, seeds from {first}: every invariant held, everything ended");
+    println!("{lived} histories, seeds from {first}: every invariant held, everything ended");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn lives_90_to_119() {
 }
 
 #[test]
-#[ignore = "takes long: `cargo xtask soak year` lives them, `soak sim` fresh ones"]
+#[ignore = "takes long: `cargo xtask soak year` runs them, `soak sim` fresh ones"]
 fn lives_120_to_299() {
     range(120, 300);
 }

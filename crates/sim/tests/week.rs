@@ -150,7 +150,7 @@ fn another_seed_is_another_story() {
 }
 
 #[test]
-#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+#[ignore = "takes minutes: `cargo xtask soak year` runs it"]
 fn the_whole_week_is_the_same_whenever_it_ends_and_has_everything_that_a_page_shows() {
     let w = same_whenever_it_ends(LENGTH);
     let all = records(&w);

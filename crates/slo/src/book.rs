@@ -196,7 +196,7 @@ impl Book {
                 note_wait(&mut out, &self.watch, job, None, (from, now), false);
             }
             if let Some(rec) = job.recovery.filter(|rec| rec.started_at.is_none()) {
-                let span = (rec.fault_at, now);
+                let span = (rec.counts_from(), job.held_since().unwrap_or(now));
                 note_time(&mut out, &self.watch, job, pool, span, false, RECOVERY);
             }
             if let Some(a) = &job.attempt {
@@ -248,7 +248,8 @@ impl Book {
         note_time(&mut self.ledger, &self.watch, job, pool, (a.placed_at, at), true, START);
         let back = job.recovery.filter(|r| r.started_at.is_none() && r.attempt < key.attempt);
         if let Some(r) = back {
-            note_time(&mut self.ledger, &self.watch, job, pool, (r.fault_at, at), true, RECOVERY);
+            let span = (r.counts_from(), at);
+            note_time(&mut self.ledger, &self.watch, job, pool, span, true, RECOVERY);
         }
     }
 
@@ -273,16 +274,14 @@ impl Book {
             self.success(job, pool, false, verdict, at);
         }
         // What it waited for did not come in time, if its time was up before it went.
-        let late = |l: &mut Ledger, watch: &[Series], from: Time, which| {
-            note_time(l, watch, job, pool, (from, at), false, which);
-        };
         if job.attempts == 0
             && let Some(from) = self.eligible(job, facts, &mut Ends::new())
         {
             note_wait(&mut self.ledger, &self.watch, job, None, (from, at), false);
         }
         if let Some(rec) = job.recovery.filter(|r| r.started_at.is_none()) {
-            late(&mut self.ledger, &self.watch, rec.fault_at, RECOVERY);
+            let span = (rec.counts_from(), job.held_since().unwrap_or(at));
+            note_time(&mut self.ledger, &self.watch, job, pool, span, false, RECOVERY);
         }
         self.released.remove(&id);
     }

@@ -346,6 +346,7 @@ fn the_way_back_counts_from_the_fault_on() {
         placed_at: None,
         started_at: None,
         working_at: None,
+        held: None,
     };
     let mut j = job(1, "red", -5000);
     j.attempts = 1;
@@ -357,13 +358,22 @@ fn the_way_back_counts_from_the_fault_on() {
     };
     assert_eq!(tail(&b, &w, 600), (0, 0));
     assert_eq!(tail(&b, &w, 601), (0, 1));
+    let hold = muster_model::hold::Hold::asked("user:ann").at(at(60));
+    w.jobs.get_mut(&JobId(1)).unwrap().held = Some(hold);
+    assert_eq!(tail(&b, &w, 601), (0, 0), "a person holds it");
+    w.jobs.get_mut(&JobId(1)).unwrap().held = None;
     w.jobs.get_mut(&JobId(1)).unwrap().attempt = Some(attempt(2, &["n1"], 500, None));
     let started = Event::AttemptStarted { key: key(1, 2), deadline: None };
     let mut late = b.clone();
     b.before(&record(600, started.clone()), &w);
     assert_eq!((count(&b, &s[0], 700), count(&b, &s[1], 700)), ((1, 1), (0, 1)));
-    late.before(&record(601, started), &w);
+    late.before(&record(601, started.clone()), &w);
     assert_eq!(count(&late, &s[0], 700), (0, 1));
+    // A person held it for an hour before it was placed again.
+    let (mut held, _) = book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}")]);
+    w.jobs.get_mut(&JobId(1)).unwrap().recovery.as_mut().unwrap().held = Some(Span::hours(1));
+    held.before(&record(3600 + 600, started), &w);
+    assert_eq!(count(&held, &s[0], 3600 + 700), (1, 1));
     // Its first attempt was no way back.
     w.jobs.get_mut(&JobId(1)).unwrap().recovery = None;
     late.before(&record(602, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);

@@ -6,8 +6,10 @@
 //! people are told as well.
 
 pub mod failpoint;
+mod program;
 
 use failpoint::hit;
+pub use program::foreign;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};

@@ -9,6 +9,8 @@ pub(super) enum ReadRequest {
     Jobs,
     /// What is wrong.
     Health,
+    /// What is left to do about each cause.
+    Causes,
     /// One incident.
     Incident(String),
     /// One job.

@@ -124,6 +124,7 @@ async fn fetch(client: &Client, want: &ReadRequest) -> Result<Vec<Msg>, ClientEr
             let alerts = client.alerts(&query).await?.items;
             Ok(vec![Msg::Health(Box::new(health), alerts)])
         }
+        ReadRequest::Causes => Ok(vec![Msg::Causes(client.causes().await?.items)]),
         ReadRequest::Incident(id) => Ok(vec![Msg::Incident(Box::new(client.incident(id).await?))]),
         ReadRequest::Job(id) => Ok(vec![Msg::Job(Box::new(job(client, id).await?))]),
         ReadRequest::Whys(ids) => {

@@ -7,7 +7,8 @@ use super::rows::{self, Cursor};
 use crossterm::event::KeyEvent;
 use jiff::tz::TimeZone;
 use muster_api::{
-    Alert, ConsoleLayout, Explanation, HealthSummary, Incident, Job, JobReport, Timestamp, WhoAmI,
+    Alert, ConsoleLayout, Explanation, HealthSummary, Incident, Job, JobReport, OpenCause,
+    Timestamp, WhoAmI,
 };
 use muster_client::{Frame, FrameBody, Hints};
 use muster_model::job::JobState;
@@ -104,6 +105,8 @@ pub(super) enum Msg {
     Why(u64, Box<Explanation>),
     /// What is wrong was read.
     Health(Box<HealthSummary>, Vec<Alert>),
+    /// What is left to do was read.
+    Causes(Vec<OpenCause>),
     /// An incident was read.
     Incident(Box<Incident>),
     /// A job was read.
@@ -136,6 +139,8 @@ pub(super) struct Model {
     /// What is opened among the incidents, by its key.
     pub(super) opened: Option<String>,
     pub(super) incident: Option<Incident>,
+    /// What is left to do about each cause, once it was read.
+    pub(super) causes: Option<Vec<OpenCause>>,
     pub(super) job_id: Option<String>,
     pub(super) job: Option<JobDetail>,
     pub(super) cursors: [Cursor; 4],
@@ -144,6 +149,7 @@ pub(super) struct Model {
     pub(super) jobs_feed: Feed,
     pub(super) health_feed: Feed,
     pub(super) incident_feed: Feed,
+    pub(super) causes_feed: Feed,
     pub(super) job_feed: Feed,
     pub(super) why_feed: Feed,
     /// The user is done.
@@ -172,6 +178,7 @@ impl Model {
             alerts: Vec::new(),
             opened: None,
             incident: None,
+            causes: None,
             job_id: None,
             job: None,
             cursors: [const { Cursor::new() }; 4],
@@ -179,6 +186,7 @@ impl Model {
             jobs_feed: Feed::default(),
             health_feed: Feed::default(),
             incident_feed: Feed::default(),
+            causes_feed: Feed::default(),
             job_feed: Feed::default(),
             why_feed: Feed::default(),
             quit: false,
@@ -215,6 +223,7 @@ impl Model {
                 self.health = Some(*health);
                 self.alerts = alerts;
             }
+            Msg::Causes(causes) => self.causes = Some(causes),
             Msg::Incident(i) => self.incident = Some(*i),
             Msg::Job(job) => {
                 // An answer about a job that is not looked at any more is of no use.
@@ -282,6 +291,7 @@ impl Model {
         if any(&health) || any(&["silence", "condition", "runbook", "certificate", "budget"]) {
             self.health_feed.stale = true;
             self.incident_feed.stale = true;
+            self.causes_feed.stale = true;
         }
     }
 
@@ -289,6 +299,7 @@ impl Model {
         match want {
             ReadRequest::Jobs => &mut self.jobs_feed,
             ReadRequest::Health => &mut self.health_feed,
+            ReadRequest::Causes => &mut self.causes_feed,
             ReadRequest::Incident(_) => &mut self.incident_feed,
             ReadRequest::Job(_) => &mut self.job_feed,
             ReadRequest::Whys(_) => &mut self.why_feed,
@@ -324,6 +335,10 @@ impl Model {
                     && self.incident_feed.ask(now, None)
                 {
                     wants.push(ReadRequest::Incident(id));
+                }
+                // A list shows none of it, and to work it out costs the server more than a list.
+                if self.opened.is_some() && self.causes_feed.ask(now, Some(Span::secs(30))) {
+                    wants.push(ReadRequest::Causes);
                 }
             }
             View::Job => {

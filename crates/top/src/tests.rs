@@ -1,6 +1,8 @@
 //! Pictures of made-up sites at several sizes, kept as text beside this file. When one changes
 //! on purpose, `MUSTER_WRITE_GOLDEN=1` writes them anew.
 
+mod advice;
+
 use super::draw;
 use super::feed::ReadRequest;
 use super::fleet::Glyph;
@@ -359,6 +361,7 @@ fn every_view_fits_every_screen() {
     let mut whole = muster_api::samples::incident();
     whole.findings = vec![muster_api::samples::finding(12)];
     item.update(Msg::Incident(Box::new(whole)));
+    item.update(Msg::Causes(vec![advice::cause()]));
     let mut help = site(12, View::Fleet);
     press(&mut help, "?");
     let mut all = [

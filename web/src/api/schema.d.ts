@@ -6574,12 +6574,17 @@ export interface components {
             found_at: components["schemas"]["Timestamp"];
             /**
              * Format: int64
+             * @description How long a person held the job before its next attempt was placed. It is in no other part.
+             */
+            held_ms?: number | null;
+            /**
+             * Format: int64
              * @description From there until its first step.
              */
             load_ms?: number | null;
             /**
              * Format: int64
-             * @description From there until the next attempt was placed.
+             * @description From there until the next attempt was placed, without the time in which a person held it.
              */
             place_ms?: number | null;
             placed_at?: components["schemas"]["Timestamp"] | null;
@@ -6591,7 +6596,8 @@ export interface components {
             started_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description From the fault until the last moment that is known.
+             * @description From the fault until the last moment that is known, without the time in which a person held
+             *     the job.
              */
             total_ms: number;
             working_at?: components["schemas"]["Timestamp"] | null;

@@ -263,6 +263,9 @@ function Recovery({ r }: { r: Schemas['Recovery'] }) {
               {ms === null || ms === undefined ? 'not yet' : span(ms)}
             </Fact>
           ))}
+          {r.held_ms !== null && r.held_ms !== undefined && (
+            <Fact word="held, not in the whole">{span(r.held_ms)}</Fact>
+          )}
         </dl>
       </div>
     </Panel>

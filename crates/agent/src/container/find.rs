@@ -36,7 +36,7 @@ impl Runtime {
     pub(crate) fn knows_users(&self) -> bool {
         static CTR: OnceLock<bool> = OnceLock::new();
         let help = || {
-            let out = std::process::Command::new(&self.words[0]).args(["run", "--help"]).output();
+            let out = muster_supervise::foreign(&self.words[0]).args(["run", "--help"]).output();
             out.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("--user "))
         };
         match self.kind {

@@ -18,7 +18,7 @@ use crate::process;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 /// Programs that belong to the runtime, not to the job, by their names.
@@ -76,7 +76,7 @@ impl RuntimeOutput {
 
 fn run(runtime: &Runtime, args: &[&str]) -> Result<RuntimeOutput, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
-    let mut command = Command::new(program);
+    let mut command = muster_supervise::foreign(program);
     command.args(global).args(args).stdin(Stdio::null());
     #[expect(unsafe_code, reason = "a supervisor's blocked signals are not the runtime's")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
@@ -134,4 +134,32 @@ pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(200));
     }
     Err(format!("container {name} could not be removed: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not a test of its own: what the test below runs in a process that has tokens.
+    #[test]
+    #[ignore = "runs inside a_container_runtime_gets_no_secret_of_the_agent"]
+    fn child_with_secrets() {
+        let words = ["/bin/sh", "-c", "env"].map(str::to_owned).into();
+        let said = run(&Runtime { kind: Kind::Podman, words }, &[]).expect("it runs");
+        print!("{}", String::from_utf8_lossy(&said.output.stdout));
+    }
+
+    #[test]
+    fn a_container_runtime_gets_no_secret_of_the_agent() {
+        let secret = "not-for-others";
+        let out = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "container::tests::child_with_secrets", "--ignored", "--nocapture"])
+            .env("MUSTER_JOIN", secret)
+            .env("MUSTER_TOKEN", secret)
+            .env("OTHER", "stays")
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(said.contains("OTHER=stays") && !said.contains(secret), "{said}");
+    }
 }

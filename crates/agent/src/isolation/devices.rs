@@ -46,7 +46,7 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
 /// which is nobody in a slot.
 fn ready_memory() {
     if !Path::new("/dev/nvidia-uvm").exists() && Path::new("/dev/nvidiactl").exists() {
-        let mut command = std::process::Command::new("nvidia-modprobe");
+        let mut command = muster_supervise::foreign("nvidia-modprobe");
         let done = command.args(["-u", "-c=0"]).status();
         if !done.as_ref().is_ok_and(std::process::ExitStatus::success) {
             tracing::warn!(result = ?done, "/dev/nvidia-uvm is missing; CUDA will not start");

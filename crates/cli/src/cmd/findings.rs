@@ -178,7 +178,7 @@ pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
 fn to_do(r: &Remediation, now: Time) -> Option<String> {
     let (id, node, what) = (&r.id, &r.node, &r.action_text);
     Some(match r.step {
-        step if r.approved.is_none() && r.action.awaits_approval(step) => {
+        _ if r.waits() => {
             format!("Approve or deny remediation {id} ({what}): `muster remediations approve {id}`")
         }
         RemediationStep::Ended if r.outcome == Some(RemediationOutcome::Denied) => format!(

@@ -31,6 +31,7 @@ pub(crate) use findings::{of_hardware, of_program};
 pub(crate) use limits::is_out;
 pub(crate) use recovery::{
     recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,
+    recovery_released,
 };
 pub use rehearse::{RehearsedRemediation, RehearsedRemediations, RemediationRehearsal};
 pub(crate) use work::Work;

@@ -2,7 +2,7 @@
 
 use crate::state::HealthBook;
 use muster_model::job::{Job, Recovery, SlotEnd, StopReason};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 
 /// Nodes that are remembered as having become unhealthy under a job.
 const UNHEALTHY_NODES_KEPT: usize = 16;
@@ -45,6 +45,7 @@ fn begun(
         placed_at: None,
         started_at: None,
         working_at: None,
+        held: None,
     }
 }
 
@@ -135,5 +136,16 @@ pub(crate) fn recovery_placed(j: &mut Job, at: Time) {
     }
     if let Some(r) = &mut j.recovery {
         r.placed_at = Some(at);
+    }
+}
+
+/// A hold ends. Where a person held the job while it was to resume, that time is no part of its
+/// recovery.
+pub(crate) fn recovery_released(j: &mut Job, at: Time) {
+    let Some(since) = j.held_since() else { return };
+    if let Some(r) = j.recovery.as_mut().filter(|r| r.started_at.is_none()) {
+        let from = since.max(r.drained_at.unwrap_or(r.decided_at));
+        let before = r.held.unwrap_or_default();
+        r.held = Some(Span(before.0.saturating_add(at.since(from).0)));
     }
 }

@@ -237,3 +237,35 @@ fn the_first_step_after_a_failure_ends_the_recovery() {
     w.ok(Command::FirstStep { key: w.key(job) });
     assert_eq!(recovery(&w, job).working_at, Some(w.now));
 }
+
+#[test]
+fn the_time_in_which_a_person_holds_the_job_is_no_part_of_its_recovery() {
+    let mut w = able(3);
+    let other = w.run(gang(1, 8));
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(60));
+    let (hit, nodes) = (w.now, w.nodes_of(job));
+    w.lose(&nodes[0]);
+    w.pass(Span::secs(2));
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: nodes[1].clone(), key: w.key(job), observed, ago: None });
+    assert_eq!(w.job(job).state, JobState::Queued, "the third node is allocated");
+    w.pass(Span::secs(5));
+    w.person(Command::Hold { job });
+    w.pass(Span::hours(2));
+    w.person(Command::Release { job });
+    assert_eq!(recovery(&w, job).total(), Span::secs(2), "until its last rank was gone");
+    w.pass(Span::secs(3));
+    w.finish(other);
+    w.start(job);
+    let r = recovery(&w, job);
+    assert_eq!((r.fault_at, r.started_at), (hit, Some(w.now)));
+    assert_eq!(r.held, Some(Span::hours(2)));
+    assert_eq!((r.placing(), r.total()), (Some(Span::secs(8)), Span::secs(10)));
+    // The report has the same.
+    let mut lives = muster_metering::JobHistories::default();
+    w.log.iter().for_each(|r| lives.apply(r));
+    let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);
+    assert_eq!(g.recover, Some(r.total()));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}

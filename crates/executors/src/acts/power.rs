@@ -99,7 +99,7 @@ async fn run(dir: &Path, command: &str, label: &str, node: &NodeName) -> Result<
         .and_then(|f| Ok((f.try_clone()?, f)))
         .map_err(|e| format!("{} cannot be written: {e}", path.display()))?;
     // It is not killed when this server stops: between off and on that would leave the node off.
-    let mut child = Command::new(&program)
+    let mut child = Command::from(muster_supervise::foreign(&program))
         .args(words)
         .env("MUSTER_NODE", node.as_str())
         .env("MUSTER_ACT", label)

@@ -183,7 +183,7 @@ fn it_does_not_matter_much_how_rows_and_steps_come() {
 }
 
 #[test]
-#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+#[ignore = "takes minutes: `cargo xtask soak year` runs it"]
 fn many_fleets_that_are_lived_in_are_scored() {
     usually(48);
     otherwise(&OTHERS, 16);

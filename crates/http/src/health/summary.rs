@@ -71,9 +71,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         out.incidents.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.began_at.cmp(&b.began_at)));
         for r in s.health.live_remediations() {
             out.remediations_open += 1;
-            let shown = remediations::view(s, r);
-            if shown.waits() {
-                out.waiting.push(shown);
+            if r.is_pending() {
+                out.waiting.push(remediations::view(s, r));
             }
         }
         out.waiting.sort_by_key(|r| r.since);
@@ -116,7 +115,7 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
         let denied = chosen.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied));
         return if denied { FindingTreatment::Denied } else { FindingTreatment::Alone };
     };
-    if all.iter().any(|r| !remediations::view(s, r).waits()) {
+    if all.iter().any(|r| !r.action.awaits_approval(r.step)) {
         return FindingTreatment::Acted;
     }
     if all.iter().any(|r| r.step == RemediationStep::Approval) {

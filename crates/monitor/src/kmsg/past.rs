@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Most bytes read of a journal; the kernel's own buffer is far smaller.
@@ -94,7 +94,7 @@ fn kmsg(
 
 fn journal(now: Time, each: &mut dyn FnMut(Time, &[u8])) -> Result<u64, String> {
     let cannot = |e: std::io::Error| format!("journalctl cannot be started: {e}");
-    let mut child = Command::new("journalctl")
+    let mut child = muster_supervise::foreign("journalctl")
         .args(["--dmesg", "--boot", "--output=cat", "--no-pager", "--quiet", "--lines=200000"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Where the kernel's own log is.
@@ -124,7 +124,7 @@ fn wait(fd: BorrowedFd<'_>, most: Duration) -> bool {
 
 fn journal() -> Result<OpenedLog, String> {
     let cannot = |e: io::Error| format!("journalctl cannot be started: {e}");
-    let last = Command::new("journalctl")
+    let last = muster_supervise::foreign("journalctl")
         .args(["--dmesg", "--lines=1", "--output=cat", "--no-pager", "--quiet"])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -134,7 +134,7 @@ fn journal() -> Result<OpenedLog, String> {
     if last.stdout.is_empty() {
         return Err("journalctl shows nothing of the kernel's log to this user".into());
     }
-    let mut child = Command::new("journalctl")
+    let mut child = muster_supervise::foreign("journalctl")
         .args(["--dmesg", "--follow", "--lines=0", "--output=cat", "--no-pager", "--quiet"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -92,7 +92,7 @@ fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
             node: Arc::clone(node),
             figures: None,
             findings: s.health.open_on(name).map(|f| brief(f)).collect(),
-            waits: s.health.remediations_of(name).any(|r| r.action.awaits_approval(r.step)),
+            waits: s.health.remediations_of(name).any(|r| r.is_pending()),
         });
     }
     (nodes, jobs)

@@ -67,17 +67,24 @@ impl HealthMetrics {
 
     /// The work runs again.
     pub(super) fn recovered(&self, r: &Recovery) {
-        let times =
-            [Some(r.fault_at), Some(r.found_at), Some(r.decided_at), r.drained_at, r.placed_at];
-        let ends = [Some(r.found_at), Some(r.decided_at), r.drained_at, r.placed_at, r.started_at];
-        for ((timer, from), to) in self.parts.iter().zip(times).zip(ends) {
-            part(timer, from, to);
+        let between = |from: Option<Time>, to: Option<Time>| Some(to?.since(from?));
+        let parts = [
+            between(Some(r.fault_at), Some(r.found_at)),
+            between(Some(r.found_at), Some(r.decided_at)),
+            between(Some(r.decided_at), r.drained_at),
+            r.placing(),
+            between(r.placed_at, r.started_at),
+        ];
+        for (timer, took) in self.parts.iter().zip(parts) {
+            took.into_iter().for_each(|t| timer.observe(t.to_std()));
         }
     }
 
     /// It makes progress again.
     pub(super) fn loaded(&self, r: &Recovery) {
-        part(&self.parts[5], r.started_at, r.working_at);
+        if let (Some(from), Some(to)) = (r.started_at, r.working_at) {
+            self.parts[5].observe(to.since(from).to_std());
+        }
     }
 
     pub(super) fn read(&self, taken: u64, dropped: u64) -> HealthStats {
@@ -94,12 +101,6 @@ impl HealthMetrics {
             taken,
             dropped,
         }
-    }
-}
-
-fn part(timer: &Timer, from: Option<Time>, to: Option<Time>) {
-    if let (Some(from), Some(to)) = (from, to) {
-        timer.observe(to.since(from).to_std());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::metrics::HealthMetrics;
 use muster_model::job::Recovery;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 
 fn recovery() -> Recovery {
     Recovery {
@@ -15,6 +15,7 @@ fn recovery() -> Recovery {
         placed_at: Some(Time(5_800)),
         started_at: Some(Time(7_800)),
         working_at: Some(Time(37_800)),
+        held: None,
     }
 }
 
@@ -25,7 +26,19 @@ fn the_parts_of_a_recovery_are_told_one_by_one() {
     f.loaded(&recovery());
     let stats = f.read(0, 0);
     let sums = stats.parts.map(|p| (p.count, (p.sum * 10.0).round()));
-    assert_eq!(sums, [(1, 5.0), (1, 2.0), (1, 50.0), (1, 1.0), (1, 20.0), (1, 300.0)]);
+    let parts = [(1, 5.0), (1, 2.0), (1, 50.0), (1, 1.0), (1, 20.0), (1, 300.0)];
+    assert_eq!(sums, parts);
+    // The same after a person held it for an hour: that is no part.
+    let f = HealthMetrics::default();
+    let later = |t: Option<Time>| t.map(|t| t + Span::hours(1));
+    let r = recovery();
+    let (placed_at, started_at) = (later(r.placed_at), later(r.started_at));
+    let (working_at, held) = (later(r.working_at), Some(Span::hours(1)));
+    let r = Recovery { placed_at, started_at, working_at, held, ..r };
+    f.recovered(&r);
+    f.loaded(&r);
+    let sums = f.read(0, 0).parts.map(|p| (p.count, (p.sum * 10.0).round()));
+    assert_eq!(sums, parts);
 }
 
 #[test]

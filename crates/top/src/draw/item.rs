@@ -2,7 +2,8 @@
 
 use super::ink::{Pen, cut, fit, wrap};
 use crate::model::Model;
-use muster_api::{Alert, Breaker, Finding, Incident, Remediation};
+use muster_api::{Alert, Breaker, Finding, Incident, OpenCause, Remediation, WhoAmI};
+use muster_model::breaker::BreakerState;
 use muster_terminal::output::colour::Style as Tone;
 use muster_terminal::output::time::{full, length, relative};
 use ratatui::text::Line;
@@ -78,14 +79,40 @@ pub(super) fn lines(model: &Model, key: &str, pen: Pen, w: usize) -> Vec<Line<'s
     page.out
 }
 
-fn to_do(page: &mut Page, mode: &str) {
-    let Some(m) = muster_health::modes::mode(mode) else { return };
-    page.section("What to do");
-    page.text(m.runbook);
-    if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
-        page.fact("Runbook", &book.name);
-        page.command(&format!("muster runbook show {}", book.name));
+/// What is left to do about the cause that something belongs to, as the server works it out from
+/// the state: the on-call page shows the same.
+fn to_do(page: &mut Page, model: &Model, is_of: impl Fn(&OpenCause) -> bool) {
+    // Runbooks are about the whole site.
+    if model.me.as_ref().is_some_and(|me| me.project.is_some()) {
+        page.out.push(Line::default());
+        return;
     }
+    page.section("What to do");
+    let Some(causes) = &model.causes else {
+        let failed = model.causes_feed.failed.as_ref();
+        let why = failed.map(|why| format!("it could not be read: {why}"));
+        page.text(why.as_deref().unwrap_or("reading it"));
+        return;
+    };
+    let Some(book) = causes.iter().find(|c| is_of(c)).and_then(|c| c.runbook.as_ref()) else {
+        page.text("no runbook applies");
+        return;
+    };
+    page.text(&match (book.step, &book.run) {
+        (Some(no), Some(run)) => format!("Run {run}, at step {no}: {}", book.step_title),
+        (Some(no), None) => format!("Step {no}: {}", book.step_title),
+        (None, _) => book.step_title.clone(),
+    });
+    page.fact("Runbook", &book.name);
+    page.command(&match &book.run {
+        Some(run) => format!("muster runbook describe {run}"),
+        None => format!("muster runbook show {}", book.name),
+    });
+}
+
+/// Is an act to be offered? What somebody may not do is not.
+fn operates(model: &Model) -> bool {
+    model.me.as_ref().is_some_and(WhoAmI::operates)
 }
 
 fn evidence(page: &mut Page, f: &Finding) {
@@ -126,8 +153,10 @@ fn incident(page: &mut Page, model: &Model, i: &Incident) {
             page.text(&format!("{} {}: {}", relative(now, n.at), n.by, n.text));
         }
     }
-    to_do(page, &i.kind);
-    page.command(&format!("muster incident own {}", i.id));
+    to_do(page, model, |c| c.incidents.iter().any(|x| x.id == i.id));
+    if operates(model) && i.owner.is_none() && i.closed_at.is_none() {
+        page.command(&format!("muster incident own {}", i.id));
+    }
     page.command(&format!("muster incident record {}", i.id));
 }
 
@@ -152,13 +181,11 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
         page.section(&format!("Affected ({})", a.count));
         page.text(&a.members.join(" "));
     }
-    page.section("What to do");
-    let book = a.runbook.rsplit('/').next().unwrap_or_default().trim_end_matches(".md");
-    if !book.is_empty() {
-        page.fact("Runbook", book);
-        page.command(&format!("muster runbook show {book}"));
+    to_do(page, model, |c| c.alerts.iter().any(|x| x.id == a.id));
+    let settled = a.acknowledged.is_some() || a.silenced.is_some() || a.resolved_at.is_some();
+    if operates(model) && !settled {
+        page.command(&format!("muster alerts ack {}", a.id));
     }
-    page.command(&format!("muster alerts ack {}", a.id));
 }
 
 fn remediation(page: &mut Page, model: &Model, r: &Remediation) {
@@ -173,10 +200,12 @@ fn remediation(page: &mut Page, model: &Model, r: &Remediation) {
     page.fact("Why", &r.why);
     page.fact("Since", full(now, r.since));
     page.fact("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
-    to_do(page, &r.kind);
-    page.section("Approve or deny");
-    page.command(&format!("muster remediations approve {}", r.id));
-    page.command(&format!("muster remediations deny {}", r.id));
+    to_do(page, model, |c| c.remediations.iter().any(|x| x.id == r.id));
+    if operates(model) && r.waits() {
+        page.section("Approve or deny");
+        page.command(&format!("muster remediations approve {}", r.id));
+        page.command(&format!("muster remediations deny {}", r.id));
+    }
     page.command(&format!("muster describe node {}", r.node));
 }
 
@@ -191,12 +220,18 @@ fn breaker(page: &mut Page, model: &Model, b: &Breaker) {
     page.fact("Probe at", b.probe_at.map(|t| full(now, t)).unwrap_or_default());
     page.fact("Forced by", b.pinned.as_deref().unwrap_or_default());
     page.fact("Incident", b.because_of.as_deref().unwrap_or_default());
-    page.section("To act");
-    // Forced closed, it would never open again by itself.
-    page.command(&match b.pinned {
-        Some(_) => format!("muster breakers release {}", b.entity),
-        None => format!("muster breakers force {} half-open --reason WHY", b.entity),
-    });
+    to_do(page, model, |c| c.breakers.iter().any(|x| x.entity == b.entity));
+    // Forced closed, it would never open again by itself. One that is half-open is being probed.
+    let act = match (&b.pinned, b.state) {
+        (Some(_), _) => format!("muster breakers release {}", b.entity),
+        (None, BreakerState::Open) => {
+            format!("muster breakers force {} half-open --reason WHY", b.entity)
+        }
+        (None, _) => return,
+    };
+    if operates(model) {
+        page.command(&act);
+    }
 }
 
 fn finding(page: &mut Page, model: &Model, f: &Finding) {
@@ -213,7 +248,12 @@ fn finding(page: &mut Page, model: &Model, f: &Finding) {
     for e in &f.evidence {
         page.text(e);
     }
-    to_do(page, &f.kind);
+    let (remediation, incident) = (f.remediation.as_deref(), f.incident.as_deref());
+    to_do(page, model, |c| {
+        c.findings.iter().any(|x| x.id == f.id)
+            || c.remediations.iter().any(|r| remediation == Some(r.id.as_str()))
+            || c.incidents.iter().any(|i| incident == Some(i.id.as_str()))
+    });
     page.command(&format!("muster findings {}", f.id));
 }
 

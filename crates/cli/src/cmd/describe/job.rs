@@ -284,6 +284,9 @@ fn recovery(f: &mut Facts, r: &Recovery, (over, held): (bool, bool), on: bool) {
     let parts: Vec<String> =
         r.parts().into_iter().map(|(name, ms)| format!("{name} {}", seconds(ms))).collect();
     f.line("  Split", parts.join(", "));
+    if let Some(ms) = r.held_ms {
+        f.line("  Held", format!("{}, by a person; not in the whole", seconds(ms)));
+    }
     let waits = match (r.drained_at, r.placed_at, r.started_at, r.working_at) {
         // Nothing of a job that has ended waits.
         (_, _, Some(_), None) if over => "ended before it reported a step",
@@ -486,6 +489,7 @@ mod tests {
             place_ms: None,
             start_ms: None,
             load_ms: None,
+            held_ms: None,
             total_ms: 9_000,
         });
         let text = text(&job, &JobContext::default(), Time(30_000), false);
@@ -576,6 +580,7 @@ mod tests {
             place_ms: Some(200),
             start_ms: Some(5_800),
             load_ms: None,
+            held_ms: Some(7_200_000),
             total_ms: 9_000,
         });
         let beside =
@@ -584,6 +589,7 @@ mod tests {
         for part in [
             "Recovery of attempt 1",
             "Whole:      9.00 s",
+            "Held:       7200.00 s, by a person; not in the whole",
             "detect 0.40 s, decide 0.10 s, drain 2.50 s, place 0.20 s, start 5.80 s",
             "has not reported a step yet",
             "gpu-off-bus",

@@ -1,12 +1,14 @@
 //! Checks that need no server.
 
 use super::{Check, fail, ok, warn};
+use muster_link::private::{self, Refused};
 use muster_model::units::{Span, Time};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The data directory holds keys and tokens.
+/// The data directory has keys and tokens: a server and an agent start only with one that is their
+/// user's own and that nobody else can have changed. What they look at is looked at here.
 pub(super) fn data_dir(dir: &Path) -> Check {
     let name = "data";
     let meta = match std::fs::metadata(dir) {
@@ -29,6 +31,34 @@ pub(super) fn data_dir(dir: &Path) -> Check {
             "choose another with --data-dir",
         );
     }
+    let (owner, own) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if owner != own {
+        // Whoever runs this need not be whoever runs the server.
+        return warn(
+            name,
+            format!(
+                "{} belongs to user {owner} and this check runs as user {own}: a server or an \
+                 agent uses only a directory of its own user",
+                dir.display()
+            ),
+            format!(
+                "run the server as user {owner}, and `muster doctor` too for the files in it; or \
+                 choose another with --data-dir"
+            ),
+        );
+    }
+    if let Err(e) = private::check_data_dir(dir) {
+        return match e.get_ref().and_then(|e| e.downcast_ref::<Refused>()) {
+            Some(Refused { what, fix }) => {
+                fail(name, format!("no server or agent starts with it: {what}"), fix.as_str())
+            }
+            None => fail(
+                name,
+                format!("cannot look at {}: {e}", dir.display()),
+                "choose another with --data-dir",
+            ),
+        };
+    }
     if meta.permissions().mode() & 0o077 != 0 {
         return warn(
             name,
@@ -43,7 +73,7 @@ pub(super) fn data_dir(dir: &Path) -> Check {
             "run the server as its owner, or choose another with --data-dir",
         );
     }
-    ok(name, format!("{} is private and can be written", dir.display()))
+    ok(name, format!("{} is this user's own, private and can be written", dir.display()))
 }
 
 /// A full disk stops the log, and with it everything.
@@ -234,6 +264,38 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").expect("written");
         assert_eq!(data_dir(&file).state, State::Fail);
+    }
+
+    #[test]
+    fn a_data_directory_that_a_server_refuses_fails_with_the_way_to_fix_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+        };
+        let key = dir.path().join("node.key");
+        std::fs::write(&key, "x").expect("written");
+        set(&key, 0o600);
+        for (path, bad, good, fix) in
+            [(dir.path(), 0o777, 0o755, "chmod 700"), (key.as_path(), 0o644, 0o600, "chmod 600")]
+        {
+            set(path, bad);
+            let check = data_dir(dir.path());
+            assert_eq!(check.state, State::Fail, "{check:?}");
+            let refused = private::data_dir(dir.path()).expect_err("as a server").to_string();
+            let advice = check.fix.clone().unwrap_or_default();
+            assert!(refused.ends_with(&advice) && advice.contains(fix), "{check:?} {refused}");
+            assert!(check.detail.contains(&path.display().to_string()), "{check:?}");
+            set(path, good);
+        }
+        set(dir.path(), 0o700);
+        assert_eq!(data_dir(dir.path()).state, State::Ok);
+        // Whoever runs this need not be whoever runs the server.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.path(), Some(65534), None).expect("root may");
+            let check = data_dir(dir.path());
+            assert_eq!(check.state, State::Warn, "{check:?}");
+            assert!(check.detail.contains("belongs to user 65534"), "{check:?}");
+        }
     }
 
     #[test]

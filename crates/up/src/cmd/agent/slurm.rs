@@ -2,7 +2,7 @@
 
 use muster_monitor::check::{Report, Verdict, named};
 use muster_terminal::fail::Fail;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Longest reason; Slurm shows a part of it only.
@@ -60,7 +60,7 @@ fn scontrol(args: &[&str]) -> Result<String, Fail> {
         Fail::failed(format!("cannot run scontrol: {e}"))
             .hint("it must be in PATH; --slurm alone needs no Slurm")
     };
-    let mut child = Command::new("scontrol")
+    let mut child = muster_supervise::foreign("scontrol")
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
