@@ -3,9 +3,9 @@
 use crate::{Client, ClientError};
 use muster_api::{
     Automation, Breaker, BreakerList, CauseList, ExcludeRequest, FailureModeList, Finding,
-    FindingList, FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList, IncidentsQuery,
-    Node, ReasonRequest, Remediation, RemediationDryRun, RemediationDryRunReport, RemediationList,
-    RemediationsQuery, RepairedRequest, TimelineList,
+    FindingList, FindingsQuery, ForceBreaker, HealthSummary, Incident, IncidentList,
+    IncidentsQuery, Node, ReasonRequest, Remediation, RemediationDryRun, RemediationDryRunReport,
+    RemediationList, RemediationsQuery, RepairedRequest, TimelineList,
 };
 
 /// What an operator says of a remediation.

@@ -16,7 +16,7 @@ use crate::{
     segment,
 };
 use error::{fail, fail_commit};
-use muster_model::{Epoch, JobId, Seq, Span};
+use muster_model::{Epoch, JobId, Seq, Span, Time};
 use postgres::types::Type;
 use postgres::{Client, GenericClient, IsolationLevel, NoTls, Statement, Transaction};
 use rows::{Db, RESTORED};
