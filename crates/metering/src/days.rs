@@ -93,6 +93,13 @@ impl Work {
         crate::parts::millionths(all.get(Part::Productive), all.total())
     }
 
+    /// Allocated of what was in service, in millionths; none where nothing was. Nodes that drain may
+    /// still have work, so that more can be allocated than is in service: that is all of it.
+    #[must_use]
+    pub fn allocation(&self, supply: &Supply) -> Option<u32> {
+        crate::parts::millionths(self.held.total(), supply.in_service)
+    }
+
     /// Mean time between interruptions of a job with all ranks up: by the hardware, the platform or
     /// what nobody knows, as the objective of that name counts them.
     #[must_use]
@@ -140,6 +147,12 @@ impl Supply {
     #[must_use]
     pub fn total(&self) -> u128 {
         self.out.values().fold(self.in_service, |sum, v| sum + v)
+    }
+
+    /// In service of all there is, in millionths; none of nothing.
+    #[must_use]
+    pub fn availability(&self) -> Option<u32> {
+        crate::parts::millionths(self.in_service, self.total())
     }
 
     pub(crate) fn of(&mut self, out: Option<Cause>) -> &mut u128 {
