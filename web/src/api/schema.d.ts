@@ -3641,6 +3641,11 @@ export interface components {
             ettr?: number | null;
             /**
              * Format: double
+             * @description Jobs that succeeded at their first attempt, of the same jobs (0 to 1).
+             */
+            first_attempt_success_rate?: number | null;
+            /**
+             * Format: double
              * @description Productive GPU time of all that was allocated (0 to 1).
              */
             goodput?: number | null;
@@ -3676,6 +3681,11 @@ export interface components {
              * @description Mean time between them of a job with all ranks up, in milliseconds.
              */
             mtbi_ms?: number | null;
+            /**
+             * Format: double
+             * @description Jobs that neither the infrastructure nor the platform made fail, of the same jobs (0 to 1).
+             */
+            not_failed_by_site_rate?: number | null;
             /** @description GPUs that could not, by why. */
             out_of_service_gpu_seconds?: {
                 [key: string]: number;
@@ -3700,6 +3710,12 @@ export interface components {
              * @description Of `restarting`, what was waited for without holding GPUs.
              */
             restarting_waiting_gpu_seconds: number;
+            /**
+             * Format: double
+             * @description Jobs that succeeded of those that succeeded or failed (0 to 1). Those that were cancelled are
+             *     not counted; null when none ended.
+             */
+            success_rate?: number | null;
             /**
              * Format: double
              * @description How busy GPUs were, as they reported (0 to 1).

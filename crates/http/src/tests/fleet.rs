@@ -39,6 +39,9 @@ async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
         };
         assert!(near(&total["allocated_gpu_seconds"], parts(total) - free(total)), "{r:#}");
         assert_eq!(total["jobs"]["submitted"], 2);
+        for rate in ["success_rate", "first_attempt_success_rate", "not_failed_by_site_rate"] {
+            assert_eq!(total.get(rate), Some(&Value::Null), "no job has ended: {r:#}");
+        }
         assert_eq!(
             r["inventory"],
             json!([{"sku": "h100-sxm", "gpus": 8, "in_service": 8,
