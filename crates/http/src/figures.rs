@@ -37,8 +37,7 @@ pub(super) fn gpu_uses(s: &State, n: &Node) -> [u64; 4] {
     let missing = GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(n.gpu_set());
     let used = allocated_gpus(s, &n.name);
     let rest = n.gpu_set().or(missing).minus(used);
-    let serves = matches!(NodeServiceFacts::from(n).service(), Some(Ok(())));
-    let able = match serves && n.breaker.is_none() {
+    let able = match NodeServiceFacts::from(n).is_in_service() && n.breaker.is_none() {
         true => rest.minus(missing).minus(n.excluded_gpus),
         false => GpuSet::EMPTY,
     };

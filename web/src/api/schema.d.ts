@@ -4204,6 +4204,11 @@ export interface components {
             nodes: {
                 [key: string]: number;
             };
+            /**
+             * Format: int32
+             * @description Nodes that are out of service. Those that have not joined yet are not among them.
+             */
+            nodes_out?: number;
             /** @description Why, one line each, worst first; empty when all is well. */
             reasons: string[];
             /**
@@ -5647,7 +5652,7 @@ export interface components {
             /** @description Why it is in this state. */
             stage_why?: string | null;
             /**
-             * @description The axes below as one state: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+             * @description The axes below as one state: `ready` (in service), `cordoned`, `draining`, `drained`, `lost`,
              *     `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
              */
             state: string;
