@@ -2658,6 +2658,12 @@ export interface components {
             /** @description The hour that ends then. */
             at: components["schemas"]["Timestamp"];
             /**
+             * Format: double
+             * @description The share of the error budget that was left after it (0 to 1), of the budget of the whole window as it
+             *     is now. Null without data.
+             */
+            budget_left?: number | null;
+            /**
              * Format: int64
              * @description Good ones in it.
              */
