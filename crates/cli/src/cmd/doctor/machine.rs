@@ -140,7 +140,15 @@ pub(super) fn certificates(dir: &Path, now: Time) -> Vec<Check> {
     find_pem(dir, 3, &mut files);
     let mut checks = Vec::new();
     for file in files {
-        let Ok(bytes) = std::fs::read(&file) else { continue };
+        let bytes = match std::fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                let detail = format!("{} cannot be read: {e}", file.display());
+                let fix = "run it as the user whose file that is, or as root";
+                checks.push(warn("certificate", detail, fix));
+                continue;
+            }
+        };
         for pem in x509_parser::pem::Pem::iter_from_buffer(&bytes).flatten() {
             if pem.label != "CERTIFICATE" {
                 continue;
