@@ -9919,6 +9919,12 @@ export interface operations {
                 held?: boolean;
                 /** @description Of the jobs that have ended, those that ended last, latest first: one page, without a cursor. */
                 last_ended?: boolean;
+                /**
+                 * @description Order: `id`, `name`, `project`, `user`, `state`, `gpus`, `priority`, `submitted`, `started` or `duration`
+                 *     (from the first start to the end, or until now); with `-` before it the largest or newest first. Jobs
+                 *     without such a value come last. Newest first when absent.
+                 */
+                sort?: string;
                 /** @description At most so many. */
                 limit?: number;
                 /** @description Where the last page ended. */
