@@ -4610,7 +4610,11 @@ export interface components {
             disks?: components["schemas"]["Disk"][];
             /** @description GPUs in index order. */
             gpus?: components["schemas"]["Gpu"][];
-            /** @description How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`. */
+            /**
+             * @description How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`; then
+             *     `, accounts only` where the kernel makes no namespaces; `refuses ranks: ` and the reason where
+             *     none are started.
+             */
             isolation?: string;
             /** @description Kernel release. */
             kernel: string;

@@ -1,6 +1,7 @@
 //! Real processes, real control groups, a real socket. This executable is its own harness,
 //! because it is also the supervisor that the tests start.
 
+mod accounts;
 mod attempts;
 mod container;
 mod escape;
@@ -48,6 +49,7 @@ fn main() {
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
     all.extend(isolation::all());
+    all.extend(accounts::all());
     all.extend(escape::all());
     all.extend(container::all());
     all.extend(session::all());

@@ -1,6 +1,7 @@
 //! Checks that need no server.
 
 use super::{Check, fail, ok, warn};
+use muster_agent::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_model::units::{Span, Time};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -67,6 +68,18 @@ pub(super) fn disk(dir: &Path) -> Check {
             }
         }
     }
+}
+
+/// What an agent that root starts here would not separate; nothing to say of anybody else's.
+pub(super) fn isolation() -> Option<Check> {
+    let (name, fix) = ("isolation", "see docs/isolation.md, \"Where it works\"");
+    let can = Abilities::of_this_process(&Accounts::default());
+    let separation = Isolation::default().separation(&can);
+    let warning = separation.warning().filter(|_| can.root)?;
+    Some(match separation {
+        Separation::Refused(_) => fail(name, warning, fix),
+        _ => warn(name, warning, fix),
+    })
 }
 
 /// Without cgroups, ranks run without limits.
