@@ -129,7 +129,7 @@ fn a_secret_reaches_the_rank_and_nothing_else() {
 #[test]
 fn a_tenant_reads_nothing_of_the_site_and_of_others() {
     let me = muster_agent::isolation::possible();
-    if !muster_testkit::machine(me.is_ok(), format!("{me:?}")) {
+    if !muster_testkit::vital(me.is_ok(), format!("{me:?}")) {
         return;
     }
     tenants(Cluster::start_in(std::path::Path::new("/var/lib"), 1));
@@ -140,7 +140,7 @@ fn a_tenant_reads_nothing_of_the_site_and_of_others() {
 fn a_tenant_is_not_root_where_the_kernel_makes_no_namespaces() {
     let me = muster_agent::isolation::possible();
     if !muster_testkit::program("setpriv", "util-linux")
-        || !muster_testkit::machine(me.is_ok(), format!("{me:?}"))
+        || !muster_testkit::vital(me.is_ok(), format!("{me:?}"))
     {
         return;
     }
@@ -160,7 +160,7 @@ fn a_tenant_is_not_root_where_the_kernel_makes_no_namespaces() {
 fn nothing_runs_as_root_where_users_cannot_be_changed() {
     let me = muster_agent::isolation::possible();
     if !muster_testkit::program("setpriv", "util-linux")
-        || !muster_testkit::machine(me.is_ok(), format!("{me:?}"))
+        || !muster_testkit::vital(me.is_ok(), format!("{me:?}"))
     {
         return;
     }

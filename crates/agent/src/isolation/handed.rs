@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_is_its_accounts_alone_and_goes_with_the_attempt() {
         let root = super::super::account::possible();
-        if !muster_testkit::machine(root.is_ok(), format!("{root:?}")) {
+        if !muster_testkit::vital(root.is_ok(), format!("{root:?}")) {
             return;
         }
         let account = |uid| Account {

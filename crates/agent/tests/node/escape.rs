@@ -46,7 +46,7 @@ struct Site {
 
 fn site() -> Option<Site> {
     if let Err(why) = isolation::possible() {
-        let _ = muster_testkit::machine(false, why);
+        let _ = muster_testkit::vital(false, why);
         return None;
     }
     let data = tempfile::Builder::new().prefix("muster-escape-").tempdir_in("/var/lib").unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
 
 pub(crate) fn bench(hands: RunnerTools) -> Option<Bench> {
     if let Err(why) = isolation::possible() {
-        let _ = muster_testkit::machine(false, why);
+        let _ = muster_testkit::vital(false, why);
         return None;
     }
     Some(Bench::handy(RunnerTools { isolation: Isolation::Required, ..hands }))
