@@ -3,6 +3,7 @@
 
 mod accounts;
 mod attempts;
+mod contained;
 mod container;
 mod escape;
 mod groups;
@@ -52,6 +53,7 @@ fn main() {
     all.extend(accounts::all());
     all.extend(escape::all());
     all.extend(container::all());
+    all.extend(contained::all());
     all.extend(session::all());
     all.extend(hooks::all());
     all.extend(unhealthy::all());
