@@ -8,7 +8,7 @@ use crate::identity::{self, SharedStore, Store};
 use crate::inventory::GpuSource;
 use crate::real::RealDevices;
 use crate::run_dir::RunDir;
-use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
+use crate::runner::{RankBudget, RunnerConfig, RunnerTools, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
 use crate::simulated::{Gangs, NodeStateFile, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
@@ -107,7 +107,9 @@ pub fn sim_host(state: &Path) -> Result<SimHost, AgentError> {
         machine: format!("{}-", identity::machine(state)?),
         host: identity::host(),
         address: SIM_ADDRESS.into(),
-        isolation: Cgroups::detect().isolation().to_owned(),
+        isolation: RunnerTools::simulated()
+            .separation()
+            .in_inventory(Cgroups::detect().isolation()),
         can: SIM_CAN.map(str::to_owned).into(),
     })
 }

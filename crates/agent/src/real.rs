@@ -83,6 +83,7 @@ impl Devices for RealDevices {
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
         let mut all = inventory::collect(self.gpus.as_ref(), cgroups);
+        all.isolation = self.hooks.hands.separation().in_inventory(cgroups.isolation());
         if self.tester.is_some() && !all.gpus.is_empty() {
             all.can.insert("qualify".into());
         }

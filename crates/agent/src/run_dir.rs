@@ -2,6 +2,7 @@
 //! secret, never the value of a variable.
 
 use crate::cgroup::Group;
+use crate::isolation::handed;
 use crate::lease::BootTime;
 use crate::process::ProcessId;
 use crate::rank_file;
@@ -108,7 +109,7 @@ pub(crate) enum Entry {
     /// Who supervises; nobody when an agent gave the attempt up. The first line decides, whoever
     /// wrote it.
     Supervisor(Option<ProcessId>),
-    /// The ranks run without being isolated, and why.
+    /// Only their account separates the ranks, and why.
     Open(String),
     /// The ranks are up.
     Ranks(Vec<i32>),
@@ -388,6 +389,7 @@ impl RunDir {
     }
 
     pub(crate) fn remove(&self) {
+        handed::remove(&self.0);
         let _ = trash::discard(&self.trash(), &self.0);
     }
 }

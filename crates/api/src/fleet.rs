@@ -120,6 +120,13 @@ pub struct FleetFigures {
     pub ettr: Option<f64>,
     /// Jobs that came and ended.
     pub jobs: FleetJobs,
+    /// Jobs that succeeded of those that succeeded or failed (0 to 1). Those that were cancelled are
+    /// not counted; null when none ended.
+    pub success_rate: Option<f64>,
+    /// Jobs that succeeded at their first attempt, of the same jobs (0 to 1).
+    pub first_attempt_success_rate: Option<f64>,
+    /// Jobs that neither the infrastructure nor the platform made fail, of the same jobs (0 to 1).
+    pub not_failed_by_site_rate: Option<f64>,
     /// Attempts that were interrupted, by attribution; `application` is 0: what a job did itself is no
     /// interruption.
     pub interruptions: FleetAttribution,

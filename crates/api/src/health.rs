@@ -32,6 +32,9 @@ pub struct HealthSummary {
     pub automation: Option<Automation>,
     /// Nodes by their state.
     pub nodes: BTreeMap<String, u32>,
+    /// Nodes that are out of service. Those that have not joined yet are not among them.
+    #[serde(default)]
+    pub nodes_out: u32,
     /// Spare nodes that are ready and empty.
     pub spares_left: u32,
     /// Spare nodes in all.

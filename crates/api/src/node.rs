@@ -6,6 +6,7 @@ use muster_model::job::JobState;
 use muster_model::node as m;
 use muster_model::node::{Inventory, NodeRole, Stage};
 use muster_model::placement::GpuSet;
+use muster_model::slo::NodeServiceFacts;
 use muster_model::topology::Location;
 use muster_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub struct Node {
     pub kind: Kind,
     /// Its name, unique in the site.
     pub name: String,
-    /// The axes below as one state: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+    /// The axes below as one state: `ready` (in service), `cordoned`, `draining`, `drained`, `lost`,
     /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
     pub state: String,
     /// The version: the last record that changed it; goes into `If-Match`.
@@ -222,7 +223,10 @@ pub fn state_word(node: &m::Node) -> &'static str {
         Stage::Quarantined => "quarantined",
         Stage::Repairing => "repairing",
         Stage::Ready if node.cordon.is_some() => "cordoned",
-        Stage::Ready => "ready",
+        // `ready` is in service, by the one rule for it: whoever has only the word may count by it.
+        Stage::Ready if NodeServiceFacts::from(node).is_in_service() => "ready",
+        // Its role is what is left: nothing runs there until somebody has looked at it.
+        Stage::Ready => "suspect",
     }
 }
 

@@ -65,6 +65,10 @@ pub struct JobsQuery {
     pub held: Option<bool>,
     /// Of the jobs that have ended, those that ended last, latest first: one page, without a cursor.
     pub last_ended: bool,
+    /// Order: `id`, `name`, `project`, `user`, `state`, `gpus`, `priority`, `submitted`, `started` or `duration`
+    /// (from the first start to the end, or until now); with `-` before it the largest or newest first. Jobs
+    /// without such a value come last. Newest first when absent.
+    pub sort: Option<String>,
     /// At most so many.
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,

@@ -163,6 +163,9 @@ pub struct ChartPoint {
     /// The burn rate in it; in the last 60 minutes where it is not over. Null
     /// without data.
     pub rate: Option<f64>,
+    /// The share of the error budget that was left after it (0 to 1), of the budget of the whole window as it
+    /// is now. Null without data.
+    pub budget_left: Option<f64>,
 }
 
 /// Objectives, in order of their names.

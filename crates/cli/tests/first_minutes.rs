@@ -129,10 +129,56 @@ fn a_secret_reaches_the_rank_and_nothing_else() {
 #[test]
 fn a_tenant_reads_nothing_of_the_site_and_of_others() {
     let me = muster_agent::isolation::possible();
-    if !muster_testkit::machine(me.is_ok(), format!("{me:?}")) {
+    if !muster_testkit::vital(me.is_ok(), format!("{me:?}")) {
         return;
     }
-    let mut c = Cluster::start_in(std::path::Path::new("/var/lib"), 1);
+    tenants(Cluster::start_in(std::path::Path::new("/var/lib"), 1));
+}
+
+/// As root in an unprivileged container: the kernel makes no namespaces, and users can be changed.
+#[test]
+fn a_tenant_is_not_root_where_the_kernel_makes_no_namespaces() {
+    let me = muster_agent::isolation::possible();
+    if !muster_testkit::program("setpriv", "util-linux")
+        || !muster_testkit::vital(me.is_ok(), format!("{me:?}"))
+    {
+        return;
+    }
+    let dir = std::path::Path::new("/var/lib");
+    let c = Cluster::start_weak(dir, 1, &["setpriv", "--bounding-set", "-sys_admin"]);
+    assert!(c.log().contains("ranks run as their project's user, but see"), "{}", c.log());
+    let node = c.json(&["get", "nodes"])["items"][0]["name"].as_str().expect("a node").to_owned();
+    let out = c.muster(&["describe", "node", &node]);
+    assert!(out.stdout.contains("accounts only"), "{out:?}");
+    let out = c.muster(&["doctor"]);
+    assert!(out.stdout.contains("separate ranks by user ids only"), "{out:?}");
+    tenants(c);
+}
+
+/// As root without the right to change users: nothing runs, and it is shown why.
+#[test]
+fn nothing_runs_as_root_where_users_cannot_be_changed() {
+    let me = muster_agent::isolation::possible();
+    if !muster_testkit::program("setpriv", "util-linux")
+        || !muster_testkit::vital(me.is_ok(), format!("{me:?}"))
+    {
+        return;
+    }
+    let dir = std::path::Path::new("/var/lib");
+    let c = Cluster::start_weak(dir, 1, &["setpriv", "--bounding-set", "-setuid"]);
+    assert!(c.log().contains("no rank starts here"), "{}", c.log());
+    let id = c.submit(&["--", "sh", "-c", &format!("id -u > {}", c.path("who").display())]);
+    until("it is reported why", || {
+        let job = c.muster(&["describe", "job", &id, "-o", "json"]);
+        job.stdout.contains("the agent lacks CAP_SETUID")
+    });
+    assert!(!c.path("who").exists(), "it ran");
+    let out = c.muster(&["doctor"]);
+    assert!(out.stdout.contains("nodes start no ranks"), "{out:?}");
+}
+
+/// Two projects on one node: neither reads the site's keys, nor what the other wrote.
+fn tenants(mut c: Cluster) {
     for project in ["alpha", "beta"] {
         c.muster(&["project", "create", project]).code(0);
     }

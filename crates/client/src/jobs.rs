@@ -57,6 +57,7 @@ impl Client {
             tag,
             held,
             last_ended,
+            sort,
             limit,
             cursor,
         } = query.clone();
@@ -70,6 +71,7 @@ impl Client {
             ("tag", tag),
             ("held", held.map(|h| h.to_string())),
             ("last_ended", last_ended.then(|| "true".into())),
+            ("sort", sort),
             ("limit", limit.map(|n| n.to_string())),
             ("cursor", cursor),
         ]);

@@ -1,5 +1,9 @@
 //! GPUs that are allocated and do nothing, as rows of figures show them.
 
+mod attempts;
+
+pub use attempts::{AttemptGpus, IdleReports, candidates};
+
 use muster_model::units::{Span, Time};
 
 /// Memory beyond what the driver takes for itself, in MiB: a process has something there.

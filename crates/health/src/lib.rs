@@ -13,7 +13,7 @@
 //! - [`breaker`]: when work is kept away from something, and when it is let back.
 //! - [`mod@lemon`]: nodes that fail more often than their work explains.
 //! - [`mod@hazard`]: how likely a GPU is to fail within a month.
-//! - [`idle`]: which GPUs are held and do nothing.
+//! - [`idle`]: which GPUs are held and do nothing, and when that is reported of an attempt.
 //! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out.
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made

@@ -11,7 +11,7 @@ use super::{
 macro_rules! endpoints {
     ($make:ident) => {
         $make! {
-            get "/v1/jobs" => jobs::list,
+            get "/v1/jobs" => jobs::listing::list,
             post "/v1/jobs" => jobs::submit,
             get "/v1/jobs/{id}" => jobs::get,
             patch "/v1/jobs/{id}" => jobs::update,

@@ -17,7 +17,7 @@ use muster_api::event::EventOrigin;
 use muster_api::{Event, EventOrder, EventsQuery, Timestamp};
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq};
-use muster_server::brain::BrainError;
+use muster_server::follower::Cursor;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -144,20 +144,16 @@ pub(super) async fn read(
     caller: &Caller,
     from: &StreamPosition,
 ) -> Reply<Vec<Arc<Record>>> {
-    match app.brain().records(from.after, BATCH).await {
-        Ok(records) => Ok(records),
-        Err(BrainError::Archived { behind }) if !from.named => {
-            Ok(app.brain().records(behind, BATCH).await?)
-        }
-        Err(BrainError::Archived { behind }) => {
-            let oldest = caller.position(app, behind);
-            let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
-            Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
-                .hint(format!("what is stored begins after {oldest}"))
-                .header(MUSTER_OLDEST, value))
-        }
-        Err(e) => Err(e.into()),
-    }
+    let mut log = Cursor::in_batches(app.brain(), from.after, BATCH);
+    let records = log.next_batch(app.brain().durable()).await?;
+    let Some(behind) = log.archived().filter(|_| from.named) else {
+        return Ok(records.unwrap_or_default());
+    };
+    let oldest = caller.position(app, behind);
+    let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
+    Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
+        .hint(format!("what is stored begins after {oldest}"))
+        .header(MUSTER_OLDEST, value))
 }
 
 /// Read the log, or follow it with `Accept: text/event-stream`.

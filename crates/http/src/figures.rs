@@ -37,8 +37,7 @@ pub(super) fn gpu_uses(s: &State, n: &Node) -> [u64; 4] {
     let missing = GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(n.gpu_set());
     let used = allocated_gpus(s, &n.name);
     let rest = n.gpu_set().or(missing).minus(used);
-    let serves = matches!(NodeServiceFacts::from(n).service(), Some(Ok(())));
-    let able = match serves && n.breaker.is_none() {
+    let able = match NodeServiceFacts::from(n).is_in_service() && n.breaker.is_none() {
         true => rest.minus(missing).minus(n.excluded_gpus),
         false => GpuSet::EMPTY,
     };
@@ -210,9 +209,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
     for part in Part::ALL {
         m.put(&[("part", part.word())], gpu_seconds(parts.get(part)));
     }
-    let (held, serving) = (w.held.total(), g.supply.in_service);
     let ratio = |v: Option<u32>| v.map_or(f64::NAN, |v| f64::from(v) / 1e6);
-    let of = |a: u128, b: u128| if b == 0 { f64::NAN } else { gpu_seconds(a) / gpu_seconds(b) };
     for (name, help, v) in [
         (
             "muster_goodput_1d",
@@ -227,12 +224,12 @@ fn lately(g: &Gauges, out: &mut Registry) {
         (
             "muster_allocation_1d",
             "Allocated of all GPU time in service in 24 h.",
-            of(held, serving),
+            ratio(w.allocation(&g.supply)),
         ),
         (
             "muster_availability_1d",
             "In service of all GPU time there was in 24 h.",
-            of(serving, g.supply.total()),
+            ratio(g.supply.availability()),
         ),
     ] {
         out.gauge(name, help).set(shown(v));
@@ -349,4 +346,22 @@ fn outcomes(w: &Work) -> [(&'static str, u64); 6] {
         ("unknown", f.unknown),
         ("cancelled", w.cancelled),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_metering::Supply;
+
+    /// Nodes that drain may still have work, so that more is allocated than is in service.
+    #[test]
+    fn never_more_is_allocated_than_is_in_service() {
+        let mut g = Gauges::default();
+        let page = |g: &Gauges| Registry::page(|out| lately(g, out));
+        assert!(page(&g).contains("\nmuster_allocation_1d NaN\n"), "{}", page(&g));
+        g.day.held.add(Part::Productive, 2000);
+        g.supply = Supply { in_service: 1000, ..Supply::default() };
+        assert!(page(&g).contains("\nmuster_allocation_1d 1.000000\n"), "{}", page(&g));
+        assert!(page(&g).contains("\nmuster_availability_1d 1.000000\n"), "{}", page(&g));
+    }
 }

@@ -67,12 +67,11 @@ fn gpus(milli: u64) -> f64 {
     float(milli.into()) / 1e3
 }
 
-fn share(of: u128, all: u128) -> Option<f64> {
-    (all > 0).then(|| float(of) / float(all))
+fn share(millionths: Option<u32>) -> Option<f64> {
+    millionths.map(|v| f64::from(v) / 1e6)
 }
 
 fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFigures {
-    let held = w.held.total();
     let out = |s: &Supply| {
         s.out
             .iter()
@@ -81,18 +80,17 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFi
     };
     FleetFigures {
         gpu_seconds: super::report::gpu(&w.parts()),
-        allocated_gpu_seconds: gpu_seconds(held),
+        allocated_gpu_seconds: gpu_seconds(w.held.total()),
         restarting_waiting_gpu_seconds: gpu_seconds(w.back),
         lost_before_gpu_seconds: (w.lost_before > 0).then(|| gpu_seconds(w.lost_before)),
         wanted_gpu_seconds: gpu_seconds(w.wanted()),
         in_service_gpu_seconds: supply.map(|s| gpu_seconds(s.in_service)),
         out_of_service_gpu_seconds: supply.map(out),
         inventory_gpu_seconds: supply.map(|s| gpu_seconds(s.total())),
-        // Nodes that drain may still hold work.
-        allocation: supply.and_then(|s| share(held, s.in_service)).map(|v| v.min(1.0)),
-        availability: supply.and_then(|s| share(s.in_service, s.total())),
-        goodput: w.goodput().map(|v| f64::from(v) / 1e6),
-        ettr: w.ettr().map(|v| f64::from(v) / 1e6),
+        allocation: share(supply.and_then(|s| w.allocation(s))),
+        availability: share(supply.and_then(Supply::availability)),
+        goodput: share(w.goodput()),
+        ettr: share(w.ettr()),
         jobs: FleetJobs {
             submitted: w.submitted,
             succeeded: w.succeeded,
@@ -100,6 +98,9 @@ fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFi
             cancelled: w.cancelled,
             failed: w.failed,
         },
+        success_rate: share(w.success()),
+        first_attempt_success_rate: share(w.first_attempt_success()),
+        not_failed_by_site_rate: share(w.not_failed_by_site()),
         interruptions: AttributionCounts { application: 0, ..w.interrupted },
         own_failures: w.interrupted.application,
         mtbi_ms: w.mtbi().map(|s| s.0),

@@ -1,15 +1,16 @@
 //! Jobs.
 
+pub(crate) mod listing;
+
 use super::auth::{Caller, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, admin, answer, answer_bytes, others, paging};
+use super::{App, answer, others};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::{
-    Explanation, Job, JobArray, JobsQuery, Kind, Progress, RequeueQuery, SubmitQuery, Submitted,
-    UpdateJob,
+    Explanation, Job, JobArray, Kind, Progress, RequeueQuery, SubmitQuery, Submitted, UpdateJob,
 };
 use muster_engine::{State as Site, may_use_class, task};
 use muster_model::job::{Job as ModelJob, JobState};
@@ -19,7 +20,6 @@ use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, Brain, BrainError, Committed};
 use serde::Deserialize;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -43,135 +43,6 @@ pub(super) fn each(brain: &Brain, mut look: impl FnMut(&ModelJob)) {
         let Some(last) = last else { return };
         above = Bound::Excluded(last);
     }
-}
-
-/// List jobs, newest first.
-#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
-    responses((status = 200, description = "A page of jobs.", body = muster_api::JobList))))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    Reader(caller): Reader,
-    Query(q): Query<JobsQuery>,
-) -> Reply {
-    let limit = paging::limit(q.limit)?;
-    let mut below: Option<u64> = paging::decode("jobs", q.cursor.as_deref())?;
-    let states = q.states().map_err(|e| Failure::bad(e).field("state"))?;
-    let project = match (&q.project, &caller.actor.project) {
-        (None, own) => own.clone(),
-        (Some(p), _) => Some(admin::known(&app, caller.project(Some(p))?)?),
-    };
-    let tag = q.tag.as_deref().map(tag_asked).transpose()?;
-    let by_end = q.last_ended;
-    if by_end && below.is_some() {
-        return Err(Failure::bad("what ended last is one page")
-            .field("cursor")
-            .hint("ask for more with a larger limit"));
-    }
-    let fits = |s: &Site, j: &ModelJob| {
-        project.as_ref().is_none_or(|p| j.project == *p)
-            && q.user
-                .as_ref()
-                .is_none_or(|u| j.user == *u || j.user.strip_prefix("user:") == Some(u))
-            && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
-            && q.prefix.as_ref().is_none_or(|p| j.name.as_str().starts_with(p.as_str()))
-            && q.sku.as_ref().is_none_or(|sku| is_of_sku(s, j, sku))
-            && tag.is_none_or(|(key, value)| has_tag(j, key, value))
-            && q.held.is_none_or(|held| held == (j.held.is_some() && j.state == JobState::Queued))
-            && states.fits(j.state, j.held.is_some())
-            && (!by_end || j.state.is_final())
-    };
-    let now = app.brain().now();
-    let mut found: Vec<JobAndBlocker> = Vec::new();
-    loop {
-        let (seq, at_end) = app.brain().read(|s| {
-            let mut reasons = None;
-            let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
-            let older = s.jobs.range((Bound::Unbounded, upper)).rev();
-            for (looked_at, (id, job)) in older.enumerate() {
-                if looked_at == SCANNED_AT_ONCE || (found.len() > limit && !by_end) {
-                    return (s.seq, false);
-                }
-                below = Some(id.0);
-                if !fits(s, job) {
-                    continue;
-                }
-                // Nothing keeps one that has ended from starting.
-                let barred = if by_end {
-                    None
-                } else {
-                    let reasons = reasons.get_or_insert_with(|| s.reasons(now));
-                    s.stopped_by(job, reasons, now)
-                };
-                found.push((Arc::clone(job), barred));
-            }
-            (s.seq, true)
-        });
-        if by_end {
-            // A version also grows by what happens after the end: it is no order of the ends.
-            found.sort_by_key(|(j, _)| Reverse((j.ended_at, j.id)));
-            found.truncate(limit);
-        }
-        if at_end || (found.len() > limit && !by_end) {
-            // One more than asked for was looked for, to know whether there is a next page.
-            let more = found.len() > limit;
-            found.truncate(limit);
-            let bytes = match found.len() {
-                0..=paging::WRITTEN_AT_ONCE => page(&app, &caller, &found, more),
-                _ => {
-                    let (asked, asking) = (app.clone(), caller.clone());
-                    let page = move || page(&asked, &asking, &found, more);
-                    app.aside(&caller.token, page).await?
-                }
-            };
-            return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-/// The key of a tag, and its value where that matters too.
-fn tag_asked(text: &str) -> Reply<(&str, Option<&str>)> {
-    let (key, value) = match text.split_once('=') {
-        Some((key, value)) => (key, Some(value)),
-        None => (text, None),
-    };
-    if key.is_empty() {
-        return Err(Failure::bad(format!("`{}` names no tag", shown(text)))
-            .field("tag")
-            .hint("write ?tag=KEY=VALUE, or ?tag=KEY for any value"));
-    }
-    Ok((key, value))
-}
-
-fn has_tag(job: &ModelJob, key: &str, value: Option<&str>) -> bool {
-    job.spec.tags.get(key).is_some_and(|v| value.is_none_or(|asked| v == asked))
-}
-
-/// Does it ask for GPUs of this SKU, or is it on a node that has them?
-fn is_of_sku(site: &Site, job: &ModelJob, sku: &str) -> bool {
-    let named = |skus: &str| skus.split('|').any(|s| s.trim().eq_ignore_ascii_case(sku));
-    let asks = job.groups.iter().any(|g| g.sku.as_deref().is_some_and(named));
-    let slots = job.attempt.iter().flat_map(|a| a.placement.slots.iter());
-    let mut nodes = slots.filter_map(|s| site.nodes.get(&s.node));
-    asks || nodes.any(|n| n.sku().eq_ignore_ascii_case(sku))
-}
-
-/// A job, and what keeps it from starting whatever is free.
-type JobAndBlocker = (Arc<ModelJob>, Option<String>);
-
-/// Jobs as a page; fewer than were found when they are too large for one.
-fn page(app: &App, caller: &Caller, found: &[JobAndBlocker], more: bool) -> Reply<Vec<u8>> {
-    let mut page = paging::Page::new();
-    let mut last = None;
-    for (job, barred) in found {
-        if !page.push(&view(app, caller, job, barred.as_deref()))? {
-            break;
-        }
-        last = Some(job.id);
-    }
-    let left = more || last != found.last().map(|(j, _)| j.id);
-    let cursor = last.filter(|_| left).map(|id| paging::encode("jobs", id.0));
-    Ok(page.end(cursor.as_deref()))
 }
 
 /// The job as the API shows it, with why it waits: what `barred` said, or else that it is room.

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
-use muster_model::node::Stage;
+use muster_model::node::{ACCOUNTS_ONLY, REFUSES_RANKS, Stage};
 use muster_model::tenant::Role;
 use std::collections::BTreeMap;
 
@@ -107,10 +107,18 @@ fn warnings<'a>(
     nodes: impl Iterator<Item = &'a std::sync::Arc<muster_model::node::Node>>,
 ) -> Vec<String> {
     let (mut protected, mut loose) = (0u64, Vec::new());
+    let (mut shared, mut refusing) = (Vec::new(), Vec::new());
     for n in nodes {
         protected += u64::from(n.protected);
-        if n.inventory.isolation == "process-group" && !n.inventory.simulated {
+        let isolation = n.inventory.isolation.as_str();
+        if isolation.starts_with("process-group") && !n.inventory.simulated {
             loose.push(n.name.as_str());
+        }
+        if isolation.ends_with(ACCOUNTS_ONLY) {
+            shared.push(n.name.as_str());
+        }
+        if let Some(why) = isolation.strip_prefix(REFUSES_RANKS) {
+            refusing.push((n.name.as_str(), why));
         }
     }
     let mut out = Vec::new();
@@ -122,6 +130,16 @@ fn warnings<'a>(
     }
     if let Some(first) = loose.first() {
         out.push(format!("{} nodes have no cgroups to fence ranks in: {first}, …", loose.len()));
+    }
+    if let Some(first) = shared.first() {
+        out.push(format!(
+            "{} nodes separate ranks by user ids only, because the kernel makes no namespaces there: {first}, … \
+             Projects see each other's processes, /tmp and devices.",
+            shared.len()
+        ));
+    }
+    if let Some((first, why)) = refusing.first() {
+        out.push(format!("{} nodes start no ranks: {first}: {why}", refusing.len()));
     }
     out
 }

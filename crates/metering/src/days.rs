@@ -93,6 +93,39 @@ impl Work {
         crate::parts::millionths(all.get(Part::Productive), all.total())
     }
 
+    /// Allocated of what was in service, in millionths; none where nothing was. Nodes that drain may
+    /// still have work, so that more can be allocated than is in service: that is all of it.
+    #[must_use]
+    pub fn allocation(&self, supply: &Supply) -> Option<u32> {
+        crate::parts::millionths(self.held.total(), supply.in_service)
+    }
+
+    /// Of so many jobs that ended by themselves, in millionths: the one base of every rate of jobs. Who
+    /// was cancelled did not end by itself.
+    fn of_ended(&self, jobs: impl FnOnce(u64) -> u64) -> Option<u32> {
+        let ended = self.succeeded + self.failed.total();
+        crate::parts::millionths(jobs(ended).into(), ended.into())
+    }
+
+    /// Jobs that succeeded of all that ended by themselves, in millionths.
+    #[must_use]
+    pub fn success(&self) -> Option<u32> {
+        self.of_ended(|_| self.succeeded)
+    }
+
+    /// The same of those that succeeded at their first attempt.
+    #[must_use]
+    pub fn first_attempt_success(&self) -> Option<u32> {
+        self.of_ended(|_| self.first)
+    }
+
+    /// The same of those that neither the hardware nor the platform made fail.
+    #[must_use]
+    pub fn not_failed_by_site(&self) -> Option<u32> {
+        let site = self.failed.infrastructure + self.failed.platform;
+        self.of_ended(|ended| ended.saturating_sub(site))
+    }
+
     /// Mean time between interruptions of a job with all ranks up: by the hardware, the platform or
     /// what nobody knows, as the objective of that name counts them.
     #[must_use]
@@ -140,6 +173,12 @@ impl Supply {
     #[must_use]
     pub fn total(&self) -> u128 {
         self.out.values().fold(self.in_service, |sum, v| sum + v)
+    }
+
+    /// In service of all there is, in millionths; none of nothing.
+    #[must_use]
+    pub fn availability(&self) -> Option<u32> {
+        crate::parts::millionths(self.in_service, self.total())
     }
 
     pub(crate) fn of(&mut self, out: Option<Cause>) -> &mut u128 {
@@ -342,6 +381,18 @@ mod tests {
         assert_eq!(work.mtbi(), Some(Span::mins(1)));
         let interrupted = AttributionCounts { infrastructure: 0, ..interrupted };
         assert_eq!(Work { interrupted, ..work }.mtbi(), None);
+    }
+
+    #[test]
+    fn rates_of_jobs_have_one_base_those_that_ended_by_themselves() {
+        let failed =
+            AttributionCounts { application: 2, infrastructure: 1, platform: 0, unknown: 1 };
+        let work = Work { succeeded: 6, first: 3, cancelled: 9, failed, ..Work::default() };
+        assert_eq!(work.success(), Some(600_000));
+        assert_eq!(work.first_attempt_success(), Some(300_000));
+        assert_eq!(work.not_failed_by_site(), Some(900_000));
+        let none = Work { cancelled: 9, ..Work::default() };
+        assert_eq!((none.success(), none.not_failed_by_site()), (None, None));
     }
 
     #[test]

@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// What [`Inventory::isolation`] ends with where only their users separate ranks.
+pub const ACCOUNTS_ONLY: &str = "accounts only";
+/// What [`Inventory::isolation`] begins with where no rank is started; the reason comes after it.
+pub const REFUSES_RANKS: &str = "refuses ranks: ";
+
 /// What the agent found in the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -45,7 +50,9 @@ pub struct Inventory {
     /// Versions by component: driver, cuda, nccl, bios, agent.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`.
+    /// How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`; then
+    /// `, accounts only` where the kernel makes no namespaces; `refuses ranks: ` and the reason where
+    /// none are started.
     #[serde(default)]
     pub isolation: String,
     /// True for a node whose devices are simulated.

@@ -12,6 +12,7 @@ use keep::Keep;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
+use muster_model::units::Time;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Cursor {
     brain: Brain,
     after: Seq,
+    /// Records read at a time.
+    most: usize,
     /// Records up to this one were to be read and are archived.
     archived: Option<Seq>,
 }
@@ -39,13 +42,78 @@ impl Cursor {
     /// Reads on behind a record.
     #[must_use]
     pub fn new(brain: &Brain, after: Seq) -> Cursor {
-        Cursor { brain: brain.clone(), after, archived: None }
+        Cursor::in_batches(brain, after, BATCH)
+    }
+
+    /// The same, at most so many records at a time.
+    #[must_use]
+    pub fn in_batches(brain: &Brain, after: Seq, most: usize) -> Cursor {
+        Cursor { brain: brain.clone(), after, most, archived: None }
+    }
+
+    /// Reads on behind the last record up to `end` that was written before a moment, and not before
+    /// `least`. No record is older than the one before it, so that it is found by halves. It is cut
+    /// where that is the end of what is archived: what is there may be of the time that is wanted.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn seek(
+        brain: &Brain,
+        time: Time,
+        (least, end): (Seq, Seq),
+    ) -> Result<Cursor, BrainError> {
+        // What is up to `low` is earlier, or archived; what is behind `high` is not earlier.
+        let (mut low, mut high, mut archived) = (least.0, end.0, None);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match brain.records(Seq(middle - 1), 1).await {
+                Ok(found) => match found.first() {
+                    Some(record) if record.at < time => low = middle,
+                    _ => high = middle - 1,
+                },
+                Err(BrainError::Archived { behind }) => {
+                    low = behind.0.clamp(middle, high);
+                    archived = Some(Seq(low));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        let mut cursor = Cursor::new(brain, Seq(low));
+        cursor.archived = archived.filter(|behind| *behind == cursor.after);
+        Ok(cursor)
+    }
+
+    /// The records right before this one, oldest first and at most so many; none where the log that is
+    /// stored begins.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn before(
+        brain: &Brain,
+        before: Seq,
+        most: usize,
+    ) -> Result<Vec<Arc<Record>>, BrainError> {
+        let end = Seq(before.0.saturating_sub(1));
+        let mut cursor = Cursor::in_batches(brain, Seq(end.0.saturating_sub(most as u64)), most);
+        Ok(cursor.next_batch(end).await?.unwrap_or_default())
+    }
+
+    /// The record behind which it reads on.
+    #[must_use]
+    pub fn place(&self) -> Seq {
+        self.after
     }
 
     /// Were records passed over because they are archived?
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.archived.is_some()
+    }
+
+    /// The last of the records that were passed over because they are archived.
+    #[must_use]
+    pub fn archived(&self) -> Option<Seq> {
+        self.archived
     }
 
     /// The next records, none of them behind `end`; nothing when there are no more. Whoever is cut
@@ -57,7 +125,7 @@ impl Cursor {
         while self.after < end {
             // What memory holds is there without waiting: others are to have their turn, too.
             tokio::task::yield_now().await;
-            match self.brain.records(self.after, BATCH).await {
+            match self.brain.records(self.after, self.most).await {
                 Ok(mut batch) => {
                     let within = batch.partition_point(|r| r.seq <= end);
                     batch.truncate(within);

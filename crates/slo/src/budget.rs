@@ -103,6 +103,25 @@ impl Status {
     pub fn remaining(&self) -> Option<Ratio> {
         self.consumed.map(Ratio::rest)
     }
+
+    /// The share of the budget that was left after each hour of a chart: counted back from now, of the
+    /// budget of the whole window as it is now. None before anything was counted.
+    #[must_use]
+    pub fn left_after(&self, chart: &[ChartHour]) -> Vec<Option<Ppm>> {
+        let whole = u64::from(Ppm::ONE.0);
+        let first = chart.iter().position(|h| h.count.total > 0).unwrap_or(chart.len());
+        let mut left = vec![None; chart.len()];
+        let Some(consumed) = self.consumed.filter(|_| self.allowed > 0) else { return left };
+        // Bad ones of later hours.
+        let mut later = 0u64;
+        for (n, hour) in chart.iter().enumerate().skip(first).rev() {
+            let since = Ratio::new(u128::from(later), u128::from(self.allowed)).of(whole);
+            let used = consumed.of(whole).saturating_sub(since);
+            left[n] = u32::try_from(whole.saturating_sub(used)).ok().map(Ppm);
+            later = later.saturating_add(hour.count.bad());
+        }
+        left
+    }
 }
 
 /// The window of an objective at a moment, and how long it is when it is over.
@@ -248,6 +267,12 @@ mod tests {
         let hour = s.burn.iter().find(|(w, _)| *w == Span::hours(1)).unwrap();
         assert_eq!(hour.1, Some(Ratio::new(40, 1)));
         assert_eq!(s.exhausted_in, Some(Span::mins(270)));
+        // The 40 of the last hour are 40 of 720, and after the first hundred hours nothing was used.
+        let chart = Meter::new(&o, Counts(&[&l])).chart(Span::hours(720), Time(720 * HOUR));
+        let left: Vec<u32> = s.left_after(&chart).into_iter().flatten().map(|p| p.0).collect();
+        let before_last = left[left.len() - 2];
+        assert_eq!((left.len(), left.last()), (chart.len(), Some(&250_000)));
+        assert_eq!((left[50], before_last), (1_000_000, 305_555));
         assert!(gates([(&o, &s)]).is_empty());
         // The tail of what is only so at the moment counts, too: 180 more and it is spent.
         let mut tail = Ledger::default();

@@ -6,7 +6,8 @@
 //! - A **component** can be installed: a program, a database. Where `CI` or
 //!   `MUSTER_TEST_REQUIRE_ALL` is set, a missing one fails the test; elsewhere it is skipped.
 //! - What the **machine** cannot do (its kernel, its rights, its devices) nobody can install. It is
-//!   skipped everywhere, and counted.
+//!   skipped everywhere, and counted. What guards tenants from each other is **vital**: where a
+//!   missing component fails a test and root runs it, a machine that cannot do it does so too.
 //! - **Data** that the repository does not carry is skipped and counted likewise.
 //!
 //! Every skip is a line on standard error, and one in the file that `MUSTER_TEST_SKIPS` names.
@@ -14,6 +15,7 @@
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -134,40 +136,64 @@ pub fn program(name: &str, package: &str) -> bool {
 #[must_use]
 #[track_caller]
 pub fn component(there: bool, name: &str, how: &str) -> bool {
-    there || skipped(Kind::Component, format!("{name} is missing: {how}"))
+    there || skipped(Kind::Component, false, format!("{name} is missing: {how}"))
 }
 
 /// Whether this machine can do something, as the caller found out; `why` says what it lacks.
 #[must_use]
 #[track_caller]
 pub fn machine(able: bool, why: impl fmt::Display) -> bool {
-    able || skipped(Kind::Machine, why.to_string())
+    able || skipped(Kind::Machine, false, why.to_string())
+}
+
+/// The same for suites that must run where everything is [`required`] and root runs the tests: a
+/// change that broke them would be skipped otherwise.
+///
+/// # Panics
+/// When the machine cannot, and they must.
+#[must_use]
+#[track_caller]
+pub fn vital(able: bool, why: impl fmt::Display) -> bool {
+    able || skipped(Kind::Machine, true, why.to_string())
 }
 
 /// Whether files that the repository does not carry are there; `what` names them.
 #[must_use]
 #[track_caller]
 pub fn data(there: bool, what: impl fmt::Display) -> bool {
-    there || skipped(Kind::Data, what.to_string())
+    there || skipped(Kind::Data, false, what.to_string())
 }
 
 /// Tells of it. Always false, so that it can be the answer.
 #[track_caller]
-fn skipped(kind: Kind, why: String) -> bool {
+fn skipped(kind: Kind, vital: bool, why: String) -> bool {
     let skip = Skip { kind, test: test_name(Location::caller()), why };
     let file = std::env::var_os(SKIPS).filter(|f| !f.is_empty()).map(PathBuf::from);
-    report_skip(&skip, required(), file.as_deref());
+    let fails = required() && must_run(kind, vital, is_root());
+    report_skip(&skip, fails, file.as_deref());
     false
 }
 
-/// A missing component is a failure where all of them are required; everything else is written
-/// down.
-fn report_skip(skip: &Skip, required: bool, file: Option<&Path>) {
+/// Whether a test may not be skipped where everything is required.
+fn must_run(kind: Kind, vital: bool, root: bool) -> bool {
+    match kind {
+        Kind::Component => true,
+        Kind::Machine => vital && root,
+        Kind::Data => false,
+    }
+}
+
+/// Whether root runs the tests.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}
+
+/// A skip that may not be is a failure; everything else is written down.
+fn report_skip(skip: &Skip, fails: bool, file: Option<&Path>) {
     assert!(
-        !(required && skip.kind == Kind::Component),
+        !fails,
         "{}: {} (CI or MUSTER_TEST_REQUIRE_ALL is set, so it may not be skipped)",
-        skip.test,
-        skip.why
+        skip.test, skip.why
     );
     eprintln!("{skip}");
     let Some(file) = file else { return };

@@ -25,8 +25,9 @@ impl Drop for Scratch {
 fn a_missing_component_fails_only_where_all_are_required() {
     let scratch = Scratch::new("required");
     let file = Some(scratch.0.as_path());
-    let fails = |kind, required| {
-        std::panic::catch_unwind(|| report_skip(&skip(kind), required, file))
+    let fails = |kind, required: bool| {
+        let fails = required && must_run(kind, false, true);
+        std::panic::catch_unwind(|| report_skip(&skip(kind), fails, file))
             .err()
             .map(|e| e.downcast_ref::<String>().expect("words").clone())
     };
@@ -39,6 +40,16 @@ fn a_missing_component_fails_only_where_all_are_required() {
     let text = std::fs::read_to_string(&scratch.0).unwrap();
     let kinds: Vec<Kind> = text.lines().map(|l| Skip::parse(l).expect("a skip").kind).collect();
     assert_eq!(kinds, [Kind::Component, Kind::Machine, Kind::Data]);
+}
+
+#[test]
+fn what_guards_tenants_fails_where_root_cannot_run_it() {
+    assert!(must_run(Kind::Machine, true, true));
+    assert!(!must_run(Kind::Machine, true, false), "only root can isolate");
+    assert!(!must_run(Kind::Machine, false, true));
+    assert!(vital(true, "x"));
+    let said = std::panic::catch_unwind(|| report_skip(&skip(Kind::Machine), true, None));
+    assert!(said.is_err());
 }
 
 #[test]

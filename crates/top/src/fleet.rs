@@ -91,7 +91,8 @@ impl Glyph {
         }
     }
 
-    /// In service means that it takes work; the rule of the objectives.
+    /// In service means that it takes work. The server decides it, by the rule of the objectives: such a
+    /// node has the state `ready`, and these are what that state is drawn as.
     pub(super) fn in_service(self) -> bool {
         matches!(self, Glyph::Free | Glyph::Part | Glyph::Full | Glyph::Finding | Glyph::Breaker)
     }

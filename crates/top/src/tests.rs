@@ -192,6 +192,7 @@ fn health() -> HealthSummary {
         breakers: vec![breaker],
         automation: None,
         nodes: [("ready".to_string(), 42)].into(),
+        nodes_out: 0,
         spares_left: 1,
         spares: 2,
     }

@@ -6,6 +6,7 @@
 
 use crate::options::{AgentOptions, FleetConfig, ServerOptions, StartedServer};
 use crate::wire;
+use muster_agent::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_model::NodeName;
 use muster_model::topology::Topology;
 use muster_terminal::config;
@@ -81,6 +82,11 @@ pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
 /// `muster agent`.
 pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
     private_dir(&options.data_dir)?;
+    let machine = &options.machine;
+    let separation = machine.isolation.separation(&Abilities::of_this_process(&machine.accounts));
+    if let Some(warning) = separation.warning() {
+        output::note(&format!("note: {warning}"));
+    }
     wire::run_agent(options).await.map(|()| 0)
 }
 
@@ -93,11 +99,17 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
     let data_dir = &options.server.data_dir;
     private_dir(data_dir)?;
-    if let Err(why) = muster_agent::isolation::possible() {
-        output::note(&format!(
-            "note: {why}; jobs can read whatever you can, the keys in {} included",
-            data_dir.display()
-        ));
+    let can = Abilities::of_this_process(&Accounts::default());
+    let separation = Isolation::default().separation(&can);
+    if let Some(warning) = separation.warning() {
+        let keys = match separation {
+            Separation::Agent(_) => {
+                let dir = data_dir.display();
+                format!("; jobs can read whatever you can, the keys in {dir} included")
+            }
+            _ => String::new(),
+        };
+        output::note(&format!("note: {warning}{keys}"));
     }
     let fleet_dir = data_dir.join("fleet");
     let demo = demonstration(&options, &fleet_dir).await?;

@@ -3,6 +3,7 @@
 use crate::options::{AgentOptions, FleetConfig, MachineOptions, ServerOptions, StartedServer};
 use muster_agent::container::{Containers, Pull};
 use muster_agent::inventory::GpuSource;
+use muster_agent::isolation::Abilities;
 use muster_agent::runner::{RunnerTools, ShimCommand};
 use muster_link::token::JoinToken;
 use muster_machine::TestOrder;
@@ -45,6 +46,7 @@ impl MachineOptions {
         let pull = if self.pull { Pull::Missing } else { Pull::Never };
         let hands = RunnerTools {
             isolation: self.isolation,
+            abilities: Abilities::of_this_process(&self.accounts),
             accounts: self.accounts,
             hidden: self.hidden,
             containers: Arc::new(Containers::new(pull)),

@@ -2658,6 +2658,12 @@ export interface components {
             /** @description The hour that ends then. */
             at: components["schemas"]["Timestamp"];
             /**
+             * Format: double
+             * @description The share of the error budget that was left after it (0 to 1), of the budget of the whole window as it
+             *     is now. Null without data.
+             */
+            budget_left?: number | null;
+            /**
              * Format: int64
              * @description Good ones in it.
              */
@@ -3641,6 +3647,11 @@ export interface components {
             ettr?: number | null;
             /**
              * Format: double
+             * @description Jobs that succeeded at their first attempt, of the same jobs (0 to 1).
+             */
+            first_attempt_success_rate?: number | null;
+            /**
+             * Format: double
              * @description Productive GPU time of all that was allocated (0 to 1).
              */
             goodput?: number | null;
@@ -3676,6 +3687,11 @@ export interface components {
              * @description Mean time between them of a job with all ranks up, in milliseconds.
              */
             mtbi_ms?: number | null;
+            /**
+             * Format: double
+             * @description Jobs that neither the infrastructure nor the platform made fail, of the same jobs (0 to 1).
+             */
+            not_failed_by_site_rate?: number | null;
             /** @description GPUs that could not, by why. */
             out_of_service_gpu_seconds?: {
                 [key: string]: number;
@@ -3700,6 +3716,12 @@ export interface components {
              * @description Of `restarting`, what was waited for without holding GPUs.
              */
             restarting_waiting_gpu_seconds: number;
+            /**
+             * Format: double
+             * @description Jobs that succeeded of those that succeeded or failed (0 to 1). Those that were cancelled are
+             *     not counted; null when none ended.
+             */
+            success_rate?: number | null;
             /**
              * Format: double
              * @description How busy GPUs were, as they reported (0 to 1).
@@ -4188,6 +4210,11 @@ export interface components {
             nodes: {
                 [key: string]: number;
             };
+            /**
+             * Format: int32
+             * @description Nodes that are out of service. Those that have not joined yet are not among them.
+             */
+            nodes_out?: number;
             /** @description Why, one line each, worst first; empty when all is well. */
             reasons: string[];
             /**
@@ -4610,7 +4637,11 @@ export interface components {
             disks?: components["schemas"]["Disk"][];
             /** @description GPUs in index order. */
             gpus?: components["schemas"]["Gpu"][];
-            /** @description How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`. */
+            /**
+             * @description How ranks are isolated here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`; then
+             *     `, accounts only` where the kernel makes no namespaces; `refuses ranks: ` and the reason where
+             *     none are started.
+             */
             isolation?: string;
             /** @description Kernel release. */
             kernel: string;
@@ -5631,7 +5662,7 @@ export interface components {
             /** @description Why it is in this state. */
             stage_why?: string | null;
             /**
-             * @description The axes below as one state: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+             * @description The axes below as one state: `ready` (in service), `cordoned`, `draining`, `drained`, `lost`,
              *     `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
              */
             state: string;
@@ -9898,6 +9929,12 @@ export interface operations {
                 held?: boolean;
                 /** @description Of the jobs that have ended, those that ended last, latest first: one page, without a cursor. */
                 last_ended?: boolean;
+                /**
+                 * @description Order: `id`, `name`, `project`, `user`, `state`, `gpus`, `priority`, `submitted`, `started` or `duration`
+                 *     (from the first start to the end, or until now); with `-` before it the largest or newest first. Jobs
+                 *     without such a value come last. Newest first when absent.
+                 */
+                sort?: string;
                 /** @description At most so many. */
                 limit?: number;
                 /** @description Where the last page ended. */

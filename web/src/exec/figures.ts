@@ -49,21 +49,14 @@ export function waterfall(f: Figures): Step[] {
   return steps;
 }
 
-const total = (b: Schemas['FleetAttribution']) => b.application + b.infrastructure + b.platform + b.unknown;
-
-/** Jobs that ended by themselves: the one base of every rate of jobs. Who was cancelled did not. */
-const ended = (f: Pick<Figures, 'jobs'>) => f.jobs.succeeded + total(f.jobs.failed);
-
-/** One definition of a rate: its name and its formula. */
+/** A rate that the server computes: its name, its formula in words, and where the answer has it. */
 export interface Rate {
   name: string;
   formula: string;
   of: (f: Figures) => number | null | undefined;
 }
 
-const share = (part: number, whole: number) => (whole > 0 ? part / whole : null);
-
-/** Every rate of the page, defined once. */
+/** Every rate of the page. */
 export const RATES = {
   allocation: {
     name: 'allocation',
@@ -88,19 +81,19 @@ export const RATES = {
   success: {
     name: 'success rate',
     formula: 'jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted',
-    of: (f) => share(f.jobs.succeeded, ended(f)),
+    of: (f) => f.success_rate,
   },
   first: {
     name: 'first-attempt success rate',
     formula:
       'jobs succeeded at their first attempt / (jobs succeeded + failed); cancelled jobs are not counted',
-    of: (f) => share(f.jobs.succeeded_first, ended(f)),
+    of: (f) => f.first_attempt_success_rate,
   },
   site: {
     name: 'not failed by the site',
     formula:
       '1 - jobs failed by infrastructure or platform / (jobs succeeded + failed); cancelled jobs are not counted',
-    of: (f) => share(ended(f) - f.jobs.failed.infrastructure - f.jobs.failed.platform, ended(f)),
+    of: (f) => f.not_failed_by_site_rate,
   },
 } satisfies Record<string, Rate>;
 

@@ -43,7 +43,11 @@ export function newest(r: Pick<Schemas['FleetReport'], 'rows' | 'since'>): Newes
   return null;
 }
 
-/** Demand as the straight line goes on, from the end of the last whole day; null with too few days for a line, or one that falls. */
+/**
+ * Demand as the straight line goes on, from the end of the last whole day; null with too few days for a line, or one that falls.
+ * Only drawing: its level, slope and spread, and when it meets what is in service, are the server's. The chart needs a
+ * point for each day of them.
+ */
 export function projection(f: Forecast, to: number): Projection | null {
   const { demand_gpus: demand, growth_gpus_per_day: growth, spread_gpus: spread } = f;
   if (typeof demand !== 'number' || typeof growth !== 'number' || falls(f)) return null;

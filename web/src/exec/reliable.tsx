@@ -119,8 +119,13 @@ function Success({ r }: { r: Report }) {
             most={1}
             say={(v) => `${Math.round(v * 100)} %`}
             lines={[
-              { label: RATES.success.name, tone: '--accent', values: r.rows.map(RATES.success.of) },
-              { label: RATES.first.name, tone: '--note', dashed: true, values: r.rows.map(RATES.first.of) },
+              { label: RATES.success.name, tone: '--accent', values: r.rows.map((x) => x.success_rate ?? null) },
+              {
+                label: RATES.first.name,
+                tone: '--note',
+                dashed: true,
+                values: r.rows.map((x) => x.first_attempt_success_rate ?? null),
+              },
             ]}
           />
           <table>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { columnsOf, csv, jobQuery, narrowedBy, withField } from './filters';
+import { columnsOf, csv, jobQuery, narrowedBy, nextSort, sortOf, withField } from './filters';
 
 test('the address is what the server is asked', () => {
   expect(jobQuery({})).toEqual({ state: 'active' });
@@ -12,6 +12,20 @@ test('an empty field is not in the address', () => {
   expect(withField({ state: 'all', user: 'ann' }, 'user', ' ')).toEqual({ state: 'all', user: undefined });
   expect(withField({}, 'prefix', ' train ')).toEqual({ prefix: 'train' });
   expect(narrowedBy({ state: 'all', user: undefined, tag: 'a' })).toBe(1);
+});
+
+test('a column is sorted up, then down, then not any more, and does not narrow the list', () => {
+  expect(nextSort(undefined, 'name')).toBe('name');
+  expect(nextSort('name', 'name')).toBe('-name');
+  expect(nextSort('-name', 'name')).toBeUndefined();
+  expect(nextSort('-name', 'gpus')).toBe('gpus');
+  expect([sortOf('name', 'name'), sortOf('-name', 'name'), sortOf('gpus', 'name')]).toEqual([
+    'ascending',
+    'descending',
+    'none',
+  ]);
+  expect(jobQuery({ sort: '-gpus' })).toEqual({ state: 'active', sort: '-gpus' });
+  expect(narrowedBy({ sort: 'name' })).toBe(0);
 });
 
 test('columns that this browser kept are shown in their order, others are passed over', () => {

@@ -12,12 +12,14 @@ export interface JobSearch {
   user?: string;
   sku?: string;
   tag?: string;
+  /** The order, as the API takes it: a field, with `-` before it the largest first. None: newest first. */
+  sort?: string;
   /** Bars in time in place of rows. */
   view?: 'timeline';
 }
 
 /** What is typed or picked. */
-export type Field = Exclude<keyof JobSearch, 'view'>;
+export type Field = Exclude<keyof JobSearch, 'view' | 'sort'>;
 
 export const STATES: [string, string][] = [
   ['active', 'active'],
@@ -42,8 +44,20 @@ export function jobQuery({ state = 'active', view: _view, ...rest }: JobSearch) 
 }
 
 /** How many fields narrow the list; the state and how it is shown are not counted. */
-export function narrowedBy({ state: _state, view: _view, ...rest }: JobSearch): number {
+export function narrowedBy({ state: _state, view: _view, sort: _sort, ...rest }: JobSearch): number {
   return Object.values(rest).filter(Boolean).length;
+}
+
+/** The order after a click on a column: by it, the other way round, and then newest first again. */
+export function nextSort(sort: string | undefined, field: string): string | undefined {
+  if (sort === field) return `-${field}`;
+  return sort === `-${field}` ? undefined : field;
+}
+
+/** How a column is sorted. */
+export function sortOf(sort: string | undefined, field: string): 'ascending' | 'descending' | 'none' {
+  if (sort === field) return 'ascending';
+  return sort === `-${field}` ? 'descending' : 'none';
 }
 
 /** The search with one field changed; an empty one is not in the address. */
@@ -71,6 +85,15 @@ export const COLUMNS = [
 ] as const;
 
 export type Column = (typeof COLUMNS)[number][0];
+
+/** What the server sorts by for a column. Where a job is, or why it is not, has no order. */
+export const SORTED_BY: Record<Column, string | null> = {
+  project: 'project',
+  user: 'user',
+  gang: 'gpus',
+  submitted: 'submitted',
+  where: null,
+};
 
 const FIRST: Column[] = ['project', 'gang', 'submitted', 'where'];
 

@@ -6,7 +6,6 @@ const {
   approveEach,
   counts,
   newPages,
-  nodesOut,
   OWN_LENGTH,
   pendingOf,
   informs,
@@ -104,11 +103,6 @@ test('the strip counts each job once, and says where it cannot know', () => {
   expect(counts(causes)).toEqual({ paging: 1, pending: 2, incidents: 1, jobs: 2, about: false });
   const many = [cause({ jobs: [job('1')], jobs_affected: 70 })];
   expect(counts(many)).toMatchObject({ jobs: 70, about: true });
-});
-
-test('nodes out are those that are not ready', () => {
-  expect(nodesOut({ ready: 90, lost: 2, quarantined: 1, cordoned: 3 })).toBe(6);
-  expect(nodesOut({})).toBe(0);
 });
 
 test('a silence means what the alert is made of, and never the whole site', () => {

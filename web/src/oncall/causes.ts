@@ -101,11 +101,6 @@ export function counts(causes: Cause[]): Counts {
   return { ...out, jobs: jobs.size + unnamed, about: unnamed > 0 };
 }
 
-/** Nodes that are not in service, from the number of nodes in each state. */
-export function nodesOut(states: Record<string, number>): number {
-  return Object.entries(states).reduce((n, [state, of]) => (state === 'ready' ? n : n + of), 0);
-}
-
 /**
  * What a silence of an alert has to match. An alert of several conditions stays loud until all of them are
  * silenced, so that everything at and below its cause is meant. The whole site is never meant.

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { health } from '../queries';
 import { useRights } from '../rights';
 import { exact } from '../ui/parts';
-import { type Cause, counts, nodesOut } from './causes';
+import { type Cause, counts } from './causes';
 
 function Tile({ value, words, bad }: { value: string; words: string; bad: boolean }) {
   return (
@@ -16,7 +16,7 @@ function Tile({ value, words, bad }: { value: string; words: string; bad: boolea
 /** How many of what: the state of the site at a glance. */
 export function StatusStrip({ causes }: { causes: Cause[] }) {
   const { whole, project } = useRights();
-  const nodes = useQuery(health()).data?.nodes;
+  const nodes = useQuery(health()).data?.nodes_out;
   const n = counts(causes);
   const tile = (value: number, words: string, bad: boolean, about = false) => (
     <Tile value={`${value.toLocaleString('en')}${about ? '+' : ''}`} words={words} bad={bad && value > 0} />
@@ -28,7 +28,7 @@ export function StatusStrip({ causes }: { causes: Cause[] }) {
         <>
           {tile(n.pending, 'pending approval', true)}
           {tile(n.incidents, 'open incidents', true)}
-          {nodes && tile(nodesOut(nodes), 'nodes out', false)}
+          {nodes !== undefined && tile(nodes, 'nodes out', false)}
         </>
       )}
       {tile(n.jobs, project ? `jobs of ${project} affected` : 'jobs affected', false, n.about)}

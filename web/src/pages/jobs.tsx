@@ -13,6 +13,9 @@ import {
   type JobSearch,
   jobQuery,
   narrowedBy,
+  nextSort,
+  SORTED_BY,
+  sortOf,
   statesWith,
   withField,
 } from '../jobs/filters';
@@ -52,7 +55,7 @@ export function whereOrWhy(job: Schemas['Job']): string {
 /** Most jobs of a file. */
 const FILED = 10_000;
 
-/** Every job that the filters let through, newest first, as far as a file holds them. */
+/** Every job that the filters let through, in the order of the list, as far as a file holds them. */
 async function allJobs(search: JobSearch): Promise<Schemas['Job'][]> {
   const all: Schemas['Job'][] = [];
   let cursor: string | undefined;
@@ -182,6 +185,35 @@ function Cell({ job, column }: { job: Schemas['Job']; column: Column }) {
   }
 }
 
+/** The head of a column; the list is sorted by it where the server can. */
+function Head({
+  word,
+  field,
+  search,
+  show,
+}: {
+  word: string;
+  field: string | null;
+  search: JobSearch;
+  show: (next: JobSearch) => void;
+}) {
+  if (field === null) return <span role="columnheader">{word}</span>;
+  const sorted = sortOf(search.sort, field);
+  const mark = { ascending: ' \u25b2', descending: ' \u25bc', none: '' }[sorted];
+  return (
+    <span role="columnheader" aria-sort={sorted}>
+      <button
+        type="button"
+        className="link"
+        onClick={() => show({ ...search, sort: nextSort(search.sort, field) })}
+      >
+        {word}
+        <span aria-hidden="true">{mark}</span>
+      </button>
+    </span>
+  );
+}
+
 export function JobsPage() {
   const search = useSearch({ from: '/jobs' });
   const navigate = useNavigate({ from: '/jobs' });
@@ -246,14 +278,15 @@ export function JobsPage() {
               items={items}
               columns={widths}
               label="Jobs"
+              heads="Columns"
               more={more}
               header={
                 <>
-                  <span>Job</span>
-                  <span>Name</span>
-                  <span>State</span>
+                  <Head word="Job" field="id" search={search} show={show} />
+                  <Head word="Name" field="name" search={search} show={show} />
+                  <Head word="State" field="state" search={search} show={show} />
                   {chosen.map(([name, word]) => (
-                    <span key={name}>{word}</span>
+                    <Head key={name} word={word} field={SORTED_BY[name]} search={search} show={show} />
                   ))}
                 </>
               }

@@ -54,7 +54,8 @@ const health = {
   incidents: [],
   breakers: [],
   automation: running,
-  nodes: { ready: 7, lost: 2 },
+  nodes: { ready: 7, lost: 2, enrolled: 3 },
+  nodes_out: 2,
 };
 const day = '2020-01-30T00:00:00Z';
 const alert = {

@@ -164,6 +164,9 @@ test('every figure of the report says from when to when it is known, and each ra
     interruptions: { application: 0, infrastructure: 1, platform: 0, unknown: 0 },
     gpu_seconds: {},
     utilisation: 0.7,
+    success_rate: 0.6,
+    first_attempt_success_rate: 0.3,
+    not_failed_by_site_rate: 0.9,
   };
   const row = { ...total, from: '2030-01-31T12:00:00Z', to: '2030-01-31T12:30:00Z' };
   const report = {

@@ -4,7 +4,6 @@ import { api, once, type Schemas } from '../api/client';
 import { matchWords } from '../manage/silence';
 import { receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
-import { left } from '../slo/burn';
 import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
 import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
@@ -148,9 +147,7 @@ function One({ name }: { name: string }) {
                     {
                       label: 'budget left',
                       tone: '--accent',
-                      values: left(points, s.budget_consumed, s.allowed).map((v) =>
-                        v === null ? null : Math.max(0, Math.min(1, v)),
-                      ),
+                      values: points.map((p) => p.budget_left ?? null),
                     },
                   ]}
                 />

@@ -75,6 +75,7 @@ test('every address belongs to a page', () => {
   expect(pageOf('/debug/jobs/42')).toBe('/jobs');
   expect(pageOf('/output')).toBe('/jobs');
   expect(pageOf('/incidents/7')).toBe('/oncall');
+  expect(pageOf('/findings/7')).toBe('/oncall');
   expect(pageOf('/runbook-runs/7')).toBe('/runbooks');
   expect(pageOf('/nonsense')).toBeNull();
 });

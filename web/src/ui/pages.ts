@@ -102,6 +102,7 @@ const UNDER: Record<string, To> = {
   debug: '/jobs',
   output: '/jobs',
   incidents: '/oncall',
+  findings: '/oncall',
   'runbook-runs': '/runbooks',
 };
 

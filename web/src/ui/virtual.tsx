@@ -7,6 +7,8 @@ interface Props<T> {
   header: ReactNode;
   row: (item: T) => ReactNode;
   label: string;
+  /** What the header is called where its cells are heads of columns that can be sorted. */
+  heads?: string;
   /** Called when the end comes into sight. */
   more?: () => void;
 }
@@ -22,7 +24,7 @@ function subscribe(listener: () => void) {
 }
 
 /** A list of which only the rows in sight exist. */
-export function Rows<T>({ items, columns, header, row, label, more }: Props<T>) {
+export function Rows<T>({ items, columns, header, row, label, heads, more }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
   const height = useSyncExternalStore(subscribe, () => narrow().matches) ? CARD : LINE;
   const rows = useVirtualizer({
@@ -42,7 +44,16 @@ export function Rows<T>({ items, columns, header, row, label, more }: Props<T>) 
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <section className="virtual" ref={box} tabIndex={0} aria-label={label} style={style}>
-      <div className="grid-row header">{header}</div>
+      {heads ? (
+        // A head that says how it is sorted has to be in a row of a table.
+        <div className="grid-row header" role="table" aria-label={heads}>
+          <div role="row" className="as-parts">
+            {header}
+          </div>
+        </div>
+      ) : (
+        <div className="grid-row header">{header}</div>
+      )}
       <div style={{ height: rows.getTotalSize(), position: 'relative' }}>
         {shown.map((v) => (
           <div

@@ -161,6 +161,21 @@ impl Accounts {
         Ok(self)
     }
 
+    /// Whether the kernel knows the users of the range here: in a user namespace only some are.
+    pub(crate) fn mapped(&self) -> Result<(), String> {
+        let (first, last) = (self.range.first, self.range.first + (ACCOUNTS - 1));
+        for file in ["/proc/self/uid_map", "/proc/self/gid_map"] {
+            // A kernel without user namespaces has no such files, and every user.
+            if fs::read_to_string(file).is_ok_and(|map| !covers(&map, first, last)) {
+                return Err(format!(
+                    "the ids {first}-{last} of the ranks' users are not in {file}: map them into \
+                     this user namespace, or choose others with `--uid-range`"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whose ranks these are.
     pub(crate) fn of(&self, d: &RunDetail) -> Account {
         let project = d.project.as_str();
@@ -175,6 +190,26 @@ impl Accounts {
         let (name, home) = (project.to_owned(), "/tmp".to_owned());
         Account { uid, gid: uid, groups: Vec::new(), name, home, made_up: true }
     }
+}
+
+/// Whether every id of a range is in a map as `user_namespaces(7)` describes it.
+fn covers(map: &str, first: u32, last: u32) -> bool {
+    let mut next = u64::from(first);
+    let mut parts: Vec<(u64, u64)> = map
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(|n| n.parse::<u64>().ok());
+            let (inside, _, length) = (numbers.next()??, numbers.next()??, numbers.next()??);
+            Some((inside, inside.saturating_add(length)))
+        })
+        .collect();
+    parts.sort_unstable();
+    for (from, end) in parts {
+        if from <= next {
+            next = next.max(end);
+        }
+    }
+    next > u64::from(last)
 }
 
 fn real(ids: &str, home: Option<String>) -> Result<Real, String> {
@@ -196,8 +231,8 @@ fn real(ids: &str, home: Option<String>) -> Result<Real, String> {
 
 /// What an agent must be able to do to start a program as somebody else, by the numbers of
 /// `capabilities(7)`.
-const NEEDED: [(u32, &str); 4] =
-    [(0, "CAP_CHOWN"), (6, "CAP_SETGID"), (7, "CAP_SETUID"), (8, "CAP_SETPCAP")];
+const NEEDED: [(u32, &str); 5] =
+    [(0, "CAP_CHOWN"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID"), (8, "CAP_SETPCAP")];
 
 /// Whether this process can start ranks as other users.
 pub(crate) fn possible() -> Result<(), String> {
@@ -205,7 +240,7 @@ pub(crate) fn possible() -> Result<(), String> {
         return Err("ranks run as the user of the agent: run it as root".into());
     }
     match NEEDED.iter().find(|(number, _)| !has_power(*number)) {
-        Some((_, name)) => Err(format!("ranks run as root: the agent lacks {name}")),
+        Some((_, name)) => Err(format!("ranks cannot be other users: the agent lacks {name}")),
         None => Ok(()),
     }
 }
@@ -225,6 +260,16 @@ mod tests {
         d.account = None;
         let place = first_choice_of_account(&d.project);
         assert_eq!(accounts.of(&d).uid, 300_000 + place);
+    }
+
+    #[test]
+    fn users_that_a_namespace_lacks_are_seen() {
+        let all = "         0          0 4294967295\n";
+        assert!(covers(all, 200_000, 265_535));
+        let few = "0 1000 1\n1 100000 65536\n";
+        assert!(!covers(few, 200_000, 265_535) && covers(few, 1000, 65_536));
+        assert!(covers("100 0 50\n0 500 100\n", 10, 149) && !covers("100 0 50\n", 10, 149));
+        assert!(!covers("", 1, 1) && !covers("x y z", 1, 1));
     }
 
     #[test]

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn files_are_touched_with_the_rights_of_another() {
         let root = super::super::account::possible();
-        if !muster_testkit::machine(root.is_ok(), format!("{root:?}")) {
+        if !muster_testkit::vital(root.is_ok(), format!("{root:?}")) {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! What is left of root's powers: nothing for a rank that runs as its project's user.
 
-/// What a container that runs as root keeps, because this agent cannot make it anybody else: its
+/// What a container that runs as root keeps, because an operator asked for that: its
 /// files, its own processes, locked memory for network cards, and ports.
 pub(crate) const KEPT_NAMES: &str = "CHOWN,DAC_OVERRIDE,FOWNER,FSETID,KILL,SETGID,SETUID,\
                                      NET_BIND_SERVICE,NET_RAW,IPC_LOCK,SYS_CHROOT,SYS_NICE";

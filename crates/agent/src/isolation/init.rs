@@ -20,11 +20,10 @@ impl Inner {
     /// Makes the namespaces and everything in them. When that fails nothing is left of them.
     pub(crate) fn make(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Inner, Refusal> {
         let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
-        let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
-        let home = File::open("/proc/self/ns/pid").map_err(step("no process namespaces"))?;
+        let home = File::open("/proc/self/ns/pid").map_err(node("no process namespaces"))?;
         let (ours, theirs) = UnixStream::pair().map_err(node("cannot make a socket"))?;
         let ipc = if inside.share_ipc { 0 } else { libc::CLONE_NEWIPC };
-        sys::unshare(libc::CLONE_NEWPID | ipc).map_err(step("cannot make namespaces"))?;
+        sys::unshare(libc::CLONE_NEWPID | ipc).map_err(node("cannot make namespaces"))?;
         let init = match sys::fork() {
             Ok(0) => {
                 drop(ours);

@@ -7,10 +7,12 @@
 pub(crate) mod account;
 mod acting;
 mod caps;
+mod decide;
 mod dev;
 pub mod devices;
 mod filter;
 mod groups;
+pub(crate) mod handed;
 mod hidden;
 mod init;
 pub(crate) mod lasting;
@@ -19,6 +21,7 @@ mod own;
 mod people;
 pub(crate) mod place;
 mod plan;
+mod probe;
 mod run;
 mod scope;
 mod shed;
@@ -29,10 +32,11 @@ pub(crate) use account::Account;
 pub use account::{Accounts, UidRange};
 pub(crate) use acting::acting;
 pub(crate) use caps::KEPT_NAMES;
+pub use decide::{Abilities, Separation};
 pub(crate) use filter::filter;
 pub(crate) use hidden::hidden;
 pub(crate) use init::Inner;
-pub(crate) use own::{grant_access, own_path};
+pub(crate) use own::{OWN, grant_access, moved_to};
 pub(crate) use plan::SlotPlan;
 pub(crate) use scope::keep_abstract_sockets;
 pub(crate) use shed::TargetAccount;
@@ -48,10 +52,10 @@ use std::path::{Path, PathBuf};
 pub enum Isolation {
     /// No: an attempt ends as the node's fault before it begins.
     Required,
-    /// As well as this machine can, with a warning where it cannot.
+    /// As well as this machine can, with a warning where it cannot; never as root.
     #[default]
     Best,
-    /// Not at all: ranks see the node as it is.
+    /// Not at all: ranks see the node as it is, and are whoever the agent is.
     Off,
 }
 
@@ -62,32 +66,20 @@ pub(crate) enum Refusal {
     Node(String),
     /// The lease was over before they began: so long without a server.
     NoServer(Span),
-    /// This machine isolates nobody, whatever the job: the one reason to run ranks as they are,
-    /// where that is allowed. Nothing that a job can bring about may count as one.
-    Unable(String),
 }
 
 impl Refusal {
     pub(crate) fn node(what: &str, e: &std::io::Error) -> Refusal {
         Refusal::Node(format!("{what}: {e}"))
     }
-
-    /// The same for a step that comes before anything of the job's.
-    pub(crate) fn step(what: &str, e: &std::io::Error) -> Refusal {
-        match e.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL) => {
-                Refusal::Unable(format!("{what}: {e}"))
-            }
-            _ => Refusal::node(what, e),
-        }
-    }
 }
 
 /// What the ranks of a slot are to see of the node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct IsolationView {
-    /// Whether they may run without.
-    pub(crate) required: bool,
+    /// Why there are no namespaces, where there are none: the account alone separates them then.
+    #[serde(default)]
+    pub(crate) open: Option<String>,
     /// Who they are.
     pub(crate) account: Account,
     /// Variables of theirs unless the job sets them.
@@ -111,11 +103,19 @@ pub(crate) struct IsolationView {
 /// Where a slot's scratch space is, under the attempt's directory.
 pub(crate) const SCRATCH: &str = "scratch";
 
+/// All scratch space of a slot, wherever it is.
+pub(crate) fn scratch_of(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::iter::once(dir.join(SCRATCH)).chain(handed::of(dir).map(|d| d.join(handed::TMP)))
+}
+
 /// Takes a slot's scratch space away; says what was left of it, if anything.
 pub(crate) fn remove_scratch(dir: &Path) -> Result<(), String> {
-    let scratch = dir.join(SCRATCH);
-    crate::trash::gone(&scratch)
-        .map_err(|e| format!("scratch space {} could not be removed: {e}", scratch.display()))
+    for scratch in scratch_of(dir) {
+        crate::trash::gone(&scratch).map_err(|e| {
+            format!("scratch space {} could not be removed: {e}", scratch.display())
+        })?;
+    }
+    Ok(())
 }
 
 /// Mounts and namespaces, by its number in `capabilities(7)`.
@@ -138,17 +138,7 @@ pub(crate) fn has_power(number: u32) -> bool {
 /// # Errors
 /// What is missing, and what to do.
 pub fn possible() -> Result<(), String> {
-    let no = |why: &str| Err(format!("ranks are not isolated from each other: {why}"));
-    if !has_power(SYS_ADMIN) {
-        return no("run the agent as root");
-    }
-    if let Err(why) = account::possible() {
-        return Err(format!("projects are not separated from each other: {why}"));
-    }
-    for kind in ["pid", "mnt", "ipc"] {
-        if !Path::new("/proc/self/ns").join(kind).exists() {
-            return no(&format!("this kernel has no {kind} namespaces"));
-        }
-    }
-    Ok(())
+    let can = Abilities::of_this_process(&Accounts::default());
+    let apart = |why: String| format!("projects are not separated from each other: {why}");
+    can.namespaces.and(can.accounts.map_err(apart))
 }

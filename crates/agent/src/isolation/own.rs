@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// Where they are inside. `/run` is the slot's own.
 pub(crate) const OWN: &str = "/run/muster";
 
-/// Where something of the attempt's directory is inside.
-pub(crate) fn own_path(dir: &Path, path: &Path) -> Option<PathBuf> {
-    path.strip_prefix(dir).ok().map(|name| Path::new(OWN).join(name))
+/// Where something of the attempt's directory is for ranks who find it at `base`.
+pub(crate) fn moved_to(base: &Path, dir: &Path, path: &Path) -> Option<PathBuf> {
+    path.strip_prefix(dir).ok().map(|name| base.join(name))
 }
 
 /// Lets an account use a file that stays root's. Its owner could do more than write: hold whoever

@@ -17,6 +17,8 @@ pub(crate) fn keep_abstract_sockets() -> bool {
     // SAFETY: the rules live past the call and are as long as is said; the descriptor that comes
     // back is ours and is closed once.
     unsafe {
+        // Whoever has no power over namespaces must give up new ones first; ranks do so anyhow.
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         let size = std::mem::size_of_val(&rules);
         let set = libc::syscall(CREATE_RULESET, rules.as_ptr(), size, 0);
         let Ok(set) = i32::try_from(set) else { return false };

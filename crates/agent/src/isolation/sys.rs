@@ -45,7 +45,8 @@ pub(crate) fn mount(
 /// Leaves namespaces for new ones.
 pub(crate) fn unshare(flags: i32) -> io::Result<()> {
     #[expect(unsafe_code, reason = "unshare has no safe interface that keeps to one thread")]
-    // SAFETY: no memory is involved, and the supervisor has a single thread.
+    // SAFETY: no memory is involved, and only this thread changes: the one of the supervisor, or
+    // one that was started for it.
     let result = unsafe { libc::unshare(flags) };
     done(result)
 }

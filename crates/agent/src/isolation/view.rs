@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::mounted::{self, ExistingMounts};
-use super::own::{OWN, own_path};
+use super::own::{OWN, moved_to};
 use super::place::{self, MountPoints};
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys,
@@ -76,13 +76,12 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
 /// elsewhere.
 pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
-    let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
     let who = &inside.account;
     // What is made here is for the ranks to pass through, whatever the agent was started with.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sys::unshare(libc::CLONE_NEWNS).map_err(step("cannot make a mount namespace"))?;
+    sys::unshare(libc::CLONE_NEWNS).map_err(node("cannot make a mount namespace"))?;
     let alone = libc::MS_REC | libc::MS_PRIVATE;
-    sys::mount(None, Path::new("/"), None, alone, None).map_err(step("cannot keep mounts"))?;
+    sys::mount(None, Path::new("/"), None, alone, None).map_err(node("cannot keep mounts"))?;
     // What is to be seen is held before its place is covered. The agent's directory is covered
     // first of all, so that nobody gets at it by naming it, or something around it.
     let own = own_files(plan).map_err(node("cannot open the attempt's files"))?;
@@ -90,7 +89,7 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
     let people = people::write(plan.dir, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
     let look_up = || -> Result<_, Refusal> { Ok((shown(plan, inside)?, volumes(plan, inside)?)) };
-    let (shown, volumes) = acting(who, look_up).map_err(step("cannot act as another user"))??;
+    let (shown, volumes) = acting(who, look_up).map_err(node("cannot act as another user"))??;
     run::RetainedRunFiles::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
@@ -288,8 +287,8 @@ fn write_secrets(plan: &SlotPlan<'_>, who: &Account) -> io::Result<()> {
     if plan.secrets.is_empty() {
         return Ok(());
     }
-    let dir =
-        own_path(plan.dir, plan.secrets_dir).unwrap_or_else(|| Path::new(OWN).join("secrets"));
+    let own = Path::new(OWN);
+    let dir = moved_to(own, plan.dir, plan.secrets_dir).unwrap_or_else(|| own.join("secrets"));
     fs::create_dir_all(&dir)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let options = format!("size=8m,mode=0700,uid={},gid={}", who.uid, who.gid);

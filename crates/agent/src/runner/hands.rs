@@ -2,7 +2,7 @@
 
 use super::pids::PidMap;
 use crate::container::Containers;
-use crate::isolation::{Accounts, Isolation, devices};
+use crate::isolation::{Abilities, Accounts, Isolation, Separation, devices};
 use muster_model::ids::AttemptKey;
 use muster_model::placement::{AllocatedPart, GpuSet, Slot};
 use std::fmt;
@@ -48,6 +48,8 @@ pub struct RunnerTools {
     pub isolation: Isolation,
     /// Which users ranks run as.
     pub accounts: Accounts,
+    /// What this process can do to separate ranks.
+    pub abilities: Abilities,
     /// Directories that no rank sees, besides the agent's own and that of a server around it.
     pub hidden: Vec<PathBuf>,
     /// The device nodes of a GPU.
@@ -75,6 +77,12 @@ impl RunnerTools {
 }
 
 impl RunnerTools {
+    /// What separates ranks here.
+    #[must_use]
+    pub fn separation(&self) -> Separation {
+        self.isolation.separation(&self.abilities)
+    }
+
     /// The slice of a slot that has one.
     pub(super) fn slice(&self, slot: &Slot) -> Result<Option<Slice>, String> {
         match (&slot.part, &self.slices, slot.gpus.iter().next()) {
@@ -88,9 +96,11 @@ impl RunnerTools {
 
 impl Default for RunnerTools {
     fn default() -> RunnerTools {
+        let accounts = Accounts::default();
         RunnerTools {
             isolation: Isolation::default(),
-            accounts: Accounts::default(),
+            abilities: Abilities::of_this_process(&accounts),
+            accounts,
             hidden: Vec::new(),
             device_nodes: Arc::new(devices::nvidia_nodes),
             slices: None,

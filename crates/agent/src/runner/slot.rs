@@ -7,6 +7,7 @@ use super::pids::PidMap;
 use super::{GRACE, RankPermit, RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::clock::wall;
+use crate::isolation::handed;
 use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
@@ -88,6 +89,8 @@ pub(super) struct Slot {
     permit: Option<RankPermit>,
     /// Changes in the directory are told to us.
     watched: bool,
+    /// Its reports are elsewhere, where changes are not told.
+    elsewhere: bool,
     /// Something changed since the last look.
     look: bool,
     /// There may be output to ship.
@@ -112,10 +115,12 @@ impl Slot {
             .enumerate()
             .map(|(i, r)| [tail(i, 0, r, "out"), tail(i, 1, r, "err")])
             .collect();
+        let handed = handed::of(&dir.0);
         let progress_readers = ranks().enumerate().map(|(i, r)| {
             let from = state.progress.get(i).copied().unwrap_or(0);
             let done = state.done.get(i).cloned().flatten();
-            ProgressReader::new(&dir.path(&format!("{r}.report")), from, done)
+            let reports = handed.as_ref().unwrap_or(&dir.0);
+            ProgressReader::new(&reports.join(format!("{r}.report")), from, done)
         });
         let progress_readers = progress_readers.collect();
         Slot {
@@ -143,6 +148,7 @@ impl Slot {
             saved: now,
             permit: None,
             watched: false,
+            elsewhere: handed.is_some(),
             look: true,
             output: true,
         }
@@ -250,7 +256,7 @@ impl Slot {
 
     /// Whether changes in the directory will be told by [`Slot::changed`].
     pub(super) fn set_watched(&mut self, watched: bool) {
-        self.watched = watched;
+        self.watched = watched && !self.elsewhere;
     }
 
     /// Something in the directory changed.

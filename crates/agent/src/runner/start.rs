@@ -5,7 +5,7 @@ use crate::cgroup::{Fence, Group};
 use crate::container;
 use crate::env::{self, Env, SlotDirs};
 use crate::inventory;
-use crate::isolation::{self, Account, Isolation, IsolationView, devices};
+use crate::isolation::{self, Account, Isolation, IsolationView, Separation, devices, handed};
 use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{DirIdentity, MetaFile, RunDir, sanitised, write_private};
@@ -61,7 +61,13 @@ pub(super) fn start(
         made(&dir.0);
         let slice = tools.hands.slice(&detail.slot);
         let slice = slice.map_err(SlotEnd::fault)?;
-        let inside = inside(detail, tools, slice.as_ref())?;
+        let mut inside = inside(detail, tools, slice.as_ref())?;
+        let contained = contained_as(detail, tools)?;
+        if let Some(view) = inside.as_mut().filter(|i| i.open.is_some()) {
+            let own = handed::make(&dir.0)
+                .map_err(|e| fault("cannot make a directory for the ranks' user", &e))?;
+            own_scratch(view, &own, detail);
+        }
         let rules = inside.as_ref().map(|i| devices::rules(&i.nodes));
         let required = tools.hands.isolation == Isolation::Required;
         let fence = rules.as_ref().map(|rules| Fence { rules, required });
@@ -91,6 +97,7 @@ pub(super) fn start(
             order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid);
         }
         if let Some(image) = &detail.run.image {
+            order.contained_as = contained;
             contain(&mut order, image, key, detail, tools)
                 .map_err(|reason| SlotEnd::Unstartable { reason })?;
             let names = order.container.as_ref().map_or(&[][..], |c| &c.names);
@@ -105,24 +112,26 @@ pub(super) fn start(
     StartedSlot { group, child }
 }
 
-/// What the ranks are to see of the node; everything when they cannot be isolated.
+/// What the ranks are to see of the node; everything when they are whoever the agent is.
 fn inside(
     detail: &RunDetail,
     tools: &Tools<'_>,
     slice: Option<&Slice>,
 ) -> Result<Option<IsolationView>, SlotEnd> {
-    let required = tools.hands.isolation == Isolation::Required;
-    if tools.hands.isolation == Isolation::Off || detail.run.image.is_some() {
+    if detail.run.image.is_some() {
         return Ok(None);
     }
-    if let Err(why) = isolation::possible() {
-        if required {
-            return Err(SlotEnd::fault(why));
-        }
+    let separation = tools.hands.separation();
+    if let Some(warning) = separation.warning() {
         static TOLD: std::sync::Once = std::sync::Once::new();
-        TOLD.call_once(|| tracing::warn!("{why}"));
-        return Ok(None);
+        TOLD.call_once(|| tracing::warn!("{warning}"));
     }
+    let open = match separation {
+        Separation::Full => None,
+        Separation::Account(why) => Some(why),
+        Separation::Agent(_) => return Ok(None),
+        Separation::Refused(why) => return Err(SlotEnd::fault(why)),
+    };
     let share_ipc = devices::shares_mps(&detail.slot);
     // Whoever names a whole private directory as an argument means the private one.
     let private = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -137,7 +146,7 @@ fn inside(
     let mut account = tools.hands.accounts.of(detail);
     account.join_groups_of(&nodes);
     Ok(Some(IsolationView {
-        required,
+        open,
         env: account.env(&detail.run.env, tools.base),
         account,
         hidden: isolation::hidden(&tools.config.state, &tools.hands.hidden),
@@ -148,6 +157,17 @@ fn inside(
         share_ipc,
         gpus,
     }))
+}
+
+/// What everybody shares is not private here: a rank is given a place of its own instead.
+fn own_scratch(view: &mut IsolationView, own: &Path, detail: &RunDetail) {
+    let tmp = own.join(handed::TMP).display().to_string();
+    for name in ["HOME", "TMPDIR"] {
+        let homeless = name != "HOME" || view.account.made_up;
+        if homeless && !detail.run.env.contains_key(name) {
+            view.env.insert(name.to_owned(), tmp.clone());
+        }
+    }
 }
 
 /// Whether the slot's GPUs are really there.
@@ -170,7 +190,6 @@ fn contain(
     detail: &RunDetail,
     tools: &Tools<'_>,
 ) -> Result<(), String> {
-    let account = contained_as(detail, tools)?;
     let hidden = isolation::hidden(&tools.config.state, &tools.hands.hidden);
     let wanted = container::ContainerRequest {
         detail,
@@ -178,7 +197,7 @@ fn contain(
         argv: &order.argv,
         dir: &order.dir,
         hidden: &hidden,
-        account: account.as_ref(),
+        account: order.contained_as.as_ref(),
         secrets_dir: &order.secrets_dir,
         group: order.group.as_ref().and_then(Group::path),
         gpus: has_gpus(detail, tools),
@@ -203,22 +222,26 @@ fn contain(
     order.workdir = None;
     order.base = tools.base.clone();
     order.container = Some(container);
-    order.contained_as = account;
     Ok(())
 }
 
-/// Who runs inside a container; root where this agent cannot make it anybody else.
-fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>, String> {
-    match (tools.hands.isolation, isolation::account::possible()) {
-        (Isolation::Off, _) | (Isolation::Best, Err(_)) => Ok(None),
-        (Isolation::Required, Err(why)) => Err(why),
-        // Root in a container is root to the volumes that it sees: not in silence.
-        (_, Ok(())) if !tools.hands.containers.knows_users()? => Err("this node's `ctr` has no \
-            `--user` and can run containers as root only: install podman or a newer containerd, \
-            or start the agent with `--isolation off`"
-            .into()),
-        (_, Ok(())) => Ok(Some(tools.hands.accounts.of(detail))),
+/// Who runs inside a container; whoever the agent is when absent.
+fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>, SlotEnd> {
+    let hands = tools.hands;
+    if detail.run.image.is_none()
+        || !hands.isolation.contained(&hands.abilities).map_err(SlotEnd::fault)?
+    {
+        return Ok(None);
     }
+    // Root in a container is root to the volumes that it sees: not in silence.
+    let job = |reason: String| SlotEnd::Unstartable { reason };
+    if !hands.containers.knows_users().map_err(job)? {
+        return Err(job("this node's `ctr` has no `--user` and can run containers as root only: \
+                        install podman or a newer containerd, or start the agent with \
+                        `--isolation off`"
+            .into()));
+    }
+    Ok(Some(hands.accounts.of(detail)))
 }
 
 /// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same

@@ -13,7 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Goes on as the supervisor, in a child of this process where a guard is needed: under a lease the
 /// server counts on it that nobody is left.
 pub(super) fn continue_as_supervisor(order: &Order) -> io::Result<()> {
-    if order.lease.is_none() || order.inside.is_some() {
+    let namespaces = order.inside.as_ref().is_some_and(|i| i.open.is_none());
+    if order.lease.is_none() || namespaces {
         return Ok(());
     }
     match sys::fork()? {

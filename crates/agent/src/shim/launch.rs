@@ -6,7 +6,8 @@ use crate::container;
 use crate::env;
 use crate::isolation::sys::c_path;
 use crate::isolation::{
-    Account, Inner, Refusal, TargetAccount, filter, grant_access, keep_abstract_sockets, own_path,
+    Account, Inner, OWN, Refusal, TargetAccount, filter, grant_access, handed,
+    keep_abstract_sockets, moved_to,
 };
 use crate::process;
 use crate::run_dir::RunDir;
@@ -23,13 +24,14 @@ const GROUP_REFUSED: i32 = libc::EXDEV;
 const NAMESPACE_REFUSED: i32 = libc::ENOTUNIQ;
 const WORKDIR_REFUSED: i32 = libc::EREMCHG;
 const ACCOUNT_REFUSED: i32 = libc::EKEYREVOKED;
+const FILTER_REFUSED: i32 = libc::EKEYREJECTED;
 
 /// What has been started so far.
 #[derive(Default)]
 pub(super) struct Launched {
     pub(super) ranks: Ranks,
     pub(super) inner: Option<Inner>,
-    /// Why the ranks run without being isolated, when they should have been.
+    /// Why only their account separates the ranks, where that is so.
     pub(super) open: Option<String>,
 }
 
@@ -39,17 +41,19 @@ pub(super) fn launch(
     up: &mut Launched,
     mut lease: Option<&mut Lease>,
 ) -> Result<(), Refusal> {
+    let own = RunDir(handed::of(&dir.0).unwrap_or_else(|| dir.0.clone()));
     // Made beforehand, so that a job that only ever appends finds them.
     for rank in &order.ranks {
-        create(dir, rank.rank, "report")?;
+        create(&own, rank.rank, "report")?;
     }
     if let Some(who) = order.account() {
-        give_files(order, dir, who).map_err(|e| Refusal::node("cannot hand over files", &e))?;
+        give_files(order, &own, who).map_err(|e| Refusal::node("cannot hand over files", &e))?;
     }
-    prepare(order, up)?;
-    if up.inner.is_some() {
+    prepare(order, dir, up)?;
+    if order.inside.is_some() {
         keep_abstract_sockets();
     }
+    let base = if up.inner.is_some() { Path::new(OWN) } else { &own.0 };
     let entrances = order
         .group
         .iter()
@@ -60,7 +64,7 @@ pub(super) fn launch(
     for rank in &order.ranks {
         // What came before may have taken its time.
         lease.as_deref_mut().map_or(Ok(()), Lease::check)?;
-        let pid = start(order, dir, rank, &entrances, up.inner.as_ref())?;
+        let pid = start(order, dir, rank, &entrances, (up.inner.as_ref(), base))?;
         up.ranks.insert(pid, rank.rank);
     }
     Ok(())
@@ -74,19 +78,20 @@ fn give_files(order: &Order, dir: &RunDir, who: &Account) -> io::Result<()> {
     grant_access(&dir.path("script"), who, 0o550)
 }
 
-fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
+fn prepare(order: &Order, dir: &RunDir, up: &mut Launched) -> Result<(), Refusal> {
     if let Some(inside) = &order.inside {
-        match Inner::make(&order.plan(), inside) {
-            Ok(inner) => {
-                up.inner = Some(inner);
-                return Ok(());
-            }
-            Err(Refusal::Unable(why)) if !inside.required => up.open = Some(why),
-            Err(Refusal::Node(why) | Refusal::Unable(why)) => {
-                return Err(Refusal::Node(format!("ranks cannot be isolated here: {why}")));
-            }
-            Err(job) => return Err(job),
+        if let Some(why) = &inside.open {
+            up.open = Some(why.clone());
+            return mounts::prepare_for(order, &dir.0, inside);
         }
+        // What fails from here on ends the attempt: ranks are never left less separated than the
+        // agent decided.
+        let inner = Inner::make(&order.plan(), inside).map_err(|refusal| match refusal {
+            Refusal::Node(why) => Refusal::Node(format!("ranks cannot be isolated here: {why}")),
+            other => other,
+        })?;
+        up.inner = Some(inner);
+        return Ok(());
     }
     mounts::prepare(order)?;
     if let Some(dir) = &order.workdir
@@ -110,7 +115,7 @@ fn start(
     dir: &RunDir,
     rank: &super::RankOrder,
     entrances: &[File],
-    inner: Option<&Inner>,
+    (inner, base): (Option<&Inner>, &Path),
 ) -> Result<i32, Refusal> {
     let argv = if rank.argv.is_empty() { &order.argv } else { &rank.argv };
     let Some((program, args)) = argv.split_first() else {
@@ -135,9 +140,9 @@ fn start(
         command.envs(&order.base);
         variables = Some(file);
     } else {
-        match (&order.inside, inner) {
-            (Some(inside), Some(_)) => {
-                let moved = |a: &String| match own_path(&order.dir, Path::new(a)) {
+        match &order.inside {
+            Some(inside) => {
+                let moved = |a: &String| match moved_to(base, &order.dir, Path::new(a)) {
                     Some(path) => path.display().to_string(),
                     None => a.clone(),
                 };
@@ -146,7 +151,7 @@ fn start(
                 command.envs(order.env.iter().map(|(k, v)| (k, moved(v))));
                 command.envs(&inside.env).envs(rank.env.iter().map(|(k, v)| (k, moved(v))));
             }
-            _ => {
+            None => {
                 command.args(args).envs(&order.env).envs(&rank.env);
             }
         }
@@ -156,7 +161,8 @@ fn start(
         }
     }
     let (out, err) = (create(dir, rank.rank, "out")?, create(dir, rank.rank, "err")?);
-    if let Some(who) = order.account().filter(|_| inner.is_some()) {
+    let who = order.inside.as_ref().map(|i| &i.account);
+    if let Some(who) = who {
         for stream in ["out", "err"] {
             grant_access(&dir.path(&format!("{}.{stream}", rank.rank)), who, 0o660)
                 .map_err(|e| Refusal::node("cannot hand over output", &e))?;
@@ -167,7 +173,7 @@ fn start(
     let workdir = order.workdir.as_ref().map(|d| c_path(Path::new(d))).transpose().map_err(bad)?;
     let fds: Vec<i32> = entrances.iter().map(AsRawFd::as_raw_fd).collect();
     let mounts = inner.map(|i| i.mounts().as_raw_fd());
-    let becoming = order.account().filter(|_| inner.is_some()).map(TargetAccount::new);
+    let becoming = who.map(TargetAccount::new);
     // What runs a container needs the powers that it keeps from the container.
     let plain = rank.argv.is_empty();
     #[expect(unsafe_code, reason = "a rank joins its group before its program starts")]
@@ -208,8 +214,8 @@ fn start(
             if plain {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             }
-            if mounts.is_some() && filter().is_err() {
-                return Err(io::Error::from_raw_os_error(NAMESPACE_REFUSED));
+            if becoming.is_some() && filter().is_err() {
+                return Err(io::Error::from_raw_os_error(FILTER_REFUSED));
             }
             Ok(())
         });
@@ -235,6 +241,9 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
         }
         (_, Some(NAMESPACE_REFUSED)) => {
             Refusal::Node(format!("rank {rank} could not join its namespaces"))
+        }
+        (_, Some(FILTER_REFUSED)) => {
+            Refusal::Node(format!("rank {rank}'s calls to the kernel could not be filtered"))
         }
         (_, Some(ACCOUNT_REFUSED)) => Refusal::Node(format!(
             "rank {rank} could not become {}",

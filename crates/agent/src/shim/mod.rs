@@ -105,7 +105,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
         let mut end = EndFile { cleanup: clean(lease.as_ref()), ..EndFile::default() };
         match refusal {
             Refusal::Job(m) => end.unstartable = Some(m),
-            Refusal::Node(m) | Refusal::Unable(m) => end.fault = Some(m),
+            Refusal::Node(m) => end.fault = Some(m),
             Refusal::NoServer(most) => end.lease = Some(most),
         }
         return note_end(&record, end);

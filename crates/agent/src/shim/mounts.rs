@@ -4,7 +4,7 @@ use super::Order;
 use crate::container;
 use crate::isolation::mounted::ExistingMounts;
 use crate::isolation::place::{self, MountPoints};
-use crate::isolation::{Account, Refusal, acting, lasting, sys};
+use crate::isolation::{Account, IsolationView, Refusal, acting, handed, lasting, sys};
 use crate::run_dir::write_private;
 use crate::secrets;
 use muster_model::spec::Volume;
@@ -32,6 +32,41 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
         mount(order)?;
     }
     checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, None))
+}
+
+/// The same for ranks whose account alone separates them: nothing can be mounted, and what they
+/// name is looked up as that account.
+pub(super) fn prepare_for(
+    order: &Order,
+    dir: &Path,
+    inside: &IsolationView,
+) -> Result<(), Refusal> {
+    let who = &inside.account;
+    if let Some(v) = order.volumes.first() {
+        return Err(Refusal::Node(format!(
+            "this node cannot bind volume `{}`: the kernel makes no namespaces for the agent",
+            v.from
+        )));
+    }
+    let acts = |e: io::Error| Refusal::node("cannot act as another user", &e);
+    if let Some(seen) = handed::seen(&inside.hidden, who).map_err(acts)? {
+        let (seen, who) = (seen.display(), who.describe_account());
+        return Err(Refusal::Node(format!(
+            "`{seen}` is to be hidden, which this node cannot do, and lets {who} in: `chmod 700 \
+             {seen}`"
+        )));
+    }
+    handed::hand_over(dir, &order.secrets_dir, &order.secrets, who)?;
+    checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, Some(who)))?;
+    let enters = |dir: &str| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
+    match &order.workdir {
+        Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
+            "workdir `{dir}` is not a directory on this node that {} can enter: create it, or let \
+             that user in",
+            who.describe_account()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn checkpoints(order: &Order) -> Option<&Path> {
@@ -63,9 +98,8 @@ fn mount(order: &Order) -> Result<(), Refusal> {
         }
     }
     let mut places = MountPoints::default();
-    let hidden = order.inside.as_ref().map_or(&[][..], |i| &i.hidden);
     for v in &order.volumes {
-        if let Some(why) = place::refused(Path::new(&v.at), hidden) {
+        if let Some(why) = place::refused(Path::new(&v.at), &[]) {
             let (from, at) = (&v.from, &v.at);
             return Err(Refusal::Job(format!("cannot bind volume `{from}` at `{at}`: {why}")));
         }

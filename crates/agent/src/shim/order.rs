@@ -36,7 +36,7 @@ pub(crate) struct Order {
     /// Variables of what runs the containers.
     #[serde(default)]
     pub(crate) base: Env,
-    /// Who the ranks are in their containers; root when absent.
+    /// Who the ranks are in their containers; whoever the agent is when absent.
     #[serde(default)]
     pub(crate) contained_as: Option<Account>,
 }

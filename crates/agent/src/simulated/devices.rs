@@ -36,7 +36,7 @@ impl Devices for Simulated {
     }
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
-        let isolation = cgroups.isolation().to_owned();
+        let isolation = self.hands().separation().in_inventory(cgroups.isolation());
         let can = SIM_CAN.map(str::to_owned).into();
         Inventory { isolation, can, ..self.node.inventory() }
     }

@@ -33,7 +33,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
 const IMAGE: &str = "localhost/muster-test:2";
 
 /// Whether containers can be run; the image is made once.
-fn able() -> bool {
+pub(crate) fn able() -> bool {
     static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
     // Without runc podman takes another low-level runtime, which not every machine's control
     // groups let work.
@@ -110,7 +110,7 @@ fn import() -> Result<(), String> {
     Ok(())
 }
 
-fn contained(script: &str) -> RunDetail {
+pub(crate) fn contained(script: &str) -> RunDetail {
     let mut d = detail(script);
     d.run.image = Some(IMAGE.into());
     d

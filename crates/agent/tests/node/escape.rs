@@ -46,7 +46,7 @@ struct Site {
 
 fn site() -> Option<Site> {
     if let Err(why) = isolation::possible() {
-        let _ = muster_testkit::machine(false, why);
+        let _ = muster_testkit::vital(false, why);
         return None;
     }
     let data = tempfile::Builder::new().prefix("muster-escape-").tempdir_in("/var/lib").unwrap();
@@ -76,12 +76,12 @@ fn site() -> Option<Site> {
     Some(Site { data, bench })
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 /// Puts this executable where ranks can start it.
-fn program(dir: &Path) -> PathBuf {
+pub(crate) fn program(dir: &Path) -> PathBuf {
     let (from, to) = (std::env::current_exe().unwrap(), dir.join("program"));
     // By another process: a child that another test starts meanwhile would inherit the descriptor
     // that writes it, and then nobody could run it.
@@ -204,13 +204,13 @@ pub(crate) fn every_way_out_is_refused() {
 }
 
 /// Memory of System V on the node that anybody may use.
-struct SharedMemory {
-    key: i32,
+pub(crate) struct SharedMemory {
+    pub(crate) key: i32,
     id: i32,
 }
 
 impl SharedMemory {
-    fn new() -> SharedMemory {
+    pub(crate) fn new() -> SharedMemory {
         let key = i32::try_from(std::process::id()).unwrap() | 0x4d00_0000;
         #[expect(unsafe_code, reason = "there is no safe interface")]
         // SAFETY: no memory of this process is involved.

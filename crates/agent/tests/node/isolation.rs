@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, key, long_sleep, open_dir, with_word};
 use muster_agent::isolation::{self, Isolation};
-use muster_agent::runner::{RunnerTools, ShimCommand};
+use muster_agent::runner::RunnerTools;
 use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::job::SlotEnd;
@@ -25,7 +25,6 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_fence_holds_where_a_node_is_in_sight,
         a_real_gpu_is_reached_by_its_slot_alone,
         what_outlives_the_ranks_is_killed_and_counted,
-        a_machine_that_cannot_isolate_says_so_or_refuses,
         ranks_can_be_left_as_they_are,
         the_end_waits_for_who_looks_after_the_gpus,
         a_failure_is_explained_when_the_node_knows_more,
@@ -33,9 +32,9 @@ pub(crate) fn all() -> Vec<crate::Test> {
     ]
 }
 
-fn bench(hands: RunnerTools) -> Option<Bench> {
+pub(crate) fn bench(hands: RunnerTools) -> Option<Bench> {
     if let Err(why) = isolation::possible() {
-        let _ = muster_testkit::machine(false, why);
+        let _ = muster_testkit::vital(false, why);
         return None;
     }
     Some(Bench::handy(RunnerTools { isolation: Isolation::Required, ..hands }))
@@ -327,37 +326,6 @@ until [ $(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^{word}$') = 3 ] 
         assert!(end["cleanup"].get("left").is_none(), "{end}");
         assert!(with_word(&word).is_empty());
     }
-}
-
-fn weak_shim() -> Option<ShimCommand> {
-    let exe = std::env::current_exe().unwrap().display().to_string();
-    let args = ["--bounding-set", "-sys_admin", &exe, muster_agent::shim::SHIM_ARG];
-    let there = muster_testkit::program("setpriv", "util-linux");
-    there.then(|| ShimCommand { program: "setpriv".into(), args: args.map(Into::into).to_vec() })
-}
-
-pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
-    let Some(b) = bench(RunnerTools::default()) else { return };
-    let Some(shim) = weak_shim() else { return };
-    drop(b);
-    let mut b = Bench::handy_with(
-        RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() },
-        shim.clone(),
-    );
-    let k = key();
-    b.runner.start(k, &detail("echo ran"), Instant::now());
-    match b.end(k) {
-        SlotEnd::NodeFault { reason, .. } => {
-            assert!(reason.contains("cannot be isolated"), "{reason}");
-        }
-        other => panic!("{other:?}"),
-    }
-    let mut b = Bench::handy_with(RunnerTools::default(), shim);
-    let k = key();
-    b.runner.start(k, &detail("echo ran"), Instant::now());
-    assert_eq!(b.end(k), SlotEnd::Ok);
-    assert_eq!(b.out(k), "ran\n");
-    assert!(b.recorded(k, "open").is_some(), "it is written down");
 }
 
 pub(crate) fn ranks_can_be_left_as_they_are() {

@@ -1,6 +1,7 @@
 //! Ranks stop when their lease runs out, whatever became of the agent. The agents here are
 //! processes of their own, so that they can be ended, killed and stopped like any other.
 
+use crate::accounts::without_namespaces;
 use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block};
 use crate::support::{Bench, LONG, alive, key, long_sleep, open_dir, shim, with_word};
@@ -293,7 +294,13 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
 /// There is no namespace that the kernel could end, and no agent that looks for them.
 pub(crate) fn what_ranks_that_are_not_isolated_started_dies_with_their_supervisor() {
     let open = || RunnerTools { isolation: Isolation::Off, ..RunnerTools::default() };
-    for mut b in [Bench::ungrouped(open()), Bench::handy(open())] {
+    let all = [
+        Bench::ungrouped(open()),
+        Bench::handy(open()),
+        Bench::ungrouped(without_namespaces()),
+        Bench::handy(without_namespaces()),
+    ];
+    for mut b in all {
         let k = key();
         let word = long_sleep(k);
         let mut d = b.detail(&format!("setsid sleep {word} & sleep {word}"));

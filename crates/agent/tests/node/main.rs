@@ -1,7 +1,9 @@
 //! Real processes, real control groups, a real socket. This executable is its own harness,
 //! because it is also the supervisor that the tests start.
 
+mod accounts;
 mod attempts;
+mod contained;
 mod container;
 mod escape;
 mod groups;
@@ -48,8 +50,10 @@ fn main() {
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
     all.extend(isolation::all());
+    all.extend(accounts::all());
     all.extend(escape::all());
     all.extend(container::all());
+    all.extend(contained::all());
     all.extend(session::all());
     all.extend(hooks::all());
     all.extend(unhealthy::all());

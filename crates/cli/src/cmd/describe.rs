@@ -8,10 +8,11 @@ use clap::{Args, Subcommand};
 use muster_api::{
     Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry, Timestamp,
 };
-use muster_client::Client;
+use muster_client::{Client, ClientError};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::colour;
+use muster_terminal::output::facts::Facts;
 use muster_terminal::pick;
 
 /// Describe a job or a node
@@ -61,15 +62,22 @@ impl Describe {
                 } else {
                     JobContext::default()
                 };
-                ctx.show(&job, |j| job::text(j, &beside, now(), colour::on()))?;
+                let on = colour::on();
+                let end = not_shown(&beside.unread, on);
+                ctx.show(&job, |j| job::text(j, &beside, now(), on) + &end)?;
             }
             DescribeTarget::Node { name } => {
                 let node = match client.node(&name).await {
                     Ok(node) => node,
                     Err(e) => return Err(pick::with_node_hint(&client, &name, e).await),
                 };
-                let times = if ctx.is_table() { times(&client, &name).await } else { Vec::new() };
-                ctx.show(&node, |n| node::text(n, &times, now(), colour::on()))?;
+                let mut unread = Vec::new();
+                let times = match ctx.is_table() {
+                    true => times(&client, &name, &mut unread).await,
+                    false => Vec::new(),
+                };
+                let on = colour::on();
+                ctx.show(&node, |n| node::text(n, &times, now(), on) + &not_shown(&unread, on))?;
             }
         }
         Ok(0)
@@ -86,29 +94,60 @@ struct JobContext {
     faults: Vec<Fault>,
     findings: Vec<Finding>,
     report: Option<JobReport>,
+    /// What could not be read, and why.
+    unread: Vec<String>,
+}
+
+/// What was read. Where it could not be, that is noted: a list that is not there looks like an empty one.
+/// What a caller may not see, or there is not, is left out without a note.
+fn noted<T>(read: Result<T, ClientError>, what: &str, unread: &mut Vec<String>) -> Option<T> {
+    match read {
+        Ok(it) => Some(it),
+        Err(ClientError::Api { status: 403 | 404, .. }) => None,
+        Err(e) => {
+            unread.push(format!("{what}: {e}"));
+            None
+        }
+    }
+}
+
+/// The end of a description: what is missing in it.
+fn not_shown(unread: &[String], on: bool) -> String {
+    if unread.is_empty() {
+        return String::new();
+    }
+    let mut f = Facts::new();
+    f.section("Could not be read", on);
+    unread.iter().for_each(|line| f.text(line));
+    format!("\n{}", f.0)
 }
 
 async fn read_context(client: &Client, job: &Job) -> JobContext {
+    let mut unread = Vec::new();
     let query = FaultsQuery { job: Some(job.number), ..FaultsQuery::default() };
-    let faults = client.faults(&query).await.map(|l| l.items).unwrap_or_default();
+    let faults = noted(client.faults(&query).await, "faults", &mut unread);
     let query = FindingsQuery { job: Some(job.number), ..FindingsQuery::default() };
-    let findings = client.findings_up_to(&query, 200).await.map(|l| l.items).unwrap_or_default();
-    let report = client.job_report(&job.id).await.ok();
-    let (events, since) = newest(records(client).await, job.number);
-    JobContext { events, since, faults, findings, report }
+    let findings = noted(client.findings_up_to(&query, 200).await, "findings", &mut unread);
+    let report = noted(client.job_report(&job.id).await, "report", &mut unread);
+    let all = noted(records(client).await, "timeline", &mut unread).unwrap_or_default();
+    let (events, since) = newest(all, job.number);
+    let faults = faults.map(|l| l.items).unwrap_or_default();
+    let findings = findings.map(|l| l.items).unwrap_or_default();
+    JobContext { events, since, faults, findings, report, unread }
 }
 
 /// What happened to a node; not for tokens that are bound to a project.
-async fn times(client: &Client, node: &str) -> Vec<TimelineEntry> {
-    client.timeline(node, Some(40)).await.map(|l| l.items).unwrap_or_default()
+async fn times(client: &Client, node: &str, unread: &mut Vec<String>) -> Vec<TimelineEntry> {
+    let read = noted(client.timeline(node, Some(40)).await, "timeline", unread);
+    read.map(|l| l.items).unwrap_or_default()
 }
 
-/// The log, or its end where it is long; nothing where this caller cannot read it.
-async fn records(client: &Client) -> Vec<Event> {
-    let Ok(site) = client.server_info().await else { return Vec::new() };
+/// The log, or its end where it is long.
+async fn records(client: &Client) -> Result<Vec<Event>, ClientError> {
+    let site = client.server_info().await?;
     let skipped = site.store.durable_seq.saturating_sub(SEARCHED as u64);
     let after = (skipped > 0).then(|| skipped.to_string());
-    super::events::page(client, after, SEARCHED).await.map(|l| l.items).unwrap_or_default()
+    Ok(super::events::page(client, after, SEARCHED).await?.items)
 }
 
 /// The newest records of a job, and from when on they are all.
@@ -126,6 +165,7 @@ fn newest(all: Vec<Event>, job: u64) -> (Vec<Event>, Option<Timestamp>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_api::ErrorInfo;
     use muster_model::units::Time;
 
     fn of_job(job: u64, at: i64) -> Event {
@@ -138,6 +178,26 @@ mod tests {
             actor: "ann".into(),
             data: serde_json::json!({ "job": job }),
         }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_named_and_what_may_not_be_is_left_out() {
+        let error = |code: &str, message: &str| ErrorInfo {
+            code: code.into(),
+            message: message.into(),
+            field: None,
+            hint: None,
+        };
+        let mut unread = Vec::new();
+        assert_eq!(noted(Ok(1), "findings", &mut unread), Some(1));
+        let forbidden = ClientError::Api { status: 403, error: error("forbidden", "no") };
+        assert_eq!(noted::<u8>(Err(forbidden), "timeline", &mut unread), None);
+        assert_eq!(not_shown(&unread, false), "");
+        let away = error("unavailable", "the store cannot be read");
+        let failed = ClientError::Api { status: 503, error: away };
+        assert_eq!(noted::<u8>(Err(failed), "findings", &mut unread), None);
+        let text = not_shown(&unread, false);
+        assert_eq!(text, "\nCould not be read\n  findings: the store cannot be read\n");
     }
 
     #[test]

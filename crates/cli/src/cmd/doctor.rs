@@ -71,6 +71,7 @@ impl Doctor {
         items.push(machine::data_dir(&dir));
         items.push(machine::disk(&dir));
         items.push(machine::cgroups());
+        items.extend(machine::isolation());
         items.extend(machine::certificates(&dir, now()));
         let report = Report { ok: items.iter().all(|c| c.state != State::Fail), items };
         ctx.show(&report, |r| text(&r.items, colour::on()))?;

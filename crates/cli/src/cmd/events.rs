@@ -152,7 +152,7 @@ pub(crate) async fn page(
     client: &muster_client::Client,
     after: Option<String>,
     most: usize,
-) -> Result<EventList, Fail> {
+) -> Result<EventList, muster_client::ClientError> {
     page_of(client, EventsQuery { after, ..EventsQuery::default() }, most).await
 }
 
@@ -161,7 +161,7 @@ async fn page_of(
     client: &muster_client::Client,
     mut query: EventsQuery,
     most: usize,
-) -> Result<EventList, Fail> {
+) -> Result<EventList, muster_client::ClientError> {
     let mut items = Vec::new();
     loop {
         query.limit = Some(u32::try_from((most - items.len()).min(1000)).unwrap_or(1000));

@@ -107,6 +107,7 @@ mod tests {
             breakers: Vec::new(),
             automation: Some(super::super::automation::tests::automation()),
             nodes: [("ready".to_owned(), 15), ("quarantined".to_owned(), 1)].into(),
+            nodes_out: 1,
             spares_left: 1,
             spares: 2,
         }

@@ -16,7 +16,7 @@ use muster_terminal::output::time;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster ps\n  muster ps -a --user alice\n  muster ps --state queued,running --watch\n  \
-muster ps -o json | jq -r '.items[].id'"
+muster ps --sort=-gpus\n  muster ps -o json | jq -r '.items[].id'"
 )]
 pub(crate) struct Ps {
     /// Also those that ended long ago
@@ -31,6 +31,10 @@ pub(crate) struct Ps {
     /// Only jobs with this name
     #[arg(long)]
     name: Option<String>,
+    /// Order: id, name, project, user, state, gpus, priority, submitted, started or duration; --sort=-gpus has
+    /// the largest first. Without --all or --state only active jobs are listed
+    #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
+    sort: Option<String>,
     /// At most so many
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
@@ -72,6 +76,7 @@ impl Ps {
             user: self.user.clone(),
             name: self.name.clone(),
             held: self.held(),
+            sort: self.sort.clone(),
             ..JobsQuery::default()
         };
         let limit = self.limit.max(1);
@@ -80,6 +85,10 @@ impl Ps {
         }
         let active = JobsQuery { state: Some("active".into()), ..query.clone() };
         let mut list = client.jobs_up_to(&active, limit).await?;
+        // The server sorts: what ended lately is another list, and would have to be sorted in between.
+        if self.sort.is_some() {
+            return Ok(list);
+        }
         let ended = JobsQuery { last_ended: true, limit: Some(50), ..query };
         let since = now() - RECENT;
         let recent = client.jobs(&ended).await?.items.into_iter();

@@ -43,6 +43,8 @@ pub(crate) struct Cluster {
     link: SocketAddr,
     /// What is started: `up` or `server`, and what it is told.
     verb: Vec<String>,
+    /// The program and its arguments that start it; by itself when empty.
+    through: &'static [&'static str],
     /// `MUSTER_FAILPOINT` of the next start.
     failpoint: String,
     /// `MUSTER_LOST_AFTER`.
@@ -118,6 +120,15 @@ impl Cluster {
         Cluster::stopped_in(dir, &verb).with_nodes(nodes)
     }
 
+    /// The same, started by another program that takes powers from it.
+    pub(crate) fn start_weak(dir: &Path, nodes: u32, through: &'static [&'static str]) -> Cluster {
+        let count = nodes.to_string();
+        let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
+        let mut cluster = Cluster::stopped_in(dir, &verb);
+        cluster.through = through;
+        cluster.with_nodes(nodes)
+    }
+
     fn stopped_in(dir: &Path, verb: &[&str]) -> Cluster {
         let dir = tempfile::Builder::new().prefix("muster-up-").tempdir_in(dir);
         let dir = dir.expect("a directory");
@@ -131,6 +142,7 @@ impl Cluster {
             listen,
             link,
             verb: verb.iter().map(ToString::to_string).collect(),
+            through: &[],
             failpoint: String::new(),
             // No node is missed because the machine is busy, or because a server took its time.
             lost_after: "60s",
@@ -194,11 +206,26 @@ impl Cluster {
         self.up.as_mut().is_none_or(|up| !matches!(up.try_wait(), Ok(None)))
     }
 
+    /// The binary, or what starts it.
+    fn starting(&self) -> Command {
+        let own = self.command();
+        let Some((program, args)) = self.through.split_first() else { return own };
+        let mut command = Command::new(program);
+        command.args(args).arg(own.get_program()).current_dir(self.dir.path()).stdin(Stdio::null());
+        for (name, value) in own.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
     /// Starts it.
     pub(crate) fn launch(&mut self) {
         let file = std::fs::File::create(self.path("up.log")).expect("a log file");
         let up = self
-            .command()
+            .starting()
             .env_remove("MUSTER_SERVER")
             .env_remove("MUSTER_TOKEN")
             .env("MUSTER_HEARTBEAT", "1s")

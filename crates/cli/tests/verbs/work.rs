@@ -114,6 +114,10 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     let out = c.muster(&["wait", &passes, &gang]);
     refuses(&out, 7, &[&format!("job {gang} (gang) failed")]);
     assert_eq!(items(&c.json(&["ps", "-a"])).len(), 4);
+    let sorted = c.json(&["ps", "-a", "--sort=-name"]);
+    let names: Vec<&str> = items(&sorted).iter().filter_map(|j| j["name"].as_str()).collect();
+    assert!(names.len() == 4 && names.is_sorted_by(|a, b| a >= b), "{names:?}");
+    refuses(&c.muster(&["ps", "--sort", "colour"]), 2, &["colour", "duration"]);
 
     // One that runs, and one that has ended.
     let out = c.muster(&["requeue", &two, &gang]);

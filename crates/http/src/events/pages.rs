@@ -2,13 +2,13 @@
 
 use super::{BATCH, StreamPosition, read, view};
 use crate::auth::Caller;
-use crate::error::{Failure, Reply};
+use crate::error::Reply;
 use crate::event_filter::EventFilter;
 use crate::{App, answer_bytes, paging};
 use axum::http::StatusCode;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
-use muster_server::brain::BrainError;
+use muster_server::follower::Cursor;
 use std::sync::Arc;
 
 /// Records looked at for one page: those that are wanted may be far apart.
@@ -60,23 +60,10 @@ impl Filling {
     }
 }
 
-/// The last record that was written before this moment; 0 when there is none. No record is older than the
-/// one before it, so it is found by halves.
+/// The last record that was written before this moment; 0 when there is none.
 async fn seek(app: &App, time: Time) -> Reply<Seq> {
-    // What is up to `low` is earlier, what is behind `high` is not.
-    let (mut low, mut high) = (0, app.brain().durable().0);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        match app.brain().records(Seq(middle - 1), 1).await {
-            Ok(found) => match found.first() {
-                Some(record) if record.at < time => low = middle,
-                _ => high = middle - 1,
-            },
-            Err(BrainError::Archived { behind }) => low = behind.0.clamp(middle, high),
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(Seq(low))
+    let whole = (Seq(0), app.brain().durable());
+    Ok(Cursor::seek(app.brain(), time, whole).await?.place())
 }
 
 /// The place, moved to the beginning of the time that was asked for.
@@ -140,7 +127,7 @@ pub(super) async fn newest_first(
     let mut filling = Filling::new();
     let (mut scanned, mut at_end) = (0, false);
     while !at_end && !filling.full && scanned < SCANNED_AT_MOST {
-        let records = records_before(app, before).await?;
+        let records = Cursor::before(app.brain(), before, BATCH).await?;
         at_end = records.is_empty();
         scanned += records.len();
         let (asked, bound, wanted) = (app.clone(), caller.actor.project.clone(), filter.clone());
@@ -160,23 +147,4 @@ pub(super) async fn newest_first(
     let cursor = (!at_end).then(|| caller.position(app, before));
     let bytes = filling.page.end(cursor.as_deref());
     Ok(answer_bytes(app, caller, StatusCode::OK, end, None, bytes))
-}
-
-/// The records right before this one, oldest first; none where the log that is kept begins.
-async fn records_before(app: &App, before: Seq) -> Reply<Vec<Arc<Record>>> {
-    let mut after = Seq(before.0.saturating_sub(BATCH as u64 + 1));
-    loop {
-        if after.next() >= before {
-            return Ok(Vec::new());
-        }
-        match app.brain().records(after, BATCH).await {
-            Ok(mut found) => {
-                let here = found.partition_point(|r| r.seq < before);
-                found.truncate(here);
-                return Ok(found);
-            }
-            Err(BrainError::Archived { behind }) if behind > after => after = behind,
-            Err(e) => return Err(Failure::from(e)),
-        }
-    }
 }

@@ -13,7 +13,6 @@ use muster_engine::{
 use muster_model::remediation::Remediations;
 use muster_model::units::{Span, Time};
 use muster_model::{Refusal, Seq};
-use muster_server::brain::BrainError;
 use muster_server::follower::Cursor;
 
 /// Newest records that are read: a longer stretch takes longer than a caller waits.
@@ -68,8 +67,10 @@ async fn rehearse(
         RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from)
     };
     let mut life = app.aside(token, begun).await?;
-    let (after, mut cut) = begin(app, from, end).await?;
-    let mut log = Cursor::new(app.brain(), after);
+    let least = Seq(end.0.saturating_sub(READ));
+    let mut log = Cursor::seek(app.brain(), from, (least, end)).await?;
+    // Everything that may be read is younger than what was asked for.
+    let begins_late = least > Seq(0) && log.place() == least;
     let mut first = None;
     while let Some(records) = log.next_batch(end).await? {
         first = first.or(records.iter().map(|r| r.at).find(|at| *at >= from));
@@ -82,7 +83,7 @@ async fn rehearse(
         life = app.aside(token, read).await?;
     }
     // The archive may have grown meanwhile.
-    cut |= log.is_cut();
+    let cut = begins_late || log.is_cut();
     let done = app.aside(token, move || life.end(to)).await?;
     let from = if cut { first.unwrap_or(from) } else { from };
     Ok((end, report(done, from, to, cut)))
@@ -110,31 +111,4 @@ fn report(done: RehearsedRemediations, from: Time, to: Time, cut: bool) -> Remed
         storms: done.storms,
         items: done.items.into_iter().map(item).collect(),
     }
-}
-
-/// The place in the log where the stretch begins, and whether it begins too late. Times never go
-/// back in the log, so that it is found by halving.
-async fn begin(app: &App, from: Time, end: Seq) -> Reply<(Seq, bool)> {
-    let least = end.0.saturating_sub(READ);
-    let (mut low, mut high) = (least, end.0);
-    let mut cut = false;
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match app.brain().records(Seq(middle), 1).await {
-            Ok(records) => match records.first() {
-                Some(r) if r.at < from => low = middle + 1,
-                _ => high = middle,
-            },
-            Err(BrainError::Archived { behind }) if behind.0 > middle => {
-                (low, cut) = (behind.0.min(high), true);
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    // Everything that may be read is younger than what was asked for.
-    if low == least && least > 0 {
-        let oldest = app.brain().records(Seq(least), 1).await?;
-        cut |= oldest.first().is_some_and(|r| r.at >= from);
-    }
-    Ok((Seq(low), cut))
 }

@@ -71,27 +71,28 @@ pub(crate) async fn get(
     });
     let (seq, mut shown, incident, nodes) =
         found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
-    shown.changes = changes(&app, &incident, &nodes).await;
+    shown.changes = changes(&app, &incident, &nodes).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
 }
 
 /// Changes within the hour before it began. What came between its beginning and the moment it was
-/// opened cannot have caused it. A part of the log that is archived is left out.
-pub(super) async fn changes(
+/// opened cannot have caused it. A part of the log that is archived is left out; one that cannot be read
+/// is an error: whoever looks for a cause is not to read that nothing was changed.
+pub(crate) async fn changes(
     app: &App,
     i: &ModelIncident,
     nodes: &BTreeSet<NodeName>,
-) -> Vec<Change> {
+) -> Reply<Vec<Change>> {
     let mut log = Cursor::new(app.brain(), Seq(i.id.saturating_sub(LOOKED_AT)));
     let end = Seq(i.id.saturating_sub(1));
     let mut out = Vec::new();
-    while let Ok(Some(records)) = log.next_batch(end).await {
+    while let Some(records) = log.next_batch(end).await? {
         let near = records.iter().filter(|r| is_shortly_before(r.at, i.began_at));
         out.extend(near.filter_map(|r| change(r, nodes)));
     }
     let older = out.len().saturating_sub(CHANGES);
     out.drain(..older);
-    out
+    Ok(out)
 }
 
 /// Not after it, and not long before it?

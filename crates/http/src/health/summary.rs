@@ -14,6 +14,7 @@ use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
+use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,9 +37,10 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
 
 fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     let whole = caller.actor.project.is_none();
-    let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut nodes, mut nodes_out) = (BTreeMap::<String, u32>::new(), 0);
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         *nodes.entry(state_word(n).to_owned()).or_default() += 1;
+        nodes_out += u32::from(NodeServiceFacts::from(&**n).is_out());
     }
     let spares = s.spares();
     let mut open: Vec<Finding> = Vec::new();
@@ -63,6 +65,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         breakers: Vec::new(),
         automation: None,
         nodes,
+        nodes_out,
         spares_left: spares.values().map(|of| of.ready).sum(),
         spares: spares.values().map(|of| of.all).sum(),
     };
@@ -306,6 +309,7 @@ mod tests {
             breakers: Vec::new(),
             automation: None,
             nodes: BTreeMap::new(),
+            nodes_out: 0,
             spares_left: 0,
             spares: 0,
         };
@@ -338,10 +342,10 @@ mod tests {
         let mut found = muster_api::samples::finding(12);
         found.remediation = None;
         assert_eq!(tended(&site, &found), FindingTreatment::Alone);
-        let denied = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+        let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
             "action": "drain", "step_index": 0, "mode": "approve", "leave": "now", "step": "ended",
             "why": "by user:admin", "at": 0, "since": 0, "outcome": "denied"});
-        site.health.remediations.insert(31, serde_json::from_value(denied).unwrap());
+        site.health.remediations.insert(31, serde_json::from_value(remediation).unwrap());
         found.remediation = Some("31".into());
         assert_eq!(tended(&site, &found), FindingTreatment::Denied);
         // Who denied it, and what closes it.

@@ -13,7 +13,7 @@ use muster_api::{
     SloQuery,
 };
 use muster_engine::{ObjectiveStatus, State as Site};
-use muster_model::slo::{Objective, Sli, Unit};
+use muster_model::slo::{Objective, Ppm, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
@@ -206,16 +206,18 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
         Some(h) => Span::hours(u64::from(h)),
         None => budget::reach(o.window, now).1,
     };
-    let point = |h: ChartHour| ChartPoint {
+    let point = |(h, left): (ChartHour, Option<Ppm>)| ChartPoint {
         at: h.at.into(),
         good: h.count.good,
         total: h.count.total,
         rate: h.rate.map(Ratio::to_f64),
+        budget_left: left.map(|p| f64::from(p.0) / 1e6),
     };
     Ok(app.brain().read(|s| {
         let ledgers = [&s.slo.book.ledger, &*tail];
         let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
-        Slo { chart: chart.into_iter().map(point).collect(), ..view(app, caller, s, one) }
+        let left = one.status.left_after(&chart);
+        Slo { chart: chart.into_iter().zip(left).map(point).collect(), ..view(app, caller, s, one) }
     }))
 }
 

@@ -39,6 +39,9 @@ async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
         };
         assert!(near(&total["allocated_gpu_seconds"], parts(total) - free(total)), "{r:#}");
         assert_eq!(total["jobs"]["submitted"], 2);
+        for rate in ["success_rate", "first_attempt_success_rate", "not_failed_by_site_rate"] {
+            assert_eq!(total.get(rate), Some(&Value::Null), "no job has ended: {r:#}");
+        }
         assert_eq!(
             r["inventory"],
             json!([{"sku": "h100-sxm", "gpus": 8, "in_service": 8,
@@ -163,6 +166,11 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
         let shown = s.get(&s.operator, "/v1/nodes/n1").await.json();
         let gpus = shown["jobs"][0]["gpus"].as_array().map(Vec::len);
         assert_eq!((&shown["gpus_used"], gpus), (&json!(2), Some(2)), "{shown}");
+        // What is out of service by its role is not called ready either.
+        let state = if shown["reachable"] == true { "suspect" } else { "lost" };
+        assert_eq!(shown["state"], state, "{shown}");
+        let health = s.get(&s.operator, "/v1/health").await.json();
+        assert_eq!((&health["nodes_out"], &health["nodes"]), (&json!(1), &json!({state: 1})));
     }
     // A spare is not free: new work does not go there.
     let node = "n1".parse().unwrap();

@@ -23,6 +23,7 @@ mod runbooks;
 mod scheduling;
 mod search;
 mod session;
+mod sorting;
 mod store_away;
 mod streams;
 mod telemetry;

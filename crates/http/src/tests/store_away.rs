@@ -1,9 +1,13 @@
 //! What callers are told while the log cannot be written, and that they are told at once.
 
 use super::{PATIENCE, Site, held, patient, site, site_on, site_with};
+use crate::health::incidents::changes;
 use crate::{App, HttpConfig, router};
+use muster_model::entity::Entity;
+use muster_model::finding::{Incident, Severity};
 use muster_store::StoreUrl;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[path = "../../../store/tests/common/mod.rs"]
@@ -139,6 +143,35 @@ async fn the_newest_snapshot_is_named_to_those_who_see_the_whole_site() {
     assert!(said["store"]["snapshot_seq"].as_u64() > Some(0), "{said:#}");
     let tenant = s.get(&s.user, "/v1/server").await.json();
     assert_eq!(tenant["store"]["snapshot_seq"], json!(null), "{tenant:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_is_not_told_as_one_without_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = with_a_snapshot(dir.path()).await;
+    let s = site_on(patient(), Some(store)).await;
+    let incident = Incident {
+        id: s.brain.durable().0,
+        cause: Entity::Site,
+        kind: "leaf-loss".into(),
+        severity: Severity::Critical,
+        summary: "leaf l1 is lost".into(),
+        began_at: s.brain.now(),
+        opened_at: s.brain.now(),
+        findings: Vec::new(),
+        count: 1,
+        owner: None,
+        notes: Vec::new(),
+        closed: None,
+    };
+    let none = BTreeSet::new();
+    let found = changes(&s.app, &incident, &none).await.unwrap_or_else(|_| panic!("it is read"));
+    assert!(found.iter().any(|c| c.event == "leader_changed"), "{found:?}");
+    // The first records are not in the memory of a server that came later.
+    let file = rusqlite::Connection::open(dir.path().join("muster.db")).unwrap();
+    file.busy_timeout(PATIENCE).unwrap();
+    file.execute_batch("UPDATE log SET body = x'00' WHERE seq = 1").unwrap();
+    assert!(changes(&s.app, &incident, &none).await.is_err(), "an error is no empty list");
 }
 
 /// Lets nobody into a database, or everybody again.

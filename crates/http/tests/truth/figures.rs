@@ -77,9 +77,9 @@ pub(super) fn metrics_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Cont
     }
 }
 
-/// Does a node take work? Nothing runs on a suspect until somebody has looked at it.
+/// Does a node take work?
 fn takes_work(node: &Value) -> bool {
-    node["state"] == "ready" && node["role"] != "suspect"
+    node["state"] == "ready"
 }
 
 /// GPUs of a node that take work, as the list of nodes shows it.

@@ -88,6 +88,7 @@ impl Node {
             (Stage::Quarantined, _) => "quarantined",
             (Stage::Repairing, _) => "repairing",
             (Stage::Ready, _) if self.cordon.is_some() => "cordoned",
+            (Stage::Ready, _) if self.role == NodeRole::Suspect => "suspect",
             (Stage::Ready, _) => "ready",
         }
     }

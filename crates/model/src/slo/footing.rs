@@ -90,4 +90,16 @@ impl NodeServiceFacts {
             Stage::Ready => Some(Ok(())),
         }
     }
+
+    /// Is it in service?
+    #[must_use]
+    pub fn is_in_service(self) -> bool {
+        self.service() == Some(Ok(()))
+    }
+
+    /// Does it count, and is out of service?
+    #[must_use]
+    pub fn is_out(self) -> bool {
+        matches!(self.service(), Some(Err(_)))
+    }
 }

@@ -1,20 +1,19 @@
-//! GPUs that are allocated and do nothing: seen here in the telemetry, judged by the policy in the log.
+//! GPUs that are allocated and do nothing: seen in the telemetry, by `muster_health::idle`, and reported to
+//! the log, where the policy acts on it.
 
 use super::Inner;
 use crate::brain::Attach;
 use futures::stream::{self, StreamExt};
-use muster_engine::State;
+use muster_health::idle::{AttemptGpus, IdleReports, candidates};
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
-use muster_model::job::{Attempt, SlotState};
 use muster_model::names::NodeName;
+use muster_model::placement::GpuSet;
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// An attempt that stays idle is reported again after this.
-const AGAIN: Span = Span::secs(30);
 /// How often the policy is looked at while it asks for nothing.
 const ASLEEP: Duration = Duration::from_secs(1);
 /// Nothing is known of a node that was silent for longer than this.
@@ -27,23 +26,10 @@ pub(super) fn gap(inner: &Inner) -> Span {
     Span(inner.config.telemetry.0.saturating_mul(3)).max(GAP)
 }
 
-/// What was reported of an attempt.
-#[derive(Debug, Clone, Copy)]
-struct ReportedIdle {
-    /// When, on the clock that never jumps.
-    at: Time,
-    /// Since when it was idle, on the same clock.
-    since: Time,
-    /// The same on the wall's clock. It stays as it was first told while the GPUs stay idle: a
-    /// beginning that moves, because a thread waited or the clock was set, is another idleness,
-    /// and warned of anew.
-    wall: Time,
-}
-
 /// Reports attempts whose GPUs have been idle for as long as the policy allows, and again while it
 /// lasts. Without such a policy nothing is looked at.
 pub(super) async fn watch(inner: Arc<Inner>) {
-    let mut told: HashMap<AttemptKey, ReportedIdle> = HashMap::new();
+    let mut told = IdleReports::default();
     loop {
         let warn = inner.brain.read(|s| s.policy.idle.warn_after);
         let pause = warn.map_or(ASLEEP, |w| (w.to_std() / 4).clamp(ASLEEP / 20, ASLEEP * 5));
@@ -56,20 +42,7 @@ pub(super) async fn watch(inner: Arc<Inner>) {
         };
         let now = inner.clock();
         let idle = idle_attempts(&inner, now, warn);
-        told.retain(|key, _| idle.contains_key(key));
-        let again = warn.min(AGAIN);
-        let due = idle.into_iter().filter_map(|(key, (node, since))| {
-            let before = told.get(&key);
-            if before.is_some_and(|t| now.since(t.at) < again) {
-                return None;
-            }
-            let wall = before
-                .filter(|t| t.since == since)
-                .map_or_else(|| inner.brain.now() - inner.clock().since(since), |t| t.wall);
-            told.insert(key, ReportedIdle { at: now, since, wall });
-            Some((key, node, wall))
-        });
-        let due: Vec<_> = due.collect();
+        let due = told.due(idle, (now, inner.brain.now()), warn);
         stream::iter(due)
             .for_each_concurrent(UNDER_WAY, |(key, node, since)| report(&inner, node, key, since))
             .await;
@@ -99,49 +72,18 @@ fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (
     }
     // Not while the seats are held: whoever reads the state may ask for a seat meanwhile, and two who
     // take the two in turn can wait for each other.
-    let candidates = inner.brain.read(|s| candidates(s, &nodes));
+    let candidates = inner.brain.read(|s| {
+        // A node that is ahead of this server's log is none of its business.
+        let ours = |n: &&NodeName| s.nodes.get(*n).is_some_and(|n| !n.protected);
+        let jobs = nodes.iter().filter(ours).flat_map(|n| s.attempts_on(n));
+        candidates(jobs.map(|job| &**job))
+    });
     let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
     let idle = |(key, held): (AttemptKey, AttemptGpus)| {
-        let mut latest = None;
-        for (node, gpus) in &held.gpus {
-            let since = seats.get(node)?.idle().since(gpus.iter(), now, gap)?;
-            latest = latest.max(Some(since));
-        }
-        let since = latest.filter(|t| now.since(*t) >= warn)?;
+        let of =
+            |node: &NodeName, gpus: GpuSet| seats.get(node)?.idle().since(gpus.iter(), now, gap);
+        let since = held.idle_since(now, warn, of)?;
         Some((key, (held.speaker, since)))
     };
     candidates.into_iter().filter_map(idle).collect()
-}
-
-/// GPUs of an attempt.
-struct AttemptGpus {
-    speaker: NodeName,
-    gpus: Vec<(NodeName, muster_model::placement::GpuSet)>,
-}
-
-/// Attempts on these nodes that run with GPUs and are not being stopped.
-fn candidates(s: &State, nodes: &[NodeName]) -> BTreeMap<AttemptKey, AttemptGpus> {
-    let mut seen = BTreeSet::new();
-    let mut out = BTreeMap::new();
-    // A node that is ahead of this server's log is none of its business.
-    let ours = |n: &NodeName| s.nodes.get(n).is_some_and(|n| !n.protected);
-    for node in nodes.iter().filter(|n| ours(n)) {
-        for job in s.attempts_on(node) {
-            let (Some(key), Some(a)) = (job.attempt_key(), &job.attempt) else { continue };
-            if seen.insert(key)
-                && let Some(held) = held(a)
-            {
-                out.insert(key, held);
-            }
-        }
-    }
-    out
-}
-
-fn held(a: &Attempt) -> Option<AttemptGpus> {
-    let runs = a.stop.is_none() && a.slots.iter().all(|s| matches!(s, SlotState::Running));
-    let speaker = a.placement.slots.first().filter(|_| runs)?.node.clone();
-    let with_gpus = a.placement.slots.iter().filter(|s| !s.gpus.is_empty());
-    let gpus: Vec<_> = with_gpus.map(|s| (s.node.clone(), s.gpus)).collect();
-    (!gpus.is_empty()).then_some(AttemptGpus { speaker, gpus })
 }

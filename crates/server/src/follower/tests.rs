@@ -119,6 +119,49 @@ async fn a_log_whose_beginning_is_archived_is_read_from_where_it_begins() {
     assert!(after >= brain.durable());
     let Some(FollowerEvent::Anew(behind)) = all.first() else { panic!("{all:?}") };
     assert_eq!(all[1..], records(behind.0 + 1, after));
+    // What is archived may be of a time before it; what is stored is not.
+    let cut = Cursor::seek(&brain, Time(0), (Seq(0), after)).await.unwrap();
+    assert_eq!((cut.place(), cut.is_cut()), (*behind, true));
+    let late = Cursor::seek(&brain, Time(i64::MAX), (Seq(0), after)).await.unwrap();
+    assert_eq!((late.place(), late.is_cut()), (after, false));
+    let none = Cursor::before(&brain, behind.next(), 100).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
+    brain.stop();
+}
+
+#[tokio::test]
+async fn a_place_is_found_by_time_and_read_from_in_both_directions() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = lead(dir.path()).await;
+    for n in 0..3 {
+        create_project(&brain, n).await;
+        let at = brain.now();
+        while brain.now() <= at {
+            tokio::task::yield_now().await;
+        }
+    }
+    let end = brain.durable();
+    let all = brain.records(Seq(0), 100).await.unwrap();
+    let seek = async |time: Time, least: Seq| {
+        let log = Cursor::seek(&brain, time, (least, end)).await.unwrap();
+        (log.place(), log.is_cut())
+    };
+    for record in all.iter().filter(|r| r.seq <= end) {
+        let earlier = all.iter().filter(|r| r.at < record.at).map(|r| r.seq).max();
+        assert_eq!(seek(record.at, Seq(0)).await, (earlier.unwrap_or(Seq(0)), false));
+        // Not before the least.
+        let within = earlier.unwrap_or(Seq(0)).max(Seq(2));
+        assert_eq!(seek(record.at, Seq(2)).await, (within, false));
+    }
+    assert_eq!(seek(Time(0), Seq(0)).await.0, Seq(0));
+    assert_eq!(seek(Time(i64::MAX), Seq(0)).await.0, end);
+    let before = async |seq: u64, most: usize| {
+        let found = Cursor::before(&brain, Seq(seq), most).await.unwrap();
+        found.iter().map(|r| r.seq.0).collect::<Vec<_>>()
+    };
+    assert_eq!(before(4, 2).await, vec![2u64, 3]);
+    assert_eq!(before(3, 100).await, vec![1u64, 2]);
+    assert!(before(1, 2).await.is_empty() && before(0, 2).await.is_empty());
     brain.stop();
 }
 

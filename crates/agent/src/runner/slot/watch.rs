@@ -2,7 +2,7 @@
 //! then.
 
 use super::{FinishCheck, Phase, Slot};
-use crate::isolation::SCRATCH;
+use crate::isolation::scratch_of;
 use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::ProcessId;
@@ -98,7 +98,7 @@ impl Slot {
             };
             pids.add(self.key, supervisor, self.detail.slot.first_rank, &record.ranks, about);
             if let Some(why) = &record.open {
-                tracing::warn!(attempt = %self.key, "the ranks are not isolated: {why}");
+                tracing::warn!(attempt = %self.key, "only their user separates the ranks: {why}");
             }
         }
         if let Some(end) = record.end {
@@ -295,11 +295,14 @@ impl Slot {
             group.remove();
         }
         secrets::remove(&self.dir.secrets());
-        let scratch = self.dir.path(SCRATCH);
-        let left = trash::discard(&self.dir.trash(), &scratch).err();
-        self.add_leftover(
-            left.map(|e| format!("scratch space {} could not be removed: {e}", scratch.display())),
-        );
+        for scratch in scratch_of(&self.dir.0) {
+            let left = trash::discard(&self.dir.trash(), &scratch).err();
+            self.add_leftover(
+                left.map(|e| {
+                    format!("scratch space {} could not be removed: {e}", scratch.display())
+                }),
+            );
+        }
         self.permit = None;
         // A supervisor's record is found again after a restart and means the same, unless we
         // interfered; then, as when there is none, the end is written down at once.

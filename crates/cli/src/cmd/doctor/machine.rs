@@ -1,6 +1,7 @@
 //! Checks that need no server.
 
 use super::{Check, fail, ok, warn};
+use muster_agent::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_link::private::{self, Refused};
 use muster_model::units::{Span, Time};
 use std::net::TcpListener;
@@ -99,6 +100,18 @@ pub(super) fn disk(dir: &Path) -> Check {
     }
 }
 
+/// What an agent that root starts here would not separate; nothing to say of anybody else's.
+pub(super) fn isolation() -> Option<Check> {
+    let (name, fix) = ("isolation", "see docs/isolation.md, \"Where it works\"");
+    let can = Abilities::of_this_process(&Accounts::default());
+    let separation = Isolation::default().separation(&can);
+    let warning = separation.warning().filter(|_| can.root)?;
+    Some(match separation {
+        Separation::Refused(_) => fail(name, warning, fix),
+        _ => warn(name, warning, fix),
+    })
+}
+
 /// Without cgroups, ranks run without limits.
 pub(super) fn cgroups() -> Check {
     let name = "cgroups";
@@ -170,7 +183,15 @@ pub(super) fn certificates(dir: &Path, now: Time) -> Vec<Check> {
     find_pem(dir, 3, &mut files);
     let mut checks = Vec::new();
     for file in files {
-        let Ok(bytes) = std::fs::read(&file) else { continue };
+        let bytes = match std::fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                let detail = format!("{} cannot be read: {e}", file.display());
+                let fix = "run it as the user whose file that is, or as root";
+                checks.push(warn("certificate", detail, fix));
+                continue;
+            }
+        };
         for pem in x509_parser::pem::Pem::iter_from_buffer(&bytes).flatten() {
             if pem.label != "CERTIFICATE" {
                 continue;

@@ -54,8 +54,6 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         matches!((is, was), (Some(a), Some(b)) if a < b - NOISE)
     };
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
-    let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
-    let success = |f: &FleetFigures| share(f.jobs.succeeded, ended(f));
     // Each by its own attribution, as in every other report.
     let more = |of: &dyn Fn(&FleetFigures) -> u64| matches!((now, before), (Some(n), Some(b)) if of(n) > of(b));
     let infrastructure = |f: &FleetFigures| f.jobs.failed.infrastructure;
@@ -73,7 +71,7 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         line("GPU-hours lost", &|f| hours(f.gpu_seconds.lost), false),
         line("lost of final days", &|f| hours(f.lost_before_gpu_seconds.unwrap_or(0.0)), false),
         line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
-        line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
+        line("jobs that succeeded", &|f| percent(f.success_rate), fell(&|f| f.success_rate)),
         line("failed: application", &|f| f.jobs.failed.application.to_string(), false),
         line("failed: infrastructure", &|f| infrastructure(f).to_string(), more(&infrastructure)),
         line("failed: platform", &|f| platform(f).to_string(), more(&platform)),
@@ -81,11 +79,6 @@ fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line>
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
         line("MTTR of a job", &|f| span(f.recover_ms), false),
     ]
-}
-
-#[allow(clippy::cast_precision_loss, reason = "counts of jobs for people")]
-fn share(of: u64, all: u64) -> Option<f64> {
-    (all > 0).then(|| of as f64 / all as f64)
 }
 
 fn warn(text: impl Into<String>, is: bool) -> Cell {

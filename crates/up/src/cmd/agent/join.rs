@@ -16,11 +16,11 @@ use std::time::Duration;
 /// Whether ranks may run where they cannot be isolated
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum IsolationArg {
-    /// As well as this machine lets us
+    /// As well as this machine lets us; ranks of an agent that is root are never root
     Best,
     /// Not at all unless fully
     Required,
-    /// Not at all: ranks see each other and every device
+    /// Not at all: ranks are whoever the agent is, root too, and see each other and every device
     Off,
 }
 
