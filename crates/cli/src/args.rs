@@ -213,6 +213,41 @@ mod tests {
         assert!(seen > 40, "{seen}");
     }
 
+    /// What each verb says after its options, with the words that lead to it.
+    fn after(c: &clap::Command, path: &str) -> Vec<(String, String)> {
+        let text = c.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let below = c.get_subcommands().filter(|s| !s.is_hide_set());
+        let below = below.flat_map(|s| after(s, &format!("{path} {}", s.get_name())));
+        [(path.to_owned(), text)].into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn every_example_of_a_help_text_can_be_typed() {
+        let mut seen = 0;
+        for (path, text) in after(&Cli::command(), "muster") {
+            let examples = text.lines().filter(|l| l.starts_with("  muster "));
+            for line in examples.filter(|l| !l.contains("$(")) {
+                assert!(line.chars().count() <= 100, "{path}: cut by the width of help\n{line}");
+                // What comes after two blanks says what it is for.
+                let typed = line.trim().split("  ").next().unwrap_or_default();
+                let typed = typed.split(" && ").flat_map(|t| t.split(" < ")).next();
+                let mut typed = words(typed.unwrap_or_default());
+                typed.retain(|w| w != "\\");
+                // A list of formats has the word, too.
+                if typed.len() < 2 {
+                    continue;
+                }
+                seen += 1;
+                if let Err(e) = Cli::try_parse_from(typed) {
+                    let more = line.ends_with('\\')
+                        && e.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+                    assert!(e.exit_code() == 0 || more, "{path}: {line}\n{e}");
+                }
+            }
+        }
+        assert!(seen > 150, "{seen}");
+    }
+
     #[test]
     fn every_verb_that_a_hint_names_exists() {
         let tree = Cli::command();

@@ -53,7 +53,7 @@ struct Run {
     /// On the server that is there, with its simulated nodes; slow, because its clocks are real
     #[arg(long)]
     live: bool,
-    /// Confirm it
+    /// Confirm that failures are injected on that server; --live needs it
     #[arg(long, requires = "live")]
     yes: bool,
     /// At least so many simulated nodes

@@ -23,7 +23,8 @@ use std::time::Instant;
 #[command(after_help = "Examples:\n  \
 muster sim replay --format swf --jobs KTH-SP2.swf.gz --policy easy\n  \
 muster sim replay --format philly --jobs philly.csv.gz --nodes 64x8 --report philly.html\n  \
-muster sim replay --format openb --nodes nodes.csv --jobs pods.csv.gz --order order.csv.gz --seeds 42-51\n  \
+muster sim replay --format openb --nodes nodes.csv --jobs pods.csv.gz --order order.csv.gz \\\n    \
+--seeds 42-51\n  \
 muster sim replay --format muster --jobs site.jsonl --policy new.yaml -o json | jq .wait_s\n\n\
 Formats:\n  \
 openb   Alibaba's pods, offered one at a time as in FGD's experiment (no time, nothing ends)\n  \

@@ -9,10 +9,10 @@ const LEAST: Bytes = Bytes::mib(16);
 /// Whether metrics are stored for longer than some minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Switch {
-    /// They are.
+    /// Stored.
     #[default]
     On,
-    /// They are not.
+    /// Not stored.
     Off,
 }
 

@@ -10,9 +10,9 @@ enum Choice {
     /// Where the file system of the data directory has at least 20 GiB.
     #[default]
     Auto,
-    /// It is.
+    /// Indexed.
     On,
-    /// It is not.
+    /// Not indexed.
     Off,
 }
 

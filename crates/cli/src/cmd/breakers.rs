@@ -16,9 +16,10 @@ use muster_terminal::output::time::relative;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster breakers\n  muster breakers force leaf:eu/c1/s1/l2 open --reason 'switch swap at noon'\n  \
-muster breakers force version:driver/580.95.05 closed\n  muster breakers release leaf:eu/c1/s1/l2\n\n\
-A breaker is about a node, leaf, rack, feed, pool, SKU or version: node:NAME, leaf:PATH, rack:PATH,\n\
-feed:NAME, pool:NAME, sku:NAME, version:COMPONENT/VERSION. One that is forced stays so until released."
+muster breakers force version:driver/580.95.05 half-open --reason 'fixed: probe it now'\n  muster breakers release leaf:eu/c1/s1/l2\n\n\
+A breaker is about nodes (node:NAME, leaf:PATH, rack:PATH, feed:NAME, pool:NAME, sku:NAME,\n\
+version:COMPONENT/VERSION) or about jobs (image:NAME, template:PROJECT/JOB). One that is forced\n\
+open or closed stays so until released."
 )]
 pub(crate) struct Breakers {
     #[command(subcommand)]
@@ -27,7 +28,7 @@ pub(crate) struct Breakers {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Force a breaker into a state, until it is released
+    /// Force a breaker open or closed until it is released, or have it probed now (half-open)
     Force {
         /// What it is about, as kind:name
         entity: Entity,

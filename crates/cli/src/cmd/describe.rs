@@ -33,7 +33,7 @@ enum DescribeTarget {
         /// Id or name; an array's id stands for all of its tasks, ID_N for one
         name: String,
     },
-    /// A node: its axes, its inventory, what runs there, what is wrong and what happened
+    /// A node: its state, its inventory, what runs there, what is wrong and what happened
     #[command(alias = "nodes")]
     Node {
         /// Its name

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster doctor\n  muster doctor -o json | jq '.items[] | select(.state != \"ok\")'\n\n\
-Exits with 1 when something fails; warnings alone exit with 0."
+Of the data directory it checks what a server or an agent checks when it starts; run it as the user\n\
+who runs them. Exits with 1 when something fails; warnings alone exit with 0."
 )]
 pub(crate) struct Doctor {
     /// The data directory to look at

@@ -45,19 +45,19 @@ struct Test {
     /// All idle nodes of a part of the site: leaf:PATH, rack:PATH, pool:NAME, feed:NAME
     #[arg(long, value_name = "KIND:NAME")]
     domain: Option<String>,
-    /// Rounds in which everybody is paired, or `all`: then all meet all
+    /// Rounds in which every node is paired once, or `all`: each node with every other
     #[arg(long, default_value = "1", value_name = "N", value_parser = rounds)]
     rounds: u32,
     /// Seconds that the test of one pair takes
     #[arg(long, default_value_t = 3, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// Connections side by side
+    /// Connections of a pair at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     streams: Option<u32>,
     /// Also nodes that have work; it is disturbed
     #[arg(long)]
     busy: bool,
-    /// Says who meets whom
+    /// Decides which nodes are paired; the same number gives the same pairs
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// Do not compare with the past of these paths: the network was changed on purpose

@@ -18,7 +18,7 @@ use muster_terminal::output::time::relative;
 muster failure-modes --markdown > docs/failure-modes.md    needs no server"
 )]
 pub(crate) struct FailureModes {
-    /// The whole map as a page; needs no server
+    /// All of them as a page of Markdown; needs no server
     #[arg(long)]
     markdown: bool,
 }

@@ -24,8 +24,8 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 muster history node n1 --gpu 0 --metric power,temp --since 6h\n  \
 muster history job 42                          all of its time\n  \
 muster history node n1 --since 90d -o json\n  muster history metrics\n\n\
-Steps of 10 s are stored for a day and steps of a minute for 90 days, each with its least, its mean and\n\
-its greatest value. TREND shows the means; a blank is a time without samples."
+Steps of 10 s are stored for a day and steps of a minute for 90 days, each with its least, its\n\
+mean and its greatest value. TREND shows the means; a blank is a time without samples."
 )]
 pub(crate) struct HistoryCmd {
     #[command(subcommand)]

@@ -13,10 +13,11 @@ use muster_terminal::{output, pick};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n  muster logs -t 42 --since 10m\n\n\
-With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line, -o yaml one document after each `---`.\n\n\
-Times are when the node saw the output, by the server's clock, in UTC and to a tenth of a second. `no-time`\n\
-stands before output whose time is not known: an older server stored it, or it was printed while no agent\n\
-ran on its node. --since leaves such output out, and says so."
+With several ranks each line begins with its rank. The id of an array means its first task, 42_3\n\
+another one. -o json prints one object a line, -o yaml one document after each `---`.\n\n\
+Times are when the node saw the output, by the server's clock, in UTC and to a tenth of a second.\n\
+`no-time` is printed before output whose time is not known: an older server stored it, or it was\n\
+printed while no agent ran on its node. --since leaves such output out, and says so."
 )]
 pub(crate) struct Logs {
     /// Id or name

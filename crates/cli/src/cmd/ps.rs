@@ -286,6 +286,7 @@ pub(crate) mod tests {
             user: None,
             name: None,
             limit: 10,
+            sort: None,
             watch: false,
         };
         let waits = job(5, JobState::Queued);

@@ -21,9 +21,11 @@ use std::path::{Path, PathBuf};
 #[command(
     visible_alias = "reserve",
     after_help = "Examples:\n  muster reservation\n  \
-muster reservation create night --gpus 64 --sku h100-sxm --project nlp --start 2026-02-01T20:00:00Z --length 10h --every 24h\n  \
-muster reservation create fans --domain rack:r1 --start +2h --length 1h --maintenance --reason 'replace fans'\n  \
-muster reservation create demo --nodes 'hgx-[0001-0004]' --project nlp --start now --length 3h --lend\n  \
+muster reservation create night --gpus 64 --project nlp --start 2026-02-01T20:00:00Z \\\n    \
+--length 10h --every 24h\n  \
+muster reservation create fans --domain rack:r1 --start +2h --length 1h --maintenance \\\n    \
+--reason 'replace fans'\n  \
+muster reservation create demo --nodes 'hgx-[0001-0004]' --project nlp --length 3h --lend\n  \
 muster reservation create night --gpus 64 --project nlp --start +2h --length 10h --dry-run\n  \
 muster reservation apply night.yaml\n  muster reservation delete night"
 )]

@@ -18,7 +18,7 @@ use muster_terminal::{output, pick};
 #[command(
     visible_alias = "silences",
     after_help = "Examples:\n  muster silence\n  muster silence create fans --under rack:eu/c1/s1/l2/r7 --length 2h --why 'fans are replaced'\n  \
-muster silence create nightly --kind 'thermal*' --start 2026-02-01T02:00:00Z --length 1h --every 24h\n  muster silence end fans\n\n\
+muster silence create nightly --kind 'thermal*' --start +2h --length 1h --every 24h\n  muster silence end fans\n\n\
 Silenced alerts are still shown. What lasts longer than the silence notifies when it ends."
 )]
 pub(crate) struct SilenceCmd {

@@ -11,8 +11,8 @@ use muster_terminal::{output, pick};
 
 /// Change the priority or the time limit of jobs
 ///
-/// Of a running job only the time limit changes, and a longer one takes an operator: reserved starts
-/// of others rest on it.
+/// Of a running job only the time limit changes, and a longer one needs an operator: reserved
+/// starts of others rest on it.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("what").required(true).multiple(true).args(["priority", "time"]),

@@ -73,7 +73,7 @@ struct Twin {
     /// About how long it may take; fewer seeds and a shorter horizon keep to it
     #[arg(long, default_value = "10s", value_name = "TIME")]
     budget: Span,
-    /// Also write a page with the pictures of the first pair
+    /// Also write a page with charts of the first pair
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }

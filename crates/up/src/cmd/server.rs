@@ -21,7 +21,8 @@ use std::sync::Arc;
     after_help = "Examples:\n  muster server --data-dir /var/lib/muster --listen 0.0.0.0:7070 --link-listen 0.0.0.0:7071 \\\n    \
 --tls-cert cert.pem --tls-key key.pem\n  muster server --store postgres://muster@db/muster\n  \
 muster server --otlp http://127.0.0.1:4318 --otlp-sample 0.05\n  \
-muster server --ticket-webhook https://tickets.example/muster --power-cycle-command 'ipmi-cycle {node}'"
+muster server --ticket-webhook https://tickets.example/muster \\\n    \
+--power-cycle-command 'ipmi-cycle {node}'"
 )]
 pub struct Server {
     #[command(flatten)]
@@ -32,8 +33,8 @@ pub struct Server {
     /// Test the network between idle nodes so often [default: never]
     #[arg(long, env = "MUSTER_FABRIC_EVERY", value_name = "SPAN")]
     fabric_every: Option<Span>,
-    /// Your own verdicts on faults, over the built-in ones: for all nodes, whatever their
-    /// agents were started with
+    /// Your own rules for what faults mean, over the built-in ones: for all nodes, whatever
+    /// their agents were started with
     #[arg(long, env = "MUSTER_FAULTS", value_name = "FILE")]
     faults: Option<PathBuf>,
     #[command(flatten)]

@@ -35,7 +35,7 @@ pub struct Up {
     /// GPUs of each
     #[arg(long, default_value_t = 8, value_name = "G", value_parser = clap::value_parser!(u32).range(0..=64))]
     gpus_per_node: u32,
-    /// So many of them, the last ones, in MIG mode: they are given away in slices only
+    /// So many of them, the last ones, in MIG mode: they are allocated in slices only
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     mig_gpus: u32,
     /// SKU of their GPUs

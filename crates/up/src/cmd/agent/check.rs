@@ -41,7 +41,7 @@ pub(crate) struct Check {
     /// Read this file as the kernel's log: what `dmesg` printed, or another /dev/kmsg
     #[arg(long, value_name = "FILE", conflicts_with = "gpus_only")]
     kernel_log: Option<PathBuf>,
-    /// Your own verdicts on faults; they override the built-in ones
+    /// Your own rules for what faults mean; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The pool this machine belongs to, for `--faults`

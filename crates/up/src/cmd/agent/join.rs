@@ -13,12 +13,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether ranks may run where they cannot be isolated
+/// How ranks are isolated from each other and from this machine
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum IsolationArg {
-    /// As well as this machine lets us; ranks of an agent that is root are never root
+    /// As far as this machine can; ranks of an agent that is root are never root
     Best,
-    /// Not at all unless fully
+    /// Fully; where that is not possible no rank runs
     Required,
     /// Not at all: ranks are whoever the agent is, root too, and see each other and every device
     Off,
@@ -65,13 +65,13 @@ struct Watch {
     /// How many times a second GPUs are sampled
     #[arg(long, default_value_t = 1.0, value_name = "HZ", value_parser = hertz)]
     sample_hz: f64,
-    /// Your own verdicts on faults; they override the built-in ones
+    /// Your own rules for what faults mean; they override the built-in ones
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The pool this machine belongs to, for labels and for `--faults`
     #[arg(long, default_value = "", value_name = "POOL", hide_default_value = true)]
     pool: String,
-    /// Whether ranks may run where they cannot be isolated
+    /// How ranks are isolated from each other and from this machine
     #[arg(long, value_enum, default_value = "best")]
     isolation: IsolationArg,
     /// User ids for the ranks of projects, the same on every node
