@@ -271,7 +271,7 @@ pub struct RemediationsQuery {
 pub struct RunsQuery {
     /// Only active ones (`true`) or ended ones (`false`); all when absent.
     pub open: Option<bool>,
-    /// Only of this book.
+    /// Only of this runbook.
     pub book: Option<String>,
     /// Only about this node.
     pub node: Option<String>,

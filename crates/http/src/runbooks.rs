@@ -1,4 +1,4 @@
-//! Runbooks over HTTP: the books, runs of them, and what a run would do.
+//! Runbooks over HTTP: the runbooks, runs of them, and what a run would do.
 
 use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
@@ -175,7 +175,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
 /// Get a runbook with its steps.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbooks/{name}", tag = "runbooks",
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The book.", body = Runbook))))]
+    responses((status = 200, description = "The runbook.", body = Runbook))))]
 pub(crate) async fn get(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -190,7 +190,7 @@ pub(crate) async fn get(
 /// Write a runbook of the site's own, or change one. It replaces one that came with Muster.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/runbooks/{name}", tag = "runbooks", request_body = SetRunbook,
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The book.", body = Runbook))))]
+    responses((status = 200, description = "The runbook.", body = Runbook))))]
 pub(crate) async fn set(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,

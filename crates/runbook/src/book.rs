@@ -1,4 +1,4 @@
-//! A book, and which step follows.
+//! A runbook, and which step follows.
 
 use crate::act::Act;
 use crate::observable::{Bound, Observable};
@@ -18,7 +18,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// The word in a book.
+    /// The word in a runbook.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Urgency {
     }
 }
 
-/// A book that was read and found sound.
+/// A runbook that was read and found sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Book {
     /// Stable name.
@@ -91,7 +91,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The word in a book.
+    /// The word in a runbook.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -225,7 +225,7 @@ impl Book {
         }
     }
 
-    /// Variables that are missing among those given, and those that the book does not know.
+    /// Variables that are missing among those given, and those that the runbook does not know.
     #[must_use]
     pub fn check_vars<'a>(
         &'a self,

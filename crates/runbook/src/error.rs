@@ -1,4 +1,4 @@
-//! What is wrong with a book.
+//! What is wrong with a runbook.
 
 /// What is wrong, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,5 @@
 //! Runbooks as data: Markdown that people read, with one small block of facts in each step
-//! that the machine reads. This crate reads a book ([`parse`]), says what is wrong with it, and
+//! that the machine reads. This crate reads a runbook ([`parse`]), says what is wrong with it, and
 //! knows which step follows what came of another ([`Book::after`]). What is so and what is done is
 //! for others to find out and to do.
 

@@ -1,4 +1,4 @@
-//! From Markdown to a book, with what is wrong, where, and how to fix it.
+//! From Markdown to a runbook, with what is wrong, where, and how to fix it.
 
 use crate::act::{Act, ActKind};
 use crate::book::{Ask, Book, Choice, Step, StepKind, Target, Test, Urgency};
@@ -8,15 +8,15 @@ use muster_model::runbook::BOOK_MAX;
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps of a book.
+/// Steps of a runbook.
 const STEPS_MAX: usize = 40;
-/// Variables a book may speak of.
+/// Variables a runbook may speak of.
 const VARS: &[&str] = &["node", "gpu", "job", "finding", "incident", "breaker", "project", "alert"];
 
 type Read<T> = Result<T, BookError>;
 
-/// Reads a book and checks that it is sound: every step known, every way leading somewhere, every
-/// step reachable, every variable declared.
+/// Reads a runbook and checks that it is sound: every step known, every way leading somewhere,
+/// every step reachable, every variable declared.
 ///
 /// # Errors
 /// [`BookError`] with the file, the line and how to fix it.
@@ -37,7 +37,7 @@ fn read(text: &str) -> Read<Book> {
     if text.chars().count() > BOOK_MAX {
         return Err(BookError::new(
             1,
-            "the book is too long",
+            "the runbook is too long",
             "64 KiB is the most; split it in two",
         ));
     }
@@ -45,7 +45,7 @@ fn read(text: &str) -> Read<Book> {
     if lines.next().map(|(_, l)| l.trim()) != Some("---") {
         return Err(BookError::new(
             1,
-            "the book does not begin with front matter",
+            "the runbook does not begin with front matter",
             "begin with a line `---`, then name, title, urgency and owner, then `---` again",
         ));
     }
@@ -221,7 +221,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
     if book.modes.is_empty() && book.topics.is_empty() {
         return Err(BookError::new(
             1,
-            "the book serves nothing",
+            "the runbook serves nothing",
             "name failure modes in `modes`, or `topics` such as control-plane",
         ));
     }
@@ -501,7 +501,7 @@ fn sound(book: &Book) -> Read<()> {
     let count = u32::try_from(book.steps.len()).unwrap_or(u32::MAX);
     if count == 0 {
         let hint = "add a heading like `## 1. check: The node answers` with its block";
-        return Err(BookError::new(1, "the book has no step", hint));
+        return Err(BookError::new(1, "the runbook has no step", hint));
     }
     let known: BTreeSet<&str> = book.needs.iter().chain(&book.takes).map(String::as_str).collect();
     let undeclared = |line: usize, v: &str| {

@@ -1,4 +1,4 @@
-//! Books that come with Muster: docs/runbooks, inside the program.
+//! Runbooks that come with Muster: docs/runbooks, inside the program.
 
 use crate::book::Book;
 use crate::parse::parse;

@@ -7034,7 +7034,7 @@ export interface components {
         };
         /** @description What a run would see and do. Nothing was done. */
         RunbookDryRun: {
-            /** @description How it would end, if people answer as the book assumes. */
+            /** @description How it would end, if people answer as the runbook assumes. */
             outcome: string;
             /** @description Steps in the order in which they would be taken. */
             steps: components["schemas"]["RunbookDryStep"][];
@@ -7049,7 +7049,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description The step's number in the book, from 1.
+             * @description The step's number in the runbook, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -7061,14 +7061,14 @@ export interface components {
         RunbookList: {
             /** @description Always null: there are few. */
             cursor?: string | null;
-            /** @description The books, by name. */
+            /** @description The runbooks, by name. */
             items: components["schemas"]["Runbook"][];
         };
         /** @description A run of a runbook. */
         RunbookRun: {
             /** @description Its steps are run automatically. */
             auto: boolean;
-            /** @description Name of the book. */
+            /** @description Name of the runbook. */
             book: string;
             /** @description Who began it. */
             by: string;
@@ -7089,7 +7089,7 @@ export interface components {
              * @description The current step.
              */
             step: number;
-            /** @description Title of the book. */
+            /** @description Title of the runbook. */
             title: string;
             until?: components["schemas"]["Timestamp"] | null;
             /** @description What it is about. */
@@ -7148,7 +7148,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description The step's number in the book, from 1.
+             * @description The step's number in the runbook, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -12369,7 +12369,7 @@ export interface operations {
             query?: {
                 /** @description Only active ones (`true`) or ended ones (`false`); all when absent. */
                 open?: boolean;
-                /** @description Only of this book. */
+                /** @description Only of this runbook. */
                 book?: string;
                 /** @description Only about this node. */
                 node?: string;
@@ -12575,7 +12575,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The book. */
+            /** @description The runbook. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12616,7 +12616,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The book. */
+            /** @description The runbook. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];

@@ -21,7 +21,7 @@ pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>)
     let (mut no, mut seen) = (1, BTreeSet::new());
     while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
         let outcome = match &step.what {
-            // What only the agents know has to be looked at by whoever follows the book.
+            // What only the agents know has to be looked at by whoever follows the runbook.
             StepKind::Check(t) | StepKind::Wait(t, _) if t.look.outside() => return Some(no),
             StepKind::Check(t) if !t.bound.holds(&observe(state, t, vars)) => StepOutcome::HoldsNot,
             StepKind::Wait(t, _) if !t.bound.holds(&observe(state, t, vars)) => return Some(no),
@@ -37,7 +37,7 @@ pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>)
     None
 }
 
-/// Did the node that the book is about return, and is it watched?
+/// Did the node that the runbook is about return, and is it watched?
 fn on_probation(state: &State, vars: &BTreeMap<String, String>) -> bool {
     let name = vars.get("node").and_then(|n| n.parse::<NodeName>().ok());
     let mut remediations = name.iter().flat_map(|n| state.health.remediations_of(n)).peekable();

@@ -22,10 +22,10 @@ pub(crate) use decide::decide;
 const RUNS_KEPT: usize = 512;
 /// Runs that go on at a time.
 const LIVE_MAX: usize = 64;
-/// Books of the site's own.
+/// Runbooks of the site's own.
 const BOOKS_MAX: usize = 256;
 
-/// The book that a run follows.
+/// The runbook that a run follows.
 pub(crate) fn read(name: &str, text: &str) -> Result<Book, Refusal> {
     parse(name, text).map_err(|e| {
         let hint = e.hint.clone();
@@ -33,7 +33,7 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Book, Refusal> {
     })
 }
 
-/// There is no such book.
+/// There is no such runbook.
 pub(crate) fn no_book(name: &str) -> Refusal {
     let name: String = name.chars().take(63).collect();
     Refusal::new(RefusalCode::NotFound, format!("there is no runbook {name}"))

@@ -52,7 +52,7 @@ pub(super) fn observation_text(test: &Test, value: &Value) -> String {
 }
 
 impl Engine {
-    /// The book of a run, read once.
+    /// The runbook of a run, read once.
     pub(super) fn book_of(&mut self, run: &Run) -> Option<Arc<Book>> {
         if let Some(b) = self.books.get(&run.id) {
             return Some(b.clone());
@@ -91,7 +91,7 @@ impl Engine {
             return false;
         }
         let Some(book) = self.book_of(&run) else {
-            let why = "this version cannot read its book any more".to_owned();
+            let why = "this version cannot read its runbook any more".to_owned();
             let outcome = RunOutcome::Unresolved;
             self.emit(None, Event::RunbookEnded { run: id, outcome, why, by_operator: false });
             return false;
@@ -181,7 +181,7 @@ impl Engine {
         note: &str,
         seen: Option<&str>,
     ) -> Result<(), Refusal> {
-        let unreadable = || conflict("this version cannot read the run's book any more");
+        let unreadable = || conflict("this version cannot read the run's runbook any more");
         let book = self.book_of(run).ok_or_else(unreadable)?;
         let step = book.step(run.step).ok_or_else(unreadable)?;
         self.may_answer(who, run, &book)?;

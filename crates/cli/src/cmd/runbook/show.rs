@@ -1,4 +1,4 @@
-//! Books and runs for people.
+//! Runbooks and runs for people.
 
 use muster_api::{Runbook, RunbookDryRun, RunbookRun, RunbookStep};
 use muster_model::runbook::StepOutcome;
@@ -76,7 +76,7 @@ pub(super) fn plan(p: &RunbookDryRun, on: bool) -> String {
 }
 
 pub(super) fn runs(items: &[RunbookRun], now: Time) -> Table {
-    let mut t = Table::new(&["RUN", "BEGAN", "STATE", "STEP", "BOOK", "ABOUT", "BY"]);
+    let mut t = Table::new(&["RUN", "BEGAN", "STATE", "STEP", "RUNBOOK", "ABOUT", "BY"]);
     for r in items {
         t.row(vec![
             number(&r.id),
