@@ -272,7 +272,7 @@ pub struct RunsQuery {
     /// Only active ones (`true`) or ended ones (`false`); all when absent.
     pub open: Option<bool>,
     /// Only of this runbook.
-    pub book: Option<String>,
+    pub runbook: Option<String>,
     /// Only about this node.
     pub node: Option<String>,
     /// At most so many.

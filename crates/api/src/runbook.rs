@@ -109,10 +109,10 @@ pub struct RunbookRun {
     /// Its number, as text: that of the record that began it.
     pub id: String,
     /// Name of the runbook.
-    pub book: String,
+    pub runbook: String,
     /// Title of the runbook.
     pub title: String,
-    /// `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`.
+    /// `running`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`.
     pub state: String,
     /// Who began it.
     pub by: String,

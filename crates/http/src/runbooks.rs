@@ -103,7 +103,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
     let state = match (&r.ended, &r.waits) {
         (Some(e), _) => e.outcome.word(),
         (None, Some(_)) => "waiting",
-        (None, None) => "going",
+        (None, None) => "running",
     };
     let done = r.done.iter().map(|d| RunbookStepDone {
         step: d.step,
@@ -120,7 +120,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
     let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open);
     RunbookRun {
         id: r.id.to_string(),
-        book: r.book.clone(),
+        runbook: r.book.clone(),
         title: book.as_ref().map(|b| b.title.clone()).unwrap_or_default(),
         state: state.into(),
         by: r.by.name.clone(),
@@ -278,7 +278,7 @@ pub(crate) async fn runs(
     let (seq, items, cursor) = app.brain().read(|s| {
         let fits = |r: &Arc<Run>| {
             q.open.is_none_or(|o| o == r.ended.is_none())
-                && q.book.as_ref().is_none_or(|b| r.book == *b)
+                && q.runbook.as_ref().is_none_or(|b| r.book == *b)
                 && q.node.as_ref().is_none_or(|n| r.vars.get("node") == Some(n))
         };
         let (found, cursor) = paging::newest("runs", &s.runbooks.runs, (limit, below), fits);

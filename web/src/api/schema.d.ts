@@ -7068,8 +7068,6 @@ export interface components {
         RunbookRun: {
             /** @description Its steps are run automatically. */
             auto: boolean;
-            /** @description Name of the runbook. */
-            book: string;
             /** @description Who began it. */
             by: string;
             /** @description Completed steps. */
@@ -7078,11 +7076,13 @@ export interface components {
             /** @description Its number, as text: that of the record that began it. */
             id: string;
             now?: components["schemas"]["RunbookStep"] | null;
+            /** @description Name of the runbook. */
+            runbook: string;
             /** @description What that step sees at this moment. */
             sees?: string | null;
             /** @description When it began. */
             started_at: components["schemas"]["Timestamp"];
-            /** @description `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`. */
+            /** @description `running`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`. */
             state: string;
             /**
              * Format: int32
@@ -12370,7 +12370,7 @@ export interface operations {
                 /** @description Only active ones (`true`) or ended ones (`false`); all when absent. */
                 open?: boolean;
                 /** @description Only of this runbook. */
-                book?: string;
+                runbook?: string;
                 /** @description Only about this node. */
                 node?: string;
                 /** @description At most so many. */

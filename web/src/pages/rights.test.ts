@@ -271,7 +271,7 @@ test('of a runbook nobody is offered what would be refused', () => {
   expect(show(RunbookPage, viewer, one)).not.toContain('>Step by step<');
   const at = (kind: string, by: string, auto = false): [unknown[], unknown][] => {
     const now = { no: 1, kind, title: 't', says: 's', choices: [], otherwise: '3' };
-    const run = { id: '7', book: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
+    const run = { id: '7', runbook: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
     return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
   };
   expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Run now<');
