@@ -67,7 +67,7 @@ pub use finding::{
     Incident, IncidentList, IncidentNote, ReasonRequest,
 };
 pub use fleet::{
-    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery,
+    CapacityForecast, FleetAttribution, FleetJobs, FleetMetrics, FleetProject, FleetQuery,
     FleetReport, FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};

@@ -3617,8 +3617,33 @@ export interface components {
              */
             unknown: number;
         };
+        /** @description Jobs that came and ended. */
+        FleetJobs: {
+            /**
+             * Format: int64
+             * @description Ended by somebody.
+             */
+            cancelled: number;
+            /** @description Failed, by what that is attributed to. */
+            failed: components["schemas"]["FleetAttribution"];
+            /**
+             * Format: int64
+             * @description Jobs that were submitted.
+             */
+            submitted: number;
+            /**
+             * Format: int64
+             * @description Ended well.
+             */
+            succeeded: number;
+            /**
+             * Format: int64
+             * @description Of them, those that did at their first attempt.
+             */
+            succeeded_first: number;
+        };
         /** @description What happened in some time. */
-        FleetFigures: {
+        FleetMetrics: {
             /**
              * Format: double
              * @description GPUs that jobs were allocated.
@@ -3711,33 +3736,8 @@ export interface components {
              */
             wanted_gpu_seconds: number;
         };
-        /** @description Jobs that came and ended. */
-        FleetJobs: {
-            /**
-             * Format: int64
-             * @description Ended by somebody.
-             */
-            cancelled: number;
-            /** @description Failed, by what that is attributed to. */
-            failed: components["schemas"]["FleetAttribution"];
-            /**
-             * Format: int64
-             * @description Jobs that were submitted.
-             */
-            submitted: number;
-            /**
-             * Format: int64
-             * @description Ended well.
-             */
-            succeeded: number;
-            /**
-             * Format: int64
-             * @description Of them, those that did at their first attempt.
-             */
-            succeeded_first: number;
-        };
         /** @description The jobs of one project. */
-        FleetProject: components["schemas"]["FleetFigures"] & {
+        FleetProject: components["schemas"]["FleetMetrics"] & {
             /** @description Its name; `(others)` for those that are counted together. */
             name: string;
         };
@@ -3766,10 +3766,10 @@ export interface components {
             /** @description Where they end. */
             to: components["schemas"]["Timestamp"];
             /** @description All rows together. */
-            total: components["schemas"]["FleetFigures"];
+            total: components["schemas"]["FleetMetrics"];
         };
         /** @description One hour or day. */
-        FleetRow: components["schemas"]["FleetFigures"] & {
+        FleetRow: components["schemas"]["FleetMetrics"] & {
             /** @description Where it begins. */
             from: components["schemas"]["Timestamp"];
             /** @description Where it ends: the last one now. */
@@ -6043,7 +6043,7 @@ export interface components {
         PeriodReport: {
             /** @description Alerts that were raised. */
             alerts: components["schemas"]["PeriodAlerts"];
-            before?: components["schemas"]["FleetFigures"] | null;
+            before?: components["schemas"]["FleetMetrics"] | null;
             /** @description The log was read to its end. */
             complete: boolean;
             /** @description Older incidents or findings are not stored any more: there may have been more. */
@@ -6051,7 +6051,7 @@ export interface components {
             /** @description Findings that were opened, by kind, the most first; as far as they are stored. */
             findings: components["schemas"]["KindCount"][];
             /** @description What became of all GPUs. */
-            fleet: components["schemas"]["FleetFigures"];
+            fleet: components["schemas"]["FleetMetrics"];
             forecast?: components["schemas"]["CapacityForecast"] | null;
             /** @description Where it begins. */
             from: components["schemas"]["Timestamp"];
