@@ -127,7 +127,7 @@ pub use time::Timestamp;
 pub use whatif::WhatIf;
 
 pub use muster_model::whatif::{
-    WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit,
+    WhatIfAnswer, WhatIfEstimate, WhatIfMetric, WhatIfStart, WhatIfUnit,
 };
 
 use serde::{Deserialize, Serialize};

@@ -8372,8 +8372,6 @@ export interface components {
              * @description Failures in a thousand node-days, as it is.
              */
             failures_per_1000_node_days: number;
-            /** @description The metrics that were compared. */
-            figures: components["schemas"]["WhatIfFigure"][];
             /**
              * Format: double
              * @description How long each was simulated at most, in seconds.
@@ -8383,6 +8381,8 @@ export interface components {
             limit: string;
             /** @description What binds first, as it is. */
             limit_base: string;
+            /** @description The metrics that were compared. */
+            metrics: components["schemas"]["WhatIfMetric"][];
             /** @description Whether new work came. */
             new_work: boolean;
             /** @description What must be known to read it. */
@@ -8438,7 +8438,7 @@ export interface components {
             mean: number;
         };
         /** @description One metric, as the site is and as it would be. */
-        WhatIfFigure: {
+        WhatIfMetric: {
             /** @description As the site is. */
             base: components["schemas"]["WhatIfEstimate"];
             /** @description Whether the difference is more than chance makes. */

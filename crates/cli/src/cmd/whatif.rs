@@ -263,7 +263,7 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
 fn text(a: &WhatIfAnswer) -> String {
     let mut out = format!("{}\n\n", a.summary);
     let mut table = Table::new(&["METRIC", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
-    for f in &a.figures {
+    for f in &a.metrics {
         let [base, changed, change, interval] = site::cells(f);
         table.row(vec![
             cell(site::label(f)),
