@@ -154,7 +154,7 @@ pub enum Kind {
     Explanation,
     /// Where a job's time went.
     JobReport,
-    /// The last minutes of a job in figures.
+    /// The last minutes of a job in metrics.
     JobTelemetry,
     /// What became of all GPUs.
     FleetReport,

@@ -4003,15 +4003,15 @@ export interface components {
         /** @description One GPU of a rank. */
         GpuLine: {
             /**
-             * @description One list by metric, each with one mean by stretch; an empty list where the device does not
-             *     report that metric.
-             */
-            figures: (number | null)[][];
-            /**
              * Format: int32
              * @description Its index on the node.
              */
             gpu: number;
+            /**
+             * @description One list by metric, each with one mean by stretch; an empty list where the device does not
+             *     report that metric.
+             */
+            metrics: (number | null)[][];
         };
         /** @description One link of a GPU. */
         GpuLink: {
@@ -8053,7 +8053,7 @@ export interface components {
             /** @description The least value of each stretch. */
             low: (number | null)[];
             /** @description As many are above as below. */
-            middle: (number | null)[];
+            median: (number | null)[];
         };
         /** @description A metric of GPUs. */
         TelemetryField: {
