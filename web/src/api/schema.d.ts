@@ -3175,10 +3175,10 @@ export interface components {
             confidence?: number | null;
             /** @description What a slow one's finding is about. */
             entity?: string | null;
+            /** @description Its status. */
+            health: components["schemas"]["FabricNodeHealth"];
             /** @description Its name, unique in the site. */
             name: string;
-            /** @description Its status. */
-            standing: components["schemas"]["FabricNodeHealth"];
             /** @description Why, in words. */
             why?: string[];
         };
