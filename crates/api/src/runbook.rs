@@ -19,7 +19,7 @@ pub struct Runbook {
     pub modes: Vec<String>,
     /// What else it serves.
     pub topics: Vec<String>,
-    /// How soon somebody has to look: `page`, `today` or `ticket`.
+    /// How soon somebody has to act: `page`, `today` or `ticket`.
     pub urgency: String,
     /// Who maintains it.
     pub owner: String,

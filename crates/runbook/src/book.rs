@@ -6,7 +6,7 @@ use muster_model::runbook::{RunOutcome, StepOutcome};
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How soon somebody has to look.
+/// How soon somebody has to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// When there is time.
@@ -44,7 +44,7 @@ pub struct Book {
     pub modes: Vec<String>,
     /// What else it serves.
     pub topics: Vec<String>,
-    /// How soon somebody has to look.
+    /// How soon somebody has to act.
     pub urgency: Urgency,
     /// Who maintains it.
     pub owner: String,

@@ -2136,7 +2136,7 @@ export interface components {
             resolved_at?: components["schemas"]["Timestamp"] | null;
             /** @description What to do: a page of the console. */
             runbook: string;
-            /** @description The silence that keeps it quiet. */
+            /** @description The silence that matches it. */
             silenced?: string | null;
             /** @description When it began. */
             since: components["schemas"]["Timestamp"];
@@ -2146,7 +2146,7 @@ export interface components {
             summary: string;
             /** @description What it was concluded from. */
             topic: components["schemas"]["Topic"];
-            /** @description How soon somebody has to look. */
+            /** @description How soon somebody has to act. */
             urgency: components["schemas"]["Urgency"];
         };
         /** @description Alerts, worst first: open before over, pages before tickets, newest first. */
@@ -2704,7 +2704,7 @@ export interface components {
             attempt: number;
             /**
              * Format: int64
-             * @description How long the job stood still for it, in milliseconds.
+             * @description How long the job was blocked by it, in milliseconds.
              */
             blocked_ms?: number | null;
             /**
@@ -3078,7 +3078,7 @@ export interface components {
         };
         /** @description Who else is notified when nobody acknowledges an alert. */
         Escalation: {
-            /** @description So long after it became loud. */
+            /** @description So long after it began to notify. */
             after: components["schemas"]["Span"];
             /** @description Names of receivers. */
             to: string[];
@@ -3398,7 +3398,7 @@ export interface components {
             count: number;
             /** @description How it is found. */
             detector: string;
-            /** @description The drill that practises it. */
+            /** @description The drill for it. */
             drill: string;
             /** @description What a false alarm costs. */
             false_alarm: string;
@@ -4296,7 +4296,7 @@ export interface components {
             nodes: string[];
             /**
              * Format: int32
-             * @description How often somebody was called.
+             * @description How often somebody was paged.
              */
             pages: number;
             /** @description Projects they belong to: whom to notify. */
@@ -6599,7 +6599,7 @@ export interface components {
         /** @description What is assumed until the site has measured it. */
         Reliability: {
             /**
-             * @description How long a job stands still for a checkpoint, until it has reported one.
+             * @description How long a checkpoint blocks a job, until it has reported one.
              * @default 10s
              */
             checkpoint_cost: components["schemas"]["Span"];
@@ -7012,7 +7012,7 @@ export interface components {
             title: string;
             /** @description What else it serves. */
             topics: string[];
-            /** @description How soon somebody has to look: `page`, `today` or `ticket`. */
+            /** @description How soon somebody has to act: `page`, `today` or `ticket`. */
             urgency: string;
             /**
              * Format: int64
@@ -7428,7 +7428,7 @@ export interface components {
         /** @description A simulated workload: it follows the simulated node's clock and starts no process. */
         Simulate: {
             checkpoint?: components["schemas"]["Span"] | null;
-            /** @description How long it stands still for a checkpoint. */
+            /** @description How long a checkpoint blocks it. */
             checkpoint_cost?: components["schemas"]["Span"];
             /**
              * Format: int32
@@ -8267,7 +8267,7 @@ export interface components {
             time_limit: components["schemas"]["Span"] | null;
         };
         /**
-         * @description How soon somebody has to look. Ordered: a later one is more urgent.
+         * @description How soon somebody has to act. Ordered: a later one is more urgent.
          * @enum {string}
          */
         Urgency: "ticket" | "page";

@@ -11,7 +11,7 @@ export type Standing = (typeof STANDINGS)[number];
 export const STANDING_WORDS: Record<Standing, string> = {
   unknown: 'not tested',
   good: 'tested well',
-  undecided: 'slow, not known whose fault',
+  undecided: 'slow, cause unknown',
   slow: 'slow, or with errors',
   down: 'down',
 };

@@ -297,7 +297,7 @@ impl Engine {
         let over = match next {
             Next::Over(outcome) => Some((outcome, why)),
             Next::Step(_) if circles => {
-                Some((RunOutcome::Unresolved, "it goes in circles".to_owned()))
+                Some((RunOutcome::Unresolved, "its steps repeat without an end".to_owned()))
             }
             Next::Step(_) => None,
         };
