@@ -114,7 +114,8 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
       await p.getByRole('heading', { name: 'Is the fleet used?' }).waitFor();
       const questions = await p.locator('.answer > h2').allTextContents();
       must(
-        questions.join() === 'Is the fleet used?,Are we reliable?,Is there enough capacity?,What did incidents cost?',
+        questions.join() ===
+          'Is the fleet used?,Are we reliable?,Is there enough capacity?,What did incidents cost?',
         questions.join(),
       );
       const tiles = await p.locator('.answer .tile').count();

@@ -191,7 +191,12 @@ test('every figure of the report says from when to when it is known, and each ra
     /role="tooltip"[^>]*>jobs succeeded \/ \(jobs succeeded \+ failed\); cancelled jobs are not counted</,
   );
   // In the order in which it is asked for.
-  const asked = ['Is the fleet used', 'Are we reliable', 'Is there enough capacity', 'What did incidents cost'];
+  const asked = [
+    'Is the fleet used',
+    'Are we reliable',
+    'Is there enough capacity',
+    'What did incidents cost',
+  ];
   const places = asked.map((q) => text.indexOf(q));
   expect(places).toEqual([...places].sort((a, b) => a - b));
   expect(places[0]).toBeGreaterThan(0);
